@@ -1,0 +1,30 @@
+"""Fixtures that every test may ask for."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+
+# The same examples in every run, and no deadline: a kernel's first call compiles it.
+hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of the real data sets (data/README.md)."""
+    place = os.environ.get("STREAMRF_DATA")
+    if not place:
+        pytest.skip("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    path = Path(place).resolve()
+    if not path.is_dir():
+        pytest.fail(f"STREAMRF_DATA is {place!r}, which is not a folder")
+    return path
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator that gives the same numbers in every test and every run."""
+    return np.random.default_rng(0)
