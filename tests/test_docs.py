@@ -1,0 +1,132 @@
+"""Every code block of the README and the docs runs, or says why not."""
+
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(\w*)")
+NOT_RUN = re.compile(r"<!-- *not run: *(.*?) *-->")
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    language: str
+    text: str
+    line: int  # of its first line, counted from 1
+    not_run: str | None  # the reason given
+
+
+def code_blocks(page: str) -> list[CodeBlock]:
+    """The fenced blocks of a Markdown page, in order."""
+    blocks = []
+    lines = iter(enumerate(page.splitlines(), start=1))
+    reason = None
+    for number, line in lines:
+        fence = FENCE.match(line)
+        if fence:
+            body = []
+            for _, inner in lines:
+                if inner.strip() == fence[1]:
+                    break
+                body.append(inner)
+            text = textwrap.dedent("\n".join(body)) + "\n"
+            blocks.append(CodeBlock(fence[2], text, number + 1, reason))
+            reason = None
+        elif line.strip():
+            comment = NOT_RUN.fullmatch(line.strip())
+            reason = comment[1] if comment else None
+    return blocks
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a console block: lines after ``$``, with their continuations."""
+    joined = text.replace("\\\n", " ")
+    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def run_python(block: CodeBlock, page: str, namespace: dict) -> None:
+    padding = "\n" * (block.line - 1)  # so that a traceback names the line of the page
+    exec(compile(padding + block.text, page, "exec"), namespace)
+
+
+def run_commands(block: CodeBlock, page: str) -> None:
+    where = f"{page}:{block.line}"
+    found = commands(block.text)
+    assert found, f"{where} holds no line that begins with '$ '"
+    for command in found:
+        program, *arguments = shlex.split(command, comments=True)
+        assert program == "streamrf", (
+            f"{where} runs {program!r}, which this test cannot; put above it: <!-- not run: why -->"
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "streamrf.cli", *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+
+
+def run_page(text: str, page: str) -> None:
+    """Runs a page's blocks in order, in the present folder and one namespace."""
+    namespace = {"__name__": "__main__"}
+    for block in code_blocks(text):
+        if block.not_run is not None:
+            assert block.not_run, f"{page}:{block.line} is not run and gives no reason"
+        elif block.language == "python":
+            run_python(block, page, namespace)
+        elif block.language in ("console", "bash", "sh", "shell"):
+            run_commands(block, page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(page.read_text(), str(page.relative_to(ROOT)))
+
+
+def test_blocks_share_a_namespace_and_keep_their_order():
+    run_page("```python\nn = 1\n```\n\n```python\nassert n == 1\n```\n", "page.md")
+
+
+def test_a_failing_block_names_its_line():
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_page("# Title\n\n```python\n1 / 0\n```\n", "page.md")
+    frame = caught.traceback[-1]
+    assert (str(frame.path), frame.lineno + 1) == ("page.md", 4)
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("<!-- not run: -->\n```python\n1 / 0\n```\n", "page.md:3 is not run and gives no reason"),
+        ("```console\n$ make all\n```\n", "page.md:2 runs 'make'"),
+        ("```bash\nmake all\n```\n", "page.md:2 holds no line"),
+        ("<!-- not run: slow -->\nText.\n```bash\n$ make\n```\n", "page.md:4 runs 'make'"),
+    ],
+)
+def test_a_block_that_can_hide_is_refused(page, message):
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        run_page(page, "page.md")
+
+
+def test_a_block_with_a_reason_is_left_out():
+    run_page("<!-- not run: it needs a cluster -->\n\n```python\n1 / 0\n```\n", "page.md")
+
+
+def test_a_command_may_go_over_several_lines():
+    text = "$ streamrf fit a.h5 \\\n    --seed 0\nerror 2.9 %\n$ streamrf info a.h5\n"
+    assert [shlex.split(command) for command in commands(text)] == [
+        ["streamrf", "fit", "a.h5", "--seed", "0"],
+        ["streamrf", "info", "a.h5"],
+    ]
