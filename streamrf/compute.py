@@ -1,0 +1,53 @@
+"""Thread counts and the compute lock.
+
+Numba threads and BLAS threads take turns, each with the same count. One thread of the process
+computes at a time: Numba's ``workqueue`` layer aborts when entered from two threads.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numba
+import threadpoolctl
+
+_lock = threading.RLock()
+
+
+@functools.cache
+def _controller() -> threadpoolctl.ThreadpoolController:
+    return threadpoolctl.ThreadpoolController()
+
+
+@contextmanager
+def computing(n_threads: int | None = None) -> Iterator[int]:
+    """Hold the compute lock with Numba and BLAS set to `n_threads` (None: as many as Numba has).
+
+    Yields the thread count; restores both on leaving.
+    """
+    with _lock:
+        before = numba.get_num_threads()
+        count = before if n_threads is None else max(1, min(n_threads, numba.config.NUMBA_NUM_THREADS))
+        numba.set_num_threads(count)
+        try:
+            with _controller().limit(limits=count, user_api="blas"):
+                yield count
+        finally:
+            numba.set_num_threads(before)
+
+
+def on_single_blas_threads(function: Callable, tasks: Iterable) -> None:
+    """Call ``function(task)`` for every task on a pool of threads, each with one BLAS thread.
+
+    A product computed by one thread on a fixed shape has the same bits whatever the thread count.
+    """
+    with computing() as count, _controller().limit(limits=1, user_api="blas"):
+        if count == 1:
+            for task in tasks:
+                function(task)
+            return
+        with ThreadPoolExecutor(count) as pool:
+            for _ in pool.map(function, tasks):
+                pass

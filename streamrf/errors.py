@@ -1,0 +1,70 @@
+"""The tree of deliberate errors.
+
+Every error that streamrf raises on purpose derives from `StreamrfError` and also from the builtin
+that a caller would expect, so ``except ValueError`` keeps working.
+"""
+
+import numpy as np
+
+
+class StreamrfError(Exception):
+    """A mistake in the data, the arguments or a file; the message is one sentence for the user."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # KeyError would print the repr
+
+
+class ParameterError(StreamrfError, ValueError):
+    """A setting that cannot work."""
+
+
+class DataError(StreamrfError, ValueError):
+    """Rows that cannot be used."""
+
+
+class ShapeError(DataError):
+    """Wrong rank, width or length."""
+
+
+class BadRowError(DataError):
+    """A row with NaN or infinity, or outside the kernel's domain."""
+
+
+class EmptySourceError(DataError):
+    """A source without rows."""
+
+
+class UnknownLabelError(DataError):
+    """A label that the code book or the model does not know."""
+
+
+class SourceNotFoundError(StreamrfError, FileNotFoundError):
+    """A path or pattern that matches no file."""
+
+
+class DatasetNotFoundError(StreamrfError, KeyError):
+    """An HDF5 file without the dataset asked for."""
+
+
+class CorruptFileError(StreamrfError, OSError):
+    """A file that cannot be read to its end."""
+
+
+class ConsumedError(StreamrfError, RuntimeError):
+    """A second pass asked of an iterator that can be read once."""
+
+
+class MemoryBudgetError(StreamrfError, MemoryError):
+    """A run that would need more memory than its budget."""
+
+
+class MergeError(StreamrfError, ValueError):
+    """Two summaries that must not be added or subtracted."""
+
+
+class FormatError(StreamrfError, ValueError):
+    """A model or statistics file that is not what it should be."""
+
+
+class SolveError(StreamrfError, np.linalg.LinAlgError):
+    """A system that could not be factored."""

@@ -1,0 +1,147 @@
+"""What a feature map offers."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import numba
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from streamrf.compute import computing
+from streamrf.errors import ParameterError, ShapeError
+from streamrf.jit import lanes
+from streamrf.kernels import Kernel
+
+PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
+RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
+
+
+class FeatureMap(TransformerMixin, BaseEstimator):
+    """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
+
+    A feature's bits depend on its row alone: never on its place in a block or on the threads.
+    """
+
+    n_components: int
+
+    @property
+    @abstractmethod
+    def kernel_(self) -> Kernel:
+        """The exact kernel that the map approximates."""
+
+    @abstractmethod
+    def draw(self, n_features: int, rng: np.random.Generator, sample: np.ndarray | None) -> None:
+        """Set the fitted arrays.
+
+        Parameters
+        ----------
+        n_features : width of the rows
+        rng : where all randomness comes from
+        sample : (n, n_features) float32, rows as the map will see them; only data-dependent maps
+            read it, and only they may refuse None
+        """
+
+    @abstractmethod
+    def map_lanes(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Fill ``out[:, :n_components]`` with the features of `x`.
+
+        Parameters
+        ----------
+        x : (groups, n_features, 16) float32, not changed
+        out : (groups, >= n_components, 16) float32
+        """
+
+    def lane_width(self, n_features: int) -> int:
+        """Count the numbers a row occupies on its way, for the size of a panel."""
+        return n_features + self.n_components
+
+    def fit(self, X, y=None):
+        """Draw the map for rows as wide as X; only data-dependent maps read its values."""
+        X = validate_data(self, X, dtype=RAW_DTYPES)
+        self.draw_for(X.shape[1], np.asarray(X, dtype=np.float32))
+        return self
+
+    def draw_for(self, n_features: int, sample: np.ndarray | None) -> None:
+        """Draw with the generator that `random_state` names."""
+        width = self.n_components
+        if not isinstance(width, int | np.integer) or width < 1:
+            raise ParameterError(f"n_components must be a whole number above 0, got {width!r}")
+        seeds = check_random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
+        self.n_features_in_ = n_features
+        self.draw(n_features, np.random.default_rng(seeds), sample)
+
+    def transform(self, X, out=None):
+        """Give the features of each row.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features)
+        out : float32 array of shape (n_rows, n_components) to fill, or None
+
+        Returns
+        -------
+        float32 array of shape (n_rows, n_components)
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = np.ascontiguousarray(validate_data(self, X, dtype=RAW_DTYPES, reset=False))
+        n, d = X.shape
+        if out is None:
+            out = np.empty((n, self.n_components), dtype=np.float32)
+        elif out.shape != (n, self.n_components) or out.dtype != np.float32:
+            raise ShapeError(
+                f"out must be float32 of shape {(n, self.n_components)}, "
+                f"got {out.dtype} of shape {out.shape}"
+            )
+        shift, scale = np.zeros(d), np.ones(d)
+        with computing():
+            for rows, x, z in panels(self, n, d):
+                lanes.load(X[rows], shift, scale, False, x)
+                self.map_lanes(x, z)
+                lanes.store(z, out[rows])
+        return out
+
+    @property
+    def _n_features_out(self):
+        return self.n_components
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+
+def panels(
+    features: FeatureMap, n_rows: int, n_features: int
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Cut rows into panels that stay in cache; give each one's slice and buffers for its lanes.
+
+    The buffers, ``(groups, n_features, 16)`` and ``(groups, n_components, 16)`` float32, are the
+    same memory at every step.
+    """
+    per_group = 4 * lanes.LANES * features.lane_width(n_features)
+    threads = numba.get_num_threads()
+    n_groups = -(-n_rows // lanes.LANES)
+    groups = max(threads, PANEL_BYTES // per_group // threads * threads)
+    groups = min(groups, n_groups)
+    x = np.empty((groups, n_features, lanes.LANES), dtype=np.float32)
+    z = np.empty((groups, features.n_components, lanes.LANES), dtype=np.float32)
+    for first in range(0, n_groups, groups):
+        count = min(groups, n_groups - first)
+        rows = slice(first * lanes.LANES, min((first + count) * lanes.LANES, n_rows))
+        yield rows, x[:count], z[:count]
+
+
+def clone_with_seed(features: FeatureMap, rng: np.random.Generator) -> FeatureMap:
+    """Give an unfitted copy; a map without a seed of its own takes one from `rng`."""
+    copy = clone(features)
+    seed = int(rng.integers(2**31))
+    if getattr(copy, "random_state", 0) is None:
+        copy.set_params(random_state=seed)
+    return copy
+
+
+def random_signs(rng: np.random.Generator, shape) -> np.ndarray:
+    """Draw +-1 as float32, each with probability one half."""
+    return (2.0 * rng.integers(0, 2, size=shape, dtype=np.int8) - 1.0).astype(np.float32)

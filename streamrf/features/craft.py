@@ -1,0 +1,77 @@
+"""Compact random feature maps: up by any map, down by a randomised Hadamard transform."""
+
+import numpy as np
+
+from streamrf.errors import ParameterError
+from streamrf.features.base import FeatureMap, clone_with_seed, random_signs
+from streamrf.features.maclaurin import RandomMaclaurin
+from streamrf.jit import hadamard
+from streamrf.jit.lanes import LANES
+
+
+class Craft(FeatureMap):
+    """``G(x) = S H D Z(x) / sqrt(E)``: the map `up` to D components, compacted to E < D.
+
+    D flips signs, H is the Walsh-Hadamard matrix (entries +-1) of the width of Z padded to a power
+    of two, S picks E of its rows without replacement.
+
+    Parameters
+    ----------
+    up : an unfitted feature map; None means ``RandomMaclaurin(n_components=8 * n_components,
+        h01=True)``, wider where the exact terms need it. It is cloned; without a seed of its own it takes one from `random_state`
+    n_components : int, E, at most the components of `up`
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    up_ : the fitted up-projection
+    signs_ : (D,) float32 of +-1
+    picks_ : (n_components,) int32, rows of H, ascending
+
+    Notes
+    -----
+    Hamid et al., Compact Random Feature Maps, ICML 2014, algorithm 2 and section 3.4.
+    """
+
+    def __init__(self, up=None, n_components=100, *, random_state=None):
+        self.up = up
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def draw(self, n_features, rng, sample):
+        """Draw the up-projection, the signs and the picks."""
+        up = self.up
+        if up is None:
+            width = max(8 * self.n_components, 4 * (n_features + 1))
+            up = RandomMaclaurin(n_components=width, h01=True)
+        up = clone_with_seed(up, rng)
+        if up.n_components < self.n_components:
+            raise ParameterError(
+                f"Craft goes down from the {up.n_components} components of its up-projection, "
+                f"so n_components must not exceed that, got {self.n_components}; "
+                f"set up's n_components to {8 * self.n_components} (8 times is usual)"
+            )
+        up.draw_for(n_features, sample)
+        self.up_ = up
+        self.signs_ = random_signs(rng, up.n_components)
+        self.picks_ = np.sort(rng.permutation(self._padded)[: self.n_components]).astype(np.int32)
+
+    @property
+    def kernel_(self):
+        """The exact kernel of the up-projection."""
+        return self.up_.kernel_
+
+    @property
+    def _padded(self):
+        return 1 << (self.up_.n_components - 1).bit_length()
+
+    def lane_width(self, n_features):
+        """Count the numbers of a row that are alive at once."""
+        return self.up_.lane_width(n_features) + self._padded + self.n_components
+
+    def map_lanes(self, x, out):
+        """Go up, then down."""
+        z = np.empty((len(x), self._padded, LANES), dtype=np.float32)
+        self.up_.map_lanes(x, z)
+        scale = np.float32(1 / np.sqrt(self.n_components))
+        hadamard.subsampled(z, self.signs_, self.picks_, scale, out)

@@ -1,0 +1,166 @@
+"""Raw rows to lanes and lanes to rows: scaling, rounding, clipping and exactness sums.
+
+Lanes are ``(groups, width, 16)`` float32: row ``16 g + l`` of a block stands in ``[g, :, l]``.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+LANES = 16
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def load(X, shift, inverse_scale, unit_length, out):
+    """Scale rows and lay them out as lanes: ``(x - shift) * inverse_scale``, then unit length.
+
+    Parameters
+    ----------
+    X : (n, d) of any real dtype
+    shift, inverse_scale : (d,) float64
+    unit_length : bool, divide each row by its Euclidean norm (a zero row stays zero)
+    out : (groups, d, 16) float32 with ``16 * groups >= n``; lanes past the last row become zero
+    """
+    n, d = X.shape
+    for task in prange(out.shape[0]):
+        g = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
+        for lane in range(LANES):
+            i = g * LANES + lane
+            if i >= n:
+                for j in range(d):
+                    out[g, j, lane] = 0.0
+                continue
+            factor = 1.0
+            if unit_length:
+                square = 0.0
+                for j in range(d):
+                    value = (np.float64(X[i, j]) - shift[j]) * inverse_scale[j]
+                    square += value * value
+                if square > 0.0:
+                    factor = 1.0 / np.sqrt(square)
+            for j in range(d):
+                value = (np.float64(X[i, j]) - shift[j]) * inverse_scale[j]
+                out[g, j, lane] = np.float32(value * factor)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def store(z, out):
+    """Lay lanes out as rows: ``out[16 g + l, j] = z[g, j, l]``, out (n, width)."""
+    n, width = out.shape
+    for task in prange(z.shape[0]):
+        g = np.int64(task)
+        for lane in range(min(LANES, n - g * LANES)):
+            for j in range(width):
+                out[g * LANES + lane, j] = z[g, j, lane]
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def store_scaled(z, shift, inverse_step, root, out):
+    """``out[i, j] = root[i] * (z_ij - shift_j) * inverse_step_j``, out (n, width) of any float."""
+    n, width = out.shape
+    for task in prange(z.shape[0]):
+        g = np.int64(task)
+        for lane in range(min(LANES, n - g * LANES)):
+            i = g * LANES + lane
+            for j in range(width):
+                out[i, j] = root[i] * ((np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j])
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
+    """``out[i, j] = rint(root[i] * (z_ij - shift_j) * inverse_step_j)``, clipped to +-limit.
+
+    Parameters
+    ----------
+    z : (groups, >= width, 16) float32
+    shift, inverse_step : (width,) float64
+    root : (n,) float64, square root of each row's weight
+    out : (n, width) float32 of whole numbers
+    clipped : (groups,) int64, entries clipped in each group
+    invalid : (groups,) int64, entries that are not a number in each group
+    """
+    n, width = out.shape
+    for task in prange(z.shape[0]):
+        g = np.int64(task)
+        n_clipped = 0
+        n_invalid = 0
+        for lane in range(min(LANES, n - g * LANES)):
+            i = g * LANES + lane
+            for j in range(width):
+                value = np.rint(root[i] * ((np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]))
+                if not np.abs(value) <= limit:
+                    if value > limit:
+                        value = limit
+                    elif value < -limit:
+                        value = -limit
+                    else:
+                        value = 0.0
+                        n_invalid += 1
+                    n_clipped += 1
+                out[i, j] = value
+        clipped[g] = n_clipped
+        invalid[g] = n_invalid
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid):
+    """Do the work of `store_rounded` on rows: Z (n, width); clipped and invalid are (n,) int64."""
+    n, width = out.shape
+    for task in prange(n):
+        i = np.int64(task)
+        n_clipped = 0
+        n_invalid = 0
+        for j in range(width):
+            value = np.rint(root[i] * ((np.float64(Z[i, j]) - shift[j]) * inverse_step[j]))
+            if not np.abs(value) <= limit:
+                if value > limit:
+                    value = limit
+                elif value < -limit:
+                    value = -limit
+                else:
+                    value = 0.0
+                    n_invalid += 1
+                n_clipped += 1
+            out[i, j] = value
+        clipped[i] = n_clipped
+        invalid[i] = n_invalid
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def column_squares(Q, out):
+    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for whole numbers below 4096."""
+    n, width = Q.shape
+    stretch = 256
+    for task in prange((width + stretch - 1) // stretch):
+        block = np.int64(task)
+        start = block * stretch
+        stop = min(start + stretch, width)
+        for j in range(start, stop):
+            out[j] = 0.0
+        for i in range(n):
+            for j in range(start, stop):
+                value = np.float64(Q[i, j])
+                out[j] += value * value
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def add_rows(Q, groups, factors, out):
+    """``out[groups[i]] += factors[i] * Q[i]``: sums by label, in row order.
+
+    Parameters
+    ----------
+    Q : (n, width) float32 or float64
+    groups : (n,) int64
+    factors : (n,) float64
+    out : (n_groups, width) float64
+    """
+    n, width = Q.shape
+    stretch = 512
+    for task in prange((width + stretch - 1) // stretch):
+        block = np.int64(task)
+        start = block * stretch
+        stop = min(start + stretch, width)
+        for i in range(n):
+            group = groups[i]
+            factor = factors[i]
+            for j in range(start, stop):
+                out[group, j] += factor * np.float64(Q[i, j])

@@ -1,0 +1,453 @@
+"""The mergeable sums: numbers, and nothing of where they came from.
+
+A commutative monoid: `Sums.zero`, `add` for a block of rows, `+` and its inverse `-`. On rounded
+features every sum is a sum of whole numbers below 2^53, so the result is the same to the last bit
+for any order, block size, thread count or split.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from streamrf.errors import DataError, FormatError, MergeError, StreamrfError
+from streamrf.jit import lanes, packed
+
+EXACT_FLOAT32 = 2.0**24
+EXACT_FLOAT64 = 2.0**53
+
+
+class GramSum(ABC):
+    """``sum_i q_i q_i^T`` in rectangular full packed format."""
+
+    @property
+    @abstractmethod
+    def totals(self) -> np.ndarray:
+        """The sums, float64 of shape (n_components (n_components + 1) / 2,); not a copy."""
+
+    @abstractmethod
+    def add(self, Q: np.ndarray) -> None:
+        """Add the rows Q (n, n_components)."""
+
+
+class ExactGram(GramSum):
+    """Sums of whole numbers by float32 products that are proven exact.
+
+    By Cauchy and Schwarz every sum of products of two columns, partial ones included, is bounded by
+    the greatest column sum of squares. While that stays below 2^24 float32 adds without error;
+    before it would not, the float32 partial sums join the float64 totals. A block too large by
+    itself is split.
+    """
+
+    def __init__(self, n_components: int, totals: np.ndarray | None = None):
+        size = n_components * (n_components + 1) // 2
+        self._totals = np.zeros(size) if totals is None else totals
+        self._partial: np.ndarray | None = None
+        self._bound = np.zeros(n_components)
+        self.n_splits = 0
+
+    @property
+    def totals(self):
+        """The sums, after the partial ones have joined them."""
+        self._flush()
+        return self._totals
+
+    def add(self, Q):
+        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
+        squares = np.empty(Q.shape[1])
+        lanes.column_squares(Q, squares)
+        if squares.max(initial=0) >= EXACT_FLOAT32:
+            self.n_splits += 1
+            half = len(Q) // 2
+            self.add(Q[:half])
+            self.add(Q[half:])
+            return
+        if (self._bound + squares).max(initial=0) >= EXACT_FLOAT32:
+            self._flush()
+        if self._partial is None:
+            self._partial = np.zeros(len(self._totals), dtype=np.float32)
+        self._bound += squares
+        result = lapack.ssfrk(
+            Q.shape[1], len(Q), 1.0, Q.T, 1.0, self._partial,
+            transr="N", uplo="L", trans="N", overwrite_c=1,
+        )  # fmt: skip
+        assert result is self._partial, "ssfrk must add in place"
+
+    def _flush(self):
+        if self._bound.any():
+            packed.flush(self._partial, self._totals)
+            self._bound[:] = 0.0
+
+    def release(self) -> None:
+        """Join the partial sums and give their memory back."""
+        self._flush()
+        self._partial = None
+
+
+class FloatGram(GramSum):
+    """Sums of float64 products, exact to rounding only."""
+
+    def __init__(self, n_components: int, totals: np.ndarray | None = None):
+        self._totals = np.zeros(n_components * (n_components + 1) // 2) if totals is None else totals
+        self.n_splits = 0
+
+    @property
+    def totals(self):
+        """The sums."""
+        return self._totals
+
+    def add(self, Q):
+        """Add rows Q (n, n_components) float64."""
+        result = lapack.dsfrk(
+            Q.shape[1], len(Q), 1.0, Q.T, 1.0, self._totals,
+            transr="N", uplo="L", trans="N", overwrite_c=1,
+        )  # fmt: skip
+        assert result is self._totals, "dsfrk must add in place"
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+
+class TargetSums(ABC):
+    """Sums of features times targets."""
+
+    sums: np.ndarray  # (n_outputs, n_components) float64
+
+    @abstractmethod
+    def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray) -> None:
+        """Add the rows Q with their roots and labels or rounded targets."""
+
+    @abstractmethod
+    def combined(self, other: "TargetSums", sign: float) -> "TargetSums":
+        """Give ``self + sign * other`` as new sums."""
+
+    @abstractmethod
+    def to_tree(self) -> dict:
+        """Give the numbers as a tree."""
+
+
+@dataclass
+class ClassSums(TargetSums):
+    """Sums of features by label; a new label may appear in any block.
+
+    Parameters
+    ----------
+    labels : (n_classes,) sorted
+    sums : (n_classes, n_components) float64, ``sum root q`` over the rows of a class
+    weights : (n_classes,) float64, ``sum root^2`` over the rows of a class
+    """
+
+    labels: np.ndarray
+    sums: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def zero(cls, n_components: int) -> "ClassSums":
+        """Know no label yet."""
+        return cls(np.empty(0, dtype=np.int64), np.zeros((0, n_components)), np.zeros(0))
+
+    def add(self, Q, roots, y):
+        """Add rows with labels y (n,)."""
+        found, index = np.unique(as_labels(y), return_inverse=True)
+        self._learn(found)
+        index = np.searchsorted(self.labels, found)[index]
+        lanes.add_rows(Q, index, roots, self.sums)
+        self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+
+    def _learn(self, found):
+        """Make room for labels not seen before."""
+        labels = join_labels(self.labels, found)
+        if len(labels) == len(self.labels):
+            return
+        place = np.searchsorted(labels, self.labels.astype(labels.dtype))
+        sums = np.zeros((len(labels), self.sums.shape[1]))
+        weights = np.zeros(len(labels))
+        sums[place], weights[place] = self.sums, self.weights
+        self.labels, self.sums, self.weights = labels, sums, weights
+
+    def combined(self, other, sign):
+        """Join the labels; a class that is left without weight disappears."""
+        both = ClassSums(self.labels, self.sums.copy(), self.weights.copy())
+        both._learn(other.labels)
+        place = np.searchsorted(both.labels, other.labels.astype(both.labels.dtype))
+        both.sums[place] += sign * other.sums
+        both.weights[place] += sign * other.weights
+        keep = both.weights > 0
+        keep |= both.sums.any(axis=1)
+        return ClassSums(both.labels[keep], both.sums[keep], both.weights[keep])
+
+    def to_tree(self):
+        """Give the numbers as a tree."""
+        return {"class": "ClassSums", **vars(self)}
+
+
+@dataclass
+class BitSums(TargetSums):
+    """Sums of features by bit of an agreed code book: smaller than `ClassSums` for many classes.
+
+    Parameters
+    ----------
+    labels : (n_classes,) sorted, all that may appear
+    matrix : (n_classes, n_bits) float64 of +-1
+    sums : (n_bits, n_components) float64, ``sum bit root q``
+    weights : (n_classes,) float64, ``sum root^2`` over the rows of a class
+    feature_sums : (n_components,) float64, ``sum root q``
+    """
+
+    labels: np.ndarray
+    matrix: np.ndarray
+    sums: np.ndarray
+    weights: np.ndarray
+    feature_sums: np.ndarray
+
+    @classmethod
+    def zero(cls, n_components: int, labels: np.ndarray, matrix: np.ndarray) -> "BitSums":
+        """Agree on the labels and their code words."""
+        n_bits = matrix.shape[1]
+        zeros = np.zeros((n_bits, n_components))
+        return cls(labels, matrix, zeros, np.zeros(len(labels)), np.zeros(n_components))
+
+    def add(self, Q, roots, y):
+        """Add rows with labels y (n,), each one of the book's."""
+        y = as_labels(y)
+        index = np.searchsorted(self.labels, y).clip(max=len(self.labels) - 1)
+        unknown = self.labels[index] != y
+        if unknown.any():
+            raise DataError(
+                f"label {y[unknown][0]!r} is not in the code book made before the pass, "
+                f"which has {len(self.labels)} labels; give all labels as classes="
+            )
+        factors = self.matrix[index] * roots[:, np.newaxis]
+        Q = np.asarray(Q, dtype=np.float64)
+        self.sums += factors.T @ Q
+        self.feature_sums += roots @ Q
+        self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+
+    def combined(self, other, sign):
+        """Add; the code books must be the same."""
+        if not (
+            np.array_equal(self.labels, other.labels) and np.array_equal(self.matrix, other.matrix)
+        ):
+            raise MergeError("the two sides were summed by different code books")
+        return BitSums(
+            self.labels,
+            self.matrix,
+            self.sums + sign * other.sums,
+            self.weights + sign * other.weights,
+            self.feature_sums + sign * other.feature_sums,
+        )
+
+    def to_tree(self):
+        """Give the numbers as a tree."""
+        return {"class": "BitSums", **vars(self)}
+
+
+@dataclass
+class ValueSums(TargetSums):
+    """Sums of features times regression targets.
+
+    Parameters
+    ----------
+    sums : (n_targets, n_components) float64, ``sum t q``
+    totals : (n_targets,) float64, ``sum root t``
+    squares : list of n_targets numbers, ``sum t^2``; whole numbers of any size when exact
+    feature_sums : (n_components,) float64, ``sum root q``
+    weight : float, ``sum root^2``
+    """
+
+    sums: np.ndarray
+    totals: np.ndarray
+    squares: list
+    feature_sums: np.ndarray
+    weight: float
+
+    @classmethod
+    def zero(cls, n_components: int, n_targets: int, exact: bool) -> "ValueSums":
+        """Start for `n_targets` targets."""
+        squares = [0 if exact else 0.0] * n_targets
+        zeros = np.zeros((n_targets, n_components))
+        return cls(zeros, np.zeros(n_targets), squares, np.zeros(n_components), 0.0)
+
+    def add(self, Q, roots, y):
+        """Add rows with targets y (n, n_targets), rounded to whole numbers when exact."""
+        Q = np.asarray(Q, dtype=np.float64)
+        self.sums += y.T @ Q
+        self.totals += roots @ y
+        self.feature_sums += roots @ Q
+        self.weight += float(roots @ roots)
+        for j in range(y.shape[1]):
+            whole = isinstance(self.squares[j], int)
+            self.squares[j] += _sum_of_squares(y[:, j]) if whole else float(y[:, j] @ y[:, j])
+
+    def combined(self, other, sign):
+        """Add; the numbers of targets must agree."""
+        if len(self.squares) != len(other.squares):
+            raise MergeError(
+                f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
+            )
+        return ValueSums(
+            self.sums + sign * other.sums,
+            self.totals + sign * other.totals,
+            [a + int(sign) * b for a, b in zip(self.squares, other.squares, strict=True)],
+            self.feature_sums + sign * other.feature_sums,
+            self.weight + sign * other.weight,
+        )
+
+    def to_tree(self):
+        """Give the numbers as a tree."""
+        return {"class": "ValueSums", **vars(self)}
+
+
+class Sums:
+    """Gram, target sums and counts of the rows added so far.
+
+    Parameters
+    ----------
+    gram : ExactGram or FloatGram
+    targets : ClassSums, BitSums or ValueSums
+    n_rows : int, rows added
+    n_clipped : int, entries clipped on the way
+    """
+
+    def __init__(self, gram, targets: TargetSums, n_rows: int = 0, n_clipped: int = 0):
+        self.gram = gram
+        self.targets = targets
+        self.n_rows = n_rows
+        self.n_clipped = n_clipped
+
+    @property
+    def n_components(self) -> int:
+        """Width of the features."""
+        return self.targets.sums.shape[1]
+
+    @property
+    def feature_sums(self) -> np.ndarray:
+        """``sum root q``, float64 (n_components,)."""
+        if isinstance(self.targets, ClassSums):
+            return self.targets.sums.sum(axis=0)
+        return self.targets.feature_sums
+
+    @property
+    def weight(self) -> float:
+        """``sum root^2``."""
+        if isinstance(self.targets, ValueSums):
+            return self.targets.weight
+        return float(self.targets.weights.sum())
+
+    def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray, n_clipped: int = 0) -> None:
+        """Add a block.
+
+        Parameters
+        ----------
+        Q : (n, n_components), whole numbers in float32, or float64
+        roots : (n,) float64, roots of the rows' weights
+        y : (n,) labels, or (n, n_targets) rounded targets
+        n_clipped : entries of Q that were clipped
+        """
+        self.targets.add(Q, roots, y)  # first: it may refuse a label, and then nothing has changed
+        self.gram.add(Q)
+        self.n_rows += len(Q)
+        self.n_clipped += n_clipped
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return self._combined(other, 1.0)
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return self._combined(other, -1.0)
+
+    def _combined(self, other, sign):
+        if type(self.gram) is not type(other.gram) or type(self.targets) is not type(other.targets):
+            raise MergeError(
+                f"one side holds {type(self.gram).__name__} and {type(self.targets).__name__}, "
+                f"the other {type(other.gram).__name__} and {type(other.targets).__name__}"
+            )
+        if self.n_components != other.n_components:
+            raise MergeError(
+                f"one side has {self.n_components} features, the other {other.n_components}"
+            )
+        targets = self.targets.combined(other.targets, sign)
+        totals = self.gram.totals + sign * other.gram.totals
+        return Sums(
+            type(self.gram)(self.n_components, totals),
+            targets,
+            self.n_rows + int(sign) * other.n_rows,
+            self.n_clipped + int(sign) * other.n_clipped,
+        )
+
+    def check_exact(self) -> None:
+        """Raise unless every total is a whole number that float64 holds exactly."""
+        if not isinstance(self.gram, ExactGram):
+            return
+        diagonal = np.empty(self.n_components)
+        packed.diagonal(self.gram.totals, diagonal)
+        greatest = max(diagonal.max(initial=0), self.weight)
+        if isinstance(self.targets, ValueSums):
+            squares = max(self.targets.squares, default=0)
+            greatest = max(greatest, np.sqrt(greatest) * np.sqrt(float(squares)))
+        if greatest >= EXACT_FLOAT64:
+            raise StreamrfError(
+                f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
+                "save parts of the rows in statistics files of their own"
+            )
+
+    def to_tree(self) -> dict:
+        """Give the numbers as a tree."""
+        return {
+            "gram": self.gram.totals,
+            "exact": isinstance(self.gram, ExactGram),
+            "targets": self.targets.to_tree(),
+            "n_rows": self.n_rows,
+            "n_clipped": self.n_clipped,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict) -> "Sums":
+        """Rebuild from `to_tree`."""
+        fields = dict(tree["targets"])
+        name = fields.pop("class")
+        if name not in TARGETS:
+            raise FormatError(f"the file holds target sums {name!r}; known are {sorted(TARGETS)}")
+        targets = TARGETS[name](**fields)
+        width = targets.sums.shape[1]
+        if tree["gram"].shape != (width * (width + 1) // 2,) or tree["gram"].dtype != np.float64:
+            raise FormatError(
+                f"the Gram in the file has shape {tree['gram'].shape}, "
+                f"which does not belong to {width} features"
+            )
+        gram = (ExactGram if tree["exact"] else FloatGram)(width, tree["gram"])
+        return cls(gram, targets, tree["n_rows"], tree["n_clipped"])
+
+
+TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}
+
+
+def as_labels(y: np.ndarray) -> np.ndarray:
+    """Give labels in one of four dtypes: int64, float64, bool or str."""
+    y = np.asarray(y)
+    if y.dtype.kind in "iu":
+        return y.astype(np.int64)
+    if y.dtype.kind == "f":
+        return y.astype(np.float64)
+    if y.dtype.kind in "OS":
+        return y.astype(str)
+    return y
+
+
+def join_labels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Give the sorted union; labels of different kinds (number and string) are refused."""
+    if len(ours) and len(theirs) and (ours.dtype.kind in "U") != (theirs.dtype.kind in "U"):
+        raise DataError(
+            f"labels must be all numbers or all strings, got {ours[0]!r} and {theirs[0]!r}"
+        )
+    if not len(ours):
+        return theirs
+    return np.union1d(ours, theirs)
+
+
+def _sum_of_squares(t):
+    """Give ``sum t^2`` of whole numbers below 2^41 as an int of any size, without rounding."""
+    high = np.floor(t / 2.0**20)
+    low = t - high * 2.0**20
+    parts = [int(np.sum((a * b).astype(np.int64))) for a, b in ((high, high), (high, low), (low, low))]
+    return (parts[0] << 40) + (parts[1] << 21) + parts[2]

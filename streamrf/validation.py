@@ -1,0 +1,273 @@
+"""Checks at the door: what comes in becomes a plain array, or one clear sentence says why not."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from streamrf.errors import DataError, ShapeError
+
+
+def matrix_dtype(dtype: Any, where: str) -> np.dtype:
+    """The dtype that rows of `dtype` travel in: uint8, int16, float32 or float64.
+
+    Parameters
+    ----------
+    dtype : dtype of the data as stored
+    where : the data, for the message
+
+    Returns
+    -------
+    dtype
+        bool becomes uint8; int8 int16; float16 float32; every other integer or float float64.
+
+    Raises
+    ------
+    ShapeError
+        Numbers cannot be made of `dtype`: strings, dates, records, complex numbers.
+
+    Examples
+    --------
+    >>> matrix_dtype("int8", "X"), matrix_dtype("uint16", "X")
+    (dtype('int16'), dtype('float64'))
+    """
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        raise ShapeError(
+            f"Complex data not supported: {where} is {dtype}; give the real and imaginary parts as"
+            " columns"
+        )
+    if dtype.kind not in "biuf":
+        raise ShapeError(f"{where} has dtype {dtype}; expected numbers (bool, integer or float)")
+    if dtype.kind == "b" or (dtype.kind == "u" and dtype.itemsize == 1):
+        return np.dtype(np.uint8)
+    if dtype.kind == "i" and dtype.itemsize <= 2:
+        return np.dtype(np.int16)
+    if dtype.kind == "f" and dtype.itemsize <= 4:
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)
+
+
+def as_matrix(X: Any, where: str) -> np.ndarray:
+    """Rows as a matrix.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, ...), numbers; rank above 2 is flattened row by row
+    where : the data, for messages
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        C-contiguous; uint8, int16, float32 or float64 (see `matrix_dtype`). `X` itself where it
+        already is that.
+
+    Raises
+    ------
+    ShapeError
+        Rank 0 or 1, no columns, ragged rows, or a dtype without numbers.
+    DataError
+        A sparse matrix, or objects that are not numbers.
+    """
+    X = as_numbers(X, where)
+    check_rank(X.shape, where)
+    flat = X.reshape(len(X), int(np.prod(X.shape[1:])))
+    return np.ascontiguousarray(flat, dtype=matrix_dtype(X.dtype, where))
+
+
+def as_numbers(X: Any, where: str) -> np.ndarray:
+    """`X` as an array of numbers, not copied where it is one.
+
+    Raises
+    ------
+    ShapeError
+        Ragged rows, or a dtype without numbers.
+    DataError
+        A sparse matrix, or objects that are not numbers.
+    """
+    if issparse(X):
+        raise DataError(
+            f"{where} is a sparse matrix of shape {X.shape}; sparse data is not supported: make it"
+            " dense a block of rows at a time, with IteratorSource((X[i:i + 4096].toarray(),"
+            " y[i:i + 4096]) for i in range(0, n_rows, 4096))"
+        )
+    try:
+        X = np.asarray(X)
+    except ValueError as error:
+        raise ShapeError(f"{where} is not a matrix: its rows differ in length ({error})") from error
+    if X.dtype.kind == "O":
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"{where} holds objects that are not numbers ({error}); turn them into numbers"
+                " first"
+            ) from error
+    matrix_dtype(X.dtype, where)
+    return X
+
+
+def check_rank(shape: tuple[int, ...], where: str) -> None:
+    """Refuse a shape that is not a set of rows, (n_rows, n_features) or of higher rank.
+
+    Raises
+    ------
+    ShapeError
+        Rank 0 or 1, or no columns.
+    """
+    if len(shape) < 2:
+        raise ShapeError(
+            f"{where} has shape {shape}; expected 2-D, (n_rows, n_features). Reshape your data with"
+            " X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one row"
+        )
+    if not np.prod(shape[1:]):
+        raise ShapeError(f"{where}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def as_targets(y: Any, n_rows: int, where: str) -> np.ndarray:
+    """Targets or labels as an array of numbers or strings.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or (n_rows, n_targets); bytes and objects, as HDF5 gives
+        strings, become NumPy strings
+    n_rows : rows of X
+    where : the targets, for messages
+
+    Returns
+    -------
+    ndarray of shape (n_rows,) or (n_rows, n_targets)
+        bool, integer, float or str; not copied where it already was.
+
+    Raises
+    ------
+    ShapeError
+        Another rank or length.
+    DataError
+        Values that are neither numbers nor strings, or a mixture of both.
+
+    Examples
+    --------
+    >>> as_targets(np.array([b"cat", b"dog"], dtype=object), 2, "y")
+    array(['cat', 'dog'], dtype='<U3')
+    """
+    if issparse(y):
+        raise DataError(f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()")
+    try:
+        y = np.asarray(y)
+    except ValueError as error:
+        raise ShapeError(f"{where} is ragged: its rows differ in length ({error})") from error
+    check_targets_shape(y.shape, n_rows, where)
+    if y.dtype.kind == "O":
+        y = _from_objects(y, where)
+    elif y.dtype.kind in "ST":
+        y = _decoded(y, where)
+    if y.dtype.kind not in "biufU":
+        raise DataError(f"{where} has dtype {y.dtype}; expected numbers or strings")
+    return y
+
+
+def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
+    """Refuse targets of a rank other than 1 or 2, or of another length than X.
+
+    Raises
+    ------
+    ShapeError
+    """
+    if len(shape) not in (1, 2):
+        raise ShapeError(f"{where} has shape {shape}; expected (n_rows,) or (n_rows, n_targets)")
+    _check_length(shape, n_rows, where)
+
+
+def as_weights(weights: Any, n_rows: int, where: str) -> np.ndarray:
+    """Sample weights that are finite and not negative.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n_rows,)
+    n_rows : rows of X
+    where : the weights, for messages
+
+    Returns
+    -------
+    float64 ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ShapeError
+        Another rank or length, or a dtype without numbers.
+    DataError
+        A weight that is NaN, infinite or negative; the message names the first.
+    """
+    weights = weight_column(weights, n_rows, where)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise DataError(
+            f"{where}, row {bad[0]}: the weight is {weights[bad[0]]}; weights must be finite and"
+            " not negative"
+        )
+    return weights
+
+
+def weight_column(weights: Any, n_rows: int, where: str) -> np.ndarray:
+    """Sample weights as float64 of shape (n_rows,), their values not looked at.
+
+    Raises
+    ------
+    ShapeError
+        Another rank or length, or a dtype without numbers.
+    DataError
+        Objects that are not numbers.
+    """
+    weights = as_numbers(weights, where)
+    check_weights_shape(weights.shape, n_rows, where)
+    return np.ascontiguousarray(weights, dtype=np.float64)
+
+
+def check_weights_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
+    """Refuse weights that are not one number a row.
+
+    Raises
+    ------
+    ShapeError
+    """
+    if len(shape) != 1:
+        raise ShapeError(f"{where} has shape {shape}; expected one weight a row, (n_rows,)")
+    _check_length(shape, n_rows, where)
+
+
+def _check_length(shape: tuple[int, ...], n_rows: int, where: str) -> None:
+    if shape[0] != n_rows:
+        raise ShapeError(
+            f"{where} has {shape[0]} rows but X has {n_rows}; they must have the same rows"
+        )
+
+
+def _decoded(y: np.ndarray, where: str) -> np.ndarray:
+    """Bytes or NumPy strings of variable width as fixed-width strings."""
+    try:
+        return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y.astype(np.str_)
+    except ValueError as error:  # UnicodeDecodeError is one; a missing string raises it bare
+        raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
+
+
+def _from_objects(y: np.ndarray, where: str) -> np.ndarray:
+    """All strings or all numbers, out of an array of objects."""
+    values = y.ravel().tolist()
+    text = [isinstance(value, str | bytes) for value in values]
+    if all(text):
+        try:
+            strings = [v.decode() if isinstance(v, bytes) else v for v in values]
+        except UnicodeDecodeError as error:
+            raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
+        return np.array(strings, dtype=np.str_).reshape(y.shape)
+    numbers = [isinstance(value, Real | np.bool_) for value in values]
+    if all(numbers):
+        return np.array(values).reshape(y.shape)
+    claims = text if text[0] else numbers
+    odd = claims.index(False)
+    raise DataError(
+        f"{where}, row {odd // max(1, y.size // len(y))}: {values[odd]!r} is"
+        f" {'not a string' if text[0] else 'not a number'}; expected all strings or all numbers"
+    )
