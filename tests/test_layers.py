@@ -100,7 +100,7 @@ def violations(importer: str, source: str, modules: set[str]) -> list[str]:
     for node in ast.walk(tree):
         if is_import_by_name(node):
             found.append(f"{importer}:{node.lineno} imports by string")
-        for imported in targets(node, importer, packages, modules):
+        for imported in dict.fromkeys(targets(node, importer, packages, modules)):
             where = f"{importer}:{node.lineno} imports {imported}"
             if place(imported) not in FLOORS:
                 found.append(f"{where}, which has no floor in FLOORS")
