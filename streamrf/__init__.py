@@ -1,0 +1,27 @@
+"""Kernel machines on data larger than memory, trained by reading it once."""
+
+from streamrf.codes import ErrorCorrectingCodes, OneVsRest
+from streamrf.features import Craft, RandomMaclaurin
+from streamrf.kernels import Polynomial
+from streamrf.model import Model, load_model
+from streamrf.sources import ArraySource, HDF5Source, IteratorSource
+from streamrf.statistics import Statistics, load_statistics
+from streamrf.training import accumulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArraySource",
+    "Craft",
+    "ErrorCorrectingCodes",
+    "HDF5Source",
+    "IteratorSource",
+    "Model",
+    "OneVsRest",
+    "Polynomial",
+    "RandomMaclaurin",
+    "Statistics",
+    "accumulate",
+    "load_model",
+    "load_statistics",
+]

@@ -29,7 +29,8 @@ def computing(n_threads: int | None = None) -> Iterator[int]:
     """
     with _lock:
         before = numba.get_num_threads()
-        count = before if n_threads is None else max(1, min(n_threads, numba.config.NUMBA_NUM_THREADS))
+        count = n_threads or before
+        count = max(1, min(count, numba.config.NUMBA_NUM_THREADS))
         numba.set_num_threads(count)
         try:
             with _controller().limit(limits=count, user_api="blas"):

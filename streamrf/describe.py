@@ -5,6 +5,8 @@ fitted state the attributes whose names end in "_". Drawn arrays are stored, not
 promises a seed's stream only within a version.
 """
 
+import hashlib
+
 import numpy as np
 from sklearn.base import BaseEstimator
 
@@ -45,3 +47,29 @@ def from_tree(tree, table):
             raise FormatError(f"{name}: {key!r} is not the name of a fitted attribute")
         setattr(value, key, from_tree(fitted, table))
     return value
+
+
+def digest(tree) -> str:
+    """Give a 128-bit fingerprint of a tree, the same in every process and version."""
+    state = hashlib.blake2b(digest_size=16)
+    _feed(state, tree)
+    return state.hexdigest()
+
+
+def _feed(state, value):
+    if isinstance(value, dict):
+        state.update(b"{")
+        for key in sorted(value):
+            _feed(state, key)
+            _feed(state, value[key])
+        state.update(b"}")
+    elif isinstance(value, np.ndarray):
+        state.update(f"array {value.dtype.str} {value.shape}".encode())
+        state.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, list | tuple):
+        state.update(b"[")
+        for item in value:
+            _feed(state, item)
+        state.update(b"]")
+    else:
+        state.update(f"{type(value).__name__} {value!r};".encode())

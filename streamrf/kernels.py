@@ -48,16 +48,17 @@ class Polynomial(DotProductKernel):
     def maclaurin(self):
         """Give ``a_n = binom(degree, n) gamma^n coef0^(degree - n)`` for n up to the degree."""
         if int(self.degree) != self.degree or self.degree < 1:
-            raise ParameterError(f"degree must be a whole number of at least 1, got {self.degree!r}")
+            raise ParameterError(f"degree must be a whole number above 0, got {self.degree!r}")
         if not self.gamma > 0:
             raise ParameterError(f"gamma must be positive, got {self.gamma!r}")
         if not self.coef0 >= 0:
             raise ParameterError(
-                f"coef0 must not be negative, got {self.coef0!r}: "
-                "the series would have negative coefficients and the kernel is not positive definite"
+                f"coef0 must not be negative, got {self.coef0!r}: the series would have negative "
+                "coefficients, and the kernel is not positive definite"
             )
         n = np.arange(int(self.degree) + 1)
-        return comb(self.degree, n) * float(self.gamma) ** n * float(self.coef0) ** (self.degree - n)
+        powers = float(self.gamma) ** n * float(self.coef0) ** (self.degree - n)
+        return comb(self.degree, n) * powers
 
 
 TABLE = {cls.__name__: cls for cls in (Polynomial,)}

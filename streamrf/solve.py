@@ -71,7 +71,7 @@ class Normal:
         factor = self._factor(alpha, self.centred(work))
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
         rhs = np.asfortranarray((moments * self.step).T)
-        solution, info = lapack.dpftrs(
+        solution, _ = lapack.dpftrs(
             len(self.step), factor, rhs, transr="N", uplo="L", overwrite_b=1
         )
         v = np.ascontiguousarray(solution.T) * self.step

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from streamrf.errors import DataError, FormatError, MergeError, StreamrfError
+from streamrf.errors import FormatError, MergeError, StreamrfError, UnknownLabelError
 from streamrf.jit import lanes, packed
+from streamrf.labels import as_labels, find_labels, join_labels
 
 EXACT_FLOAT32 = 2.0**24
 EXACT_FLOAT64 = 2.0**53
@@ -89,7 +90,8 @@ class FloatGram(GramSum):
     """Sums of float64 products, exact to rounding only."""
 
     def __init__(self, n_components: int, totals: np.ndarray | None = None):
-        self._totals = np.zeros(n_components * (n_components + 1) // 2) if totals is None else totals
+        size = n_components * (n_components + 1) // 2
+        self._totals = np.zeros(size) if totals is None else totals
         self.n_splits = 0
 
     @property
@@ -117,6 +119,10 @@ class TargetSums(ABC):
     @abstractmethod
     def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray) -> None:
         """Add the rows Q with their roots and labels or rounded targets."""
+
+    @abstractmethod
+    def zero_like(self) -> "TargetSums":
+        """Give sums of nothing, ready for the same kind of targets."""
 
     @abstractmethod
     def combined(self, other: "TargetSums", sign: float) -> "TargetSums":
@@ -154,6 +160,10 @@ class ClassSums(TargetSums):
         index = np.searchsorted(self.labels, found)[index]
         lanes.add_rows(Q, index, roots, self.sums)
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+
+    def zero_like(self):
+        """Know no label."""
+        return ClassSums.zero(self.sums.shape[1])
 
     def _learn(self, found):
         """Make room for labels not seen before."""
@@ -211,11 +221,10 @@ class BitSums(TargetSums):
     def add(self, Q, roots, y):
         """Add rows with labels y (n,), each one of the book's."""
         y = as_labels(y)
-        index = np.searchsorted(self.labels, y).clip(max=len(self.labels) - 1)
-        unknown = self.labels[index] != y
+        index, unknown = find_labels(self.labels, y)
         if unknown.any():
-            raise DataError(
-                f"label {y[unknown][0]!r} is not in the code book made before the pass, "
+            raise UnknownLabelError(
+                f"label {y[unknown][0].item()!r} is not in the code book made before the pass, "
                 f"which has {len(self.labels)} labels; give all labels as classes="
             )
         factors = self.matrix[index] * roots[:, np.newaxis]
@@ -223,6 +232,10 @@ class BitSums(TargetSums):
         self.sums += factors.T @ Q
         self.feature_sums += roots @ Q
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+
+    def zero_like(self):
+        """Agree on the same book."""
+        return BitSums.zero(self.sums.shape[1], self.labels, self.matrix)
 
     def combined(self, other, sign):
         """Add; the code books must be the same."""
@@ -279,6 +292,11 @@ class ValueSums(TargetSums):
         for j in range(y.shape[1]):
             whole = isinstance(self.squares[j], int)
             self.squares[j] += _sum_of_squares(y[:, j]) if whole else float(y[:, j] @ y[:, j])
+
+    def zero_like(self):
+        """Start for as many targets."""
+        exact = all(isinstance(square, int) for square in self.squares)
+        return ValueSums.zero(self.sums.shape[1], len(self.squares), exact)
 
     def combined(self, other, sign):
         """Add; the numbers of targets must agree."""
@@ -375,6 +393,10 @@ class Sums:
             self.n_clipped + int(sign) * other.n_clipped,
         )
 
+    def zero_like(self) -> "Sums":
+        """Give sums of nothing, ready for the same kind of rows."""
+        return Sums(type(self.gram)(self.n_components), self.targets.zero_like())
+
     def check_exact(self) -> None:
         """Raise unless every total is a whole number that float64 holds exactly."""
         if not isinstance(self.gram, ExactGram):
@@ -422,32 +444,11 @@ class Sums:
 TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}
 
 
-def as_labels(y: np.ndarray) -> np.ndarray:
-    """Give labels in one of four dtypes: int64, float64, bool or str."""
-    y = np.asarray(y)
-    if y.dtype.kind in "iu":
-        return y.astype(np.int64)
-    if y.dtype.kind == "f":
-        return y.astype(np.float64)
-    if y.dtype.kind in "OS":
-        return y.astype(str)
-    return y
-
-
-def join_labels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Give the sorted union; labels of different kinds (number and string) are refused."""
-    if len(ours) and len(theirs) and (ours.dtype.kind in "U") != (theirs.dtype.kind in "U"):
-        raise DataError(
-            f"labels must be all numbers or all strings, got {ours[0]!r} and {theirs[0]!r}"
-        )
-    if not len(ours):
-        return theirs
-    return np.union1d(ours, theirs)
-
-
 def _sum_of_squares(t):
     """Give ``sum t^2`` of whole numbers below 2^41 as an int of any size, without rounding."""
     high = np.floor(t / 2.0**20)
     low = t - high * 2.0**20
-    parts = [int(np.sum((a * b).astype(np.int64))) for a, b in ((high, high), (high, low), (low, low))]
-    return (parts[0] << 40) + (parts[1] << 21) + parts[2]
+    hh, hl, ll = (
+        int((a * b).astype(np.int64).sum()) for a, b in ((high, high), (high, low), (low, low))
+    )
+    return (hh << 40) + (hl << 21) + ll

@@ -4,7 +4,6 @@ import numpy as np
 
 from streamrf.errors import ParameterError
 from streamrf.features.base import FeatureMap, clone_with_seed, random_signs
-from streamrf.features.maclaurin import RandomMaclaurin
 from streamrf.jit import hadamard
 from streamrf.jit.lanes import LANES
 
@@ -17,8 +16,8 @@ class Craft(FeatureMap):
 
     Parameters
     ----------
-    up : an unfitted feature map; None means ``RandomMaclaurin(n_components=8 * n_components,
-        h01=True)``, wider where the exact terms need it. It is cloned; without a seed of its own it takes one from `random_state`
+    up : an unfitted feature map; it is cloned, and without a seed of its own takes one from
+        `random_state`
     n_components : int, E, at most the components of `up`
     random_state : int, RandomState or None
 
@@ -33,18 +32,14 @@ class Craft(FeatureMap):
     Hamid et al., Compact Random Feature Maps, ICML 2014, algorithm 2 and section 3.4.
     """
 
-    def __init__(self, up=None, n_components=100, *, random_state=None):
+    def __init__(self, up, n_components=100, *, random_state=None):
         self.up = up
         self.n_components = n_components
         self.random_state = random_state
 
     def draw(self, n_features, rng, sample):
         """Draw the up-projection, the signs and the picks."""
-        up = self.up
-        if up is None:
-            width = max(8 * self.n_components, 4 * (n_features + 1))
-            up = RandomMaclaurin(n_components=width, h01=True)
-        up = clone_with_seed(up, rng)
+        up = clone_with_seed(self.up, rng)
         if up.n_components < self.n_components:
             raise ParameterError(
                 f"Craft goes down from the {up.n_components} components of its up-projection, "

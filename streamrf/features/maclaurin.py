@@ -12,7 +12,7 @@ TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that i
 
 
 class RandomMaclaurin(FeatureMap):
-    """``Z_i(x) = sqrt(a_N / P[N]) prod_(j<=N) <w_j, x> / sqrt(D)``, for kernels ``sum a_n <x,y>^n``.
+    """``Z_i(x) = sqrt(a_N / P[N] / D) prod_(j<=N) <w_j, x>``, for kernels ``sum a_n <x,y>^n``.
 
     Each feature draws its degree N with ``P[N=n]`` proportional to ``p^-(n+1)`` over the degrees
     that the series has, and N random sign vectors ``w_j``.
@@ -94,7 +94,7 @@ class RandomMaclaurin(FeatureMap):
         return Polynomial() if self.kernel is None else self.kernel
 
     def _draw_exact_terms(self, series, n_features):
-        """Set the factors of the exact terms; give the number of components left for random ones."""
+        """Set the factors of the exact terms; give the number of components that are left."""
         self.constant_ = float(np.sqrt(series[0])) if self.h01 else 0.0
         self.linear_ = float(np.sqrt(series[1])) if self.h01 and len(series) > 1 else 0.0
         exact = (self.constant_ > 0) + n_features * (self.linear_ > 0)

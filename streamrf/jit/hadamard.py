@@ -1,6 +1,6 @@
 """Walsh-Hadamard transforms and the maps made of them, on lanes.
 
-Sixteen rows stand side by side, ``(length, 16)`` float32, so that every butterfly is a whole vector.
+Sixteen rows stand side by side, ``(length, 16)`` float32, so that a butterfly is a whole vector.
 Loops have a fixed order and no fast-math, so a row's features do not depend on its neighbours, its
 lane or the threads. All kernels that call the transform share this file, because Numba's cache does
 not see a change in another file.
@@ -22,7 +22,7 @@ MIDDLE = 4096
 
 
 def _butterfly(log2_radix):
-    """Make ``f(a, first, stride)``: the transform over rows ``first + r * stride`` of `a`, in place.
+    """Make ``f(a, first, stride)``: transform the rows ``first + r * stride`` of `a`, in place.
 
     Written as vector instructions because LLVM cannot prove that the rows of one array do not
     overlap and so leaves a plain loop scalar. Two halves of 8 lanes: radix 8 then fits the sixteen
@@ -106,7 +106,7 @@ def _passes(a, first, n_rows, length, stop):
 
 @njit(nogil=True, cache=True)
 def fwht(a):
-    """Transform `a` (length, 16) along its rows, in place: ``a <- H a``, H unnormalised (Sylvester).
+    """Transform `a` (length, 16) in place: ``a <- H a``, H unnormalised, in Sylvester order.
 
     Large strides first, over the whole; then depth first, so that each stretch of rows is finished
     while it lies in cache.

@@ -86,7 +86,8 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
         for lane in range(min(LANES, n - g * LANES)):
             i = g * LANES + lane
             for j in range(width):
-                value = np.rint(root[i] * ((np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]))
+                value = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
+                value = np.rint(root[i] * value)
                 if not np.abs(value) <= limit:
                     if value > limit:
                         value = limit

@@ -1,0 +1,154 @@
+"""Raw rows to features ready to be summed: preprocessing, map and calibration as one."""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from streamrf.compute import computing
+from streamrf.describe import digest, from_tree, to_tree
+from streamrf.errors import ParameterError, ShapeError
+from streamrf.features import DESCRIBED, FeatureMap
+from streamrf.features.base import clone_with_seed, panels
+from streamrf.jit import lanes
+from streamrf.preprocessing import Preprocessing
+from streamrf.rounding import Calibration, calibration_class
+from streamrf.sources.base import Block
+
+CALIBRATION_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What turns a raw row into a row of (rounded) features, fixed before the pass begins.
+
+    Parameters
+    ----------
+    preprocessing : scaling of raw rows
+    features : the fitted map
+    calibration : shifts and steps
+    """
+
+    preprocessing: Preprocessing
+    features: FeatureMap
+    calibration: Calibration
+
+    @classmethod
+    def calibrate(
+        cls,
+        features: FeatureMap,
+        sample: Block,
+        *,
+        normalize: str | None = None,
+        precision: str = "exact",
+        regression: bool = False,
+        random_state=None,
+    ) -> "Encoder":
+        """Learn everything from the calibration rows.
+
+        Parameters
+        ----------
+        features : an unfitted map; cloned, and seeded from `random_state` if it has no seed
+        sample : the calibration rows
+        normalize : see `Preprocessing`
+        precision : "exact" (rounded features) or "float64"
+        regression : whether the targets are values
+        random_state : int, RandomState or None
+        """
+        if not isinstance(features, FeatureMap) or isinstance(features, type):
+            raise ParameterError(
+                f"features must be a feature map such as RandomMaclaurin(), got {features!r}"
+            )
+        kind = calibration_class(precision)
+        preprocessing = Preprocessing.learn(normalize, sample.X)
+        features = clone_with_seed(features, np.random.default_rng(random_state))
+        rows = preprocessing.apply(sample.X)
+        features.draw_for(rows.shape[1], rows)
+        with computing():
+            Z = np.empty((len(rows), features.n_components), dtype=np.float32)
+            for part, x, z in panels(features, len(rows), rows.shape[1]):
+                preprocessing.load(sample.X[part], x)
+                features.map_lanes(x, z)
+                lanes.store(z, Z[part])
+        targets = as_columns(sample.y) if regression else None
+        return cls(preprocessing, features, kind.learn(Z, targets, sample.weights))
+
+    @property
+    def n_features(self) -> int:
+        """Width of a raw row."""
+        return self.preprocessing.n_features
+
+    @property
+    def n_components(self) -> int:
+        """Width of the features."""
+        return len(self.calibration.shift)
+
+    @functools.cached_property
+    def digests(self) -> dict[str, str]:
+        """Fingerprints of the parts, by their names for messages."""
+        tree = self.to_tree()
+        return {
+            "feature maps": digest(tree["features"]),
+            "preprocessing": digest(tree["preprocessing"]),
+            "calibrations": digest(tree["calibration"]),
+        }
+
+    def encode(self, X: np.ndarray, roots: np.ndarray, out: np.ndarray) -> int:
+        """Fill `out` (n, n_components) with rounded features; give the number of entries clipped.
+
+        Parameters
+        ----------
+        X : (n, n_features) raw rows
+        roots : (n,) float64, roots of the rows' weights
+        out : of the calibration's dtype
+        """
+        n_clipped = 0
+        with computing():
+            for rows, x, z in panels(self.features, len(X), self.n_features):
+                self.preprocessing.load(X[rows], x)
+                self.features.map_lanes(x, z)
+                n_clipped += self.calibration.store(z, roots[rows], out[rows])
+        return n_clipped
+
+    def scale(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Fill `out` (n, n_components) float32 with ``(z - shift) / step``, not rounded."""
+        self.check_width(X)
+        shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
+        ones = np.ones(len(X))
+        with computing():
+            for rows, x, z in panels(self.features, len(X), self.n_features):
+                self.preprocessing.load(X[rows], x)
+                self.features.map_lanes(x, z)
+                lanes.store_scaled(z, shift, inverse_step, ones[rows], out[rows])
+
+    def check_width(self, X: np.ndarray) -> None:
+        """Refuse rows of another width."""
+        if X.shape[1] != self.n_features:
+            raise ShapeError(
+                f"X has {X.shape[1]} features, but the model was made for {self.n_features}"
+            )
+
+    def to_tree(self) -> dict:
+        """Give the parts as a tree."""
+        return {
+            "preprocessing": self.preprocessing.to_tree(),
+            "features": to_tree(self.features),
+            "calibration": self.calibration.to_tree(),
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict) -> "Encoder":
+        """Rebuild from `to_tree`."""
+        features: BaseEstimator = from_tree(tree["features"], DESCRIBED)
+        return cls(
+            Preprocessing.from_tree(tree["preprocessing"]),
+            features,
+            Calibration.from_tree(tree["calibration"]),
+        )
+
+
+def as_columns(y: np.ndarray) -> np.ndarray:
+    """Give targets as float64 (n, n_targets)."""
+    y = np.asarray(y, dtype=np.float64)
+    return y[:, np.newaxis] if y.ndim == 1 else y

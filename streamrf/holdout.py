@@ -1,0 +1,95 @@
+"""Rows held out for the choice of alpha: a few, raw, picked by a hash of their position."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamrf.sources.base import Block
+
+SHARE = 0.2  # at most this share of the rows
+MOST_ROWS = 10_000
+MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows apart from their store: X (n, n_features), y and weights or None, positions (n,)."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+    positions: np.ndarray
+
+    def where(self, mask: np.ndarray) -> "Rows":
+        """Give the rows that the mask picks, copied."""
+        weights = None if self.weights is None else self.weights[mask]
+        return Rows(self.X[mask], self.y[mask], weights, self.positions[mask])
+
+
+class Holdout:
+    """A share of the rows, halved whenever it outgrows its bounds.
+
+    A row is held while the hash of its position is below the share, so which rows are held depends
+    on positions alone. Rows let go when the share halves are given back, to be summed.
+
+    Parameters
+    ----------
+    n_rows : rows of the source, None where unknown
+    row_bytes : bytes of a raw row
+    """
+
+    def __init__(self, n_rows: int | None, row_bytes: int):
+        self.limit = max(1, min(MOST_ROWS, MOST_BYTES // max(row_bytes, 1)))
+        self.share = SHARE
+        while n_rows is not None and self.share * n_rows > 0.9 * self.limit:
+            self.share /= 2
+        self.held: list[Rows] = []
+
+    @property
+    def n_rows(self) -> int:
+        """Rows held now."""
+        return sum(len(rows.X) for rows in self.held)
+
+    def copy(self) -> "Holdout":
+        """Give a holdout that goes on from here by itself."""
+        copy = Holdout(None, 1)
+        copy.limit, copy.share, copy.held = self.limit, self.share, list(self.held)
+        return copy
+
+    def take(self, block: Block) -> Iterator[Rows]:
+        """Hold some rows of the block; give the others, and any let go."""
+        rows = Rows(block.X, block.y, block.weights, block.positions)
+        picked = _uniform(rows.positions) < self.share
+        if not picked.any():
+            yield rows
+            return
+        yield rows.where(~picked)
+        self.held.append(rows.where(picked))
+        while self.n_rows > self.limit:
+            self.share /= 2
+            split = [(held, _uniform(held.positions) < self.share) for held in self.held]
+            self.held = [held.where(mask) for held, mask in split if mask.any()]
+            for held, mask in split:
+                if not mask.all():
+                    yield held.where(~mask)
+
+    def release(self) -> Iterator[Rows]:
+        """Give all rows back."""
+        held, self.held = self.held, []
+        yield from held
+
+
+def as_rows(block: Block) -> Rows:
+    """Give a block's rows."""
+    return Rows(block.X, block.y, block.weights, block.positions)
+
+
+def _uniform(positions):
+    """Hash positions to [0, 1): the finalizer of SplitMix64 (Steele et al., OOPSLA 2014)."""
+    with np.errstate(over="ignore"):
+        x = positions.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    return x / 2.0**64

@@ -1,0 +1,105 @@
+"""Bytes a run will need, and the block size that fits a budget; said before the first read."""
+
+from dataclasses import dataclass
+
+import psutil
+
+from streamrf.errors import MemoryBudgetError, ParameterError
+
+INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
+BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
+MOST_ROWS = 4096  # larger blocks measured no faster
+FEWEST_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is going to hold.
+
+    Parameters
+    ----------
+    block_rows : rows of a block
+    total_bytes : estimate of the peak resident memory
+    """
+
+    block_rows: int
+    total_bytes: int
+
+
+def plan(
+    n_components: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    exact: bool = True,
+    held_bytes: int = 0,
+    memory_limit: int | str | None = None,
+) -> Plan:
+    """Choose the block size of a pass and its solve.
+
+    Parameters
+    ----------
+    n_components, n_features : widths of features and raw rows
+    n_outputs : classes, bits or targets
+    exact : rounded features (float32 blocks and partial sums) or float64
+    held_bytes : raw rows held out for the choice of alpha
+    memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
+
+    Raises
+    ------
+    MemoryBudgetError
+        If even the smallest block does not fit; names a width that would.
+    """
+    limit = parse_bytes(memory_limit)
+    fixed = _fixed_bytes(n_components, n_outputs, exact) + held_bytes
+    per_row = n_components * (4 if exact else 8) + 4 * n_features * 8
+    if fixed + FEWEST_ROWS * per_row > limit:
+        width = n_components
+        while width > 1 and (
+            _fixed_bytes(width, n_outputs, exact) + held_bytes + FEWEST_ROWS * per_row > limit
+        ):
+            width = int(width * 0.98)
+        fits = (
+            f"n_components={width} would fit"
+            if width > 1
+            else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
+        )
+        raise MemoryBudgetError(
+            f"{n_components} components need about {_shown(fixed + FEWEST_ROWS * per_row)}, "
+            f"above the memory limit of {_shown(limit)}; {fits}, or raise memory_limit"
+        )
+    rows = min(MOST_ROWS, (limit - fixed) // per_row)
+    return Plan(int(rows), int(fixed + rows * per_row))
+
+
+def _fixed_bytes(n_components, n_outputs, exact):
+    """Bytes that do not depend on the block: totals, partial sums, the factor, target sums."""
+    packed = n_components * (n_components + 1) // 2
+    totals = packed * (8 + 8 + (4 if exact else 0))
+    return INTERPRETER_BYTES + BUFFER_BYTES + totals + 4 * 8 * n_components * n_outputs
+
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+         "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}  # fmt: skip
+
+
+def parse_bytes(limit: int | str | None) -> int:
+    """Read a memory limit: bytes, "900MB", "2 GiB", or None for four fifths of what is free."""
+    if limit is None:
+        return int(psutil.virtual_memory().available * 0.8)
+    text = str(limit).strip().upper()
+    number = text.rstrip("BKMGTI ")
+    unit = text[len(number) :].strip()
+    try:
+        value = float(number) * UNITS[unit]
+    except (ValueError, KeyError):
+        raise ParameterError(
+            f"memory_limit must be bytes or a string such as '900MB' or '2 GiB', got {limit!r}"
+        ) from None
+    if not value > 0:
+        raise ParameterError(f"memory_limit must be positive, got {limit!r}")
+    return int(value)
+
+
+def _shown(n_bytes):
+    return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 1 << 30 else f"{n_bytes / 2**20:.0f} MiB"

@@ -1,0 +1,169 @@
+"""A trained model: encoder, code and coefficients; predicts and evaluates in a stream."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamrf import storage
+from streamrf.codes import CodeBook
+from streamrf.compute import computing
+from streamrf.encoder import Encoder, as_columns
+from streamrf.engine import stream
+from streamrf.errors import DataError, FormatError, ParameterError, ShapeError
+from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
+from streamrf.sources import as_source
+from streamrf.sources.base import Block
+
+KIND = "model"
+BLOCK_BYTES = 64 << 20  # features of a block in prediction
+
+
+@dataclass(frozen=True)
+class Model:
+    """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
+
+    Parameters
+    ----------
+    encoder : raw rows to features
+    coef : (n_outputs, n_components) float64, in steps of the calibration
+    intercept : (n_outputs,) float64
+    labels : (n_classes,) sorted, or None for regression
+    book : code book of the labels, or None for regression
+    alpha : penalty the coefficients were solved with
+    n_rows : rows the model was trained on
+    history : (alpha, figure on the held-out rows) of every penalty tried; empty if alpha was given
+    """
+
+    encoder: Encoder
+    coef: np.ndarray
+    intercept: np.ndarray
+    labels: np.ndarray | None
+    book: CodeBook | None
+    alpha: float
+    n_rows: int
+    history: tuple = field(default=())
+
+    @property
+    def n_features(self) -> int:
+        """Width of a raw row."""
+        return self.encoder.n_features
+
+    def outputs(self, X: np.ndarray) -> np.ndarray:
+        """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
+        Z = np.empty((len(X), self.encoder.n_components), dtype=np.float32)
+        self.encoder.scale(X, Z)
+        return (Z @ self.coef.T.astype(np.float32)).astype(np.float64) + self.intercept
+
+    def decide(self, outputs: np.ndarray) -> np.ndarray:
+        """Turn outputs (n, n_outputs) into labels, or into values: (n,) if there is one target."""
+        if self.book is None:
+            return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        return self.labels[self.book.scores(outputs).argmax(axis=1)]
+
+    def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
+        """Give each block of a source or array with its outputs; holds one block at a time.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        options : `on_bad_rows` and `progress`, see `streamrf.engine.stream`
+        """
+        source = as_source(source)
+        if source.n_features != self.n_features:
+            raise ShapeError(
+                f"{source.where} has {source.n_features} features, "
+                f"but the model was trained on {self.n_features}"
+            )
+        for block in stream(source, block_rows=self._block_rows, **options):
+            with computing():
+                outputs = self.outputs(block.X)
+            yield block, outputs
+
+    @property
+    def _block_rows(self):
+        return int(np.clip(BLOCK_BYTES // (4 * self.encoder.n_components), 64, 4096))
+
+    def predict(self, source, **options) -> np.ndarray:
+        """Give the label or value of each row of a source or array."""
+        return np.concatenate([self.decide(f) for _, f in self.stream(source, **options)])
+
+    def decision_function(self, source, **options) -> np.ndarray:
+        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
+        if self.book is None:
+            raise ParameterError("a regression model has no decision function; use predict")
+        scores = np.concatenate([self.book.scores(f) for _, f in self.stream(source, **options)])
+        return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
+
+    def evaluate(self, source, y=None, *, weights=None, **options) -> dict:
+        """Give the errors on a source with targets, or on arrays X and y.
+
+        Returns
+        -------
+        dict with n_rows and, for classes, accuracy, error, labels and confusion_matrix (rows: true
+        classes); for values, rmse, mae and r2
+
+        Raises
+        ------
+        UnknownLabelError
+            For a label that was not seen in training.
+        """
+        source = as_source(source, y, weights)
+        if not source.has_targets:
+            raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
+        errors: ErrorSums
+        if self.book is None:
+            errors = ValueErrors(len(self.intercept))
+        else:
+            errors = ClassErrors(self.labels)
+        for block, outputs in self.stream(source, **options):
+            if self.book is None:
+                errors.add(as_columns(block.y), outputs, block.weights)
+            else:
+                errors.add(block.y, self.book.scores(outputs).argmax(axis=1), block.weights)
+        return errors.report()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model to an HDF5 file, atomically."""
+        storage.write(path, KIND, self.to_tree())
+
+    def to_tree(self) -> dict:
+        """Give the model as a tree."""
+        return {
+            "encoder": self.encoder.to_tree(),
+            "coef": self.coef,
+            "intercept": self.intercept,
+            "labels": self.labels,
+            "book": None if self.book is None else self.book.to_tree(),
+            "alpha": self.alpha,
+            "n_rows": self.n_rows,
+            "history": np.array(self.history, dtype=np.float64).reshape(-1, 2),
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict) -> "Model":
+        """Rebuild from `to_tree`."""
+        encoder = Encoder.from_tree(tree["encoder"])
+        coef, intercept = tree["coef"], tree["intercept"]
+        if coef.shape != (len(intercept), encoder.n_components):
+            raise FormatError(
+                f"the file's coefficients have shape {coef.shape}, "
+                f"which does not belong to {encoder.n_components} features"
+            )
+        book = None if tree["book"] is None else CodeBook.from_tree(tree["book"])
+        history = tuple(map(tuple, tree["history"].tolist()))
+        return cls(
+            encoder, coef, intercept, tree["labels"], book, tree["alpha"], tree["n_rows"], history
+        )
+
+
+def load_model(path: str | os.PathLike) -> Model:
+    """Read a model that `Model.save` wrote.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, of another kind or of a newer version.
+    """
+    return Model.from_tree(storage.read(path, KIND))

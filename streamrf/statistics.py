@@ -1,0 +1,200 @@
+"""The statistics of a pass: sums, where they came from, and what can be solved from them."""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamrf import storage
+from streamrf.codes import CodeBook, OneVsRest
+from streamrf.encoder import Encoder
+from streamrf.errors import DataError, FormatError, MergeError, ParameterError
+from streamrf.ledger import Ledger
+from streamrf.model import Model
+from streamrf.solve import Normal, check_alpha
+from streamrf.sums import BitSums, Sums, ValueSums
+
+KIND = "statistics"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Everything a ridge solve needs of the rows counted, and nothing of the rows themselves.
+
+    A commutative monoid: ``a + b`` is the statistics of both sets of rows, ``a + b - b`` is ``a``
+    to the last byte (on rounded features).
+
+    Parameters
+    ----------
+    encoder : how raw rows became features
+    sums : the sums
+    ledger : the row ranges counted
+    n_skipped : rows left out for NaN or infinity
+    """
+
+    encoder: Encoder
+    sums: Sums
+    ledger: Ledger
+    n_skipped: int = 0
+
+    @property
+    def gram(self) -> np.ndarray:
+        """Sums of products of features, packed float64 (LAPACK's RFP, TRANSR 'N', UPLO 'L')."""
+        return self.sums.gram.totals
+
+    @property
+    def n_rows(self) -> int:
+        """Rows counted."""
+        return self.sums.n_rows
+
+    @property
+    def n_clipped(self) -> int:
+        """Entries clipped to the calibration's range."""
+        return self.sums.n_clipped
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Class labels, sorted; None for regression."""
+        return None if isinstance(self.sums.targets, ValueSums) else self.sums.targets.labels
+
+    @property
+    def class_sums(self) -> np.ndarray:
+        """Sums of features by class, or by bit or target: float64 (n_outputs, n_components)."""
+        return self.sums.targets.sums
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        self._check_alike(other)
+        return Statistics(
+            self.encoder,
+            self.sums + other.sums,
+            self.ledger + other.ledger,
+            self.n_skipped + other.n_skipped,
+        )
+
+    def __sub__(self, other: "Statistics") -> "Statistics":
+        self._check_alike(other)
+        return Statistics(
+            self.encoder,
+            self.sums - other.sums,
+            self.ledger - other.ledger,
+            self.n_skipped - other.n_skipped,
+        )
+
+    def _check_alike(self, other):
+        if not isinstance(other, Statistics):
+            raise MergeError(f"expected statistics to merge with, got {type(other).__name__}")
+        for name, digest in self.encoder.digests.items():
+            if other.encoder.digests[name] != digest:
+                raise MergeError(
+                    f"the two sides were summed with different {name}; "
+                    "start the second run from the first one's file: like="
+                )
+
+    def normal(self, matrix: np.ndarray | None = None) -> Normal:
+        """Give the normal equations, for code words `matrix` (n_classes, n_bits) of the classes."""
+        sums, calibration = self.sums, self.encoder.calibration
+        targets = sums.targets
+        scale = calibration.root_scale
+        if isinstance(targets, ValueSums):
+            moments, totals = targets.sums, targets.totals
+        elif isinstance(targets, BitSums):
+            moments, totals = targets.sums / scale, targets.matrix.T @ targets.weights / scale
+        else:
+            moments, totals = matrix.T @ targets.sums / scale, matrix.T @ targets.weights / scale
+        return Normal(
+            sums.gram.totals, sums.feature_sums, sums.weight, moments, totals, calibration.step
+        )
+
+    def solve(self, alpha: float = 1.0, codes=None, *, random_state=0) -> Model:
+        """Solve for one penalty.
+
+        Parameters
+        ----------
+        alpha : float, as in `sklearn.linear_model.Ridge`; the intercept is not penalised
+        codes : target codes of the classes; None means one-vs-rest, or the bits summed
+        random_state : int, seed of the code book, where `codes` has none
+
+        Returns
+        -------
+        Model
+        """
+        return self.models([alpha], self.book(codes, random_state))[0]
+
+    def book(self, codes=None, random_state=0) -> CodeBook | None:
+        """Give the code book to solve for."""
+        targets = self.sums.targets
+        if isinstance(targets, ValueSums):
+            if codes is not None:
+                raise ParameterError("codes are for classes; these statistics hold target values")
+            return None
+        if isinstance(targets, BitSums):
+            decode = getattr(codes, "decode", "euclidean")
+            return CodeBook(targets.matrix, decode)
+        if len(targets.labels) < 2:
+            raise DataError(
+                f"a classifier needs at least two classes, got 1 class: {targets.labels.tolist()}"
+            )
+        codes = OneVsRest() if codes is None else codes
+        return codes.book(len(targets.labels), random_state=random_state)
+
+    def models(self, alphas, book, history=()) -> list[Model]:
+        """Solve for each penalty; with several, one that does not factor is left out."""
+        normal = self.normal(None if book is None else book.matrix)
+        mean_weight = self.encoder.calibration.mean_weight or 1.0
+        for alpha in alphas:
+            check_alpha(alpha)
+        scaled = [float(alpha) / mean_weight for alpha in alphas]
+        if len(alphas) == 1:
+            solutions = [(scaled[0], *normal.ridge(scaled[0]))]
+        else:
+            solutions = list(normal.path(scaled))
+        return [self._model(alpha * mean_weight, v, b, book, history) for alpha, v, b in solutions]
+
+    def _model(self, alpha, v, b, book, history):
+        calibration = self.encoder.calibration
+        b = b * calibration.root_scale
+        if book is None:
+            v = v * calibration.target_step[:, np.newaxis]
+            b = b * calibration.target_step + calibration.target_shift
+        return Model(self.encoder, v, b, self.labels, book, alpha, self.n_rows, tuple(history))
+
+    def alpha_scale(self) -> float:
+        """Give the mean squared norm of a centred feature, which a relative alpha refers to."""
+        targets = self.sums.targets
+        n_classes = 0 if isinstance(targets, ValueSums) else len(targets.labels)
+        scale = self.normal(np.ones((n_classes, 1))).mean_diagonal()
+        return scale * (self.encoder.calibration.mean_weight or 1.0)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the statistics to an HDF5 file, atomically."""
+        storage.write(path, KIND, self.to_tree())
+
+    def to_tree(self) -> dict:
+        """Give the statistics as a tree."""
+        return {
+            "encoder": self.encoder.to_tree(),
+            "sums": self.sums.to_tree(),
+            "ledger": self.ledger.to_tree(),
+            "n_skipped": self.n_skipped,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict) -> "Statistics":
+        """Rebuild from `to_tree`."""
+        encoder, sums = Encoder.from_tree(tree["encoder"]), Sums.from_tree(tree["sums"])
+        if sums.n_components != encoder.n_components:
+            raise FormatError(
+                f"the file's sums have {sums.n_components} features, its map {encoder.n_components}"
+            )
+        return cls(encoder, sums, Ledger.from_tree(tree["ledger"]), tree["n_skipped"])
+
+
+def load_statistics(path: str | os.PathLike) -> Statistics:
+    """Read statistics that `Statistics.save` wrote.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, of another kind or of a newer version.
+    """
+    return Statistics.from_tree(storage.read(path, KIND))
