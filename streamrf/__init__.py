@@ -1,6 +1,7 @@
 """Kernel machines on data larger than memory, trained by reading it once."""
 
 from streamrf.codes import ErrorCorrectingCodes, OneVsRest
+from streamrf.estimators import RandomFeatureClassifier, RandomFeatureRegressor
 from streamrf.features import Craft, RandomMaclaurin
 from streamrf.kernels import Polynomial
 from streamrf.model import Model, load_model
@@ -19,6 +20,8 @@ __all__ = [
     "Model",
     "OneVsRest",
     "Polynomial",
+    "RandomFeatureClassifier",
+    "RandomFeatureRegressor",
     "RandomMaclaurin",
     "Statistics",
     "accumulate",

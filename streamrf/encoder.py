@@ -112,7 +112,7 @@ class Encoder:
         return n_clipped
 
     def scale(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Fill `out` (n, n_components) float32 with ``(z - shift) / step``, not rounded."""
+        """Fill `out` (n, n_components) of any float with ``(z - shift) / step``, not rounded."""
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         ones = np.ones(len(X))

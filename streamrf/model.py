@@ -1,5 +1,6 @@
 """A trained model: encoder, code and coefficients; predicts and evaluates in a stream."""
 
+import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,18 +53,37 @@ class Model:
 
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
-        Z = np.empty((len(X), self.encoder.n_components), dtype=np.float32)
-        self.encoder.scale(X, Z)
-        return (Z @ self.coef.T.astype(np.float32)).astype(np.float64) + self.intercept
+        return self._linear(X, self.coef, self.intercept)
 
-    def decide(self, outputs: np.ndarray) -> np.ndarray:
-        """Turn outputs (n, n_outputs) into labels, or into values: (n,) if there is one target."""
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
         if self.book is None:
-            return outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        return self.labels[self.book.scores(outputs).argmax(axis=1)]
+            return self.outputs(X)
+        if self.book.decode == "hamming":
+            return self.book.scores(self.outputs(X))
+        return self._linear(X, *self._class_coef)  # one product by classes instead of two by bits
+
+    def _linear(self, X, coef, intercept):
+        """Give ``coef (z(X) - shift) / step + intercept``.
+
+        In float64, so that a row's scores do not depend on the rows beside it by more than 1e-12.
+        """
+        Z = np.empty((len(X), self.encoder.n_components), dtype=np.float64)
+        self.encoder.scale(X, Z)
+        return Z @ coef.T + intercept
+
+    @functools.cached_property
+    def _class_coef(self):
+        return self.book.matrix @ self.coef, self.book.matrix @ self.intercept
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
+        if self.book is None:
+            return scores[:, 0] if scores.shape[1] == 1 else scores
+        return self.labels[scores.argmax(axis=1)]
 
     def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
-        """Give each block of a source or array with its outputs; holds one block at a time.
+        """Give each block of a source or array with its scores; holds one block at a time.
 
         Parameters
         ----------
@@ -78,22 +98,23 @@ class Model:
             )
         for block in stream(source, block_rows=self._block_rows, **options):
             with computing():
-                outputs = self.outputs(block.X)
-            yield block, outputs
+                scores = self.scores(block.X)
+            yield block, scores
 
     @property
     def _block_rows(self):
-        return int(np.clip(BLOCK_BYTES // (4 * self.encoder.n_components), 64, 4096))
+        return int(np.clip(BLOCK_BYTES // (8 * self.encoder.n_components), 64, 4096))
 
     def predict(self, source, **options) -> np.ndarray:
         """Give the label or value of each row of a source or array."""
-        return np.concatenate([self.decide(f) for _, f in self.stream(source, **options)])
+        parts = [self.decide(scores) for _, scores in self.stream(source, **options)]
+        return np.concatenate(parts)
 
     def decision_function(self, source, **options) -> np.ndarray:
         """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
-        scores = np.concatenate([self.book.scores(f) for _, f in self.stream(source, **options)])
+        scores = np.concatenate([scores for _, scores in self.stream(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
     def evaluate(self, source, y=None, *, weights=None, **options) -> dict:
@@ -117,11 +138,11 @@ class Model:
             errors = ValueErrors(len(self.intercept))
         else:
             errors = ClassErrors(self.labels)
-        for block, outputs in self.stream(source, **options):
+        for block, scores in self.stream(source, **options):
             if self.book is None:
-                errors.add(as_columns(block.y), outputs, block.weights)
+                errors.add(as_columns(block.y), scores, block.weights)
             else:
-                errors.add(block.y, self.book.scores(outputs).argmax(axis=1), block.weights)
+                errors.add(block.y, scores.argmax(axis=1), block.weights)
         return errors.report()
 
     def save(self, path: str | os.PathLike) -> None:

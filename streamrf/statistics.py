@@ -139,6 +139,8 @@ class Statistics:
 
     def models(self, alphas, book, history=()) -> list[Model]:
         """Solve for each penalty; with several, one that does not factor is left out."""
+        if self.n_rows < 2:
+            raise DataError(f"a model needs at least 2 rows, got n_samples = {self.n_rows}")
         normal = self.normal(None if book is None else book.matrix)
         mean_weight = self.encoder.calibration.mean_weight or 1.0
         for alpha in alphas:

@@ -5,6 +5,7 @@ features every sum is a sum of whole numbers below 2^53, so the result is the sa
 for any order, block size, thread count or split.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -149,9 +150,10 @@ class ClassSums(TargetSums):
     weights: np.ndarray
 
     @classmethod
-    def zero(cls, n_components: int) -> "ClassSums":
-        """Know no label yet."""
-        return cls(np.empty(0, dtype=np.int64), np.zeros((0, n_components)), np.zeros(0))
+    def zero(cls, n_components: int, labels=()) -> "ClassSums":
+        """Know the labels given, or none yet."""
+        labels = np.unique(as_labels(np.asarray(labels))) if len(labels) else np.empty(0, np.int64)
+        return cls(labels, np.zeros((len(labels), n_components)), np.zeros(len(labels)))
 
     def add(self, Q, roots, y):
         """Add rows with labels y (n,)."""
@@ -392,6 +394,11 @@ class Sums:
             self.n_rows + int(sign) * other.n_rows,
             self.n_clipped + int(sign) * other.n_clipped,
         )
+
+    def copy(self) -> "Sums":
+        """Give the same sums in memory of their own."""
+        gram = type(self.gram)(self.n_components, self.gram.totals.copy())
+        return Sums(gram, copy.deepcopy(self.targets), self.n_rows, self.n_clipped)
 
     def zero_like(self) -> "Sums":
         """Give sums of nothing, ready for the same kind of rows."""

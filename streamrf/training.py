@@ -86,7 +86,7 @@ class Pass:
         statistics = self.statistics
         statistics = Statistics(
             statistics.encoder,
-            statistics.sums + statistics.sums.zero_like(),
+            statistics.sums.copy(),
             statistics.ledger + Ledger(),
             self._n_skipped,
         )
@@ -189,6 +189,7 @@ def begin(
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
+    _check_continuous(sample, regression)
     if like is not None:
         encoder = like.encoder
         if source.n_features != encoder.n_features:
@@ -215,6 +216,16 @@ def begin(
     return Pass(statistics, holdout)
 
 
+def _check_continuous(sample, regression):
+    """Refuse to take fractions for class labels, the usual sign of a forgotten regression."""
+    y = np.asarray(sample.y)
+    if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
+        raise DataError(
+            f"{sample.where}: targets such as {y[y != np.floor(y)][0]!r} are not class labels; "
+            "for values use RandomFeatureRegressor, regression=True or --regression"
+        )
+
+
 def _empty_targets(encoder, source, codes, classes, regression, random_state) -> TargetSums:
     """Choose how targets are summed: by value, by bit of an agreed book, or by class."""
     width = encoder.n_components
@@ -226,7 +237,7 @@ def _empty_targets(encoder, source, codes, classes, regression, random_state) ->
         if codes.n_outputs(len(labels)) < len(labels) and len(labels) > 2:
             book: CodeBook = codes.book(len(labels), random_state=random_state or 0)
             return BitSums.zero(width, labels, book.matrix)
-    return ClassSums.zero(width)
+    return ClassSums.zero(width, () if classes is None else classes)
 
 
 def run(

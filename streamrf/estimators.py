@@ -1,0 +1,326 @@
+"""The scikit-learn face: estimators that fit arrays as well as sources."""
+
+import os
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from streamrf.errors import ParameterError
+from streamrf.features import RandomMaclaurin
+from streamrf.features.base import RAW_DTYPES
+from streamrf.kernels import Polynomial
+from streamrf.model import Model
+from streamrf.sources import ArraySource, IteratorSource, Source
+from streamrf.statistics import Statistics
+from streamrf.training import Pass, begin, run
+
+
+class _RandomFeatureEstimator(BaseEstimator):
+    """What the classifier and the regressor share; see there."""
+
+    _regression: bool
+    _pass: Pass
+    _solved: tuple[Model, Statistics] | None
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn in one pass.
+
+        Parameters
+        ----------
+        X : Source with targets, or array (n_rows, n_features)
+        y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
+        sample_weight : (n_rows,) or None; None with a Source, which brings its own
+
+        Returns
+        -------
+        self
+        """
+        if isinstance(X, Source):
+            if y is not None or sample_weight is not None:
+                raise ParameterError("a source brings its own targets and weights; give it alone")
+            source = X
+            self._forget_names()
+            self.n_features_in_ = source.n_features
+        else:
+            source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
+        self._pass = self._begin(source)
+        self._run(source)
+        self._solved = None
+        self._solve(self._pass)
+        del self._pass
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
+
+        Coefficients are solved for when they are next asked for.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features)
+        y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values
+        classes : all labels that will appear, or None: labels may also appear as they come
+        sample_weight : (n_rows,) or None; given always or never
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_pass")
+        batch = self._checked(X, y, sample_weight, reset=first)
+        if first:
+            source = IteratorSource([batch])
+            self._pass = self._begin(source, classes)
+            self._rows_seen = 0
+            self._stream_key = None
+        else:
+            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
+        if self._stream_key is None:
+            self._stream_key = source.sample(1).key
+        self._run(source)
+        self._rows_seen += len(batch[0])
+        self._solved = None
+        return self
+
+    def predict(self, X):
+        """Give the label or value of each row of an array or source."""
+        return self._model_for(X).predict(self._rows(X))
+
+    def score(self, X, y=None, sample_weight=None):
+        """Give the accuracy (classifier) or R2 (regressor) on a source, or on arrays."""
+        if not isinstance(X, Source):
+            return super().score(X, y, sample_weight)
+        report = self._model_for(X).evaluate(X)
+        return report["r2" if self._regression else "accuracy"]
+
+    def evaluate(self, X, y=None):
+        """Give all figures of `Model.evaluate` on a source, or on arrays X and y."""
+        return self._model_for(X).evaluate(self._rows(X), y)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model to an HDF5 file; `streamrf.load_model` reads it."""
+        self.model_.save(path)
+
+    @property
+    def model_(self) -> Model:
+        """The trained model."""
+        return self._answer()[0]
+
+    @property
+    def statistics_(self) -> Statistics:
+        """The statistics of the rows seen."""
+        return self._answer()[1]
+
+    @property
+    def alpha_(self) -> float:
+        """The penalty that was used."""
+        return self.model_.alpha
+
+    @property
+    def features_(self):
+        """The fitted feature map."""
+        return self.model_.encoder.features
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients of the features, float64 (n_outputs, n_components)."""
+        return self.model_.coef / self.model_.encoder.calibration.step
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, float64 (n_outputs,)."""
+        return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
+
+    def _begin(self, source, classes=None):
+        features = self.features
+        if features is None:
+            features = RandomMaclaurin(Polynomial(degree=2), n_components=512)
+        return begin(
+            source,
+            features,
+            normalize=self.normalize,
+            codes=self._codes,
+            classes=classes,
+            regression=self._regression,
+            precision=self.precision,
+            on_bad_rows=self.on_bad_rows,
+            hold_out=isinstance(self.alpha, str),
+            random_state=self.random_state,
+        )
+
+    def _run(self, source):
+        run(
+            source,
+            self._pass,
+            codes=self._codes,
+            on_bad_rows=self.on_bad_rows,
+            memory_limit=self.memory_limit,
+            n_threads=self.n_threads,
+        )
+
+    def _solve(self, pass_):
+        self._solved = pass_.finish(self.alpha, self._codes)
+
+    def _answer(self):
+        check_is_fitted(self, "n_features_in_")
+        if self._solved is None:
+            self._solve(self._pass.copy())
+        return self._solved
+
+    def _model_for(self, X):
+        check_is_fitted(self, "n_features_in_")
+        return self.model_
+
+    def _rows(self, X):
+        if isinstance(X, Source):
+            return X
+        return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
+
+    def _forget_names(self):
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _checked(self, X, y, sample_weight, reset):
+        """Give X, y and weights as scikit-learn's conventions want them checked."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=RAW_DTYPES,
+            multi_output=self._regression,
+            y_numeric=self._regression,
+            reset=reset,
+        )
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, sample_weight
+
+
+class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
+    """Ridge regression of class codes on random features, learnt in one pass.
+
+    Parameters
+    ----------
+    features : a feature map, unfitted; None means 512 features of a degree-2 polynomial
+    alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
+        out by a hash of their position, which then join the others
+    codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
+    normalize : None, "l2" (rows to unit length), "max" (one constant) or "standard" (columns)
+    precision : "exact" (features rounded to whole numbers, sums without error) or "float64"
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
+    memory_limit : bytes, a string such as "2 GiB", or None: four fifths of what is free
+    n_threads : None means all
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) sorted labels
+    n_features_in_ : int
+    model_, statistics_, features_, alpha_, coef_, intercept_
+    """
+
+    _regression = False
+
+    def __init__(
+        self,
+        features=None,
+        *,
+        alpha="auto",
+        codes=None,
+        normalize=None,
+        precision="exact",
+        on_bad_rows="raise",
+        memory_limit=None,
+        n_threads=None,
+        random_state=None,
+    ):
+        self.features = features
+        self.alpha = alpha
+        self.codes = codes
+        self.normalize = normalize
+        self.precision = precision
+        self.on_bad_rows = on_bad_rows
+        self.memory_limit = memory_limit
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def decision_function(self, X):
+        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
+        return self._model_for(X).decision_function(self._rows(X))
+
+    @property
+    def classes_(self):
+        """Labels, sorted."""
+        return self.model_.labels
+
+    @property
+    def _codes(self):
+        return self.codes
+
+    def _checked(self, X, y, sample_weight, reset):
+        X, y, sample_weight = super()._checked(X, y, sample_weight, reset)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y, sample_weight
+
+
+class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
+    """Ridge regression on random features, learnt in one pass.
+
+    Parameters
+    ----------
+    features, alpha, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
+        see `RandomFeatureClassifier`
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    model_, statistics_, features_, alpha_, coef_, intercept_
+    """
+
+    _regression = True
+    _codes = None
+
+    def __init__(
+        self,
+        features=None,
+        *,
+        alpha="auto",
+        normalize=None,
+        precision="exact",
+        on_bad_rows="raise",
+        memory_limit=None,
+        n_threads=None,
+        random_state=None,
+    ):
+        self.features = features
+        self.alpha = alpha
+        self.normalize = normalize
+        self.precision = precision
+        self.on_bad_rows = on_bad_rows
+        self.memory_limit = memory_limit
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features)
+        y : (n_rows,) or (n_rows, n_targets) values
+        sample_weight : (n_rows,) or None; given always or never
+        """
+        return super().partial_fit(X, y, sample_weight=sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
