@@ -153,15 +153,17 @@ def as_targets(y: Any, n_rows: int, where: str) -> np.ndarray:
     array(['cat', 'dog'], dtype='<U3')
     """
     if issparse(y):
-        raise DataError(f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()")
+        raise DataError(
+            f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()"
+        )
     try:
         y = np.asarray(y)
     except ValueError as error:
         raise ShapeError(f"{where} is ragged: its rows differ in length ({error})") from error
     check_targets_shape(y.shape, n_rows, where)
-    if y.dtype.kind == "O":
-        y = _from_objects(y, where)
-    elif y.dtype.kind in "ST":
+    if y.dtype.kind in "OT":  # T: NumPy strings of variable width
+        y = _from_objects(y.astype(object), where)
+    elif y.dtype.kind == "S":
         y = _decoded(y, where)
     if y.dtype.kind not in "biufU":
         raise DataError(f"{where} has dtype {y.dtype}; expected numbers or strings")
@@ -245,10 +247,10 @@ def _check_length(shape: tuple[int, ...], n_rows: int, where: str) -> None:
 
 
 def _decoded(y: np.ndarray, where: str) -> np.ndarray:
-    """Bytes or NumPy strings of variable width as fixed-width strings."""
+    """Bytes as strings."""
     try:
-        return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y.astype(np.str_)
-    except ValueError as error:  # UnicodeDecodeError is one; a missing string raises it bare
+        return np.char.decode(y, "utf-8")
+    except UnicodeDecodeError as error:
         raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
 
 

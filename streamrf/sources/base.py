@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Block:
     """
 
     X: np.ndarray
-    y: np.ndarray | None
+    y: Any
     weights: np.ndarray | None
     position: int
     key: str
@@ -167,9 +168,7 @@ def check_window(
     return start, stop
 
 
-def even_ranges(
-    n_rows: int, parts: int, border: Callable[[int], int]
-) -> list[tuple[int, int]]:
+def even_ranges(n_rows: int, parts: int, border: Callable[[int], int]) -> list[tuple[int, int]]:
     """Cut ``[0, n_rows)`` into at most `parts` ranges of about one length, none empty.
 
     Parameters
@@ -265,7 +264,7 @@ def _bad_rows(block: Block) -> np.ndarray:
 
 
 def _surely_finite(values: np.ndarray) -> bool:
-    """True only if no value is NaN or infinite: their sum would be neither finite.
+    """True only if no value is NaN or infinite, because then their sum would not be finite.
 
     The sum reads the block once and writes nothing. Finite values can overflow it, so False says
     nothing.
@@ -280,11 +279,11 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     """What is wrong with the row at `index` of the block, and what to do."""
     row = block.row + (index if block.kept is None else int(block.kept[index]))
     columns = np.flatnonzero(~np.isfinite(block.X[index]))
+    targets = columns if block.y is None else _not_finite(block.y[index : index + 1])
     if len(columns):
         what = f"column {columns[0]} is {_shown(block.X[index, columns[0]])}"
-    elif block.y is not None and not _surely_finite(block.y[index]):
-        targets = np.atleast_1d(block.y[index])
-        what = f"the target is {_shown(targets[~np.isfinite(targets)][0])}"
+    elif len(targets):
+        what = f"the target is {_shown(targets[0])}"
     else:
         assert block.weights is not None
         what = f"the weight is {_shown(block.weights[index])}, and weights are finite, not negative"
@@ -293,6 +292,10 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
         f"{block.where}, row {row}: {what}{more}; clean the data, or leave such rows out with"
         " on_bad_rows='skip'"
     )
+
+
+def _not_finite(values: np.ndarray) -> np.ndarray:
+    return values[~np.isfinite(values)] if values.dtype.kind == "f" else values[:0].ravel()
 
 
 def _shown(value: float) -> str:
