@@ -1,0 +1,54 @@
+"""Sources of rows."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from streamrf.errors import ParameterError
+from streamrf.sources.arrays import ArraySource
+from streamrf.sources.base import Block, Source, check_rows
+from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.iterator import IteratorSource
+from streamrf.sources.reader import read_ahead
+
+__all__ = [
+    "ArraySource",
+    "Block",
+    "HDF5Source",
+    "IteratorSource",
+    "Source",
+    "as_source",
+    "check_rows",
+    "read_ahead",
+]
+
+
+def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
+    """`X` itself if it is a source, else the source of the arrays.
+
+    Parameters
+    ----------
+    X : Source, or array-like of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_targets), or None
+    weights : array-like of shape (n_rows,), or None
+
+    Raises
+    ------
+    ParameterError
+        Targets or weights beside a source, which holds its own; a path; an iterator.
+    ShapeError, DataError, EmptySourceError
+        As `ArraySource` tells.
+    """
+    if isinstance(X, Source):
+        if y is not None or weights is not None:
+            name = "y" if y is not None else "weights"
+            raise ParameterError(
+                f"{name} was given beside {X.where}; a source gives its own targets and weights,"
+                f" so leave {name} out"
+            )
+        return X
+    if isinstance(X, str | bytes | os.PathLike):
+        raise ParameterError(f"X is the path {X!r}; use HDF5Source({X!r}, x=..., y=...)")
+    if isinstance(X, Iterator) or (callable(X) and not isinstance(X, type)):
+        raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
+    return ArraySource(X, y, weights)

@@ -1,0 +1,356 @@
+"""Rows that arrive once: a generator, a queue, a network stream."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
+from streamrf.sources.base import FINGERPRINT_ROWS, Block, Source, check_window, fingerprint
+from streamrf.validation import as_matrix, as_targets, weight_column
+
+WHERE = "iterator"
+
+
+class IteratorSource(Source):
+    """Rows of an iterator, each read once.
+
+    What is pulled ahead of the pass, to know the width or for `sample`, is kept and given again as
+    the beginning of the next `blocks()`: no row is lost or counted twice. Arrays are copied when
+    they arrive, so a generator may fill one buffer again and again.
+
+    Parameters
+    ----------
+    blocks : iterator, iterable, or function without arguments that makes one
+        Gives ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows. An iterator can
+        be read once; a list or a function again and again, a new iterator each time.
+    position : place of the first row, where this continues a longer stream
+    key : ledger key of that stream; None makes one from the first 64 rows
+
+    Raises
+    ------
+    ParameterError
+        Something that gives no blocks.
+    ShapeError, DataError
+        While reading: a block that is not like the first one. Blocks are counted from 0.
+    EmptySourceError
+        No rows at all, found when they are first needed.
+    ConsumedError
+        A second pass over an iterator.
+
+    Notes
+    -----
+    Errors of the iterator itself pass through as they are. An iterator is closed when its pass
+    ends or is abandoned.
+    """
+
+    n_rows = None
+    seekable = False
+    where = WHERE
+
+    def __init__(self, blocks: Any, position: int = 0, key: str | None = None):
+        self._blocks = blocks
+        self._open = _opener(blocks)
+        self._position = position
+        self._key = key
+        self._form: _Form | None = None
+        self._stream: _Stream | None = None  # begun, and not yet given to a pass
+        self._consumed = False
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Width of the rows; reads the first block, and keeps it."""
+        return self._known_form().n_features
+
+    @property
+    def has_targets(self) -> bool:  # type: ignore[override]
+        """True if the blocks have targets; reads the first block, and keeps it."""
+        return self._known_form().target is not None
+
+    @property
+    def has_weights(self) -> bool:  # type: ignore[override]
+        """True if the blocks have weights; reads the first block, and keeps it."""
+        return self._known_form().weighted
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
+    ) -> Iterator[Block]:
+        """Give the rows ``[start, stop)``, counted from this iterator's first; once.
+
+        Rows before `start` are read and dropped. Each block has `block_rows` rows but for the last:
+        larger arrivals are cut, smaller ones joined. Its `position` and `row` count from the
+        source's `position`.
+
+        Raises
+        ------
+        ConsumedError
+            A second pass over an iterator.
+        """
+        check_window(None, start, stop, block_rows)
+        stream = self._ahead(FINGERPRINT_ROWS if self._key is None else 1)
+        self._stream = None
+        return self._read(stream, start, stop, block_rows, self._key_of(stream))
+
+    def split(self, parts: int) -> list[tuple[int, int]]:
+        """Refuse: what can be read once, in order, cannot be cut.
+
+        Raises
+        ------
+        ParameterError
+        """
+        raise ParameterError(
+            f"parts={parts}: an iterator cannot be split, because its rows come once and in order;"
+            " read it in one part, or give an HDF5Source or arrays"
+        )
+
+    def sample(self, n_rows: int) -> Block:
+        """Give the first `n_rows` rows, or all if there are fewer; the next pass has them too."""
+        if n_rows < 1:
+            raise ParameterError(f"a sample of {n_rows} rows; expected at least 1")
+        stream = self._ahead(max(n_rows, FINGERPRINT_ROWS))
+        rows = _joined(list(_windowed(stream.head, 0, n_rows)))
+        return self._block(rows, 0, self._key_of(stream))
+
+    def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._blocks, Iterator):
+            raise ParameterError(
+                "an iterator cannot be sent to another process; give IteratorSource a function that"
+                " makes one"
+            )
+        # A pass that has begun stays behind: the copy can begin its own.
+        return self.__dict__ | {"_stream": None, "_open": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open = _opener(self._blocks)
+
+    def _known_form(self) -> "_Form":
+        if self._form is None:
+            self._ahead(1)
+        assert self._form is not None
+        return self._form
+
+    def _ahead(self, n_rows: int) -> "_Stream":
+        """The pass that will come next, with its first `n_rows` rows at hand."""
+        if self._stream is None:
+            if self._consumed:
+                raise ConsumedError(
+                    "this iterator has been read, and its rows come only once; make a new"
+                    " IteratorSource, or give it a function that makes a new iterator for each pass"
+                )
+            self._consumed = isinstance(self._blocks, Iterator)
+            self._stream = _Stream(self._checked(self._open()))
+        stream = self._stream
+        try:
+            stream.pull(n_rows)
+        except BaseException:
+            # A stream that broke must not pass for one that ended: the next pass is refused, or
+            # begins anew.
+            self._stream = None
+            raise
+        if not stream.head:
+            if self._form is not None:
+                raise ConsumedError(
+                    "the function gave an iterator without rows the second time; it must make a"
+                    " new iterator at each call"
+                )
+            raise EmptySourceError(f"{WHERE}: 0 rows; expected at least 1")
+        return stream
+
+    def _key_of(self, stream: "_Stream") -> str:
+        if self._key is None:
+            first = list(_windowed(stream.head, 0, FINGERPRINT_ROWS))
+            self._key = fingerprint(_joined(first).X)
+        return self._key
+
+    def _checked(self, items: Iterator) -> Generator["_Rows", None, None]:
+        """The items that have rows, each checked against the first."""
+        try:
+            for number, item in enumerate(items):
+                where = f"{WHERE}, block {number}"
+                rows = _as_rows(item, where)
+                if len(rows.X):
+                    form = _Form.of(rows)
+                    if self._form is None:
+                        self._form = form
+                    _check_alike(form, self._form, where)
+                    yield rows
+        finally:
+            if isinstance(items, Generator):
+                items.close()
+
+    def _read(
+        self, stream: "_Stream", start: int, stop: int | None, block_rows: int, key: str
+    ) -> Iterator[Block]:
+        place = start
+        try:
+            for rows in _regrouped(_windowed(stream.drain(), start, stop), block_rows):
+                yield self._block(rows, place, key)
+                place += len(rows.X)
+        finally:
+            stream.close()
+
+    def _block(self, rows: "_Rows", place: int, key: str) -> Block:
+        return Block(
+            *rows,
+            position=self._position + place,
+            key=key,
+            row=self._position + place,
+            span=len(rows.X),
+            kept=None,
+            where=WHERE,
+        )
+
+
+class _Rows(NamedTuple):
+    X: np.ndarray
+    y: np.ndarray | None
+    weights: np.ndarray | None
+
+    def cut(self, start: int, stop: int) -> "_Rows":
+        return _Rows(
+            self.X[start:stop],
+            None if self.y is None else self.y[start:stop],
+            None if self.weights is None else self.weights[start:stop],
+        )
+
+
+class _Form(NamedTuple):
+    """What all blocks of a source have in common."""
+
+    n_features: int
+    target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
+    weighted: bool
+
+    @classmethod
+    def of(cls, rows: _Rows) -> "_Form":
+        target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
+        return cls(rows.X.shape[1], target, rows.weights is not None)
+
+
+class _Stream:
+    """One pass: the rows pulled already, and the generator of the rest."""
+
+    def __init__(self, rest: Generator[_Rows, None, None]):
+        self.head: deque[_Rows] = deque()
+        self._rest = rest
+
+    def pull(self, n_rows: int) -> None:
+        """Read until `n_rows` rows are at hand or the stream ends."""
+        held = sum(len(rows.X) for rows in self.head)
+        while held < n_rows:
+            rows = next(self._rest, None)
+            if rows is None:
+                break
+            self.head.append(rows)
+            held += len(rows.X)
+
+    def drain(self) -> Iterator[_Rows]:
+        """All rows in order, forgetting each as it is given."""
+        while self.head:
+            yield self.head.popleft()
+        yield from self._rest
+
+    def close(self) -> None:
+        self.head.clear()
+        self._rest.close()
+
+
+def _opener(blocks: Any) -> Callable[[], Iterator]:
+    if isinstance(blocks, np.ndarray | str | bytes | dict):
+        raise ParameterError(
+            f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
+            " that makes one (whole arrays go into an ArraySource, files into an HDF5Source)"
+        )
+    if isinstance(blocks, Iterable):
+        return lambda: iter(blocks)
+    if callable(blocks):
+        return lambda: iter(blocks())
+    raise ParameterError(
+        f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function that"
+        " makes one"
+    )
+
+
+def _as_rows(item: Any, where: str) -> _Rows:
+    """The arrays of one item, checked and copied."""
+    if isinstance(item, tuple) and len(item) not in (2, 3):
+        raise DataError(
+            f"{where} is a tuple of {len(item)}; expected (X, y) or (X, y, weights), or bare X"
+        )
+    given = item if isinstance(item, tuple) else (item,)
+    X, y, weights = (*given, None, None)[:3]
+    X = as_matrix(X, f"{where}, X")
+    # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
+    return _Rows(
+        X.copy(),
+        None if y is None else as_targets(y, len(X), f"{where}, y").copy(),
+        None if weights is None else weight_column(weights, len(X), f"{where}, weights").copy(),
+    )
+
+
+def _check_alike(form: _Form, first: _Form, where: str) -> None:
+    """Refuse a block that cannot follow the first one."""
+    if form.n_features != first.n_features:
+        raise ShapeError(
+            f"{where} has {form.n_features} features but the first has {first.n_features}; all"
+            " blocks must have the same columns"
+        )
+    if form.target != first.target:
+        raise ShapeError(
+            f"{where} has {_described(form.target)} but the first has {_described(first.target)};"
+            " all blocks must have the same targets"
+        )
+    if form.weighted != first.weighted:
+        has, had = ("weights", "none") if form.weighted else ("no weights", "some")
+        raise ShapeError(f"{where} has {has} but the first has {had}; give all blocks weights")
+
+
+def _described(target: tuple[bool, tuple[int, ...]] | None) -> str:
+    if target is None:
+        return "no y"
+    text, shape = target
+    return f"{'strings' if text else 'numbers'} of shape {('n', *shape)} as y".replace("'", "")
+
+
+def _windowed(items: Iterable[_Rows], start: int, stop: int | None) -> Iterator[_Rows]:
+    """The rows ``[start, stop)``; reads no item after `stop`."""
+    place = 0
+    for rows in items:
+        n = len(rows.X)
+        low, high = max(start - place, 0), n if stop is None else min(stop - place, n)
+        if low < high:
+            yield rows.cut(low, high)
+        place += n
+        if stop is not None and place >= stop:
+            return
+
+
+def _regrouped(items: Iterable[_Rows], block_rows: int) -> Iterator[_Rows]:
+    """The same rows, `block_rows` at a time."""
+    parts: list[_Rows] = []
+    held = 0
+    for rows in items:
+        low = 0
+        while low < len(rows.X):
+            high = min(low + block_rows - held, len(rows.X))
+            parts.append(rows.cut(low, high))
+            held += high - low
+            low = high
+            if held == block_rows:
+                yield _joined(parts)
+                parts, held = [], 0
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[_Rows]) -> _Rows:
+    if len(parts) == 1:
+        return parts[0]
+    X, y, weights = zip(*parts, strict=True)
+    return _Rows(
+        np.concatenate(X),
+        None if y[0] is None else np.concatenate(y),
+        None if weights[0] is None else np.concatenate(weights),
+    )

@@ -1,0 +1,55 @@
+"""Read the next blocks while the current one is computed."""
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from streamrf.errors import ParameterError
+
+T = TypeVar("T")
+
+_END: Any = object()
+
+
+def read_ahead(blocks: Iterator[T], depth: int = 1) -> Generator[T, None, None]:
+    """Give what `blocks` gives, read in one background thread up to `depth` items ahead.
+
+    At most ``depth + 1`` items are alive: the one in use, and `depth` read or being read. The
+    thread starts at the first item and has ended when the generator ends, is closed or is dropped;
+    `blocks` is closed then. Errors of `blocks` are raised here, with their own traceback.
+
+    Parameters
+    ----------
+    blocks : iterator, run in the thread alone until it is closed
+    depth : items to read ahead, at least 1
+
+    Raises
+    ------
+    ParameterError
+        A depth below 1.
+
+    Examples
+    --------
+    >>> list(read_ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    if depth < 1:
+        raise ParameterError(f"depth={depth}; expected at least 1")
+    return _read_ahead(blocks, depth)
+
+
+def _read_ahead(blocks: Iterator[T], depth: int) -> Generator[T, None, None]:
+    # An executor, not a bare thread: at the interpreter's exit it ends its idle thread by itself,
+    # where a thread waiting on a queue would hang a script that left this generator half read.
+    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamrf-reader")
+    try:
+        ahead: deque[Future] = deque(executor.submit(next, blocks, _END) for _ in range(depth))
+        while (block := ahead.popleft().result()) is not _END:
+            ahead.append(executor.submit(next, blocks, _END))
+            yield block
+            del block  # or this item would live on while the next is waited for
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+        if isinstance(blocks, Generator):
+            blocks.close()
