@@ -1,0 +1,514 @@
+"""Bad input is met with one sentence: where, what was expected, what came, what to do."""
+
+import os
+import pickle
+import re
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse
+
+from cases import write_hdf5
+from streamrf.errors import (
+    BadRowError,
+    ConsumedError,
+    CorruptFileError,
+    DataError,
+    DatasetNotFoundError,
+    EmptySourceError,
+    ParameterError,
+    ShapeError,
+    SourceNotFoundError,
+    StreamrfError,
+)
+from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
+from streamrf.validation import as_matrix, as_targets, as_weights
+
+X = np.random.default_rng(0).normal(size=(1000, 20)).astype(np.float32)
+Y = np.arange(1000) % 3
+
+
+def refuses(error, *parts):
+    """Expect `error` with a message of one line that has all parts, in this order."""
+    return pytest.raises(error, match="^[^\n]*" + "[^\n]*".join(map(re.escape, parts)))
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """A sound file, data.h5, in the folder that the test stands in."""
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("data.h5", "w") as file:
+        file.create_dataset("train/X", data=X, chunks=(100, 20), compression="gzip")
+        file["train/y"] = Y
+        file["train/short"] = Y[:990]
+        file["train/names"] = [f"name {i}" for i in range(1000)]
+        file["train/cube"] = np.zeros((1000, 2, 2))
+        file["train/complex"] = X.astype(np.complex64)
+        file["train/none"] = h5py.Empty("f4")
+        file["train/scalar"] = 1.0
+        file["train/narrow"] = np.zeros((1000, 0))
+        file["norows"] = np.zeros((0, 3))
+    return "data.h5"
+
+
+# Files
+
+
+def test_missing_file_names_those_that_are_like_it(path):
+    with refuses(SourceNotFoundError, "no file 'dat.h5'", os.getcwd(), "near names", "['data.h5']"):
+        HDF5Source("dat.h5")
+    with refuses(SourceNotFoundError, "no file '/", "qqqq' in", "no name there is like it"):
+        HDF5Source(os.path.abspath("qqqq"))
+    with pytest.raises(FileNotFoundError):
+        HDF5Source("dat.h5")
+
+
+def test_missing_folder(path):
+    with refuses(SourceNotFoundError, "no file 'nowhere/data.h5'", "no folder", "nowhere"):
+        HDF5Source("nowhere/data.h5")
+
+
+def test_a_folder_is_not_a_file(path):
+    os.mkdir("sets")
+    with refuses(
+        SourceNotFoundError, "'sets' is a folder; expected HDF5 files, such as 'sets/*.h5"
+    ):
+        HDF5Source("sets")
+
+
+def test_a_pattern_that_matches_nothing(path):
+    with refuses(SourceNotFoundError, "no file matches 'day*.h5' (looked for '/", "day*.h5"):
+        HDF5Source("day*.h5")
+
+
+def test_no_files_at_all():
+    with refuses(SourceNotFoundError, "no files were given"):
+        HDF5Source([])
+
+
+def test_one_missing_file_of_a_list(path):
+    with refuses(SourceNotFoundError, "no file 'b.h5'"):
+        HDF5Source([path, "b.h5"], x="train/X", y=None)
+
+
+@pytest.mark.parametrize("content", [b"", b"plain text, not HDF5"])
+def test_not_an_hdf5_file(content, path):
+    with open("text.h5", "wb") as file:
+        file.write(content)
+    with refuses(CorruptFileError, "text.h5 cannot be opened as an HDF5 file (", "signature"):
+        HDF5Source("text.h5")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
+def test_a_truncated_file(share, path):
+    os.truncate(path, int(os.path.getsize(path) * share))
+    with refuses(CorruptFileError, "data.h5 cannot be opened", "truncated"):
+        HDF5Source(path, x="train/X", y="train/y")
+
+
+def damage(path, dataset, chunk):
+    """Overwrite some bytes in the middle of a chunk."""
+    with h5py.File(path) as file:
+        info = file[dataset].id.get_chunk_info(chunk)
+    with open(path, "r+b") as file:
+        file.seek(info.byte_offset + info.size // 2)
+        file.write(bytes(64))
+
+
+@pytest.mark.parametrize("layout", [{"compression": "gzip"}, {"fletcher32": True}])
+def test_a_damaged_chunk_is_named_and_the_rows_before_it_are_given(layout, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_hdf5("a.h5", X, Y, chunks=(100, 20), **layout)
+    damage("a.h5", "X", 5)
+    source = HDF5Source("a.h5")
+    blocks = source.blocks(block_rows=100)
+    for _ in range(5):
+        next(blocks)
+    with refuses(CorruptFileError, "a.h5, dataset 'X': rows 500 to 599 cannot be read (", "copy"):
+        next(blocks)
+    assert len(list(source.blocks(600))) == 1
+    with pytest.raises(OSError, match="rows 500 to 599"):
+        list(source.blocks(500, block_rows=100))
+
+
+def test_damaged_targets_are_named(path):
+    with h5py.File(path, "a") as file:
+        file.create_dataset("t", data=X[:, 0], chunks=(100,), fletcher32=True)
+    damage(path, "t", 2)
+    with refuses(CorruptFileError, "data.h5, dataset 't': rows 200 to 299 cannot be read"):
+        list(HDF5Source(path, x="train/X", y="t").blocks(block_rows=100))
+
+
+def test_damaged_first_rows_are_found_at_once(path):
+    damage(path, "train/X", 0)
+    with refuses(CorruptFileError, "data.h5, dataset 'train/X': rows 0 to 63"):
+        HDF5Source(path, x="train/X", y=None)
+
+
+def test_a_file_that_goes_away_or_shrinks(path):
+    write_hdf5("a.h5", X, Y, chunks=(100, 20), maxshape=(None, 20))
+    source = HDF5Source("a.h5", y=None)
+    with h5py.File("a.h5", "a") as file:
+        file["X"].resize(500, axis=0)
+    with refuses(CorruptFileError, "a.h5, dataset 'X' has 500 rows but had 1000 when the source"):
+        next(source.blocks())
+    os.remove("a.h5")
+    with refuses(SourceNotFoundError, "no file 'a.h5'", "near names there: ['data.h5']"):
+        next(source.blocks())
+
+
+# Datasets
+
+
+def test_missing_dataset_names_those_there_are(path):
+    with refuses(
+        DatasetNotFoundError,
+        "data.h5 has no dataset 'train/Z'; it has ['norows', 'train/X', ",
+        "'train/y'] of shapes [(0, 3), (1000, 20), ",
+    ):
+        HDF5Source(path, x="train/Z", y=None)
+    with refuses(DatasetNotFoundError, "data.h5 has no dataset 'y'; it has"):
+        HDF5Source(path, x="train/X")
+    with refuses(DatasetNotFoundError, "data.h5 has no dataset 'w'; it has"):
+        HDF5Source(path, x="train/X", y=None, weights="w")
+    h5py.File("empty.h5", "w").close()
+    with refuses(DatasetNotFoundError, "empty.h5 has no dataset 'X'; it has no dataset"):
+        HDF5Source("empty.h5")
+
+
+def test_a_missing_dataset_is_a_key_error(path):
+    with pytest.raises(KeyError):
+        HDF5Source(path, x="train/Z", y=None)
+
+
+@pytest.mark.parametrize(
+    ("x", "parts"),
+    [
+        ("train", ["data.h5: 'train' is a group, not a dataset; it has ['norows', 'train/X'"]),
+        ("train/y", ["dataset 'train/y' has shape (1000,); expected 2-D", "X.reshape(-1, 1)"]),
+        ("train/scalar", ["dataset 'train/scalar' has shape (); expected 2-D"]),
+        ("train/none", ["dataset 'train/none' is empty, without a shape"]),
+        ("train/narrow", ["dataset 'train/narrow': 0 feature(s) (shape=(1000, 0))"]),
+        ("train/complex", ["Complex data not supported: data.h5, dataset 'train/complex'"]),
+    ],
+)
+def test_x_that_is_not_a_matrix_of_numbers(x, parts, path):
+    with refuses(ShapeError, *parts):
+        HDF5Source(path, x=x, y=None)
+
+
+def test_x_of_strings(path):
+    with h5py.File(path, "a") as file:
+        file["words"] = [["a", "b"], ["c", "d"]]
+    with refuses(ShapeError, "data.h5, dataset 'words' has dtype object; expected numbers"):
+        HDF5Source(path, x="words", y=None)
+
+
+@pytest.mark.parametrize(
+    ("y", "parts"),
+    [
+        ("train/short", ["data.h5, dataset 'train/short' has 990 rows but X has 1000"]),
+        ("train/cube", ["dataset 'train/cube' has shape (1000, 2, 2); expected (n_rows,) or"]),
+        ("train/scalar", ["dataset 'train/scalar' has shape ()"]),
+        ("train/complex", ["Complex data not supported: data.h5, dataset 'train/complex'"]),
+    ],
+)
+def test_targets_that_do_not_fit(y, parts, path):
+    with refuses(ShapeError, *parts):
+        HDF5Source(path, x="train/X", y=y)
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        ("train/short", ["dataset 'train/short' has 990 rows but X has 1000"]),
+        ("train/X", ["dataset 'train/X' has shape (1000, 20); expected one weight a row"]),
+        ("train/names", ["dataset 'train/names' has dtype object; expected numbers"]),
+    ],
+)
+def test_weights_that_do_not_fit(weights, parts, path):
+    with refuses(ShapeError, *parts):
+        HDF5Source(path, x="train/X", y=None, weights=weights)
+
+
+def test_files_that_do_not_fit_each_other(path):
+    write_hdf5("a.h5", X, Y)
+    write_hdf5("b.h5", X[:, :7], Y)
+    with refuses(ShapeError, "b.h5, dataset 'X' has 7 features but a.h5 has 20; all files"):
+        HDF5Source(["a.h5", "b.h5"])
+    write_hdf5("c.h5", X, Y.astype(np.str_))
+    with refuses(
+        ShapeError,
+        "c.h5, dataset 'y' has strings of shape (n_rows,) but a.h5 has numbers of shape (n_rows,);",
+    ):
+        HDF5Source(["a.h5", "c.h5"])
+
+
+def test_no_rows(path):
+    with refuses(EmptySourceError, "data.h5, dataset 'norows': 0 rows; expected at least 1"):
+        HDF5Source(path, x="norows", y=None)
+    with refuses(EmptySourceError, "X: 0 sample(s) (shape=(0, 3)) while a minimum of 1"):
+        ArraySource(np.zeros((0, 3)))
+    for blocks in ([], [np.zeros((0, 3))], lambda: iter([])):
+        for first_use in ("blocks", "sample", "n_features"):
+            with refuses(EmptySourceError, "iterator: 0 rows; expected at least 1"):
+                use(IteratorSource(blocks), first_use)
+
+
+def use(source, name):
+    return source.n_features if name == "n_features" else getattr(source, name)(1)
+
+
+# Arrays
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "parts"),
+    [
+        ([1.0, 2.0], ShapeError, ["X has shape (2,); expected 2-D", "Reshape your data"]),
+        (3.0, ShapeError, ["X has shape (); expected 2-D"]),
+        (np.zeros((3, 0)), ShapeError, ["X: 0 feature(s) (shape=(3, 0)) while a minimum of 1"]),
+        ([[1, 2], [3]], ShapeError, ["X is not a matrix: its rows differ in length"]),
+        ([["a", "b"]], ShapeError, ["X has dtype <U1; expected numbers"]),
+        (np.zeros((2, 2), "M8[s]"), ShapeError, ["X has dtype datetime64[s]; expected numbers"]),
+        (np.zeros((2, 2), complex), ShapeError, ["Complex data not supported: X is complex128"]),
+        (np.array([[1, {}]]), DataError, ["X holds objects that are not numbers (", "dict"]),
+        (np.array([[1, "a"]], object), DataError, ["X holds objects that are not numbers"]),
+        (scipy.sparse.eye_array(3).tocsr(), DataError, ["X is a sparse", "(3, 3)", "toarray()"]),
+    ],
+)
+def test_x_that_cannot_be_a_matrix(rows, error, parts):
+    for convert in (lambda: as_matrix(rows, "X"), lambda: as_source(rows)):
+        with refuses(error, *parts):
+            convert()
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "parts"),
+    [
+        ([0, 1, 2], ShapeError, ["y has 3 rows but X has 2; they must have the same rows"]),
+        (1.0, ShapeError, ["y has shape (); expected (n_rows,) or (n_rows, n_targets)"]),
+        (np.zeros((2, 2, 2)), ShapeError, ["y has shape (2, 2, 2)"]),
+        ([[0], [0, 1]], ShapeError, ["y is ragged"]),
+        (np.array(["a", None]), DataError, ["y, row 1: None is not a string; expected all"]),
+        (np.array([1, "a"], object), DataError, ["y, row 1: 'a' is not a number"]),
+        (np.array([[1, 2], [3, None]]), DataError, ["y, row 1: None is not a number"]),
+        (np.array([None, "a"]), DataError, ["y, row 0: None is not a number"]),
+        (np.zeros(2, complex), DataError, ["y has dtype complex128; expected numbers or strings"]),
+        (np.zeros(2, "M8[s]"), DataError, ["y has dtype datetime64[s]"]),
+        (np.array([b"\xff", b"a"]), DataError, ["y holds strings that are not UTF-8 text"]),
+        (np.array([b"\xff", b"a"], object), DataError, ["y holds strings that are not UTF-8 text"]),
+        (scipy.sparse.eye_array(2).tocsr(), DataError, ["y is a sparse matrix", "toarray()"]),
+    ],
+)
+def test_targets_that_cannot_be_used(y, error, parts):
+    for convert in (lambda: as_targets(y, 2, "y"), lambda: ArraySource(np.eye(2), y)):
+        with refuses(error, *parts):
+            convert()
+
+
+def test_targets_that_can_be_used():
+    cases = [
+        (np.array(["a", b"b"], object), ["a", "b"]),
+        (np.array([b"a", "ü".encode()]), ["a", "ü"]),
+        (np.array(["a", "b"], dtype=np.dtypes.StringDType()), ["a", "b"]),
+        (np.array([1, 2.5], object), [1.0, 2.5]),
+        (np.array([True, False], object), [True, False]),
+    ]
+    for given, wanted in cases:
+        got = as_targets(given, 2, "y")
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == np.array(wanted).dtype
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "parts"),
+    [
+        ([1.0], ShapeError, ["weights has 1 rows but X has 2"]),
+        ([[1.0], [2.0]], ShapeError, ["weights has shape (2, 1); expected one weight a row"]),
+        (["a", "b"], ShapeError, ["weights has dtype <U1; expected numbers"]),
+        ([1.0, -2.0], DataError, ["weights, row 1: the weight is -2.0; weights must be finite"]),
+        ([np.nan, 1.0], DataError, ["weights, row 0: the weight is nan"]),
+        ([1.0, np.inf], DataError, ["weights, row 1: the weight is inf"]),
+    ],
+)
+def test_weights_that_cannot_be_used(weights, error, parts):
+    with refuses(error, *parts):
+        as_weights(weights, 2, "weights")
+
+
+def test_good_weights_become_float64():
+    got = as_weights([1, 0], 2, "weights")
+    assert got.dtype == np.float64
+    np.testing.assert_array_equal(got, [1.0, 0.0])
+
+
+def test_what_is_not_rows_is_sent_to_the_right_source():
+    source = ArraySource(X, Y)
+    with refuses(ParameterError, "y was given beside X; a source gives its own targets"):
+        as_source(source, Y)
+    with refuses(ParameterError, "weights was given beside X; a source gives its own"):
+        as_source(source, weights=Y)
+    with refuses(ParameterError, "X is the path 'data.h5'; use HDF5Source('data.h5', x=..., y="):
+        as_source("data.h5")
+    for stream in ((x for x in [X]), lambda: iter([X])):
+        with refuses(ParameterError, "X is a", "use IteratorSource(X)"):
+            as_source(stream)
+
+
+# Windows
+
+
+def windows(source):
+    yield lambda: source.blocks(-1), "start=-1, stop=1000 of 1000 rows; expected 0 <= start"
+    yield lambda: source.blocks(5, 3), "start=5, stop=3 of 1000 rows"
+    yield lambda: source.blocks(1001), "start=1001, stop=1000 of 1000 rows"
+    yield lambda: source.blocks(block_rows=0), "block_rows=0; expected at least 1"
+    yield lambda: source.split(0), "parts=0; expected at least 1"
+    yield lambda: source.sample(0), "a sample of 0 rows; expected at least 1"
+
+
+def test_impossible_windows_are_refused_at_once(path):
+    for source in (ArraySource(X, Y), HDF5Source(path, x="train/X", y=None)):
+        for call, message in windows(source):
+            with refuses(ParameterError, message):
+                call()
+
+
+def test_impossible_windows_leave_an_iterator_whole():
+    source = IteratorSource(iter([(X, Y)]))
+    for call in (lambda: source.blocks(-1), lambda: source.blocks(5, 3), lambda: source.sample(0)):
+        with pytest.raises(ParameterError):
+            call()
+    assert sum(block.span for block in source.blocks()) == 1000
+
+
+# Iterators
+
+
+@pytest.mark.parametrize("blocks", [X, "data.h5", b"data.h5", {"X": X}, 7, None])
+def test_what_gives_no_blocks(blocks):
+    with refuses(ParameterError, f"blocks is a {type(blocks).__name__}; expected an iterator of"):
+        IteratorSource(blocks)
+
+
+FIRST = (X[:10], Y[:10])
+
+
+@pytest.mark.parametrize(
+    ("item", "error", "message"),
+    [
+        ((X[:5, :4], Y[:5]), ShapeError, "block 1 has 4 features but the first has 20; all blocks"),
+        (X[:5], ShapeError, "block 1 has no y but the first has numbers of shape (n,) as y"),
+        ((X[:5], Y[:5].astype(str)), ShapeError, "block 1 has strings of shape (n,) as y but"),
+        ((X[:5], X[:5, :2]), ShapeError, "block 1 has numbers of shape (n, 2) as y but the first"),
+        ((X[:5], Y[:5], Y[:5]), ShapeError, "block 1 has weights but the first has none"),
+        ((X[:5], Y[:4]), ShapeError, "block 1, y has 4 rows but X has 5"),
+        ((X[:5], Y[:5], Y[:3]), ShapeError, "block 1, weights has 3 rows but X has 5"),
+        ((X[0], Y[:5]), ShapeError, "block 1, X has shape (20,); expected 2-D"),
+        ((X, Y, Y, Y), DataError, "block 1 is a tuple of 4; expected (X, y) or (X, y, weights)"),
+        ((X[:5],), DataError, "block 1 is a tuple of 1; expected (X, y)"),
+    ],
+)
+def test_a_block_unlike_the_first_is_named(item, error, message):
+    blocks = IteratorSource(iter([FIRST, item])).blocks
+    with refuses(error, "iterator, " + message):
+        list(blocks(block_rows=10))
+
+
+def test_errors_of_the_generator_pass_through():
+    class OwnError(Exception):
+        pass
+
+    def breaks():
+        for low in range(0, 300, 100):
+            yield X[low : low + 100], Y[low : low + 100]
+        raise OwnError("the line went dead")
+
+    blocks = IteratorSource(breaks()).blocks(block_rows=100)
+    assert [next(blocks).position for _ in range(3)] == [0, 100, 200]
+    with pytest.raises(OwnError, match="the line went dead"):
+        next(blocks)
+
+
+def test_a_stream_that_broke_does_not_pass_for_one_that_ended():
+    def breaks():
+        yield FIRST
+        raise OSError("the line went dead")
+
+    source = IteratorSource(breaks())
+    with pytest.raises(OSError, match="the line went dead"):
+        source.sample(1000)
+    with pytest.raises(ConsumedError):
+        source.blocks()
+
+
+def test_a_second_pass_over_an_iterator_is_refused():
+    source = IteratorSource(iter([FIRST]))
+    source.blocks()
+    with refuses(ConsumedError, "has been read, and its rows come only once", "a function that"):
+        source.blocks()
+
+
+def test_a_function_that_gives_the_same_iterator_again_is_found_out():
+    items = iter([FIRST])
+    source = IteratorSource(lambda: items)
+    assert len(list(source.blocks())) == 1
+    with refuses(ConsumedError, "without rows the second time; it must make a new iterator"):
+        source.blocks()
+
+
+# Rows
+
+
+def bad(X=X, y=Y, weights=None, kept=None):
+    return Block(X, y, weights, 5000, "key", 2000, 1000, kept, "data.h5, dataset 'X'")
+
+
+def spoilt(values, place, value):
+    values = values.astype(np.float64)
+    values[place] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (bad(spoilt(X, (17, 3), np.nan)), "row 2017: column 3 is NaN; clean the data, or leave"),
+        (bad(spoilt(X, (17, 0), np.inf)), "row 2017: column 0 is inf;"),
+        (bad(spoilt(X, (17, 0), -np.inf)), "row 2017: column 0 is -inf;"),
+        (bad(y=spoilt(Y, 999, np.nan)), "row 2999: the target is NaN;"),
+        (bad(y=spoilt(X[:, :2], (4, 1), np.inf)), "row 2004: the target is inf;"),
+        (bad(weights=spoilt(Y, 4, np.nan)), "row 2004: the weight is NaN, and weights are finite"),
+        (bad(weights=spoilt(Y, 4, -1)), "row 2004: the weight is -1.0, and weights are finite"),
+        (bad(spoilt(X, [8, 9, 11], np.nan)), "row 2008: column 0 is NaN (3 such rows in this"),
+        (
+            bad(spoilt(X[:2], (1, 0), np.nan), Y[:2], kept=np.array([3, 70])),
+            "row 2070: column 0 is NaN;",
+        ),
+    ],
+)
+def test_a_bad_row_is_named(block, message):
+    with refuses(BadRowError, "data.h5, dataset 'X', " + message, "on_bad_rows='skip'"):
+        check_rows(block, "raise")
+
+
+def test_a_bad_row_of_a_sample_is_named_by_its_place_in_the_file(path):
+    with h5py.File(path, "a") as file:
+        file["train/X"][995] = np.nan
+    sample = HDF5Source(path, x="train/X", y=None).sample(900)
+    with refuses(BadRowError, "data.h5, dataset 'train/X', row 995: column 0 is NaN"):
+        check_rows(sample, "raise")
+
+
+def test_another_policy_for_bad_rows_is_refused():
+    with refuses(ParameterError, "on_bad_rows='drop'; expected 'raise' or 'skip'"):
+        check_rows(bad(), "drop")
+
+
+def test_every_error_is_deliberate_and_survives_a_process_border(path):
+    with pytest.raises(StreamrfError) as caught:
+        HDF5Source(path, x="train/Z", y=None)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))
