@@ -27,7 +27,7 @@ def to_tree(value):
         }
     if isinstance(value, np.generic):
         return value.item()
-    return value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def from_tree(tree, table):

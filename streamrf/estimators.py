@@ -1,6 +1,7 @@
 """The scikit-learn face: estimators that fit arrays as well as sources."""
 
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -26,6 +27,7 @@ class _RandomFeatureEstimator(BaseEstimator):
     """What the classifier and the regressor share; see there."""
 
     _regression: bool
+    _codes: Any
     _pass: Pass
     _solved: tuple[Model, Statistics] | None
 
@@ -57,22 +59,8 @@ class _RandomFeatureEstimator(BaseEstimator):
         del self._pass
         return self
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
-
-        Coefficients are solved for when they are next asked for.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features)
-        y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values
-        classes : all labels that will appear, or None: labels may also appear as they come
-        sample_weight : (n_rows,) or None; given always or never
-
-        Returns
-        -------
-        self
-        """
+    def _partial_fit(self, X, y, classes, sample_weight):
+        """Add a batch."""
         first = not hasattr(self, "_pass")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
@@ -92,13 +80,6 @@ class _RandomFeatureEstimator(BaseEstimator):
     def predict(self, X):
         """Give the label or value of each row of an array or source."""
         return self._model_for(X).predict(self._rows(X))
-
-    def score(self, X, y=None, sample_weight=None):
-        """Give the accuracy (classifier) or R2 (regressor) on a source, or on arrays."""
-        if not isinstance(X, Source):
-            return super().score(X, y, sample_weight)
-        report = self._model_for(X).evaluate(X)
-        return report["r2" if self._regression else "accuracy"]
 
     def evaluate(self, X, y=None):
         """Give all figures of `Model.evaluate` on a source, or on arrays X and y."""
@@ -251,9 +232,33 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
+
+        Coefficients are solved for when they are next asked for.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features)
+        y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values
+        classes : all labels that will appear, or None: labels may also appear as they come
+        sample_weight : (n_rows,) or None; given always or never
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
     def decision_function(self, X):
         """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
         return self._model_for(X).decision_function(self._rows(X))
+
+    def score(self, X, y=None, sample_weight=None):
+        """Give the accuracy on a source, or on arrays X and y."""
+        if isinstance(X, Source):
+            return self.evaluate(X)["accuracy"]
+        return super().score(X, y, sample_weight)
 
     @property
     def classes_(self):
@@ -309,6 +314,12 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    def score(self, X, y=None, sample_weight=None):
+        """Give the coefficient of determination R2 on a source, or on arrays X and y."""
+        if isinstance(X, Source):
+            return self.evaluate(X)["r2"]
+        return super().score(X, y, sample_weight)
+
     def partial_fit(self, X, y, sample_weight=None):
         """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
 
@@ -318,7 +329,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         y : (n_rows,) or (n_rows, n_targets) values
         sample_weight : (n_rows,) or None; given always or never
         """
-        return super().partial_fit(X, y, sample_weight=sample_weight)
+        return self._partial_fit(X, y, None, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

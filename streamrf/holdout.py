@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +18,12 @@ class Rows:
     """Rows apart from their store: X (n, n_features), y and weights or None, positions (n,)."""
 
     X: np.ndarray
-    y: np.ndarray
+    y: Any
     weights: np.ndarray | None
     positions: np.ndarray
 
-    def where(self, mask: np.ndarray) -> "Rows":
-        """Give the rows that the mask picks, copied."""
+    def where(self, mask: np.ndarray | slice) -> "Rows":
+        """Give the rows that a mask (copied) or a slice (not copied) picks."""
         weights = None if self.weights is None else self.weights[mask]
         return Rows(self.X[mask], self.y[mask], weights, self.positions[mask])
 

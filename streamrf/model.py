@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Model:
     encoder: Encoder
     coef: np.ndarray
     intercept: np.ndarray
-    labels: np.ndarray | None
+    labels: Any
     book: CodeBook | None
     alpha: float
     n_rows: int
@@ -74,6 +75,7 @@ class Model:
 
     @functools.cached_property
     def _class_coef(self):
+        assert self.book is not None
         return self.book.matrix @ self.coef, self.book.matrix @ self.intercept
 
     def decide(self, scores: np.ndarray) -> np.ndarray:

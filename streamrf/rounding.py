@@ -8,6 +8,7 @@ summed later is a plain sum of products.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,8 +43,8 @@ class Calibration(ABC):
     target_step: np.ndarray
     mean_weight: float | None
 
-    exact = True
-    dtype: type = np.float32
+    exact: ClassVar[bool]
+    dtype: ClassVar[type]
 
     @classmethod
     @abstractmethod

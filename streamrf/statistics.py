@@ -7,14 +7,19 @@ import numpy as np
 
 from streamrf import storage
 from streamrf.codes import CodeBook, OneVsRest
+from streamrf.compute import computing
 from streamrf.encoder import Encoder
 from streamrf.errors import DataError, FormatError, MergeError, ParameterError
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.solve import Normal, check_alpha
-from streamrf.sums import BitSums, Sums, ValueSums
+from streamrf.sums import BitSums, Sums
 
 KIND = "statistics"
+
+# Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
+# threads of BLAS wait for each other on a busy machine.
+ONE_THREAD_WIDTH = 1024
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Statistics:
     @property
     def labels(self) -> np.ndarray | None:
         """Class labels, sorted; None for regression."""
-        return None if isinstance(self.sums.targets, ValueSums) else self.sums.targets.labels
+        return self.sums.targets.labels
 
     @property
     def class_sums(self) -> np.ndarray:
@@ -94,15 +99,14 @@ class Statistics:
         """Give the normal equations, for code words `matrix` (n_classes, n_bits) of the classes."""
         sums, calibration = self.sums, self.encoder.calibration
         targets = sums.targets
-        scale = calibration.root_scale
-        if isinstance(targets, ValueSums):
-            moments, totals = targets.sums, targets.totals
-        elif isinstance(targets, BitSums):
-            moments, totals = targets.sums / scale, targets.matrix.T @ targets.weights / scale
-        else:
-            moments, totals = matrix.T @ targets.sums / scale, matrix.T @ targets.weights / scale
+        moments, totals = targets.moments(matrix, calibration.root_scale)
         return Normal(
-            sums.gram.totals, sums.feature_sums, sums.weight, moments, totals, calibration.step
+            sums.gram.totals,
+            targets.feature_totals,
+            targets.total,
+            moments,
+            totals,
+            calibration.step,
         )
 
     def solve(self, alpha: float = 1.0, codes=None, *, random_state=0) -> Model:
@@ -123,7 +127,7 @@ class Statistics:
     def book(self, codes=None, random_state=0) -> CodeBook | None:
         """Give the code book to solve for."""
         targets = self.sums.targets
-        if isinstance(targets, ValueSums):
+        if targets.labels is None:
             if codes is not None:
                 raise ParameterError("codes are for classes; these statistics hold target values")
             return None
@@ -146,10 +150,11 @@ class Statistics:
         for alpha in alphas:
             check_alpha(alpha)
         scaled = [float(alpha) / mean_weight for alpha in alphas]
-        if len(alphas) == 1:
-            solutions = [(scaled[0], *normal.ridge(scaled[0]))]
-        else:
-            solutions = list(normal.path(scaled))
+        with computing(1 if len(normal.step) <= ONE_THREAD_WIDTH else None):
+            if len(alphas) == 1:
+                solutions = [(scaled[0], *normal.ridge(scaled[0]))]
+            else:
+                solutions = list(normal.path(scaled))
         return [self._model(alpha * mean_weight, v, b, book, history) for alpha, v, b in solutions]
 
     def _model(self, alpha, v, b, book, history):
@@ -162,8 +167,7 @@ class Statistics:
 
     def alpha_scale(self) -> float:
         """Give the mean squared norm of a centred feature, which a relative alpha refers to."""
-        targets = self.sums.targets
-        n_classes = 0 if isinstance(targets, ValueSums) else len(targets.labels)
+        n_classes = 0 if self.labels is None else len(self.labels)
         scale = self.normal(np.ones((n_classes, 1))).mean_diagonal()
         return scale * (self.encoder.calibration.mean_weight or 1.0)
 

@@ -8,6 +8,7 @@ for any order, block size, thread count or split.
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -113,9 +114,36 @@ class FloatGram(GramSum):
 
 
 class TargetSums(ABC):
-    """Sums of features times targets."""
+    """Sums of features times targets.
 
-    sums: np.ndarray  # (n_outputs, n_components) float64
+    Attributes
+    ----------
+    sums : (n_outputs, n_components) float64
+    labels : (n_classes,) sorted, or None where targets are values
+    """
+
+    sums: np.ndarray
+    labels: Any
+
+    @property
+    @abstractmethod
+    def total(self) -> float:
+        """``sum root^2``, the weight of all rows."""
+
+    @property
+    @abstractmethod
+    def feature_totals(self) -> np.ndarray:
+        """``sum root q``, float64 (n_components,)."""
+
+    @abstractmethod
+    def moments(self, matrix: np.ndarray | None, root_scale: float) -> tuple:
+        """Give ``sum t q`` (n_outputs, n_components) and ``sum root t`` (n_outputs,).
+
+        Parameters
+        ----------
+        matrix : (n_classes, n_bits) code words; None where targets are values or bits agreed on
+        root_scale : unit of the roots; targets t of a row are its code word times root / root_scale
+        """
 
     @abstractmethod
     def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray) -> None:
@@ -162,6 +190,20 @@ class ClassSums(TargetSums):
         index = np.searchsorted(self.labels, found)[index]
         lanes.add_rows(Q, index, roots, self.sums)
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+
+    @property
+    def total(self):
+        """Weight of all rows."""
+        return float(self.weights.sum())
+
+    @property
+    def feature_totals(self):
+        """Sums of features."""
+        return self.sums.sum(axis=0)
+
+    def moments(self, matrix, root_scale):
+        """Weigh the sums by the code words."""
+        return matrix.T @ self.sums / root_scale, matrix.T @ self.weights / root_scale
 
     def zero_like(self):
         """Know no label."""
@@ -235,6 +277,20 @@ class BitSums(TargetSums):
         self.feature_sums += roots @ Q
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
 
+    @property
+    def total(self):
+        """Weight of all rows."""
+        return float(self.weights.sum())
+
+    @property
+    def feature_totals(self):
+        """Sums of features."""
+        return self.feature_sums
+
+    def moments(self, matrix, root_scale):
+        """Weigh the sums by the code words."""
+        return self.sums / root_scale, self.matrix.T @ self.weights / root_scale
+
     def zero_like(self):
         """Agree on the same book."""
         return BitSums.zero(self.sums.shape[1], self.labels, self.matrix)
@@ -276,6 +332,7 @@ class ValueSums(TargetSums):
     squares: list
     feature_sums: np.ndarray
     weight: float
+    labels = None
 
     @classmethod
     def zero(cls, n_components: int, n_targets: int, exact: bool) -> "ValueSums":
@@ -294,6 +351,20 @@ class ValueSums(TargetSums):
         for j in range(y.shape[1]):
             whole = isinstance(self.squares[j], int)
             self.squares[j] += _sum_of_squares(y[:, j]) if whole else float(y[:, j] @ y[:, j])
+
+    @property
+    def total(self):
+        """Weight of all rows."""
+        return self.weight
+
+    @property
+    def feature_totals(self):
+        """Sums of features."""
+        return self.feature_sums
+
+    def moments(self, matrix, root_scale):
+        """Give the sums as they are: targets carry their root already."""
+        return self.sums, self.totals
 
     def zero_like(self):
         """Start for as many targets."""
@@ -340,20 +411,6 @@ class Sums:
     def n_components(self) -> int:
         """Width of the features."""
         return self.targets.sums.shape[1]
-
-    @property
-    def feature_sums(self) -> np.ndarray:
-        """``sum root q``, float64 (n_components,)."""
-        if isinstance(self.targets, ClassSums):
-            return self.targets.sums.sum(axis=0)
-        return self.targets.feature_sums
-
-    @property
-    def weight(self) -> float:
-        """``sum root^2``."""
-        if isinstance(self.targets, ValueSums):
-            return self.targets.weight
-        return float(self.targets.weights.sum())
 
     def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray, n_clipped: int = 0) -> None:
         """Add a block.
@@ -410,7 +467,7 @@ class Sums:
             return
         diagonal = np.empty(self.n_components)
         packed.diagonal(self.gram.totals, diagonal)
-        greatest = max(diagonal.max(initial=0), self.weight)
+        greatest = max(diagonal.max(initial=0), self.targets.total)
         if isinstance(self.targets, ValueSums):
             squares = max(self.targets.squares, default=0)
             greatest = max(greatest, np.sqrt(greatest) * np.sqrt(float(squares)))

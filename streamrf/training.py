@@ -10,13 +10,13 @@ from streamrf import memory
 from streamrf.codes import CodeBook
 from streamrf.encoder import CALIBRATION_ROWS, Encoder, as_columns
 from streamrf.engine import fold
-from streamrf.errors import DataError, ShapeError
+from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
 from streamrf.labels import as_labels, find_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
-from streamrf.solve import RELATIVE_ALPHAS
+from streamrf.solve import RELATIVE_ALPHAS, check_alpha
 from streamrf.sources import Source
 from streamrf.sources.base import Block, check_rows
 from streamrf.statistics import Statistics, load_statistics
@@ -102,15 +102,16 @@ class Pass:
         alpha : float, or "auto": the best of `RELATIVE_ALPHAS` on the rows held out
         codes, random_state : see `Statistics.solve`
         """
-        history: tuple = ()
-        if alpha == "auto":
-            history = self._score_alphas(codes, random_state)
+        history = self._score_alphas(codes, random_state) if alpha == "auto" else ()
         statistics = self.join()
-        if alpha == "auto":
-            alpha = _best(history)
-            if alpha is None:
-                alpha = FALLBACK_ALPHA * statistics.alpha_scale()
-        model = statistics.solve(alpha, codes, random_state=random_state)
+        if alpha != "auto":
+            check_alpha(alpha)
+            chosen = float(alpha)
+        elif history:
+            chosen = min(history, key=lambda row: row[1:])[0]  # least error, then squared error
+        else:
+            chosen = FALLBACK_ALPHA * statistics.alpha_scale()
+        model = statistics.solve(chosen, codes, random_state=random_state)
         return replace(model, history=tuple((a, figure) for a, figure, _ in history)), statistics
 
     def _score_alphas(self, codes, random_state):
@@ -126,11 +127,6 @@ class Pass:
         alphas = list(RELATIVE_ALPHAS * statistics.alpha_scale())
         models = statistics.models(alphas, book) if alphas[-1] > 0 else []
         return tuple((m.alpha, *_score(m, held)) for m in models)
-
-
-def _best(history):
-    """Give the alpha of the least error, then squared error; None if none was tried."""
-    return min(history, key=lambda row: row[1:])[0] if history else None
 
 
 def _score(model: Model, held: list[Rows]) -> tuple[float, float]:
@@ -199,6 +195,8 @@ def begin(
             )
         targets = like.sums.targets.zero_like()
     else:
+        if features is None:
+            raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")
         encoder = Encoder.calibrate(
             features,
             sample,

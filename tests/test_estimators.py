@@ -1,0 +1,170 @@
+"""The estimators keep scikit-learn's conventions, on arrays, sources and batches alike."""
+
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import streamrf as srf
+from streamrf.errors import DataError, ParameterError
+
+# The only checks of scikit-learn that are expected to fail, and why.
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "rows are rounded and held out by their position, so two copies of a row equal one of "
+        "weight 2 only up to the rounding (tests/test_ridge.py shows equality on rounded features)"
+    ),
+}
+
+DIGITS = load_digits(return_X_y=True)
+
+
+def classifier(**settings):
+    features = srf.RandomMaclaurin(srf.Polynomial(degree=3), n_components=300, random_state=0)
+    return srf.RandomFeatureClassifier(
+        features, **{"normalize": "l2", "random_state": 0, **settings}
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}")
+        for estimator in (
+            srf.RandomFeatureClassifier(random_state=0),
+            srf.RandomFeatureRegressor(random_state=0),
+        )
+        for estimator, check in estimator_checks_generator(estimator, mark=None)
+    ],
+)
+def test_scikit_learn_conventions(estimator, check, request):
+    if check.func.__name__ in EXPECTED_FAILURES:
+        request.applymarker(pytest.mark.xfail(reason=EXPECTED_FAILURES[check.func.__name__]))
+    if check.func.__name__ == "check_array_api_input":
+        pytest.skip("streamrf computes with NumPy arrays only")
+    check(estimator)
+
+
+def test_arrays_and_a_file_of_them_give_the_same_model(tmp_path):
+    X, y = DIGITS
+    with h5py.File(tmp_path / "digits.h5", "w") as file:
+        file["X"], file["y"] = X, y
+    from_file = classifier().fit(srf.HDF5Source(tmp_path / "digits.h5"))
+    from_arrays = classifier().fit(X, y)
+    assert from_file.statistics_.gram.shape == (300 * 301 // 2,)
+    assert from_file.n_features_in_ == 64
+    assert from_file.score(srf.HDF5Source(tmp_path / "digits.h5")) > 0.97
+    assert from_arrays.score(X, y) > 0.97
+
+
+def test_coef_and_intercept_belong_to_the_features_themselves():
+    X, y = load_diabetes(return_X_y=True)
+    features = srf.RandomMaclaurin(srf.Polynomial(degree=2), n_components=40, random_state=0)
+    model = srf.RandomFeatureRegressor(features, alpha=0.1, precision="float64").fit(X, y)
+    Z = model.features_.transform(X).astype(np.float64)
+    np.testing.assert_allclose(Z @ model.coef_[0] + model.intercept_[0], model.predict(X))
+    ridge = Ridge(alpha=0.1).fit(Z, y)
+    np.testing.assert_allclose(model.coef_[0], ridge.coef_, rtol=1e-6)
+    np.testing.assert_allclose(model.intercept_[0], ridge.intercept_, rtol=1e-6)
+
+
+def test_partial_fit_in_batches_equals_one_pass_over_them():
+    X, y = DIGITS
+    batches = classifier(alpha=1e-3)
+    for start in range(0, len(X), 500):
+        batches.partial_fit(X[start : start + 500], y[start : start + 500])
+    stream = ((X[i : i + 500], y[i : i + 500]) for i in range(0, len(X), 500))
+    first = srf.accumulate(
+        srf.IteratorSource([(X[:500], y[:500])]), batches.features, normalize="l2", random_state=0
+    )
+    whole = srf.accumulate(srf.IteratorSource(stream), like=first)  # calibrated on the first batch
+    assert batches.statistics_.gram.tobytes() == whole.gram.tobytes()
+    assert batches.statistics_.class_sums.tobytes() == whole.class_sums.tobytes()
+    assert batches.score(X, y) > 0.95
+
+
+def test_partial_fit_chooses_alpha_and_goes_on_afterwards():
+    X, y = DIGITS
+    model = classifier(alpha="auto").partial_fit(X[:900], y[:900])
+    early = model.score(X[900:], y[900:])
+    assert len(model.model_.history) > 3
+    model.partial_fit(X[900:], y[900:])
+    assert model.statistics_.n_rows == len(X)
+    assert model.score(X[900:], y[900:]) > early
+
+
+def test_partial_fit_knows_the_classes_it_was_told():
+    X, y = DIGITS
+    model = classifier(alpha=1e-3).partial_fit(X[y < 5], y[y < 5], classes=range(10))
+    assert model.classes_.tolist() == list(range(10))
+    model.partial_fit(X[y >= 5], y[y >= 5])
+    assert model.score(X, y) > 0.95
+
+
+def test_a_fitted_estimator_pickles():
+    X, y = DIGITS
+    model = classifier().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(X[:50]).tolist() == model.predict(X[:50]).tolist()
+
+
+def test_settings_of_the_map_can_be_searched():
+    X, y = DIGITS
+    pipeline = make_pipeline(StandardScaler(), classifier(alpha=1e-2))
+    search = GridSearchCV(
+        pipeline, {"randomfeatureclassifier__features__kernel__degree": [1, 2]}, cv=2
+    )
+    search.fit(X[:400], y[:400])
+    assert clone(search.best_estimator_).get_params()["randomfeatureclassifier__alpha"] == 1e-2
+
+
+def test_several_targets_at_once():
+    X, y = load_diabetes(return_X_y=True)
+    two = np.stack((y, -2 * y + 1), axis=1)
+    model = srf.RandomFeatureRegressor(alpha=1.0, precision="float64", random_state=0).fit(X, two)
+    predicted = model.predict(X)
+    assert predicted.shape == two.shape
+    np.testing.assert_allclose(predicted[:, 1], -2 * predicted[:, 0] + 1, rtol=1e-6, atol=1e-6)
+
+
+def test_string_labels_come_back():
+    X, y = DIGITS
+    names = np.array(["zero", "one", "two", "three", "four"])
+    keep = y < 5
+    model = classifier().fit(X[keep], names[y[keep]])
+    assert sorted(model.classes_) == sorted(names)
+    assert (model.predict(X[keep]) == names[y[keep]]).mean() > 0.97
+
+
+def test_a_model_file_predicts_as_the_estimator_does(tmp_path):
+    X, y = DIGITS
+    model = classifier().fit(X, y)
+    model.save(tmp_path / "digits.model.h5")
+    loaded = srf.load_model(tmp_path / "digits.model.h5")
+    assert loaded.predict(X).tolist() == model.predict(X).tolist()
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+def test_wrong_use_is_said_in_one_sentence():
+    X, y = DIGITS
+    with pytest.raises(NotFittedError):
+        classifier().predict(X)
+    with pytest.raises(ParameterError, match="brings its own targets"):
+        classifier().fit(srf.ArraySource(X, y), y)
+    with pytest.raises(DataError, match="no targets"):
+        classifier().fit(srf.ArraySource(X))
+    with pytest.raises(ParameterError, match="alpha must be 'auto' or a number"):
+        classifier(alpha="best").fit(X, y)
+    with pytest.raises(ParameterError, match="feature map"):
+        srf.RandomFeatureClassifier(srf.RandomMaclaurin).fit(X, y)
+    with pytest.raises(DataError, match="not class labels"):
+        classifier().fit(srf.ArraySource(X, y + 0.5))
