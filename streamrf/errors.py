@@ -50,6 +50,10 @@ class CorruptFileError(StreamrfError, OSError):
     """A file that cannot be read to its end."""
 
 
+class StorageError(StreamrfError, OSError):
+    """A model or statistics file that the system will not write or read: a full disk, a right."""
+
+
 class ConsumedError(StreamrfError, RuntimeError):
     """A second pass asked of an iterator that can be read once."""
 
