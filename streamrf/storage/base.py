@@ -1,0 +1,34 @@
+"""What the parts of a file agree on."""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FORMAT_VERSION = 1
+USER_BLOCK = 512  # bytes before HDF5 begins, the smallest that HDF5 allows
+MAX_DEPTH = 32  # of dicts in dicts; ours need five
+KIND = re.compile("[a-z][a-z0-9-]{0,39}")
+DTYPES = re.compile(r"\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]U[1-9]\d{0,8}")
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(eq=False)
+class StoredArray:
+    """An array of the tree and its place in the file."""
+
+    name: str  # of its dataset
+    dtype: str  # of the array, the bytes stored may be another: see `stored`
+    stored: np.ndarray
+    hdf5_type: np.dtype
+    offset: int = 0  # known once libhdf5 has laid out the file
+
+    def describe(self) -> dict[str, Any]:
+        """Give what the JSON document tells of the array."""
+        described = {"dtype": self.dtype, "shape": self.stored.shape, "offset": self.offset}
+        if self.dtype[1] == "U":
+            described["width"] = self.stored.itemsize
+        return {"$array": described}

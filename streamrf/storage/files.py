@@ -1,0 +1,60 @@
+"""Files that appear whole or not at all, and the system's errors in our words."""
+
+import contextlib
+import io
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+
+from streamrf.errors import FormatError, SourceNotFoundError, StorageError, StreamrfError
+from streamrf.storage.base import Path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[io.BufferedWriter]:
+    """Open a new file that takes the place of `path` when the block ends without an error."""
+    target = os.path.realpath(path)  # a link stays, its target is replaced
+    folder, name = os.path.split(target)
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise StorageError(f"cannot write {os.fspath(path)}: it exists and is no regular file")
+    temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    # The new file is whole and in its place; some file systems cannot sync a folder.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a regular file to read, with our errors for the system's."""
+    name = os.fspath(path)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for a writer
+            raise FormatError(f"{name} is no regular file; give a file that streamrf has saved")
+        with open(path, "rb") as file:
+            yield file
+    except StreamrfError:  # two of them are OSError too
+        raise
+    except FileNotFoundError as error:
+        raise SourceNotFoundError(f"there is no file {name}; check the path") from error
+    except OSError as error:
+        raise StorageError(f"cannot read {name}: {reason(error)}") from error
+
+
+def reason(error: OSError) -> str:
+    """Give what the system says, without the number and the temporary file's name."""
+    return os.strerror(error.errno) if error.errno else str(error)
