@@ -1,0 +1,253 @@
+"""Books of codewords keep their promises, and decoding follows its definition."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist, pdist
+from sklearn.base import clone
+
+from streamrf import codes
+from streamrf.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
+from streamrf.errors import FormatError, ParameterError
+
+
+@st.composite
+def sizes(draw):
+    """A number of classes and a number of bits that it can have."""
+    n_classes = draw(st.integers(2, 40))
+    fewest = int(np.ceil(np.log2(n_classes)))
+    most = min(2 ** (n_classes - 1) - 1, 150)
+    return n_classes, draw(st.integers(fewest, most))
+
+
+def fewest_wrong_bits(matrix):
+    """The definition of the minimum distance, by scipy."""
+    return round(pdist(matrix, "hamming").min() * matrix.shape[1])
+
+
+@settings(max_examples=40)
+@given(sizes(), st.integers(0, 5))
+@example((2, 1), 0)
+@example((16, 2**15 - 1), 0)
+@example((17, 5), 0)
+@example((17, 31), 0)
+@example((17, 32), 0)
+@example((18, 40000), 0)
+@example((1000, 10), 0)
+@example((1000, 64), 0)
+@example((np.int64(100), np.int64(300)), 0)
+def test_rows_differ_and_columns_are_different_splits(size, seed):
+    n_classes, n_bits = size
+    book = ErrorCorrectingCodes(n_bits).book(n_classes, random_state=seed)
+    matrix = book.matrix
+    assert matrix.shape == (n_classes, n_bits)
+    assert np.isin(matrix, (-1, 1)).all()
+    assert len(np.unique(matrix, axis=0)) == n_classes
+    assert (np.abs(matrix.sum(axis=0)) < n_classes).all()  # none constant
+    both = np.concatenate((matrix, -matrix), axis=1)  # equal columns, or complements
+    assert np.unique(np.packbits(both > 0, axis=0), axis=1).shape[1] == 2 * n_bits
+
+
+@settings(max_examples=30)
+@given(sizes(), st.integers(0, 5))
+def test_the_minimum_distance_is_that_of_the_closest_rows(size, seed):
+    book = ErrorCorrectingCodes(size[1]).book(size[0], random_state=seed)
+    assert book.minimum_distance == fewest_wrong_bits(book.matrix) >= 1
+
+
+def test_the_minimum_distance_sees_rows_far_apart_in_a_large_book(rng):
+    matrix = np.where(rng.random((2500, 40)) < 0.5, -1.0, 1.0)
+    matrix[2400] = matrix[3]
+    matrix[2400, 7] *= -1
+    assert CodeBook(matrix).minimum_distance == 1
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_bits", "distance"),
+    [
+        (10, 15, 7),  # Dietterich & Bakiri's own book for ten classes
+        (10, 511, 256),  # every split: each pair is apart in 2^(k-2) of them
+        (8, 127, 64),
+        (16, 15, 8),  # the simplex code
+        (1000, 1023, 512),  # the simplex code
+        (1000, 64, 24),  # random books reach 12, the best linear code known 28
+        (10, 200, 106),  # the mean over pairs cannot pass 109, random books reach 94
+    ],
+)
+def test_books_are_as_far_apart_as_known_codes(n_classes, n_bits, distance):
+    assert ErrorCorrectingCodes(n_bits).book(n_classes).minimum_distance >= distance
+
+
+def test_a_book_of_all_splits_holds_each_once():
+    matrix = ErrorCorrectingCodes(2**5 - 1).book(6).matrix
+    ours = {tuple(column * column[0]) for column in matrix.T}
+    every = {(1.0, *(1.0 - 2 * ((s >> b) & 1) for b in range(5))) for s in range(1, 2**5)}
+    assert ours == every
+
+
+def test_the_same_seed_gives_the_same_book():
+    code = ErrorCorrectingCodes(40)
+    np.testing.assert_array_equal(code.book(12).matrix, code.book(12, random_state=0).matrix)
+    assert (code.book(12).matrix != code.book(12, random_state=1).matrix).any()
+
+
+def test_the_own_seed_of_a_code_goes_first():
+    ours = ErrorCorrectingCodes(40, random_state=3)
+    theirs = ErrorCorrectingCodes(40)
+    for seed in (0, 1):
+        np.testing.assert_array_equal(
+            ours.book(12, random_state=seed).matrix, theirs.book(12, random_state=3).matrix
+        )
+
+
+def test_a_generator_draws_on():
+    rng = np.random.default_rng(0)
+    code = ErrorCorrectingCodes(40)
+    assert (code.book(12, rng).matrix != code.book(12, rng).matrix).any()
+
+
+def test_euclidean_scores_rank_as_distances_do(rng):
+    book = ErrorCorrectingCodes(30).book(12)
+    outputs = rng.normal(size=(50, 30))
+    distances = cdist(outputs, book.matrix, "sqeuclidean")
+    offset = (outputs**2).sum(axis=1, keepdims=True) + 30
+    np.testing.assert_allclose(2 * book.scores(outputs) - offset, -distances, atol=1e-10)
+    np.testing.assert_array_equal(book.scores(outputs).argmax(1), distances.argmin(1))
+
+
+def test_hamming_scores_count_wrong_bits(rng):
+    book = ErrorCorrectingCodes(30, decode="hamming").book(12)
+    outputs = rng.normal(size=(50, 30))
+    expected = -30 * cdist(np.sign(outputs), book.matrix, "hamming")
+    np.testing.assert_allclose(book.scores(outputs), expected, atol=1e-12)
+
+
+def test_hamming_takes_zero_for_plus_one_and_gives_ties_to_the_first_class():
+    book = CodeBook(np.array([[1, -1], [-1, 1], [1, 1]]), "hamming")
+    scores = book.scores(np.array([[0.0, -0.0], [-0.5, -0.5]]))
+    np.testing.assert_array_equal(scores, [[-1, -1, 0], [-1, -1, -2]])
+    assert scores[1].argmax() == 0
+
+
+@settings(max_examples=30)
+@given(sizes(), st.sampled_from(codes.DECODINGS), st.randoms(use_true_random=False))
+def test_fewer_wrong_bits_than_half_the_minimum_distance_do_no_harm(size, decode, random):
+    book = ErrorCorrectingCodes(size[1], decode).book(size[0])
+    outputs = book.matrix.copy()
+    for row in outputs:
+        row[random.sample(range(size[1]), (book.minimum_distance - 1) // 2)] *= -1
+    np.testing.assert_array_equal(book.scores(outputs).argmax(axis=1), np.arange(size[0]))
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_one_vs_rest_takes_the_largest_output(n_classes, rng):
+    book = OneVsRest().book(n_classes)
+    np.testing.assert_array_equal(book.matrix, 2 * np.eye(n_classes) - 1)
+    outputs = rng.normal(size=(40, n_classes))
+    np.testing.assert_array_equal(book.scores(outputs).argmax(axis=1), outputs.argmax(axis=1))
+    assert book.minimum_distance == 2
+
+
+def test_two_classes_need_one_output():
+    book = OneVsRest().book(2)
+    np.testing.assert_array_equal(book.matrix, [[-1], [1]])
+    np.testing.assert_array_equal(book.scores(np.array([[-0.1], [0.1]])).argmax(axis=1), [0, 1])
+
+
+@pytest.mark.parametrize("code", [OneVsRest(), ErrorCorrectingCodes(6)])
+@pytest.mark.parametrize("n_classes", [2, 4, 9])
+def test_the_number_of_outputs_is_known_before_the_book(code, n_classes):
+    if n_classes == 2 and isinstance(code, ErrorCorrectingCodes):
+        code = ErrorCorrectingCodes(1)
+    assert code.n_outputs(n_classes) == code.book(n_classes).n_bits
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ErrorCorrectingCodes(512).book(10), "in only 511 different ways: set n_bits to"),
+        (lambda: ErrorCorrectingCodes(2).book(2), "n_bits to 1 or less, or use OneVsRest()"),
+        (lambda: ErrorCorrectingCodes(3).book(10), "tell 10 classes apart: set n_bits to 4 or"),
+        (lambda: ErrorCorrectingCodes(3).n_outputs(10), "n_bits=3 cannot tell 10 classes apart"),
+        (lambda: ErrorCorrectingCodes(8.0).book(10), "n_bits must be an integer, not 8.0"),
+        (lambda: ErrorCorrectingCodes(True).book(10), "n_bits must be an integer, not True"),
+        (lambda: ErrorCorrectingCodes(8).book(1), "two classes or more, not 1"),
+        (lambda: OneVsRest().book(1), "two classes or more, not 1"),
+        (lambda: ErrorCorrectingCodes(8, "soft").book(10), "not 'soft'"),
+        (lambda: ErrorCorrectingCodes(8, random_state="a").book(10), "integer from 0 on, not 'a'"),
+        (lambda: ErrorCorrectingCodes(8, random_state=-1).book(10), "integer from 0 on, not -1"),
+        (lambda: CodeBook(np.array([[1, -1], [1, -1]])), "share a codeword"),
+        (lambda: CodeBook(np.array([[1, 0], [1, -1]])), "are -1 and +1"),
+        (lambda: CodeBook(np.array([[1, np.nan], [1, -1]])), "are -1 and +1"),
+        (lambda: CodeBook(np.array([["a"], ["b"]])), "are -1 and +1"),
+        (lambda: CodeBook(np.array([1, -1])), "has shape (2,)"),
+        (lambda: CodeBook(np.empty((3, 0))), "has shape (3, 0)"),
+    ],
+)
+def test_what_cannot_work_is_said(make, message):
+    with pytest.raises(ParameterError, match=re.escape(message)):
+        make()
+
+
+def test_a_book_cannot_change():
+    given_matrix = np.array([[1.0, -1.0], [-1.0, -1.0]])
+    book = CodeBook(given_matrix)
+    given_matrix[:] = 7
+    np.testing.assert_array_equal(book.matrix, [[1, -1], [-1, -1]])
+    with pytest.raises(ValueError, match="read-only"):
+        book.matrix[0, 0] = -1
+
+
+def test_books_come_back_from_trees():
+    book = ErrorCorrectingCodes(20, "hamming").book(7)
+    again = CodeBook.from_tree(book.to_tree())
+    np.testing.assert_array_equal(again.matrix, book.matrix)
+    assert (again.matrix.dtype, again.decode) == (np.float64, "hamming")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {"matrix": [[1], [-1]], "decode": "hamming"},
+        {"matrix": np.array([[1], [-1]]), "decode": None},
+        {"matrix": np.array([[1], [-1]]), "decode": "soft"},
+        {"matrix": np.array([[1], [1]]), "decode": "hamming"},
+        {"matrix": np.array([[1], [2]]), "decode": "hamming"},
+        {"matrix": np.array([1, -1]), "decode": "hamming"},
+    ],
+)
+def test_a_tree_that_holds_no_book_is_refused(tree):
+    with pytest.raises(FormatError):
+        CodeBook.from_tree(tree)
+
+
+@pytest.mark.parametrize("code", [OneVsRest(), ErrorCorrectingCodes(np.int64(9), "hamming", 4)])
+def test_settings_come_back_from_trees(code):
+    again = codes.from_tree(codes.to_tree(code))
+    assert type(again) is type(clone(code))
+    assert again.get_params() == code.get_params()
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {},
+        {"class": "eval", "params": {}},
+        {"class": ["OneVsRest"], "params": {}},
+        {"class": "OneVsRest", "params": {"n_bits": 3}},
+        {"class": "ErrorCorrectingCodes", "params": {}},
+        {"class": "ErrorCorrectingCodes", "params": None},
+    ],
+)
+def test_a_tree_that_holds_no_settings_is_refused(tree):
+    with pytest.raises(FormatError):
+        codes.from_tree(tree)
+
+
+def test_every_code_is_in_the_table():
+    assert set(codes.TABLE.values()) == {OneVsRest, ErrorCorrectingCodes}
+    assert all(name == code.__name__ for name, code in codes.TABLE.items())
