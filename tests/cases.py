@@ -7,8 +7,12 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from sklearn.metrics.pairwise import polynomial_kernel
+from sklearn.preprocessing import normalize
 
 import streamrf.sources as sources
+from streamrf.features import Craft, FeatureMap, RandomMaclaurin
+from streamrf.kernels import Kernel, Polynomial
 
 
 @dataclass(frozen=True)
@@ -125,3 +129,116 @@ SOURCES = [
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),
 ]
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """One exact kernel.
+
+    Parameters
+    ----------
+    name : for the test's id
+    make : ``make() -> Kernel``
+    reference : ``reference(X, Y) -> K``, the same kernel by another library or its definition
+    domain : ``domain(X) -> X``, takes any rows to rows that the kernel accepts
+    series_error : greatest error of the Maclaurin series (of a dot-product kernel) on ``|t| <= 1``,
+        relative to the kernel at 1; more than rounding where an infinite series is cut
+    """
+
+    name: str
+    make: Callable[[], Kernel]
+    reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    domain: Callable[[np.ndarray], np.ndarray] = normalize
+    series_error: float = 1e-14
+
+    @property
+    def kind(self) -> type[Kernel]:
+        """The class."""
+        return type(self.make())
+
+
+def _polynomial(**settings):
+    def reference(X, Y):
+        return polynomial_kernel(X, Y, **{"gamma": 1, **settings})
+
+    return partial(Polynomial, **settings), reference
+
+
+KERNELS = [
+    KernelCase("polynomial", *_polynomial(degree=3, coef0=1)),
+    KernelCase("polynomial-homogeneous", *_polynomial(degree=4, coef0=0)),
+    KernelCase("polynomial-scaled", *_polynomial(degree=7, gamma=0.3, coef0=2.5)),
+    KernelCase("linear", *_polynomial(degree=1, coef0=0)),
+]
+
+
+def _no_terms(n_features):
+    return 0
+
+
+@dataclass(frozen=True)
+class MapCase:
+    """One feature map, with its exact kernel in its fitted attribute ``kernel_``.
+
+    Parameters
+    ----------
+    name : for the test's id
+    make : ``make(n_components=, random_state=) -> FeatureMap``, unfitted
+    domain : ``domain(X) -> X``, takes any rows to rows that the map accepts
+    exact_terms : ``exact_terms(n_features)``, components that are the same in every draw; the map
+        must accept any larger n_components that is a multiple of 8 above them
+    """
+
+    name: str
+    make: Callable[..., FeatureMap]
+    domain: Callable[[np.ndarray], np.ndarray] = normalize
+    exact_terms: Callable[[int], int] = _no_terms
+
+    @property
+    def kind(self) -> type[FeatureMap]:
+        """The class."""
+        return type(self.make(n_components=8, random_state=0))
+
+
+def _h01_terms(n_features):
+    return 1 + n_features
+
+
+def _craft(n_components, random_state=None, **settings):
+    up = RandomMaclaurin(Polynomial(), 8 * n_components, **settings)
+    return Craft(up, n_components, random_state=random_state)
+
+
+def _maclaurin(**settings):
+    return partial(RandomMaclaurin, Polynomial(), **settings)
+
+
+MAPS = [
+    MapCase("maclaurin-hadamard", _maclaurin(projection="hadamard")),
+    MapCase("maclaurin-rademacher", _maclaurin(projection="rademacher")),
+    MapCase("maclaurin-hadamard-h01", _maclaurin(h01=True), exact_terms=_h01_terms),
+    MapCase(
+        "maclaurin-rademacher-h01",
+        _maclaurin(projection="rademacher", h01=True),
+        exact_terms=_h01_terms,
+    ),
+    MapCase("craft-hadamard", partial(_craft, projection="hadamard")),
+    MapCase("craft-rademacher", partial(_craft, projection="rademacher")),
+    MapCase("craft-hadamard-h01", partial(_craft, h01=True)),
+    MapCase("craft-rademacher-h01", partial(_craft, projection="rademacher", h01=True)),
+]
+
+# The only checks of scikit-learn that a map is expected to fail, by the name of its row, and why.
+_TOO_NARROW = "the check sets n_components=1, which must be refused: the exact terms need more"
+_H01_FAILURES = {
+    "check_dont_overwrite_parameters": _TOO_NARROW,
+    "check_fit2d_1feature": _TOO_NARROW,
+    "check_fit2d_1sample": _TOO_NARROW,
+    "check_fit2d_predict1d": _TOO_NARROW,
+    "check_methods_sample_order_invariance": _TOO_NARROW,
+    "check_methods_subset_invariance": _TOO_NARROW,
+}
+EXPECTED_FAILED_CHECKS = {
+    "maclaurin-hadamard-h01": _H01_FAILURES,
+    "maclaurin-rademacher-h01": _H01_FAILURES,
+}

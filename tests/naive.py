@@ -1,0 +1,186 @@
+"""Plain twins of the compiled kernels, by the names of the kernels: written to be read, not fast.
+
+Where a kernel works on lanes its twin works on rows ``(n, width)``; `lanes` and `rows` are the two
+ways between them. A twin gives its result, in float64 where the kernel rounds to float32.
+"""
+
+import numpy as np
+from scipy.linalg import hadamard
+from scipy.linalg.lapack import dtfttr, dtrttf
+
+LANES = 16
+
+
+# The layouts.
+
+
+def lanes(X):
+    """Rows (n, width) as lanes (groups, width, 16) float32; lanes past the last row are zero."""
+    n, width = X.shape
+    out = np.zeros((-(-n // LANES), width, LANES), dtype=np.float32)
+    for i in range(n):
+        out[i // LANES, :, i % LANES] = X[i]
+    return out
+
+
+def rows(z, n):
+    """The first `n` rows (n, width) of lanes (groups, width, 16)."""
+    return np.array([z[i // LANES, :, i % LANES] for i in range(n)])
+
+
+def packed(matrix):
+    """The lower triangle in LAPACK's rectangular full packed format."""
+    vector, info = dtrttf(matrix, transr="N", uplo="L")
+    assert info == 0
+    return vector
+
+
+def full(vector, n):
+    """The symmetric matrix (n, n) that `packed` packed."""
+    lower, info = dtfttr(n, vector, transr="N", uplo="L")
+    assert info == 0
+    lower = np.tril(lower)
+    return lower + np.tril(lower, -1).T
+
+
+# streamrf/jit/hadamard.py
+
+
+def fwht(a):
+    """``H a`` for each (length, 16) of a; H = H_left (x) H_right, which is Sylvester's order."""
+    length = a.shape[-2]
+    left = 1 << (length.bit_length() - 1) // 2
+    H_left, H_right = hadamard(left), hadamard(length // left)
+    cells = a.astype(np.float64).reshape(*a.shape[:-2], left, length // left, -1)
+    cells = np.einsum("lm,...mrx->...lrx", H_left, H_right @ cells, optimize=True)
+    return cells.reshape(a.shape)
+
+
+def fwht_groups(a):
+    """``H a[g]`` for each g."""
+    return np.array([fwht(group) for group in a])
+
+
+def maclaurin(X, signs, degrees, picks, scales):
+    """``Z_i(x) = scales_i prod_j <w_ij, x>``, each w_ij a row of H with its columns' signs flipped.
+
+    Level j of a block of features, as many as H has rows, has signs of its own; the picks name the
+    rows of H in the order block, level, feature.
+    """
+    n, d = X.shape
+    H = hadamard(1 << (d - 1).bit_length())
+    Z = np.tile(scales.astype(np.float64), (n, 1))
+    next_signs, next_pick = iter(signs), iter(picks)
+    for start in range(0, len(degrees), len(H)):
+        block = range(start, min(start + len(H), len(degrees)))
+        for level in range(max(degrees[block])):
+            flip = next(next_signs)
+            for i in block:
+                if degrees[i] > level:
+                    w = H[next(next_pick), :d] * flip
+                    Z[:, i] *= X.astype(np.float64) @ w
+    assert next(next_signs, None) is next(next_pick, None) is None
+    return Z
+
+
+def subsampled(Z, signs, picks, scale):
+    """``scale (H diag(signs) z)[picks]`` for each row z, padded with zeros to a power of two."""
+    width = Z.shape[1]
+    H = hadamard(1 << (width - 1).bit_length())[:, :width]
+    return np.array([scale * (H @ (signs * z.astype(np.float64)))[picks] for z in Z])
+
+
+# streamrf/jit/lanes.py
+
+
+def load(X, shift, inverse_scale, unit_length):
+    """``(x - shift) * inverse_scale`` for each row, then divided by its norm if `unit_length`."""
+    scaled = np.empty(X.shape)
+    for i, x in enumerate(X.astype(np.float64)):
+        scaled[i] = (x - shift) * inverse_scale
+        if unit_length and scaled[i].any():
+            scaled[i] /= np.linalg.norm(scaled[i])
+    return scaled
+
+
+def store(z, n):
+    """The rows that stand in lanes."""
+    return rows(z, n)
+
+
+def store_scaled(Z, shift, inverse_step, root):
+    """``root_i (z_ij - shift_j) inverse_step_j``."""
+    return np.array(
+        [r * ((z.astype(np.float64) - shift) * inverse_step) for z, r in zip(Z, root, strict=True)]
+    )
+
+
+def round_rows(Z, shift, inverse_step, root, limit):
+    """`store_scaled` rounded, halves to even, and what was clipped to +-limit in each row.
+
+    Returns
+    -------
+    rounded : (n, width), 0 where there is no number
+    clipped : (n,), entries that were beyond the limit, or no number
+    invalid : (n,), entries that were no number
+    """
+    exact = np.rint(store_scaled(Z, shift, inverse_step, root))
+    invalid = np.isnan(exact)
+    clipped = invalid | (np.abs(exact) > limit)
+    rounded = np.where(invalid, 0, np.clip(exact, -limit, limit))
+    return rounded, clipped.sum(axis=1), invalid.sum(axis=1)
+
+
+def store_rounded(Z, shift, inverse_step, root, limit):
+    """`round_rows`, with the counts of each group of 16 rows."""
+    rounded, clipped, invalid = round_rows(Z, shift, inverse_step, root, limit)
+    starts = np.arange(0, len(Z), LANES)
+    return rounded, np.add.reduceat(clipped, starts), np.add.reduceat(invalid, starts)
+
+
+def column_squares(Q):
+    """``sum_i Q_ij^2``."""
+    return (Q.astype(np.float64) ** 2).sum(axis=0)
+
+
+def add_rows(Q, groups, factors, out):
+    """`out` with ``factors_i Q_i`` added to row ``groups_i``, row after row."""
+    out = out.copy()
+    for q, group, factor in zip(Q, groups, factors, strict=True):
+        out[group] += factor * q.astype(np.float64)
+    return out
+
+
+# streamrf/jit/packed.py
+
+
+def flush(partial, totals):
+    """The new partial sums and totals."""
+    return np.zeros_like(partial), totals + partial
+
+
+def centred(packed_gram, sums, weight, scale):
+    """``diag(scale) (G - sums sums^T / weight) diag(scale)``."""
+    gram = full(packed_gram, len(sums))
+    gram = (gram - np.outer(sums, sums) / weight) * scale[:, np.newaxis] * scale
+    return packed(gram)
+
+
+def add_diagonal(vector, values):
+    """``G + diag(values)``."""
+    return packed(full(vector, len(values)) + np.diag(values))
+
+
+def diagonal(vector, n):
+    """``diag(G)``."""
+    return np.diag(full(vector, n))
+
+
+def unpack(vector, n):
+    """The whole of G."""
+    return full(vector, n)
+
+
+def pack(matrix):
+    """The lower triangle of a matrix, packed."""
+    return packed(matrix)
