@@ -1,11 +1,11 @@
 """Walsh-Hadamard transforms and what is made of them do what their twins say."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
 from streamrf.compute import computing
 from streamrf.jit import hadamard
 from streamrf.jit.lanes import LANES

@@ -4,10 +4,10 @@ import importlib
 import inspect
 import pkgutil
 
-import naive
 import numba
 import pytest
 
+import naive
 from streamrf import jit
 
 FAMILIES = [family.name for family in pkgutil.iter_modules(jit.__path__)]

@@ -1,0 +1,215 @@
+"""Rows to lanes and back, scaled or rounded: the kernels do what their twins say."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import naive
+from streamrf.compute import computing
+from streamrf.jit import lanes
+from streamrf.jit.lanes import LANES
+
+SHAPES = [(1, 1), (1, 40), (15, 3), (16, 16), (17, 5), (50, 33)]
+DTYPES = [np.uint8, np.int16, np.float32, np.float64]
+LIMIT = 4095
+
+
+def raw_rows(rng, shape, dtype):
+    """Rows over much of what a dtype holds, with a row and a column of zeros."""
+    if np.dtype(dtype).kind == "f":
+        X = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape[1])).astype(dtype)
+    else:
+        bounds = np.iinfo(dtype)
+        X = rng.integers(bounds.min, bounds.max, shape, dtype=dtype, endpoint=True)
+    X[shape[0] // 2] = 0
+    X[:, shape[1] // 2] = 0
+    return X
+
+
+def load(X, shift, inverse_scale, unit_length, groups=None):
+    groups = -(-len(X) // LANES) if groups is None else groups
+    out = np.full((groups, X.shape[1], LANES), np.nan, dtype=np.float32)
+    lanes.load(X, shift, inverse_scale, unit_length, out)
+    return out
+
+
+def store_scaled(Z, shift, inverse_step, root, dtype):
+    out = np.empty((len(root), len(shift)), dtype=dtype)
+    lanes.store_scaled(naive.lanes(Z), shift, inverse_step, root, out)
+    return out
+
+
+def store_rounded(Z, shift, inverse_step, root, limit=LIMIT):
+    z = naive.lanes(Z)
+    out = np.empty((len(root), len(shift)), dtype=np.float32)
+    clipped, invalid = np.full(len(z), -1), np.full(len(z), -1)
+    lanes.store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid)
+    return out, clipped, invalid
+
+
+def round_rows(Z, shift, inverse_step, root, limit=LIMIT):
+    out = np.empty(Z.shape, dtype=np.float32)
+    clipped, invalid = np.full(len(Z), -1), np.full(len(Z), -1)
+    lanes.round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid)
+    return out, clipped, invalid
+
+
+def calibrated(rng, shape, dtype=np.float32):
+    """Features with the shift, inverse step and root of each, some far beyond the limit."""
+    Z = rng.standard_normal(shape).astype(dtype)
+    Z[rng.random(shape) < 0.05] *= 1e4
+    shift = rng.standard_normal(shape[1])
+    return Z, shift, rng.uniform(1, 100, shape[1]), rng.uniform(0, 2, shape[0])
+
+
+def assert_same(actual, expected):
+    for one, other in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_loaded_rows_are_shifted_and_scaled(rng, shape, dtype):
+    X = raw_rows(rng, shape, dtype)
+    shift, inverse_scale = rng.standard_normal(shape[1]), rng.uniform(0.1, 3, shape[1])
+    expected = naive.load(X, shift, inverse_scale, False)
+    # The same float64 operations, rounded once: nothing may differ.
+    np.testing.assert_array_equal(
+        load(X, shift, inverse_scale, False), naive.lanes(expected), strict=True
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_loaded_rows_have_unit_length_where_asked(rng, shape, dtype):
+    X = raw_rows(rng, shape, dtype)
+    shift, inverse_scale = np.zeros(shape[1]), rng.uniform(0.1, 3, shape[1])
+    actual = naive.rows(load(X, shift, inverse_scale, True), len(X))
+    expected = naive.load(X, shift, inverse_scale, True)
+    # The norms' sums are in float64 and may differ in order: one rounding to float32 apart.
+    np.testing.assert_allclose(actual, expected, rtol=2**-23, atol=0)
+    norms = np.linalg.norm(actual.astype(np.float64), axis=1)
+    np.testing.assert_allclose(norms[X.any(axis=1)], 1, rtol=1e-6)
+    assert not actual[~X.any(axis=1)].any()
+
+
+def test_lanes_past_the_last_row_are_zero(rng):
+    X = raw_rows(rng, (18, 3), np.float32)
+    x = load(X, np.ones(3), np.ones(3), True, groups=4)
+    assert not x[1, :, 2:].any()
+    assert not x[2:].any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stored_rows_are_the_loaded_ones(rng, shape):
+    X = raw_rows(rng, shape, np.float32)
+    z = load(X, np.zeros(shape[1]), np.ones(shape[1]), False)
+    out = np.empty_like(X)
+    lanes.store(z, out)
+    np.testing.assert_array_equal(out, X)
+    np.testing.assert_array_equal(out, naive.store(z, len(X)))
+
+
+def test_store_leaves_out_rows_and_features_beyond_the_output(rng):
+    z = rng.standard_normal((3, 8, LANES)).astype(np.float32)
+    out = np.empty((20, 5), dtype=np.float32)
+    lanes.store(z, out)
+    np.testing.assert_array_equal(out, naive.store(z, 20)[:, :5])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scaled_rows_are_those_of_the_definition(rng, shape, dtype):
+    settings = calibrated(rng, shape)
+    expected = naive.store_scaled(*settings).astype(dtype)
+    np.testing.assert_array_equal(store_scaled(*settings, dtype), expected, strict=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rounded_lanes_are_those_of_the_definition(rng, shape):
+    settings = calibrated(rng, shape)
+    assert_same(store_rounded(*settings), naive.store_rounded(*settings, LIMIT))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounded_rows_are_those_of_the_definition(rng, shape, dtype):
+    settings = calibrated(rng, shape, dtype)
+    assert_same(round_rows(*settings), naive.round_rows(*settings, LIMIT))
+
+
+FLOATS = st.floats(width=32) | st.sampled_from([0.5, 1.5, 2.5, -0.5, 4095.5, -4095.5])
+
+
+@given(st.lists(FLOATS, min_size=1, max_size=40), st.sampled_from([0.0, 0.5, 1.0]))
+@example([0.5, 1.5, 2.5, -2.5], 1.0)  # halves go to even numbers
+@example([4095.4, 4095.5, -4095.5, 4096.0], 1.0)
+@example([np.nan, np.inf, -np.inf, -0.0], 1.0)
+@example([np.inf, np.nan], 0.0)  # weight 0 times infinity is no number
+def test_rounding_clips_and_counts_whatever_comes(values, root):
+    Z = np.float32(values)[:, np.newaxis]
+    settings = Z, np.zeros(1), np.ones(1), np.full(len(Z), root)
+    with np.errstate(invalid="ignore"):  # 0 times infinity, in the twins
+        expected_rows = naive.round_rows(*settings, LIMIT)
+        expected_groups = naive.store_rounded(*settings, LIMIT)
+        assert_same(round_rows(*settings), expected_rows)
+        assert_same(store_rounded(*settings), expected_groups)
+    assert (np.abs(expected_rows[0]) <= LIMIT).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 255), (100, 257), (3, 600)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_column_squares_are_exact(rng, shape, dtype):
+    Q = rng.integers(-LIMIT, LIMIT + 1, shape).astype(dtype)
+    out = np.full(shape[1], np.nan)
+    lanes.column_squares(Q, out)
+    np.testing.assert_array_equal(out, naive.column_squares(Q))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (20, 511), (7, 513), (3, 1100)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_added_to_their_groups_in_their_order(rng, shape, dtype):
+    Q = rng.standard_normal(shape).astype(dtype)
+    groups, factors = rng.integers(0, 4, shape[0]), rng.standard_normal(shape[0])
+    out = rng.standard_normal((5, shape[1]))
+    expected = naive.add_rows(Q, groups, factors, out)
+    lanes.add_rows(Q, groups, factors, out)
+    # The products are rounded before they are added, as in the twin: the same bits.
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_threads):
+    X = raw_rows(rng, (45, 7), dtype)
+    Z, *scales, root = calibrated(rng, (45, 7))
+    shift, inverse_scale = rng.standard_normal(7), rng.uniform(0.1, 3, 7)
+
+    def results(rows):
+        loaded = naive.rows(load(X[rows], shift, inverse_scale, True), len(rows))
+        scaled = store_scaled(Z[rows], *scales, root[rows], np.float64)
+        rounded = store_rounded(Z[rows], *scales, root[rows])[0]
+        return loaded, scaled, rounded, round_rows(Z[rows], *scales, root[rows])[0]
+
+    with computing(1):
+        alone = [
+            np.concatenate(parts) for parts in zip(*(results([i]) for i in range(45)), strict=True)
+        ]
+    order = rng.permutation(45)
+    with computing(n_threads):
+        together = results(order)
+    for one, other in zip(together, alone, strict=True):
+        assert one.tobytes() == other[order].tobytes()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_sums_have_the_same_bits_whatever_the_threads(rng, n_threads):
+    Q = rng.standard_normal((30, 1500)).astype(np.float32)
+    groups, factors = rng.integers(0, 3, 30), rng.standard_normal(30)
+    squares, sums = np.empty(1500), np.zeros((3, 1500))
+    with computing(n_threads):
+        lanes.column_squares(Q, squares)
+        lanes.add_rows(Q, groups, factors, sums)
+    np.testing.assert_array_equal(sums, naive.add_rows(Q, groups, factors, np.zeros((3, 1500))))
+    np.testing.assert_array_equal(squares, np.cumsum(Q.astype(np.float64) ** 2, axis=0)[-1])

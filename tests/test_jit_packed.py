@@ -1,0 +1,94 @@
+"""The rectangular full packed format is LAPACK's, and what is done in it what is done outside."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from streamrf.compute import computing
+from streamrf.jit import packed
+
+SIZES = [1, 2, 3, 4, 5, 8, 33, 64]
+
+
+def symmetric(rng, n):
+    """Standard normal numbers: rounding would show."""
+    square = rng.standard_normal((n, n))
+    return np.tril(square) + np.tril(square, -1).T
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_packing_is_that_of_lapack(rng, n):
+    matrix = symmetric(rng, n)
+    vector = np.full(n * (n + 1) // 2, np.nan)
+    packed.pack(matrix, vector)
+    np.testing.assert_array_equal(vector, naive.pack(matrix))
+
+
+def test_packing_reads_the_lower_triangle_alone(rng):
+    matrix = symmetric(rng, 7)
+    expected = naive.pack(matrix)
+    matrix[np.triu_indices(7, 1)] = np.nan
+    vector = np.empty(28)
+    packed.pack(matrix, vector)
+    np.testing.assert_array_equal(vector, expected)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_unpacking_gives_the_whole_matrix(rng, n):
+    vector = rng.standard_normal(n * (n + 1) // 2)
+    matrix = np.full((n, n), np.nan)
+    packed.unpack(vector, matrix)
+    np.testing.assert_array_equal(matrix, naive.unpack(vector, n))
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_unpacking_undoes_packing(n, seed):
+    matrix = symmetric(np.random.default_rng(seed), n)
+    vector, back = np.empty(n * (n + 1) // 2), np.empty((n, n))
+    packed.pack(matrix, vector)
+    packed.unpack(vector, back)
+    np.testing.assert_array_equal(back, matrix)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_the_diagonal_is_read_and_added_to(rng, n):
+    vector, values = rng.standard_normal(n * (n + 1) // 2), rng.standard_normal(n)
+    out = np.full(n, np.nan)
+    packed.diagonal(vector, out)
+    np.testing.assert_array_equal(out, naive.diagonal(vector, n))
+    expected = naive.add_diagonal(vector, values)
+    packed.add_diagonal(vector, values)
+    np.testing.assert_array_equal(vector, expected)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("n", SIZES)
+def test_centring_is_that_of_the_full_matrix(rng, n, n_threads):
+    vector, sums = rng.standard_normal(n * (n + 1) // 2), rng.standard_normal(n)
+    scale, out = rng.uniform(0.1, 3, n), np.full(n * (n + 1) // 2, np.nan)
+    expected = naive.centred(vector, sums, 7.5, scale)
+    with computing(n_threads):
+        packed.centred(vector, sums, 7.5, scale, out)
+    # The same operations in the same order on each entry, so the same bits.
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_centring_can_be_done_in_place(rng):
+    vector, sums, scale = rng.standard_normal(45), rng.standard_normal(9), rng.uniform(0.1, 3, 9)
+    expected = naive.centred(vector, sums, 3.0, scale)
+    packed.centred(vector, sums, 3.0, scale, vector)
+    np.testing.assert_array_equal(vector, expected)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("length", [1, 1000, 65536, 65537, 150_001])
+def test_flushing_moves_everything_into_the_totals(rng, length, n_threads):
+    partial = rng.integers(-(2**24), 2**24, length).astype(np.float32)
+    totals = rng.integers(-(2**52), 2**52, length).astype(np.float64)
+    expected_partial, expected_totals = naive.flush(partial, totals)
+    with computing(n_threads):
+        packed.flush(partial, totals)
+    np.testing.assert_array_equal(partial, expected_partial, strict=True)
+    np.testing.assert_array_equal(totals, expected_totals, strict=True)
