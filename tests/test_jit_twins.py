@@ -18,9 +18,9 @@ def compiled_kernels(family):
     module = importlib.import_module(f"streamrf.jit.{family}")
     for name, value in vars(module).items():
         function = value.py_func if isinstance(value, numba.core.dispatcher.Dispatcher) else value
-        if inspect.isfunction(function) and function.__module__ == module.__name__:
-            if not name.startswith("_"):
-                yield name
+        own = inspect.isfunction(function) and function.__module__ == module.__name__
+        if own and not name.startswith("_"):
+            yield name
 
 
 @pytest.mark.parametrize("family", FAMILIES)
