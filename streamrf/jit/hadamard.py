@@ -76,9 +76,51 @@ def _butterfly(log2_radix):
     return compiled
 
 
+def _row_product():
+    """Make ``f(a, i, factor, out, k)``: ``out[k] = a[i] * factor``, as vector instructions.
+
+    Sign flips by plain loops took longer than the transform that follows (5.8 against 3.8 us at
+    1024; 1.7 us so).
+    """
+    if numba.config.DISABLE_JIT:
+
+        def plain(a, i, factor, out, k):
+            out[k] = a[i] * factor
+
+        return plain
+
+    @intrinsic
+    def compiled(typingctx, a, i, factor, out, k):
+        signature = types.void(a, types.intp, types.float32, out, types.intp)
+
+        def codegen(context, builder, signature, args):
+            vector = ir.VectorType(ir.FloatType(), LANES // 2)
+            factors = ir.Constant(vector, ir.Undefined)
+            for lane in range(LANES // 2):
+                place = ir.Constant(ir.IntType(32), lane)
+                factors = builder.insert_element(factors, args[2], place)
+            pointers = []
+            for array, row in ((0, 1), (3, 4)):
+                proxy = cgutils.create_struct_proxy(signature.args[array])
+                data = proxy(context, builder, value=args[array]).data
+                first = builder.mul(args[row], ir.Constant(ir.IntType(64), LANES))
+                pointers.append(builder.gep(data, [first]))
+            sources, targets = (builder.bitcast(p, vector.as_pointer()) for p in pointers)
+            for half in range(2):
+                place = [ir.Constant(ir.IntType(32), half)]
+                product = builder.fmul(builder.load(builder.gep(sources, place), align=4), factors)
+                builder.store(product, builder.gep(targets, place), align=4)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return compiled
+
+
 _butterfly2 = _butterfly(1)
 _butterfly4 = _butterfly(2)
 _butterfly8 = _butterfly(3)
+_scale_row = _row_product()
 
 
 @njit(nogil=True, cache=True)
@@ -133,8 +175,7 @@ def _signed_transform(x, signs, buffer):
     """``buffer = H diag(signs) x``, with x zero-padded to the length of the buffer."""
     d = x.shape[0]
     for j in range(d):
-        for lane in range(LANES):
-            buffer[j, lane] = x[j, lane] * signs[j]
+        _scale_row(x, j, signs[j], buffer, j)
     for j in range(d, buffer.shape[0]):
         for lane in range(LANES):
             buffer[j, lane] = 0.0
@@ -180,8 +221,7 @@ def maclaurin(x, signs, degrees, picks, scales, first, out):
                     row = picks[pick]
                     pick += 1
                     if level == 0:
-                        for lane in range(LANES):
-                            out[g, first + i, lane] = buffer[row, lane] * scales[i]
+                        _scale_row(buffer, row, scales[i], out[g], first + i)
                     else:
                         for lane in range(LANES):
                             out[g, first + i, lane] *= buffer[row, lane]
@@ -197,5 +237,4 @@ def subsampled(z, signs, picks, scale, out):
     for g in prange(z.shape[0]):
         _signed_transform(z[g, :d], signs, z[g])
         for k in range(picks.shape[0]):
-            for lane in range(LANES):
-                out[g, k, lane] = z[g, picks[k], lane] * scale
+            _scale_row(z[g], picks[k], scale, out[g], k)
