@@ -69,10 +69,13 @@ class Statistics:
 
     def __add__(self, other: "Statistics") -> "Statistics":
         self._check_alike(other)
+        ledger = self.ledger + other.ledger  # first: it may refuse, and costs little
+        sums = self.sums + other.sums
+        sums.check_exact()
         return Statistics(
             self.encoder,
-            self.sums + other.sums,
-            self.ledger + other.ledger,
+            sums,
+            ledger,
             self.n_skipped + other.n_skipped,
         )
 

@@ -352,14 +352,14 @@ class ValueSums(TargetSums):
     Parameters
     ----------
     sums : (n_targets, n_components) float64, ``sum t q``
-    totals : (n_targets,) float64, ``sum root t``
-    squares : list of n_targets numbers, ``sum t^2``; whole numbers of any size when exact
+    totals, squares : lists of n_targets numbers, ``sum root t`` and ``sum t^2``; whole numbers of
+        any size when exact, because both pass 2^53 long before the other sums do
     feature_sums : (n_components,) float64, ``sum root q``
     weight : float, ``sum root^2``
     """
 
     sums: np.ndarray
-    totals: np.ndarray
+    totals: list
     squares: list
     feature_sums: np.ndarray
     weight: float
@@ -368,20 +368,20 @@ class ValueSums(TargetSums):
     @classmethod
     def zero(cls, n_components: int, n_targets: int, exact: bool) -> "ValueSums":
         """Start for `n_targets` targets."""
-        squares = [0 if exact else 0.0] * n_targets
+        zero = [0 if exact else 0.0] * n_targets
         zeros = np.zeros((n_targets, n_components))
-        return cls(zeros, np.zeros(n_targets), squares, np.zeros(n_components), 0.0)
+        return cls(zeros, zero, list(zero), np.zeros(n_components), 0.0)
 
     def add(self, Q, roots, y):
         """Add rows with targets y (n, n_targets), rounded to whole numbers when exact."""
         Q = np.asarray(Q, dtype=np.float64)
         self.sums += y.T @ Q
-        self.totals += roots @ y
         self.feature_sums += roots @ Q
         self.weight += float(roots @ roots)
-        for j in range(y.shape[1]):
-            whole = isinstance(self.squares[j], int)
-            self.squares[j] += _sum_of_squares(y[:, j]) if whole else float(y[:, j] @ y[:, j])
+        for j, t in enumerate(y.T):
+            product = _exact_product if isinstance(self.squares[j], int) else _float_product
+            self.totals[j] += product(roots, t)
+            self.squares[j] += product(t, t)
 
     @property
     def total(self):
@@ -395,7 +395,7 @@ class ValueSums(TargetSums):
 
     def moments(self, matrix, root_scale):
         """Give the sums as they are: targets carry their root already."""
-        return self.sums, self.totals
+        return self.sums, np.array(self.totals, dtype=np.float64)
 
     def zero_like(self):
         """Start for as many targets."""
@@ -410,7 +410,7 @@ class ValueSums(TargetSums):
             )
         return ValueSums(
             self.sums + sign * other.sums,
-            self.totals + sign * other.totals,
+            [a + int(sign) * b for a, b in zip(self.totals, other.totals, strict=True)],
             [a + int(sign) * b for a, b in zip(self.squares, other.squares, strict=True)],
             self.feature_sums + sign * other.feature_sums,
             self.weight + sign * other.weight,
@@ -498,10 +498,11 @@ class Sums:
             return
         diagonal = np.empty(self.n_components)
         packed.diagonal(self.gram.totals, diagonal)
-        greatest = max(diagonal.max(initial=0), self.targets.total)
+        square = diagonal.max(initial=0)
+        greatest = max(square, self.targets.total)
         if isinstance(self.targets, ValueSums):
-            squares = max(self.targets.squares, default=0)
-            greatest = max(greatest, np.sqrt(greatest) * np.sqrt(float(squares)))
+            squares = float(max(self.targets.squares, default=0))
+            greatest = max(greatest, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
         if greatest >= EXACT_FLOAT64:
             raise StreamrfError(
                 f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
@@ -539,11 +540,19 @@ class Sums:
 TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}
 
 
-def _sum_of_squares(t):
-    """Give ``sum t^2`` of whole numbers below 2^41 as an int of any size, without rounding."""
+def _exact_product(s, t):
+    """Give ``sum s t`` of whole numbers below 2^41 as an int of any size, without rounding."""
+    product = 0
+    for a, a_shift in _halves(s):
+        for b, b_shift in _halves(t):
+            product += int((a * b).astype(np.int64).sum()) << (a_shift + b_shift)
+    return product
+
+
+def _halves(t):
     high = np.floor(t / 2.0**20)
-    low = t - high * 2.0**20
-    hh, hl, ll = (
-        int((a * b).astype(np.int64).sum()) for a, b in ((high, high), (high, low), (low, low))
-    )
-    return (hh << 40) + (hl << 21) + ll
+    return (high, 20), (t - high * 2.0**20, 0)
+
+
+def _float_product(s, t):
+    return float(s @ t)
