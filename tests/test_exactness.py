@@ -1,0 +1,328 @@
+"""Sums of rounded features are exact: the same bytes however the rows are added up."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import integers
+import streamrf as srf
+from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
+from streamrf.errors import StreamrfError
+from streamrf.jit.packed import diagonal
+from streamrf.statistics import Statistics
+from streamrf.sums import BitSums, ClassSums, ExactGram, FloatGram, Sums, ValueSums
+
+N = 1500
+CODES = {"codes": srf.ErrorCorrectingCodes(n_bits=3), "classes": range(7)}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 6)).astype(np.float32)
+    y = rng.integers(0, 7, N)
+    values = rng.normal(size=(N, 2)) * (1.0, 1e6) + (0.0, 1e9)
+    weights = rng.gamma(2.0, 50.0, N)
+    for array in (X, y, values, weights):
+        array.flags.writeable = False
+    return X, y, values, weights
+
+
+CASES = {
+    "classes": (False, False, {}),
+    "classes-weighted": (False, True, {"normalize": "l2"}),
+    "bits": (False, False, CODES),
+    "bits-weighted": (False, True, CODES),
+    "values": (True, False, {"regression": True}),
+    "values-weighted": (True, True, {"regression": True, "normalize": "standard"}),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, rows):
+    """(source of some rows, X, y, weights, options, statistics of all rows)."""
+    regression, weighted, options = CASES[request.param]
+    X, labels, values, weights = rows
+    y = values if regression else labels
+    weights = weights if weighted else None
+
+    def source(order=slice(None)):
+        return srf.ArraySource(X[order], y[order], None if weights is None else weights[order])
+
+    return source, X, y, weights, options, accumulate(source(), integers.features(), **options)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("block_rows", [64, 333, 4096])
+def test_bytes_do_not_depend_on_threads_and_blocks(case, n_threads, block_rows):
+    source, _, _, _, options, reference = case
+    again = accumulate(
+        source(), integers.features(), block_rows=block_rows, n_threads=n_threads, **options
+    )
+    assert_same_bytes(again.to_tree(), reference.to_tree())
+
+
+def test_bytes_do_not_depend_on_threads_where_blas_uses_several(rows):
+    X, y, _, _ = rows
+    one, two = (
+        accumulate(srf.ArraySource(X, y), integers.features(700), n_threads=n) for n in (1, 2)
+    )
+    assert_same_bytes(one.to_tree(), two.to_tree())
+
+
+def test_bytes_do_not_depend_on_the_order_within_a_block(case, rng):
+    source, _, _, _, options, reference = case
+    order = np.concatenate(
+        [start + rng.permutation(min(256, N - start)) for start in range(0, N, 256)]
+    )
+    again = accumulate(source(order), like=reference, block_rows=256, **options)
+    assert_same_bytes(again.sums.to_tree(), reference.sums.to_tree())
+
+
+def test_bytes_do_not_depend_on_the_order_of_shards(case):
+    source, _, _, _, options, reference = case
+    shards = [
+        accumulate(source(), like=reference, window=window, **options)
+        for window in source().split(4)
+    ]
+    assert len(shards) == 4
+    for a, b, c, d in permutations(shards):
+        assert_same_bytes((a + b + c + d).to_tree(), reference.to_tree())
+        assert_same_bytes(((a + b) + (c + d)).to_tree(), reference.to_tree())
+
+
+def test_the_gram_equals_its_integer_twin(case):
+    _, X, _, weights, _, statistics = case
+    twin = rounded(statistics.encoder, X, weights)
+    np.testing.assert_array_equal(unpacked(statistics.gram, 24), twin.Q.T @ twin.Q)
+    assert statistics.n_rows == N
+    assert statistics.n_clipped == twin.n_clipped
+    assert statistics.gram.dtype == np.float64
+
+
+def test_the_target_sums_equal_their_integer_twin(case):
+    _, X, y, weights, _, statistics = case
+    twin = rounded(statistics.encoder, X, weights)
+    sums = statistics.sums.targets
+    if isinstance(sums, ValueSums):
+        t = rounded_targets(statistics.encoder, y, twin)
+        np.testing.assert_array_equal(sums.sums, t.T @ twin.Q)
+        np.testing.assert_array_equal(sums.totals, t.T @ twin.roots)
+        assert sums.squares == [sum(int(v) ** 2 for v in column) for column in t.T]
+        assert sums.weight == twin.roots @ twin.roots
+        np.testing.assert_array_equal(sums.feature_sums, twin.roots @ twin.Q)
+        return
+    labels, by_class, class_weights = integers.class_sums(twin, y)
+    np.testing.assert_array_equal(sums.labels, labels)
+    np.testing.assert_array_equal(sums.weights, class_weights)
+    if isinstance(sums, BitSums):
+        np.testing.assert_array_equal(sums.sums, sums.matrix.T.astype(np.int64) @ by_class)
+        np.testing.assert_array_equal(sums.feature_sums, by_class.sum(axis=0))
+    else:
+        np.testing.assert_array_equal(sums.sums, by_class)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, rng):
+    """A stream whose first rows, which calibrate, are unlike the later ones."""
+    n, calm = 6000, 4096
+    X = rng.normal(size=(n, 6)).astype(np.float32)
+    X[calm + rng.choice(n - calm, 25, replace=False)] *= 30
+    y = rng.integers(0, 3, n)
+    weights = rng.uniform(0.5, 2.0, n) if weighted else None
+
+    def stream(size):
+        parts = (slice(start, start + size) for start in range(0, n, size))
+        return srf.IteratorSource(
+            (X[p], y[p], weights[p]) if weighted else (X[p], y[p]) for p in parts
+        )
+
+    statistics = accumulate(stream(1000), integers.features(), block_rows=4096)
+    twin = rounded(statistics.encoder, X, weights)
+    assert statistics.sums.gram.n_splits > 0
+    assert statistics.n_clipped == twin.n_clipped > 0
+    assert np.abs(twin.Q).max() == 4095
+    np.testing.assert_array_equal(unpacked(statistics.gram, 24), twin.Q.T @ twin.Q)
+    np.testing.assert_array_equal(statistics.class_sums, integers.class_sums(twin, y)[1])
+    for block_rows in (100, 1999):
+        again = accumulate(stream(1000), integers.features(), block_rows=block_rows)
+        assert_same_bytes(again.to_tree(), statistics.to_tree())
+
+
+# Squares of these add up to 2^24 - 1, the most that a block may have, and with one more to 2^24.
+FULL = [4095, 90, 9, 3]
+OVERFULL = [*FULL, 1]
+
+
+def gram_of(*blocks):
+    gram = ExactGram(len(blocks[0][0]))
+    for block in blocks:
+        gram.add(np.array(block, dtype=np.float32))
+    return gram
+
+
+def twin_of(*blocks):
+    rows = np.concatenate([np.array(block, dtype=np.int64) for block in blocks])
+    return rows.T @ rows
+
+
+def test_a_block_at_the_bound_is_not_split_and_exact():
+    assert sum(q**2 for q in FULL) == 2**24 - 1
+    block = [[q, -q, q] for q in FULL]
+    gram = gram_of(block)
+    assert gram.n_splits == 0
+    np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(block))
+
+
+def test_a_block_one_above_the_bound_is_split_and_exact():
+    block = [[q, -q, q] for q in OVERFULL]
+    gram = gram_of(block)
+    assert gram.n_splits == 1
+    np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(block))
+
+
+def test_partial_sums_join_the_totals_before_they_lose_a_unit():
+    """2^24 + 1 is the first whole number that float32 does not have."""
+    blocks = [[[q, q] for q in FULL], *[[[1, 1]]] * 5]
+    assert np.float32(2**24) + np.float32(1) == 2**24
+    gram = gram_of(*blocks)
+    assert gram.n_splits == 0
+    np.testing.assert_array_equal(unpacked(gram.totals, 2), np.full((2, 2), 2**24 + 4))
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 100, 5000])
+def test_a_block_of_nothing_but_the_greatest_entries_is_exact(n):
+    signs = np.where(np.arange(3 * n).reshape(n, 3) % 7 < 3, -1, 1)
+    gram = gram_of(4095 * signs)
+    np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(4095 * signs))
+
+
+ENTRIES = st.one_of(st.integers(-4095, 4095), st.sampled_from([-4095, 4095, 4094, 2896]))
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(1, 5).flatmap(
+        lambda width: st.lists(
+            arrays(np.int64, st.tuples(st.integers(0, 40), st.just(width)), elements=ENTRIES),
+            min_size=1,
+            max_size=6,
+        )
+    )
+)
+@example([np.full((20, 1), 4095), np.ones((3, 1), dtype=np.int64)])
+def test_any_blocks_of_whole_numbers_are_exact(blocks):
+    gram = ExactGram(blocks[0].shape[1])
+    for block in blocks:
+        gram.add(block.astype(np.float32))
+    np.testing.assert_array_equal(unpacked(gram.totals, blocks[0].shape[1]), twin_of(*blocks))
+
+
+def test_releasing_the_partial_sums_changes_nothing(rng):
+    Q = rng.integers(-100, 100, size=(50, 4))
+    gram = gram_of(Q)
+    gram.release()
+    gram.add(Q.astype(np.float32))
+    gram.release()
+    np.testing.assert_array_equal(unpacked(gram.totals, 4), 2 * twin_of(Q))
+
+
+def test_a_block_longer_than_float32_could_hold_is_exact(rng):
+    Q = rng.integers(-64, 65, size=(20_000, 3))
+    assert (Q**2).sum(axis=0).max() > 2**24
+    np.testing.assert_array_equal(unpacked(gram_of(Q).totals, 3), twin_of(Q))
+
+
+@given(
+    arrays(
+        np.int64,
+        st.tuples(st.integers(1, 30), st.just(2)),
+        elements=st.one_of(
+            st.integers(-(2**40), 2**40), st.sampled_from([2**40, -(2**40), 2**20 - 1])
+        ),
+    )
+)
+def test_squares_of_targets_are_exact_beyond_2_to_the_53(t):
+    sums = ValueSums.zero(1, 2, exact=True)
+    sums.add(np.zeros((len(t), 1)), np.ones(len(t)), t.astype(np.float64))
+    assert sums.squares == [sum(int(v) ** 2 for v in column) for column in t.T]
+    twice = sums.combined(sums, 1.0)
+    assert twice.squares == [2 * square for square in sums.squares]
+    assert twice.combined(sums, -1.0).squares == sums.squares
+
+
+@given(
+    arrays(np.int64, 20, elements=st.integers(0, 2**20)),
+    arrays(np.int64, 20, elements=st.integers(-(2**40), 2**40)),
+)
+def test_totals_of_weighted_targets_are_exact_beyond_2_to_the_53(roots, t):
+    sums = ValueSums.zero(1, 1, exact=True)
+    sums.add(np.zeros((20, 1)), roots.astype(np.float64), t[:, np.newaxis].astype(np.float64))
+    assert sums.totals == [sum(int(r) * int(v) for r, v in zip(roots, t, strict=True))]
+
+
+def values(diagonal=1.0, square=0, weight=1.0, n_targets=1):
+    """Sums of one feature with given greatest numbers."""
+    targets = ValueSums.zero(1, n_targets, exact=True)
+    targets.squares, targets.weight = [square] * n_targets, weight
+    return Sums(ExactGram(1, np.array([diagonal])), targets)
+
+
+def classes(diagonal, weight=1.0, gram=ExactGram):
+    width = len(diagonal)
+    targets = ClassSums(np.array([0]), np.zeros((1, width)), np.array([weight]))
+    return Sums(gram(width, integers.packed(np.diag(diagonal))), targets)
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+def test_a_gram_beyond_2_to_the_53_is_refused(width, place):
+    entries = np.ones(width)
+    entries[place % width] = 2.0**53 - 1
+    classes(entries).check_exact()
+    entries[place % width] = 2.0**53
+    with pytest.raises(StreamrfError, match=r"outgrown 2\^53 after 0 rows"):
+        classes(entries).check_exact()
+
+
+def test_weights_and_targets_beyond_2_to_the_53_are_refused():
+    classes([1.0], weight=2.0**53 - 1).check_exact()
+    values(diagonal=2.0**20, square=2**85).check_exact()
+    for sums in (
+        classes([1.0], weight=2.0**53),
+        values(weight=2.0**53),
+        values(diagonal=2.0**20, square=2**86),  # a sum of products can reach 2^53
+    ):
+        with pytest.raises(StreamrfError, match=r"2\^53.*statistics files of their own"):
+            sums.check_exact()
+
+
+def test_ten_million_rows_of_weighted_targets_stay_exact():
+    """Rows of mean weight and targets of one deviation: root 2^12, target 2^20, feature 2^5."""
+    n = 10**7
+    values(diagonal=n * 2.0**10, square=n * 2**40, weight=n * 2.0**24).check_exact()
+
+
+def test_float64_sums_are_not_held_to_whole_numbers():
+    classes([2.0**60], gram=FloatGram).check_exact()
+
+
+def test_merging_beyond_2_to_the_53_is_refused(rows):
+    X, y, _, _ = rows
+    a = accumulate(srf.ArraySource(X[:100], y[:100]), integers.features(4))
+    b = accumulate(srf.ArraySource(X[100:200], y[100:200]), like=a)
+    for statistics in (a, b):
+        statistics.gram[:] *= np.floor(2.0**53 / diagonal_of(statistics).max() - 1)
+        statistics.sums.check_exact()
+    with pytest.raises(StreamrfError, match=r"2\^53"):
+        a + b
+
+
+def diagonal_of(statistics: Statistics):
+    out = np.empty(statistics.sums.n_components)
+    diagonal(statistics.gram, out)
+    return out
