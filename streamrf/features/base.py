@@ -1,7 +1,7 @@
 """What a feature map offers."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numba
 import numpy as np
@@ -9,12 +9,13 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamrf.compute import computing
+from streamrf.compute import computing, on_single_blas_threads
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.kernels import Kernel
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
+TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
 
@@ -131,6 +132,29 @@ def panels(
         count = min(groups, n_groups - first)
         rows = slice(first * lanes.LANES, min((first + count) * lanes.LANES, n_rows))
         yield rows, x[:count], z[:count]
+
+
+def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
+    """Call ``work(groups, project)`` on tiles of x (groups, d, 16), several at a time.
+
+    `groups` is a tile's slice, and ``project(W)`` gives ``W x`` there, (len(W), groups, 16), with
+    bits that depend on no other row: one BLAS thread multiplies W (m, d) and a fixed shape.
+    """
+    n_groups, d, width = x.shape
+
+    def tile(start):
+        groups = slice(start, min(start + TILE_GROUPS, n_groups))
+        columns = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
+        columns[:, : groups.stop - start] = x[groups].transpose(1, 0, 2)
+        columns = columns.reshape(d, -1)
+
+        def project(W):
+            product = (W @ columns).reshape(len(W), -1, width)
+            return product[:, : groups.stop - start]
+
+        work(groups, project)
+
+    on_single_blas_threads(tile, range(0, n_groups, TILE_GROUPS))
 
 
 def clone_with_seed(features: FeatureMap, rng: np.random.Generator) -> FeatureMap:

@@ -2,13 +2,10 @@
 
 import numpy as np
 
-from streamrf.compute import on_single_blas_threads
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, random_signs
+from streamrf.features.base import FeatureMap, on_dense_tiles, random_signs
 from streamrf.jit import hadamard
 from streamrf.kernels import Polynomial
-
-TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
 
 
 class RandomMaclaurin(FeatureMap):
@@ -146,24 +143,18 @@ class RandomMaclaurin(FeatureMap):
             self._map_dense(x, first, out)
 
     def _map_dense(self, x, first, out):
-        """Multiply dense projections, tile by tile of fixed shape."""
-        groups, d, width = x.shape
+        """Multiply dense projections."""
         levels = [np.count_nonzero(self.degrees_ > j) for j in range(self.degrees_.max(initial=0))]
 
-        def tile(start):
-            stop = min(start + TILE_GROUPS, groups)
-            rows = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
-            rows[:, : stop - start] = x[start:stop].transpose(1, 0, 2)
-            rows = rows.reshape(d, -1)
+        def work(groups, project):
             offset = 0
             for level, count in enumerate(levels):
-                product = (self.signs_[offset : offset + count] @ rows).reshape(count, -1, width)
-                product = product[:, : stop - start].transpose(1, 0, 2)
+                product = project(self.signs_[offset : offset + count]).transpose(1, 0, 2)
                 offset += count
-                target = out[start:stop, first : first + count]
+                target = out[groups, first : first + count]
                 if level == 0:
                     np.multiply(product, self.scales_[:count, np.newaxis], out=target)
                 else:
                     target *= product
 
-        on_single_blas_threads(tile, range(0, groups, TILE_GROUPS))
+        on_dense_tiles(x, work)
