@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from streamrf.errors import UnknownLabelError
+from streamrf.errors import MergeError, UnknownLabelError
 from streamrf.labels import as_labels, find_labels
 
 
@@ -20,6 +20,12 @@ class ErrorSums(ABC):
     @abstractmethod
     def __add__(self, other: "ErrorSums") -> "ErrorSums":
         """Join two evaluations."""
+
+    def _check_kind(self, other):
+        if type(self) is not type(other):
+            raise MergeError(
+                f"one side holds {type(self).__name__}, the other {type(other).__name__}"
+            )
 
     @abstractmethod
     def report(self) -> dict:
@@ -57,6 +63,9 @@ class ClassErrors(ErrorSums):
 
     def __add__(self, other):
         """Join two evaluations of the same labels."""
+        self._check_kind(other)
+        if not np.array_equal(self.labels, other.labels):
+            raise MergeError("the two sides are evaluations of models with different labels")
         return ClassErrors(
             self.labels, self.confusion + other.confusion, self.n_rows + other.n_rows
         )
@@ -102,7 +111,12 @@ class ValueErrors(ErrorSums):
         vars(self).update(vars(self + part))
 
     def __add__(self, other):
-        """Join two evaluations."""
+        """Join two evaluations of as many targets."""
+        self._check_kind(other)
+        if len(self.squares) != len(other.squares):
+            raise MergeError(
+                f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
+            )
         both = ValueErrors(len(self.squares))
         both.n_rows = self.n_rows + other.n_rows
         both.weight = self.weight + other.weight
