@@ -21,11 +21,17 @@ def join_labels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Give the sorted union; labels of different kinds (number and string) are refused."""
     if len(ours) and len(theirs) and (ours.dtype.kind in "U") != (theirs.dtype.kind in "U"):
         raise DataError(
-            f"labels must be all numbers or all strings, got {ours[0]!r} and {theirs[0]!r}"
+            "labels must be all numbers or all strings, "
+            f"got {ours[0].item()!r} and {theirs[0].item()!r}"
         )
-    if not len(ours):
-        return theirs
-    return np.union1d(ours, theirs)
+    return narrowed(np.union1d(ours, theirs) if len(ours) else theirs)
+
+
+def narrowed(labels: np.ndarray) -> np.ndarray:
+    """Give strings no wider than the longest, so that nothing tells of longer ones that left."""
+    if not len(labels):
+        return np.empty(0, dtype=np.int64)
+    return np.array(labels.tolist(), dtype=str) if labels.dtype.kind == "U" else labels
 
 
 def find_labels(labels: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

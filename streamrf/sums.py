@@ -15,7 +15,7 @@ from scipy.linalg import lapack
 
 from streamrf.errors import FormatError, MergeError, StreamrfError, UnknownLabelError
 from streamrf.jit import lanes, packed
-from streamrf.labels import as_labels, find_labels, join_labels
+from streamrf.labels import as_labels, find_labels, join_labels, narrowed
 
 EXACT_FLOAT32 = 2.0**24
 EXACT_FLOAT64 = 2.0**53
@@ -215,7 +215,10 @@ class ClassSums(TargetSums):
         return cls(labels, np.zeros((len(labels), n_components)), np.zeros(len(labels)))
 
     def add(self, Q, roots, y):
-        """Add rows with labels y (n,)."""
+        """Add rows with labels y (n,); a label whose rows weigh nothing is not learnt."""
+        weighty = roots > 0
+        if not weighty.all():
+            Q, roots, y = Q[weighty], roots[weighty], y[weighty]
         found, index = np.unique(as_labels(y), return_inverse=True)
         self._learn(found)
         index = np.searchsorted(self.labels, found)[index]
@@ -260,7 +263,7 @@ class ClassSums(TargetSums):
         both.weights[place] += sign * other.weights
         keep = both.weights > 0
         keep |= both.sums.any(axis=1)
-        return ClassSums(both.labels[keep], both.sums[keep], both.weights[keep])
+        return ClassSums(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
 
     def to_tree(self):
         """Give the numbers as a tree."""
