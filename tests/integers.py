@@ -22,13 +22,28 @@ def features(n_components=24, degree=3, **settings):
 
 
 def accumulate(
-    source, features=None, *, block_rows=4096, n_threads=None, window=(0, None), **settings
+    source,
+    features=None,
+    *,
+    block_rows=4096,
+    n_threads=None,
+    window=(0, None),
+    on_bad_rows="raise",
+    **settings,
 ):
     """`srf.accumulate` with chosen blocks and rows."""
-    pass_ = begin(source, features, **settings)
+    pass_ = begin(source, features, on_bad_rows=on_bad_rows, **settings)
     start, stop = window
-    options = {"block_rows": block_rows, "n_threads": n_threads, "start": start, "stop": stop}
-    return fold(source, pass_, Pass.update, **options).join()
+    return fold(
+        source,
+        pass_,
+        Pass.update,
+        start=start,
+        stop=stop,
+        block_rows=block_rows,
+        on_bad_rows=on_bad_rows,
+        n_threads=n_threads,
+    ).join()
 
 
 @dataclass
