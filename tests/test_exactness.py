@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 import integers
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
+from streamrf.compute import computing
 from streamrf.errors import StreamrfError
 from streamrf.jit.packed import diagonal
 from streamrf.statistics import Statistics
@@ -18,6 +19,13 @@ from streamrf.sums import BitSums, ClassSums, ExactGram, FloatGram, Sums, ValueS
 
 N = 1500
 CODES = {"codes": srf.ErrorCorrectingCodes(n_bits=3), "classes": range(7)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Unless a test asks for two: threads cost more time than such small sums."""
+    with computing(1):
+        yield
 
 
 @pytest.fixture(scope="module")
