@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numba
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,7 +19,7 @@ TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that i
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
 
-class FeatureMap(TransformerMixin, BaseEstimator):
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
 
     A feature's bits depend on its row alone: never on its place in a block or on the threads.
