@@ -141,8 +141,8 @@ class KernelCase:
     make : ``make() -> Kernel``
     reference : ``reference(X, Y) -> K``, the same kernel by another library or its definition
     domain : ``domain(X) -> X``, takes any rows to rows that the kernel accepts
-    series_error : greatest error of the Maclaurin series (of a dot-product kernel) on ``|t| <= 1``,
-        relative to the kernel at 1; more than rounding where an infinite series is cut
+    series_error : greatest error of the Maclaurin series (of a dot-product kernel) on the domain,
+        relative to the greatest value there; above rounding where an infinite series is cut
     """
 
     name: str
