@@ -7,6 +7,7 @@ intercept b is not penalised. The coefficient of the feature itself is ``v_j / s
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from scipy.linalg import lapack
@@ -26,7 +27,8 @@ class Normal:
     weight : float, ``sum r^2``
     moments : (n_outputs, n_components) float64, ``sum t q``
     totals : (n_outputs,) float64, ``sum r t``
-    step : (n_components,) float64, size of one unit of each rounded feature
+    step : (n_components,) float64, size of one unit of each rounded feature; where rows carry
+        weights, times the root of their unit, so that alpha means what it does for plain weights
     """
 
     gram: np.ndarray
@@ -68,7 +70,30 @@ class Normal:
             If the penalised Gram is not positive definite in float64.
         """
         check_alpha(alpha)
+        solution = self._solved(alpha, work)
+        if solution is None:
+            safe = self._safe_alpha(alpha)
+            raise SolveError(
+                f"alpha={alpha:.3g} is too small: the Gram of {len(self.step)} features is "
+                f"singular to working precision; alpha={safe:.3g} factors, so use that, a larger "
+                "one, or alpha='auto'"
+            )
+        return solution
+
+    def path(self, alphas) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
+        """Give (alpha, v, b) for each penalty; one that does not factor is left out."""
+        work = np.empty_like(self.gram)
+        for alpha in alphas:
+            check_alpha(alpha)
+            solution = self._solved(alpha, work)
+            if solution is not None:
+                yield alpha, *solution
+
+    def _solved(self, alpha, work):
+        """Give v and b, or None where the penalised Gram does not factor."""
         factor = self._factor(alpha, self.centred(work))
+        if factor is None:
+            return None
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
         rhs = np.asfortranarray((moments * self.step).T)
         solution, _ = lapack.dpftrs(
@@ -79,44 +104,30 @@ class Normal:
         return v, b
 
     def _factor(self, alpha, work):
-        """Give the packed Cholesky factor of ``work + alpha I``, in the same memory."""
+        """Give the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
         factor, info = lapack.dpftrf(n, work, transr="N", uplo="L", overwrite_a=1)
-        if info:
-            safe = self._safe_alpha(alpha)
-            raise SolveError(
-                f"alpha={alpha:.3g} is too small: the Gram of {n} features is singular to working "
-                f"precision; alpha={safe:.3g} factors, so use that, a larger one, or alpha='auto'"
-            )
-        return factor
+        return None if info else factor
 
     def _safe_alpha(self, alpha):
         """Try greater penalties, decade by decade, until one factors."""
-        scale = self.mean_diagonal() or 1.0
+        scale = self.mean_diagonal()
+        if not scale > 0:  # features that never vary
+            return 1.0
+        work = np.empty_like(self.gram)
         trial = max(float(alpha) * 10, 1e-14 * scale)
         while trial < scale:
-            work = self.centred()
-            packed.add_diagonal(work, np.full(len(self.step), trial))
-            if lapack.dpftrf(len(self.step), work, transr="N", uplo="L", overwrite_a=1)[1] == 0:
+            trial = float(f"{trial:.2e}")  # as the message will show it
+            if self._factor(trial, self.centred(work)) is not None:
                 return trial
             trial *= 10
         return scale
 
-    def path(self, alphas) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
-        """Give (alpha, v, b) for each penalty; one that does not factor is left out."""
-        work = np.empty_like(self.gram)
-        for alpha in alphas:
-            try:
-                v, b = self.ridge(alpha, work)
-            except SolveError:
-                continue
-            yield alpha, v, b
-
 
 def check_alpha(alpha) -> None:
     """Refuse a penalty that is not a number of at least 0."""
-    if isinstance(alpha, bool | str) or not np.isscalar(alpha) or not 0 <= float(alpha) < np.inf:
+    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= alpha < np.inf:
         raise ParameterError(f"alpha must be 'auto' or a number of at least 0, got {alpha!r}")
 
 

@@ -12,7 +12,7 @@ from streamrf.encoder import Encoder
 from streamrf.errors import DataError, FormatError, MergeError, ParameterError
 from streamrf.ledger import Ledger
 from streamrf.model import Model
-from streamrf.solve import Normal, check_alpha
+from streamrf.solve import Normal
 from streamrf.sums import BitSums, Sums
 
 KIND = "statistics"
@@ -103,13 +103,14 @@ class Statistics:
         sums, calibration = self.sums, self.encoder.calibration
         targets = sums.targets
         moments, totals = targets.moments(matrix, calibration.root_scale)
+        root = np.sqrt(calibration.mean_weight or 1.0)
         return Normal(
             sums.gram.totals,
             targets.feature_totals,
             targets.total,
             moments,
             totals,
-            calibration.step,
+            calibration.step * root,
         )
 
     def solve(self, alpha: float = 1.0, codes=None, *, random_state=0) -> Model:
@@ -149,16 +150,12 @@ class Statistics:
         if self.n_rows < 2:
             raise DataError(f"a model needs at least 2 rows, got n_samples = {self.n_rows}")
         normal = self.normal(None if book is None else book.matrix)
-        mean_weight = self.encoder.calibration.mean_weight or 1.0
-        for alpha in alphas:
-            check_alpha(alpha)
-        scaled = [float(alpha) / mean_weight for alpha in alphas]
         with computing(1 if len(normal.step) <= ONE_THREAD_WIDTH else None):
             if len(alphas) == 1:
-                solutions = [(scaled[0], *normal.ridge(scaled[0]))]
+                solutions = [(alphas[0], *normal.ridge(alphas[0]))]
             else:
-                solutions = list(normal.path(scaled))
-        return [self._model(alpha * mean_weight, v, b, book, history) for alpha, v, b in solutions]
+                solutions = list(normal.path(alphas))
+        return [self._model(float(alpha), v, b, book, history) for alpha, v, b in solutions]
 
     def _model(self, alpha, v, b, book, history):
         calibration = self.encoder.calibration
@@ -171,8 +168,7 @@ class Statistics:
     def alpha_scale(self) -> float:
         """Give the mean squared norm of a centred feature, which a relative alpha refers to."""
         n_classes = 0 if self.labels is None else len(self.labels)
-        scale = self.normal(np.ones((n_classes, 1))).mean_diagonal()
-        return scale * (self.encoder.calibration.mean_weight or 1.0)
+        return self.normal(np.ones((n_classes, 1))).mean_diagonal()
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the statistics to an HDF5 file, atomically."""
