@@ -1,12 +1,21 @@
 """The exact kernels: the specification that every feature map is tested against."""
 
 from abc import ABC, abstractmethod
+from numbers import Real
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
+from scipy.spatial.distance import pdist
 from scipy.special import comb
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from streamrf.errors import ParameterError
+from streamrf.errors import BadRowError, DataError, ParameterError
+
+MOST_TERMS = 1000  # of an infinite series
+UNIT_SLACK = 1e-5  # of float32 rows of unit length: <x, x> overshoots 1
+DISTANCE_ROWS = 1000  # half a million distances say enough about their mean
+GAMMA_RULE = "gamma must be a positive number, 'scale' or 'median', got {!r}"
 
 
 class Kernel(BaseEstimator, ABC):
@@ -16,13 +25,106 @@ class Kernel(BaseEstimator, ABC):
     def __call__(self, X, Y=None) -> np.ndarray:
         """Give the kernel matrix, float64 of shape (n_rows of X, n_rows of Y); Y defaults to X."""
 
+    def learn(self, sample: np.ndarray | None) -> "Kernel":
+        """Give this kernel with every setting that is learnt from rows as a number.
+
+        Parameters
+        ----------
+        sample : (n, n_features), rows as the kernel will see them
+        """
+        return self
+
+    def diagonal(self, X) -> np.ndarray:
+        """Give ``K(x, x)`` of each row, float64 (n_rows,)."""
+        parts = [np.empty(0)]
+        parts += [np.diag(self(X[start : start + 64])) for start in range(0, len(X), 64)]
+        return np.concatenate(parts)
+
 
 class DotProductKernel(Kernel):
-    """A kernel ``f(<x, y>)`` whose Maclaurin series has no negative coefficient."""
+    """A kernel ``f(<x, y>)`` whose Maclaurin series has no negative coefficient.
+
+    Rows must lie where the series converges: ``<x, x> < radius``, or ``<= radius`` if `closed`.
+    """
+
+    closed = False
+
+    @property
+    def radius(self) -> float:
+        """Radius of convergence of the series."""
+        return np.inf
 
     @abstractmethod
-    def maclaurin(self) -> np.ndarray:
-        """Give the coefficients ``a_0, a_1, ...`` of ``f(t) = sum_n a_n t^n``, float64."""
+    def function(self, t: np.ndarray) -> np.ndarray:
+        """Give ``f(t)``, float64."""
+
+    @abstractmethod
+    def series(self, n_terms: int) -> np.ndarray:
+        """Give the coefficients ``a_0, a_1, ...``, float64; fewer than `n_terms` if it ends."""
+
+    def __call__(self, X, Y=None):
+        X = np.asarray(X, dtype=np.float64)
+        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
+        self.check_domain(np.square(X).sum(axis=1))
+        self.check_domain(np.square(Y).sum(axis=1))
+        return self.function(X @ Y.T)
+
+    def diagonal(self, X):
+        """Give ``f(<x, x>)`` of each row."""
+        squares = np.square(X, dtype=np.float64).sum(axis=1)
+        self.check_domain(squares)
+        return self.function(squares)
+
+    def check_domain(self, squares: np.ndarray) -> None:
+        """Refuse rows outside the domain.
+
+        Parameters
+        ----------
+        squares : ``<x, x>`` of the rows, of any shape
+
+        Raises
+        ------
+        BadRowError
+            Names the scale that would fit.
+        """
+        radius = self.radius
+        greatest = float(np.max(squares, initial=0.0))
+        if greatest < radius or (self.closed and greatest <= radius * (1 + UNIT_SLACK)):
+            return
+        scale = 0.99 * np.sqrt(radius / greatest)
+        unit = ", or use normalize='l2' or 'max'" if radius > 1 or self.closed else ""
+        raise BadRowError(
+            f"a row x has <x, x> = {greatest:.4g}, but {self!r} takes rows with <x, x> "
+            f"{'up to' if self.closed else 'below'} {radius:.4g}: "
+            f"scale rows by {scale:.3g} or less{unit}"
+        )
+
+    def maclaurin(self, bound: float = 1.0, tolerance: float = 1e-4) -> np.ndarray:
+        """Give the coefficients ``a_0, ..., a_N`` of ``f(t) = sum_n a_n t^n``, float64.
+
+        A finite series is given whole, an infinite one cut where its tail on ``|t| <= bound`` is
+        within ``tolerance * f(bound)``.
+
+        Raises
+        ------
+        ParameterError
+            If that needs more than `MOST_TERMS` terms.
+        """
+        series = self.series(MOST_TERMS + 1)
+        if len(series) <= MOST_TERMS:
+            return series
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = np.cumsum(series * float(bound) ** np.arange(len(series)))
+            whole = float(self.function(np.array(bound)))
+            enough = sums >= (1 - tolerance) * whole
+        if not np.isfinite(whole) or not enough.any():
+            reached = f"comes within {1 - sums[-1] / whole:.1g} of it" if whole < np.inf else ""
+            raise ParameterError(
+                f"{self!r} is {whole:.3g} at <x, x> = {bound:.4g}, and its series of {MOST_TERMS} "
+                f"terms {reached or 'overflows'}: scale the rows down or raise the tolerance, "
+                f"got {tolerance!r}"
+            )
+        return series[: int(np.argmax(enough)) + 1]
 
 
 class Polynomial(DotProductKernel):
@@ -40,25 +142,399 @@ class Polynomial(DotProductKernel):
         self.gamma = gamma
         self.coef0 = coef0
 
-    def __call__(self, X, Y=None):
-        X = np.asarray(X, dtype=np.float64)
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
-        return (self.gamma * (X @ Y.T) + self.coef0) ** self.degree
+    def function(self, t):
+        """Give ``(gamma t + coef0)^degree``."""
+        return (self.gamma * t + self.coef0) ** self.degree
 
-    def maclaurin(self):
+    def series(self, n_terms):
         """Give ``a_n = binom(degree, n) gamma^n coef0^(degree - n)`` for n up to the degree."""
-        if int(self.degree) != self.degree or self.degree < 1:
-            raise ParameterError(f"degree must be a whole number above 0, got {self.degree!r}")
-        if not self.gamma > 0:
-            raise ParameterError(f"gamma must be positive, got {self.gamma!r}")
+        _check_degree(self.degree)
+        _check_positive("gamma", self.gamma)
         if not self.coef0 >= 0:
             raise ParameterError(
                 f"coef0 must not be negative, got {self.coef0!r}: the series would have negative "
                 "coefficients, and the kernel is not positive definite"
             )
-        n = np.arange(int(self.degree) + 1)
+        n = np.arange(min(int(self.degree) + 1, n_terms))
         powers = float(self.gamma) ** n * float(self.coef0) ** (self.degree - n)
         return comb(self.degree, n) * powers
 
 
-TABLE = {cls.__name__: cls for cls in (Polynomial,)}
+class Exponential(DotProductKernel):
+    """``K(x, y) = exp(<x, y> / sigma^2)``.
+
+    Parameters
+    ----------
+    sigma : float, positive, or "mean_distance": the mean Euclidean distance between rows of a
+        sample, after Kar and Karnick, AISTATS 2012, section 6
+    """
+
+    def __init__(self, sigma=1.0):
+        self.sigma = sigma
+
+    def learn(self, sample):
+        """Give the kernel with sigma as a number."""
+        if not isinstance(self.sigma, str):
+            return self
+        if self.sigma != "mean_distance":
+            raise ParameterError(f"sigma must be positive or 'mean_distance', got {self.sigma!r}")
+        if sample is None:
+            raise ParameterError("sigma='mean_distance' is learnt from rows, and none were given")
+        return Exponential(mean_distance(sample))
+
+    def function(self, t):
+        """Give ``exp(t / sigma^2)``."""
+        return np.exp(t / self._square)
+
+    def series(self, n_terms):
+        """Give ``a_n = 1 / (sigma^(2n) n!)``."""
+        with np.errstate(over="ignore"):
+            return np.cumprod(np.append(1.0, 1 / (self._square * np.arange(1.0, n_terms))))
+
+    @property
+    def _square(self):
+        if isinstance(self.sigma, str):
+            raise ParameterError(f"sigma={self.sigma!r} is learnt from rows: call learn(X) first")
+        if not self.sigma > 0:
+            raise ParameterError(f"sigma must be positive or 'mean_distance', got {self.sigma!r}")
+        return float(self.sigma) ** 2
+
+
+class VovkReal(DotProductKernel):
+    """``K(x, y) = (1 - t^degree) / (1 - t) = 1 + t + ... + t^(degree-1)``, ``t = gamma <x, y>``.
+
+    Parameters
+    ----------
+    degree : int, at least 1
+    gamma : float, positive
+    """
+
+    def __init__(self, degree=3, gamma=1.0):
+        self.degree = degree
+        self.gamma = gamma
+
+    def function(self, t):
+        """Give the sum of the powers, which has no pole at ``gamma t = 1``."""
+        return polyval(t, self.series(self.degree))
+
+    def series(self, n_terms):
+        """Give ``a_n = gamma^n`` for n below the degree."""
+        _check_degree(self.degree)
+        _check_positive("gamma", self.gamma)
+        return float(self.gamma) ** np.arange(min(int(self.degree), n_terms))
+
+
+class VovkInfinite(DotProductKernel):
+    """``K(x, y) = 1 / (1 - gamma <x, y>)`` for rows with ``<x, x> < 1 / gamma``.
+
+    Parameters
+    ----------
+    gamma : float, positive; below 1 for rows of unit length
+    """
+
+    def __init__(self, gamma=1.0):
+        self.gamma = gamma
+
+    @property
+    def radius(self):
+        """The series converges for ``|t| < 1 / gamma``."""
+        _check_positive("gamma", self.gamma)
+        return 1 / float(self.gamma)
+
+    def function(self, t):
+        """Give ``1 / (1 - gamma t)``."""
+        return 1 / (1 - self.gamma * t)
+
+    def series(self, n_terms):
+        """Give ``a_n = gamma^n``."""
+        with np.errstate(over="ignore"):
+            return float(self.gamma) ** np.arange(n_terms)
+
+
+class DotProduct(DotProductKernel):
+    """``K(x, y) = sum_n coefficients[n] <x, y>^n``.
+
+    Parameters
+    ----------
+    coefficients : (n_terms,) numbers, none negative, not all zero
+    """
+
+    def __init__(self, coefficients=(1.0, 1.0)):
+        self.coefficients = coefficients
+
+    def function(self, t):
+        """Give the value of the series."""
+        return polyval(t, self.series(MOST_TERMS))
+
+    def series(self, n_terms):
+        """Give the coefficients."""
+        series = np.asarray(self.coefficients, dtype=np.float64)
+        finite = series.ndim == 1 and np.isfinite(series).all()
+        if not finite or not (series >= 0).all() or not series.any() or len(series) > MOST_TERMS:
+            raise ParameterError(
+                f"coefficients must be at most {MOST_TERMS} numbers, none negative and not all "
+                f"zero, got {self.coefficients!r}"
+            )
+        return series[:n_terms]
+
+
+class ArcCosine(DotProductKernel):
+    """``K(x, y) = J_order(theta) / pi``, where theta is the angle between rows of unit length.
+
+    ``J_0 = pi - theta`` and ``J_1 = sin(theta) + (pi - theta) cos(theta)``, with
+    ``cos(theta) = <x, y>``: the kernels of infinite layers of steps and of rectifiers. Scale rows
+    with ``normalize="l2"``; of shorter rows it is another kernel, of the same series.
+
+    Parameters
+    ----------
+    order : 0 or 1
+
+    Notes
+    -----
+    Cho and Saul, Kernel Methods for Deep Learning, NIPS 2009. At ``t = 1`` the tail of the series
+    shrinks only as ``1/sqrt(N)`` (order 0) and ``N^(-3/2)`` (order 1), so order 0 takes a tolerance
+    of 0.02 on rows of unit length.
+    """
+
+    closed = True
+
+    def __init__(self, order=1):
+        self.order = order
+
+    @property
+    def radius(self):
+        """The series converges for ``|t| <= 1``."""
+        return 1.0
+
+    def function(self, t):
+        """Give the closed form."""
+        t = np.clip(t, -1.0, 1.0)  # unit rows overshoot by rounding
+        if self._checked_order == 0:
+            return 1 - np.arccos(t) / np.pi
+        return (np.sqrt(1 - t * t) + (np.pi - np.arccos(t)) * t) / np.pi
+
+    def series(self, n_terms):
+        """Give the coefficients, with ``c_k = binom(2k, k) / 4^k``.
+
+        Order 0: ``1/2``, then ``c_k / ((2k+1) pi)`` at ``n = 2k + 1``. Order 1: ``1/pi``, ``1/2``,
+        then ``c_(k-1) / ((2k-1) 2k pi)`` at ``n = 2k``.
+        """
+        k = np.arange(1.0, n_terms)
+        c = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k)))
+        k = np.arange(float(n_terms))
+        series = np.zeros(2 * n_terms + 2)
+        if self._checked_order == 0:
+            series[0] = 1 / 2
+            series[1:-1:2] = c / ((2 * k + 1) * np.pi)
+        else:
+            series[:2] = 1 / np.pi, 1 / 2
+            series[2::2] = c / ((2 * k + 1) * (2 * k + 2) * np.pi)
+        return series[:n_terms]
+
+    @property
+    def _checked_order(self):
+        if self.order not in (0, 1):
+            raise ParameterError(f"order must be 0 or 1, got {self.order!r}")
+        return self.order
+
+
+class Composed(Kernel):
+    """``K(x, y) = f(inner(x, y))``, where f is the function of the dot-product kernel `outer`.
+
+    Parameters
+    ----------
+    outer : a dot-product kernel
+    inner : any kernel
+    """
+
+    def __init__(self, outer, inner):
+        self.outer = outer
+        self.inner = inner
+
+    def __call__(self, X, Y=None):
+        for rows in (X,) if Y is None else (X, Y):
+            self.outer.check_domain(self.inner.diagonal(rows))
+        return self.outer.function(self.inner(X, Y))
+
+    def learn(self, sample):
+        """Give the kernel with the settings of both as numbers."""
+        return Composed(self.outer.learn(sample), self.inner.learn(sample))
+
+    def diagonal(self, X):
+        """Give ``f(inner(x, x))`` of each row."""
+        squares = self.inner.diagonal(X)
+        self.outer.check_domain(squares)
+        return self.outer.function(squares)
+
+
+class ShiftInvariantKernel(Kernel):
+    """A kernel ``k(gamma, x - y)`` with ``k(gamma, 0) = 1``: the mean of ``cos(<omega, x - y>)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, or how to learn it from rows, of whatever size: the kernel then stays
+        the same when rows are scaled
+        "scale" and "median" give ``spread^-power``, with the spread and the power that a kernel
+        names. "scale" takes the spread of a typical row from the standard deviation of all entries,
+        "median" the median over pairs of rows that differ, of at most `DISTANCE_ROWS` rows
+    """
+
+    power = 1.0  # of the spread in 1/gamma
+    order = 2  # the spread sums |x_j - y_j|^order
+
+    def __init__(self, gamma=1.0):
+        self.gamma = gamma
+
+    @abstractmethod
+    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Draw rows omega, float64 (n, n_features), with ``E[cos(<omega, x - y>)] = K(x, y)``."""
+
+    def learn(self, sample):
+        """Give the kernel with gamma as a number."""
+        if not isinstance(self.gamma, str):
+            return self
+        if self.gamma not in ("scale", "median"):
+            raise ParameterError(GAMMA_RULE.format(self.gamma))
+        if sample is None:
+            raise ParameterError(f"gamma={self.gamma!r} is learnt from rows, and none were given")
+        spread = (entry_spread if self.gamma == "scale" else median_spread)(sample, self.order)
+        return type(self)(spread**-self.power)
+
+    @property
+    def checked_gamma(self) -> float:
+        """Gamma as a number, or an error."""
+        if isinstance(self.gamma, str) and self.gamma in ("scale", "median"):
+            raise ParameterError(f"gamma={self.gamma!r} is learnt from rows: call learn(X) first")
+        if not isinstance(self.gamma, Real) or not 0 < self.gamma < np.inf:
+            raise ParameterError(GAMMA_RULE.format(self.gamma))
+        return float(self.gamma)
+
+    def diagonal(self, X):
+        """Give 1 for each row."""
+        return np.ones(len(X))
+
+
+class Gaussian(ShiftInvariantKernel):
+    """``K(x, y) = exp(-gamma |x - y|^2)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, "scale" (1 / (n_features * variance of all entries), as scikit-learn's
+        SVC) or "median" (1 / median squared distance), the last two learnt from rows
+    """
+
+    def __call__(self, X, Y=None):
+        X, Y = _centred(X, Y)
+        return rbf_kernel(X, Y, gamma=self.checked_gamma)
+
+    def frequencies(self, rng, shape):
+        """Draw normal entries of variance ``2 gamma``."""
+        return rng.standard_normal(shape) * np.sqrt(2 * self.checked_gamma)
+
+
+class Laplacian(ShiftInvariantKernel):
+    """``K(x, y) = exp(-gamma |x - y|_1)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, "scale" (1 / (n_features * standard deviation of all entries)) or
+        "median" (1 / median 1-norm distance), the last two learnt from rows
+    """
+
+    order = 1
+
+    def __call__(self, X, Y=None):
+        return laplacian_kernel(*_centred(X, Y), gamma=self.checked_gamma)
+
+    def frequencies(self, rng, shape):
+        """Draw Cauchy entries of scale gamma."""
+        return rng.standard_cauchy(shape) * self.checked_gamma
+
+
+class Cauchy(ShiftInvariantKernel):
+    """``K(x, y) = prod_j 1 / (1 + gamma^2 (x_j - y_j)^2)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, "scale" (1 / sqrt(n_features * variance of all entries)) or "median"
+        (1 / median distance), the last two learnt from rows
+    """
+
+    power = 0.5
+
+    def __call__(self, X, Y=None):
+        X, Y = (np.ascontiguousarray(rows.T) * self.checked_gamma for rows in _centred(X, Y))
+        K = np.ones((X.shape[1], Y.shape[1]))
+        for x, y in zip(X, Y, strict=True):
+            K /= 1 + np.square(np.subtract.outer(x, y))
+        return K
+
+    def frequencies(self, rng, shape):
+        """Draw Laplace entries of scale gamma."""
+        return rng.laplace(scale=self.checked_gamma, size=shape)
+
+
+def mean_distance(sample: np.ndarray) -> float:
+    """Give the mean Euclidean distance between rows, of at most `DISTANCE_ROWS` of them."""
+    rows = sample[:: -(-len(sample) // DISTANCE_ROWS)]
+    distance = float(pdist(np.asarray(rows, dtype=np.float64)).mean()) if len(rows) > 1 else 0.0
+    if not distance > 0:
+        raise DataError(
+            f"the mean distance of the {len(rows)} sample rows is 0, so sigma='mean_distance' "
+            "cannot be learnt from them: give more rows, or sigma as a number"
+        )
+    return distance
+
+
+def entry_spread(sample: np.ndarray, order: int) -> float:
+    """Give ``n_features * (standard deviation of all entries)^order``; 1 where all are equal."""
+    deviation = float(np.std(sample, dtype=np.float64))
+    return sample.shape[1] * deviation**order if deviation > 0 else 1.0
+
+
+def median_spread(sample: np.ndarray, order: int) -> float:
+    """Give the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
+    rows = np.asarray(sample[:: -(-len(sample) // DISTANCE_ROWS)], dtype=np.float64)
+    spreads = pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
+    spreads = spreads[spreads > 0]
+    if not spreads.size:
+        raise DataError(
+            f"the {len(rows)} sample rows are all equal, so gamma='median' cannot be learnt from "
+            "them: give more rows, or gamma as a number"
+        )
+    return float(np.median(spreads))
+
+
+def _centred(X, Y):
+    """X and Y (None: X) as float64 less the mean of X, which keeps digits of rows far from 0."""
+    X = np.asarray(X, dtype=np.float64)
+    mean = X.mean(axis=0)
+    centred = X - mean
+    return centred, centred if Y is None else np.asarray(Y, dtype=np.float64) - mean
+
+
+def _check_degree(degree):
+    if int(degree) != degree or degree < 1:
+        raise ParameterError(f"degree must be a whole number above 0, got {degree!r}")
+
+
+def _check_positive(name, value):
+    if not value > 0:
+        raise ParameterError(f"{name} must be positive, got {value!r}")
+
+
+TABLE = {
+    cls.__name__: cls
+    for cls in (
+        Polynomial,
+        Exponential,
+        VovkReal,
+        VovkInfinite,
+        DotProduct,
+        ArcCosine,
+        Composed,
+        Gaussian,
+        Laplacian,
+        Cauchy,
+    )
+}
