@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamrf.compute import computing, on_single_blas_threads
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
-from streamrf.kernels import Kernel
+from streamrf.kernels import DotProductKernel, Kernel, Polynomial
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
 TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
@@ -26,15 +26,20 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """
 
     n_components: int
+    kernel_: Kernel  # the exact kernel that the fitted map approximates
 
     @property
-    @abstractmethod
-    def kernel_(self) -> Kernel:
-        """The exact kernel that the map approximates."""
+    def independent(self) -> bool:
+        """Whether components are independent, each an unbiased estimate when scaled by itself.
+
+        Only then can ``sqrt(n_components) Z_i`` stand in a product with others (`RandomMaclaurin`
+        with `inner`). False for structured, paired, exact, hashed and compacted features.
+        """
+        return False
 
     @abstractmethod
     def draw(self, n_features: int, rng: np.random.Generator, sample: np.ndarray | None) -> None:
-        """Set the fitted arrays.
+        """Set the fitted arrays, and `kernel_`.
 
         Parameters
         ----------
@@ -155,6 +160,20 @@ def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
         work(groups, project)
 
     on_single_blas_threads(tile, range(0, n_groups, TILE_GROUPS))
+
+
+def learn_kernel(kernel: Kernel | None, kind: type, sample: np.ndarray | None) -> Kernel:
+    """Give `kernel` (None: `Polynomial()`) with its settings as numbers; refuse another kind."""
+    kernel = Polynomial() if kernel is None else kernel
+    if not isinstance(kernel, kind):
+        raise ParameterError(f"kernel must be a {kind.__name__} kernel, got {kernel!r}")
+    return kernel.learn(sample)
+
+
+def check_lanes(kernel: DotProductKernel, x: np.ndarray) -> None:
+    """Refuse rows x (groups, n_features, 16) outside the kernel's domain."""
+    if kernel.radius < np.inf:
+        kernel.check_domain(np.einsum("gdl,gdl->gl", x, x, dtype=np.float64))
 
 
 def clone_with_seed(features: FeatureMap, rng: np.random.Generator) -> FeatureMap:

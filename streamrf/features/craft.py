@@ -23,6 +23,7 @@ class Craft(FeatureMap):
 
     Attributes
     ----------
+    kernel_ : the exact kernel of the up-projection
     up_ : the fitted up-projection
     signs_ : (D,) float32 of +-1
     picks_ : (n_components,) int32, rows of H, ascending
@@ -48,13 +49,9 @@ class Craft(FeatureMap):
             )
         up.draw_for(n_features, sample)
         self.up_ = up
+        self.kernel_ = up.kernel_
         self.signs_ = random_signs(rng, up.n_components)
         self.picks_ = np.sort(rng.permutation(self._padded)[: self.n_components]).astype(np.int32)
-
-    @property
-    def kernel_(self):
-        """The exact kernel of the up-projection."""
-        return self.up_.kernel_
 
     @property
     def _padded(self):

@@ -1,44 +1,73 @@
-"""Random Maclaurin features for dot-product kernels."""
+"""Random Maclaurin features for dot-product kernels, and for dot-product kernels of others."""
 
 import numpy as np
 
+from streamrf import degrees
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, on_dense_tiles, random_signs
-from streamrf.jit import hadamard
-from streamrf.kernels import Polynomial
+from streamrf.features.base import (
+    FeatureMap,
+    check_lanes,
+    clone_with_seed,
+    learn_kernel,
+    on_dense_tiles,
+    random_signs,
+)
+from streamrf.jit import hadamard, lanes, products
+from streamrf.kernels import Composed, DotProductKernel
+
+PROJECTIONS = ("hadamard", "rademacher", "complex")
+MEASURES = ("geometric", "proportional", "optimized")
 
 
 class RandomMaclaurin(FeatureMap):
     """``Z_i(x) = sqrt(a_N / P[N] / D) prod_(j<=N) <w_j, x>``, for kernels ``sum a_n <x,y>^n``.
 
-    Each feature draws its degree N with ``P[N=n]`` proportional to ``p^-(n+1)`` over the degrees
-    that the series has, and N random sign vectors ``w_j``.
-
     Parameters
     ----------
     kernel : a dot-product kernel; None means ``Polynomial()``
     n_components : int, width of the output, exact terms included
-    projection : "hadamard" or "rademacher"
+    projection : "hadamard", "rademacher" or "complex"
         "hadamard" takes rows of sign-flipped Walsh-Hadamard transforms, a factor of a feature never
-        from the same transform as another of its factors; "rademacher" independent signs (dense)
+        from the same transform as another of its factors; "rademacher" independent signs (dense);
+        "complex" is "hadamard" with signs of {1, -1, i, -i}, the real and the imaginary part of a
+        product as two features: less variance at high degrees. Not used with `inner`
     h01 : bool, compute the constant and the linear term of the series exactly (H0/1); they take
         ``(a_0 > 0) + n_features * (a_1 > 0)`` of the components
-    p : float above 1, base of the distribution of degrees
+    measure : "geometric", "proportional" or "optimized", how degrees are chosen
+        "geometric" draws each with ``P[N=n]`` proportional to ``p^-(n+1)`` over the degrees that
+        the series has; "proportional" to ``a_n r^n``, where r is the greatest ``<x, x>`` of the
+        sample; "optimized" draws none but gives degree n the number of features that minimises the
+        variance of the kernel's estimate, summed over pairs of rows of the sample (by the formula
+        for independent signs), at least one to each degree, so that the map stays unbiased
+    p : float above 1, base of the geometric distribution
+    tolerance : float, the tail at which an infinite series is cut, relative to the kernel's
+        greatest value on the sample; finite series are never cut
+    inner : None, or an unfitted map with independent components
+        The kernel is then ``sum a_n K(x,y)^n`` with K the kernel of `inner`, and every factor a
+        component of `inner`, drawn for it alone; its n_components does not matter
     random_state : int, RandomState or None
 
     Attributes
     ----------
-    degrees_ : (n_random,) int64, degree of each random feature, descending
+    kernel_ : the exact kernel
+    degrees_ : int64, degree of each product, descending; a product is one feature, or two that
+        stand side by side if "complex" (of an odd width the last is a real part alone)
     scales_ : (n_random,) float32, factor of each random feature
-    signs_ : float32 of +-1, shape (n_transforms, n_features) or (sum of degrees, n_features)
-    picks_ : int32 of shape (sum of degrees,) ("hadamard"), row of its transform for each factor
+    signs_ : float32, shape (n_transforms, n_features) of +-1; (n_transforms, 2, n_features) of the
+        real and imaginary parts, +-1 or 0, if "complex"; (sum of degrees, n_features) if dense
+    picks_ : int32 of shape (sum of degrees,), row of its transform, or component of `inner_`, for
+        each factor; empty if dense
     constant_, linear_ : factors of the exact terms; 0 where there is none
+    inner_ : the fitted inner map, of (sum of degrees) components, or None
 
     Notes
     -----
-    Kar and Karnick, Random Feature Maps for Dot Product Kernels, AISTATS 2012, algorithm 1 and
-    section 6 (H0/1); structured projections as in Hamid et al., ICML 2014, section 3.4, with sign
-    diagonals of their own for every factor, which keeps the product unbiased.
+    Kar and Karnick, Random Feature Maps for Dot Product Kernels, AISTATS 2012: algorithm 1, section
+    4.2 (cut series), section 5 (`inner`) and section 6 (H0/1). Structured projections as in Hamid
+    et al., ICML 2014, section 3.4, with sign diagonals of their own for every factor, which keeps
+    the product unbiased. "optimized" after Wacker, Kanagawa and Filippone, Improved Random Features
+    for Dot Product Kernels; "complex" after Wacker, Ohana and Filippone, Complex-to-Real Sketches
+    for Tensor Products.
     """
 
     def __init__(
@@ -48,47 +77,71 @@ class RandomMaclaurin(FeatureMap):
         *,
         projection="hadamard",
         h01=False,
+        measure="geometric",
         p=2.0,
+        tolerance=1e-4,
+        inner=None,
         random_state=None,
     ):
         self.kernel = kernel
         self.n_components = n_components
         self.projection = projection
         self.h01 = h01
+        self.measure = measure
         self.p = p
+        self.tolerance = tolerance
+        self.inner = inner
         self.random_state = random_state
 
     def draw(self, n_features, rng, sample):
-        """Draw degrees, signs and picks."""
-        if self.projection not in ("hadamard", "rademacher"):
-            raise ParameterError(
-                f"projection must be 'hadamard' or 'rademacher', got {self.projection!r}"
-            )
-        if not self.p > 1:
-            raise ParameterError(f"p must be above 1, got {self.p!r}")
-        kernel = self.kernel_
-        series = kernel.maclaurin()
+        """Draw degrees, then a factor for each."""
+        self._check_settings()
+        kernel = learn_kernel(self.kernel, DotProductKernel, sample)
+        rows = np.ones((1, n_features)) / np.sqrt(n_features) if sample is None else sample
+        if self.inner is None:
+            self.inner_ = None
+            self.kernel_ = kernel
+            squares = np.square(rows, dtype=np.float64).sum(axis=1)
+        else:
+            self.inner_ = clone_with_seed(self.inner, rng).set_params(n_components=1)
+            self.inner_.draw_for(n_features, sample)
+            self.kernel_ = Composed(kernel, self.inner_.kernel_)
+            squares = self.inner_.kernel_.diagonal(rows)
+        kernel.check_domain(squares)
+        bound = float(squares.max(initial=0.0)) or min(1.0, kernel.radius / 2)
+        series = kernel.maclaurin(bound, self.tolerance)
         n_random = self._draw_exact_terms(series, n_features)
-        self._draw_degrees(series, n_random, rng)
-        count = int(self.degrees_.sum())
-        if self.projection == "rademacher":
-            self.signs_ = random_signs(rng, (count, n_features))
-            self.picks_ = np.empty(0, dtype=np.int32)
-            return
-        padded = 1 << (n_features - 1).bit_length()
-        starts = np.arange(0, np.count_nonzero(self.degrees_), padded)
-        self.signs_ = random_signs(rng, (int(self.degrees_[starts].sum()), n_features))
-        picks = [np.empty(0, dtype=np.int32)]
-        for start in starts:
-            degrees = self.degrees_[start : start + padded]
-            for level in range(degrees[0]):
-                picks.append(rng.permutation(padded)[: np.count_nonzero(degrees > level)])
-        self.picks_ = np.concatenate(picks).astype(np.int32)
+        self._draw_degrees(series, bound, n_random, rng, sample)
+        self._draw_factors(n_features, rng, sample)
 
     @property
-    def kernel_(self):
-        """The kernel that the map approximates."""
-        return Polynomial() if self.kernel is None else self.kernel
+    def independent(self):
+        """Whether every component is a draw of its own: dense, and of a random degree."""
+        if self.h01 or self.measure == "optimized":
+            return False
+        return self.projection == "rademacher" if self.inner is None else self.inner.independent
+
+    def _check_settings(self):
+        for name, known in (("projection", PROJECTIONS), ("measure", MEASURES)):
+            if getattr(self, name) not in known:
+                raise ParameterError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+        if not self.p > 1:
+            raise ParameterError(f"p must be above 1, got {self.p!r}")
+        if not 0 < self.tolerance < 1:
+            raise ParameterError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
+        if self.inner is None:
+            return
+        if not isinstance(self.inner, FeatureMap) or not self.inner.independent:
+            raise ParameterError(
+                "inner must be a map with independent components, such as "
+                "RandomMaclaurin(projection='rademacher') without h01 or measure='optimized', or "
+                f"RandomFourier(paired=False), got {self.inner!r}"
+            )
+        if self.h01 or self.measure == "optimized":
+            raise ParameterError(
+                "inner goes with neither h01=True (its linear term is no finite number of exact "
+                "features) nor measure='optimized' (the variance of its features is not known)"
+            )
 
     def _draw_exact_terms(self, series, n_features):
         """Set the factors of the exact terms; give the number of components that are left."""
@@ -106,25 +159,73 @@ class RandomMaclaurin(FeatureMap):
             )
         return self.n_components - exact
 
-    def _draw_degrees(self, series, n_random, rng):
+    def _draw_degrees(self, series, bound, n_random, rng, sample):
         """Set degrees (descending) and factors of the random features."""
-        allowed = series > 0
-        allowed[: 2 if self.h01 else 0] = False
-        n = np.flatnonzero(allowed)
-        if n_random == 0:
-            self.degrees_ = np.empty(0, dtype=np.int64)
-            self.scales_ = np.empty(0, dtype=np.float32)
-            return
-        weights = float(self.p) ** -(n + 1.0 - n[0])
-        probabilities = weights / weights.sum()
-        drawn = rng.choice(len(n), size=n_random, p=probabilities)
-        drawn = np.sort(drawn)[::-1]
-        self.degrees_ = n[drawn].astype(np.int64)
-        scales = np.sqrt(series[n] / probabilities / n_random)
-        self.scales_ = scales[drawn].astype(np.float32)
+        series = np.where(np.arange(len(series)) < (2 if self.h01 else 0), 0.0, series)
+        masses = series * bound ** np.arange(len(series))
+        paired = self.projection == "complex" and self.inner is None
+        n_products = -(-n_random // 2) if paired else n_random
+        if n_products == 0:
+            found, factors = np.empty(0, dtype=np.int64), np.empty(0)
+        elif self.measure == "geometric":
+            weights = float(self.p) ** -(np.arange(len(series)) - float(np.argmax(series > 0)))
+            found, factors = degrees.drawn(series, weights, n_products, rng)
+        elif self.measure == "proportional":
+            found, factors = degrees.drawn(series, masses, n_products, rng)
+        elif sample is None:
+            raise ParameterError("measure='optimized' learns from rows, and none were given")
+        else:
+            signs = "complex" if paired else "real"
+            scaled = sample / np.sqrt(bound)
+            variances = degrees.product_variances(scaled, len(series), signs)
+            found, factors = degrees.optimized(series, masses, variances, n_products)
+        if paired:
+            factors = np.repeat(np.where(found > 0, factors, factors / np.sqrt(2)), 2)[:n_random]
+            if n_random % 2:
+                factors[-1] *= np.sqrt(2)  # a real part alone carries its product's whole share
+        self.degrees_ = found
+        self.scales_ = factors.astype(np.float32)
+
+    def _draw_factors(self, n_features, rng, sample):
+        """Set signs and picks, or the inner map."""
+        count = int(self.degrees_.sum())
+        self.signs_ = np.empty((0, n_features), dtype=np.float32)
+        self.picks_ = np.empty(0, dtype=np.int32)
+        if self.inner_ is not None:
+            # The map may keep its components sorted by degree; in random order each is as good as
+            # any other.
+            self.picks_ = rng.permutation(count).astype(np.int32)
+            self.inner_.set_params(n_components=max(1, count))
+            self.inner_.draw_for(n_features, sample)
+        elif self.projection == "rademacher":
+            self.signs_ = random_signs(rng, (count, n_features))
+        else:
+            self._draw_transforms(n_features, rng)
+
+    def _draw_transforms(self, n_features, rng):
+        """Set the signs of every level of every block, and the row each factor takes."""
+        padded = 1 << (n_features - 1).bit_length()
+        starts = np.arange(0, np.count_nonzero(self.degrees_), padded)
+        shape = int(self.degrees_[starts].sum()), n_features
+        self.signs_ = random_signs(rng, shape)
+        if self.projection == "complex":
+            real = rng.integers(0, 2, size=shape, dtype=np.int8) == 1
+            self.signs_ = np.stack((self.signs_ * real, self.signs_ * ~real), axis=1)
+        picks = [np.empty(0, dtype=np.int32)]
+        for start in starts:
+            block = self.degrees_[start : start + padded]
+            for level in range(block[0]):
+                picks.append(rng.permutation(padded)[: np.count_nonzero(block > level)])
+        self.picks_ = np.concatenate(picks).astype(np.int32)
+
+    def lane_width(self, n_features):
+        """Count the numbers of a row that are alive at once."""
+        inner = 0 if self.inner_ is None else self.inner_.lane_width(n_features)
+        return n_features + self.n_components + inner
 
     def map_lanes(self, x, out):
         """Fill `out`: constant, linear block, random features."""
+        self._check_lanes(x)
         first = 0
         if self.constant_ > 0:
             out[:, 0] = self.constant_
@@ -133,18 +234,33 @@ class RandomMaclaurin(FeatureMap):
             d = x.shape[1]
             np.multiply(x, np.float32(self.linear_), out=out[:, first : first + d])
             first += d
-        varying = np.count_nonzero(self.degrees_)
-        out[:, first + varying : self.n_components] = self.scales_[varying:, np.newaxis]
-        if self.projection == "hadamard":
-            hadamard.maclaurin(
-                x, self.signs_, self.degrees_[:varying], self.picks_, self.scales_, first, out
-            )
-        else:
+        varying = self.degrees_[self.degrees_ > 0]
+        if self.inner_ is not None:
+            w = np.empty((len(x), self.inner_.n_components, lanes.LANES), dtype=np.float32)
+            self.inner_.map_lanes(x, w)
+            root = np.float32(np.sqrt(self.inner_.n_components))
+            products.multiply(w, varying, self.picks_, self.scales_, root, first, out)
+        elif self.projection == "rademacher":
             self._map_dense(x, first, out)
+        elif self.projection == "hadamard":
+            hadamard.maclaurin(x, self.signs_, varying, self.picks_, self.scales_, first, out)
+        else:
+            hadamard.maclaurin_complex(
+                x, self.signs_, varying, self.picks_, self.scales_, first, out
+            )
+        n_varying = len(varying) * (2 if self.signs_.ndim == 3 else 1)
+        out[:, first + n_varying : self.n_components] = self.scales_[n_varying:, np.newaxis]
+
+    def _check_lanes(self, x):
+        if self.inner_ is None:
+            check_lanes(self.kernel_, x)
+        elif self.kernel_.outer.radius < np.inf:
+            rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, x.shape[1])
+            self.kernel_.outer.check_domain(self.inner_.kernel_.diagonal(rows))
 
     def _map_dense(self, x, first, out):
         """Multiply dense projections."""
-        levels = [np.count_nonzero(self.degrees_ > j) for j in range(self.degrees_.max(initial=0))]
+        levels = [int((self.degrees_ > j).sum()) for j in range(self.degrees_.max(initial=0))]
 
         def work(groups, project):
             offset = 0
