@@ -1,0 +1,64 @@
+"""Tensor sketches: polynomial features by fast Fourier transforms of count sketches."""
+
+import numpy as np
+from scipy import fft
+
+from streamrf.compute import on_single_blas_threads
+from streamrf.features.base import FeatureMap, learn_kernel, random_signs
+from streamrf.jit import lanes, sketch
+from streamrf.kernels import Polynomial
+
+
+class TensorSketch(FeatureMap):
+    """``Z(x) = IFFT(prod_j FFT(C_j v))`` with ``v = (sqrt(gamma) x, sqrt(coef0))``.
+
+    ``C_j``, j up to the degree, are independent count sketches: entry i of v is added, with a
+    random sign, to one random bucket of n_components.
+
+    Parameters
+    ----------
+    kernel : Polynomial; None means ``Polynomial()``
+    n_components : int, any width; fast where it has small prime factors only
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    kernel_ : the exact kernel
+    buckets_ : (degree, n_features + 1) int32
+    signs_ : (degree, n_features + 1) float32 of +-1
+
+    Notes
+    -----
+    Pham and Pagh, Fast and Scalable Polynomial Kernels via Explicit Feature Maps, KDD 2013.
+    """
+
+    def __init__(self, kernel=None, n_components=100, *, random_state=None):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def draw(self, n_features, rng, sample):
+        """Draw a bucket and a sign for every entry and degree."""
+        self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
+        shape = len(self.kernel_.maclaurin()) - 1, n_features + 1
+        self.buckets_ = rng.integers(0, self.n_components, size=shape, dtype=np.int32)
+        self.signs_ = random_signs(rng, shape)
+
+    def map_lanes(self, x, out):
+        """Transform one group of rows at a time, so that bits do not depend on the others."""
+        scale = np.float32(np.sqrt(self.kernel_.gamma))
+        constant = np.float32(np.sqrt(self.kernel_.coef0))
+
+        def group(g):
+            entries = np.empty(x.shape[1], dtype=np.int64)
+            entries = entries[: sketch.find_entries(x[g], entries)]
+            spectrum = None
+            for buckets, signs in zip(self.buckets_, self.signs_, strict=True):
+                counts = np.empty((self.n_components, lanes.LANES), dtype=np.float32)
+                sketch.count_sketch(x[g], entries, buckets, signs, scale, constant, counts)
+                factor = fft.rfft(counts, axis=0, overwrite_x=True)
+                spectrum = factor if spectrum is None else np.multiply(spectrum, factor, spectrum)
+            z = fft.irfft(spectrum, self.n_components, axis=0, overwrite_x=True)
+            out[g, : self.n_components] = z
+
+        on_single_blas_threads(group, range(len(x)))

@@ -1,0 +1,96 @@
+"""Polynomial features of high degree by a binary tree of small sketches."""
+
+import numpy as np
+
+from streamrf.errors import ParameterError
+from streamrf.features.base import FeatureMap, learn_kernel, random_signs
+from streamrf.jit import hadamard
+from streamrf.kernels import Polynomial
+
+ROW = -1  # in place of a slot: the row itself
+
+
+class TreeSketch(FeatureMap):
+    """A sketch of ``v (x) ... (x) v`` (`degree` times), ``v = (sqrt(gamma) x, sqrt(coef0))``.
+
+    A binary tree, as even as it can be, of `degree` leaves that are v itself. A node sketches the
+    tensor product of its children u and w to m numbers ``(H D u)_i (H D' w)_j / sqrt(m)``, where D
+    and D' flip signs, H is the Walsh-Hadamard matrix of the padded length and every pair (i, j) is
+    another. Every node keeps products of pairs, so that the error grows with the degree, not
+    exponentially in it as that of one product of `degree` factors.
+
+    Parameters
+    ----------
+    kernel : Polynomial of degree 2 or more; None means ``Polynomial()``
+    n_components : int; the inner nodes are as wide, rounded up to a power of two
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    kernel_ : the exact kernel
+    steps_ : (degree - 1, 6) int64, the nodes, children first: slots of the left and right child
+        (-1: the row), their lengths, slot of the result, its length
+    signs_ : float32 of +-1, node by node, left before right
+    picks_ : (sum of lengths, 2) int32, node by node, the pair (i, j) of each number
+
+    Notes
+    -----
+    Ahle et al., Oblivious Sketching of High-Degree Polynomial Kernels, SODA 2020. Leaves are not
+    sketched here, which costs no time below n_components and no variance.
+    """
+
+    def __init__(self, kernel=None, n_components=100, *, random_state=None):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def draw(self, n_features, rng, sample):
+        """Draw the signs and pairs of every node."""
+        self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
+        degree = len(self.kernel_.maclaurin()) - 1
+        if degree < 2:
+            raise ParameterError(
+                f"TreeSketch is for degrees of 2 and more, got {self.kernel_!r}; "
+                "RandomMaclaurin takes degree 1"
+            )
+        row = n_features + (self.kernel_.coef0 > 0)
+        steps, _, _ = self._plan(degree, row, 0, self.n_components)
+        self.steps_ = np.array(steps, dtype=np.int64)
+        self.signs_ = random_signs(rng, int(self.steps_[:, 2:4].sum()))
+        picks = [_pairs(count, _padded(a), _padded(b), rng) for _, _, a, b, _, count in steps]
+        self.picks_ = np.concatenate(picks).astype(np.int32)
+
+    def _plan(self, degree, row, slot, width):
+        """Give the steps of a tree of `degree` leaves, the slot of its result and its length."""
+        if degree == 1:
+            return [], ROW, row
+        inner = _padded(self.n_components)
+        before, left, a = self._plan((degree + 1) // 2, row, slot, inner)
+        after, right, b = self._plan(degree // 2, row, slot + (left != ROW), inner)
+        if width == inner:
+            width = min(width, _padded(a) * _padded(b))  # all pairs are the product itself
+        return [*before, *after, (left, right, a, b, slot, width)], slot, width
+
+    def map_lanes(self, x, out):
+        """Climb the tree."""
+        scale = np.float32(np.sqrt(self.kernel_.gamma))
+        constant = np.float32(np.sqrt(self.kernel_.coef0))
+        hadamard.tensor_tree(x, scale, constant, self.signs_, self.steps_, self.picks_, out)
+
+
+def _padded(length):
+    return 1 << (length - 1).bit_length()
+
+
+def _pairs(count, a, b, rng):
+    """Draw `count` pairs of range(a) and range(b), each number equally often, none twice if it can.
+
+    Sorted by the first, so that one of the two is read in order.
+    """
+    k = np.arange(count)
+    rounds = -(-count // a)
+    shifts = np.concatenate([rng.permutation(b) for _ in range(-(-rounds // b))])
+    first = rng.permutation(a)[k % a]
+    second = rng.permutation(b)[(k % a + shifts[k // a]) % b]
+    order = np.lexsort((second, first))
+    return np.stack((first[order], second[order]), axis=1)

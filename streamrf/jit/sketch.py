@@ -1,0 +1,51 @@
+"""Count sketches of 16 rows that stand side by side."""
+
+from numba import njit
+
+LANES = 16
+
+
+@njit(nogil=True, cache=True)
+def find_entries(x, out):
+    """Fill `out` with the entries of x (d, 16) that are not zero in every row; give their number.
+
+    Parameters
+    ----------
+    x : (d, 16) float32
+    out : (d,) int64
+    """
+    n = 0
+    for j in range(x.shape[0]):
+        for lane in range(LANES):
+            if x[j, lane] != 0.0:
+                out[n] = j
+                n += 1
+                break
+    return n
+
+
+@njit(nogil=True, cache=True)
+def count_sketch(x, entries, buckets, signs, scale, constant, out):
+    """``out[b] = sum of signs[j] v[j] over the j in bucket b``, with ``v = (scale x, constant)``.
+
+    Parameters
+    ----------
+    x : (d, 16) float32
+    entries : (n,) int64, ascending, the entries of x to add
+    buckets : (d + 1,) int32
+    signs : (d + 1,) float32 of +-1
+    scale, constant : float32
+    out : (n_buckets, 16) float32
+    """
+    d = x.shape[0]
+    for b in range(out.shape[0]):
+        for lane in range(LANES):
+            out[b, lane] = 0.0
+    for j in entries:
+        b = buckets[j]
+        factor = signs[j] * scale
+        for lane in range(LANES):
+            out[b, lane] += factor * x[j, lane]
+    b = buckets[d]
+    for lane in range(LANES):
+        out[b, lane] += signs[d] * constant
