@@ -83,6 +83,45 @@ def maclaurin(X, signs, degrees, picks, scales):
     return Z
 
 
+def maclaurin_complex(X, signs, degrees, picks, scales):
+    """`maclaurin` with ``w_ij`` of {1, -1, i, -i}: real and imaginary parts side by side."""
+    flips = signs[:, 0] + 1j * signs[:, 1]
+    n, d = X.shape
+    H = hadamard(1 << (d - 1).bit_length())
+    Z = np.ones((n, len(degrees)), dtype=np.complex128)
+    next_flip, next_pick = iter(flips), iter(picks)
+    for start in range(0, len(degrees), len(H)):
+        block = range(start, min(start + len(H), len(degrees)))
+        for level in range(max(degrees[block])):
+            flip = next(next_flip)
+            for i in block:
+                if degrees[i] > level:
+                    Z[:, i] *= X.astype(np.float64) @ (H[next(next_pick), :d] * flip)
+    assert next(next_pick, None) is None
+    parts = np.stack((Z.real, Z.imag), axis=2).reshape(n, -1)
+    return parts[:, : len(scales)] * scales.astype(np.float64)
+
+
+def tensor_tree(X, scale, constant, signs, steps, picks):
+    """The tree of `tensor_tree` on ``v = (scale x, constant)``, every node a dense product."""
+    v = scale * X.astype(np.float64)
+    if constant:
+        v = np.column_stack((v, np.full(len(X), constant)))
+    slots = {-1: v}
+    for left, right, n_left, n_right, slot, length in steps.tolist():
+        sides = []
+        for child, n in ((left, n_left), (right, n_right)):
+            assert slots[child].shape[1] == n
+            H = hadamard(1 << (n - 1).bit_length())[:, :n]
+            sides.append((slots[child] * signs[:n]) @ H.T)
+            signs = signs[n:]
+        i, j = picks[:length].T
+        picks = picks[length:]
+        slots[slot] = sides[0][:, i] * sides[1][:, j] / np.sqrt(length)
+    assert len(signs) == len(picks) == 0
+    return slots[steps[-1, 4]]
+
+
 def subsampled(Z, signs, picks, scale):
     """``scale (H diag(signs) z)[picks]`` for each row z, padded with zeros to a power of two."""
     width = Z.shape[1]
@@ -184,3 +223,32 @@ def unpack(vector, n):
 def pack(matrix):
     """The lower triangle of a matrix, packed."""
     return packed(matrix)
+
+
+# streamrf/jit/products.py
+
+
+def multiply(W, degrees, picks, scales, factor):
+    """``Z_i = scales_i prod_j factor W[:, picks]``, the picks level by level."""
+    Z = np.tile(scales.astype(np.float64), (len(W), 1))
+    next_pick = iter(picks)
+    for level in range(max(degrees, default=0)):
+        for i in np.flatnonzero(degrees > level):
+            Z[:, i] *= factor * W[:, next(next_pick)].astype(np.float64)
+    return Z
+
+
+# streamrf/jit/sketch.py
+
+
+def find_entries(X):
+    """Columns that are not zero in every row."""
+    return np.flatnonzero((X != 0).any(axis=0))
+
+
+def count_sketch(X, buckets, signs, scale, constant, n_buckets):
+    """``C v`` with ``v = (scale x, constant)`` and C of one sign a column, in row `buckets`."""
+    v = np.column_stack((scale * X.astype(np.float64), np.full(len(X), constant)))
+    C = np.zeros((n_buckets, v.shape[1]))
+    C[buckets, np.arange(v.shape[1])] = signs
+    return v @ C.T
