@@ -70,5 +70,23 @@ class FormatError(StreamrfError, ValueError):
     """A model or statistics file that is not what it should be."""
 
 
+class CheckpointError(StreamrfError, ValueError):
+    """A checkpoint of another job than the one that is to go on."""
+
+
 class SolveError(StreamrfError, np.linalg.LinAlgError):
     """A system that could not be factored."""
+
+
+class Interruption(KeyboardInterrupt):
+    """A pass with a checkpoint that was asked to stop; the message says how to go on.
+
+    Parameters
+    ----------
+    message : str
+    number : the signal, SIGINT (Ctrl-C) or SIGTERM
+    """
+
+    def __init__(self, message: str, number: int):
+        super().__init__(message)
+        self.number = number

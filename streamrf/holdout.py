@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
+from streamrf.fields import Fields
 from streamrf.sources.base import Block
 
 SHARE = 0.2  # at most this share of the rows
 MOST_ROWS = 10_000
 MOST_BYTES = 64 << 20
+RAW_DTYPES = ("uint8", "int16", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ class Rows:
         """Give the rows that a mask (copied) or a slice (not copied) picks."""
         weights = None if self.weights is None else self.weights[mask]
         return Rows(self.X[mask], self.y[mask], weights, self.positions[mask])
+
+    @property
+    def form(self) -> tuple:
+        """What rows must share to be joined without a change."""
+        return self.X.dtype, self.y.dtype.kind, self.weights is None
 
 
 class Holdout:
@@ -75,6 +83,32 @@ class Holdout:
                 if not mask.all():
                     yield held.where(~mask)
 
+    def join(self) -> None:
+        """Join the rows of all blocks that are of one form: the same parts for any block size."""
+        self.held = [_joined(list(rows)) for _, rows in groupby(self.held, lambda r: r.form)]
+
+    def to_tree(self) -> dict:
+        """Give the bounds and the rows as a tree."""
+        self.join()
+        return {
+            "limit": self.limit,
+            "share": self.share,
+            "held": {str(i): vars(rows) for i, rows in enumerate(self.held)},
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields, n_features: int) -> "Holdout":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        holdout = cls(None, 1)
+        holdout.limit = fields.integer("limit", least=1, most=MOST_ROWS)
+        holdout.share = fields.number("share", above=0.0)
+        if holdout.share > SHARE:
+            raise fields.wrong("share", f"is {holdout.share}; expected at most {SHARE}")
+        holdout.held = [_as_rows(rows, n_features) for _, rows in fields.trees("held")]
+        fields.end()
+        return holdout
+
     def release(self) -> Iterator[Rows]:
         """Give all rows back."""
         held, self.held = self.held, []
@@ -84,6 +118,36 @@ class Holdout:
 def as_rows(block: Block) -> Rows:
     """Give a block's rows."""
     return Rows(block.X, block.y, block.weights, block.positions)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    weights = None
+    if parts[0].weights is not None:
+        weights = np.concatenate([rows.weights for rows in parts])
+    return Rows(
+        np.concatenate([rows.X for rows in parts]),
+        np.concatenate([rows.y for rows in parts]),
+        weights,
+        np.concatenate([rows.positions for rows in parts]),
+    )
+
+
+def _as_rows(fields: Fields, n_features: int) -> Rows:
+    positions = fields.array("positions", np.int64, (None,))
+    n = len(positions)
+    X = fields.array("X", "iuf", (n, n_features))
+    y = fields.array("y", "biufU", (n, ...))
+    weights = fields.maybe_array("weights", np.float64, (n,))
+    if y.ndim > 2:
+        raise fields.wrong("y", f"has rank {y.ndim}; expected 1 or 2")
+    if X.dtype not in RAW_DTYPES:
+        raise fields.wrong("X", f"is of {X.dtype}; rows are of {', '.join(RAW_DTYPES)}")
+    if weights is not None and (weights < 0).any():
+        raise fields.wrong("weights", "holds a weight below 0")
+    fields.end()
+    return Rows(X, y, weights, positions)
 
 
 def _uniform(positions):

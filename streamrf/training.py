@@ -5,13 +5,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from sklearn.base import clone
 
-from streamrf import memory
+from streamrf import describe, memory
+from streamrf.checkpoint import EVERY, Keeper
 from streamrf.codes import CodeBook
 from streamrf.encoder import CALIBRATION_ROWS, Encoder, as_columns
 from streamrf.engine import fold
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.errors import (
+    CheckpointError,
+    DataError,
+    EmptySourceError,
+    ParameterError,
+    ShapeError,
+)
 from streamrf.features import FeatureMap
+from streamrf.fields import Fields
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
 from streamrf.labels import as_labels, find_labels
 from streamrf.ledger import Ledger
@@ -34,11 +43,18 @@ class Pass:
     ----------
     statistics : where the rows go
     holdout : None, or what keeps some rows aside until `join`
+    keeper : None, or what keeps the pass on disk while it runs
     """
 
-    def __init__(self, statistics: Statistics, holdout: Holdout | None = None):
+    def __init__(
+        self,
+        statistics: Statistics,
+        holdout: Holdout | None = None,
+        keeper: Keeper | None = None,
+    ):
         self.statistics = statistics
         self.holdout = holdout
+        self.keeper = keeper
         self._n_skipped = statistics.n_skipped
         self._features = np.empty((0, statistics.encoder.n_components))
 
@@ -92,6 +108,27 @@ class Pass:
         )
         return Pass(statistics, None if self.holdout is None else self.holdout.copy())
 
+    def to_tree(self) -> dict:
+        """Give the state between two blocks as a tree."""
+        return {
+            "statistics": replace(self.statistics, n_skipped=self._n_skipped).to_tree(),
+            "holdout": None if self.holdout is None else self.holdout.to_tree(),
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields, keeper: Keeper | None = None) -> "Pass":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        statistics = Statistics.from_tree(fields.tree("statistics").rest())
+        held = fields.maybe_tree("holdout")
+        fields.end()
+        holdout = None
+        if held is not None:
+            holdout = Holdout.from_tree(held, statistics.encoder.n_features)
+            for rows in holdout.held:
+                _check_held(held, rows, statistics)
+        return cls(statistics, holdout, keeper)
+
     def finish(
         self, alpha: float | str = "auto", codes=None, random_state: int = 0
     ) -> tuple[Model, Statistics]:
@@ -117,7 +154,10 @@ class Pass:
     def _score_alphas(self, codes, random_state):
         """Give (alpha, figure, mean squared error) on the rows held out for every alpha."""
         statistics = self.finished()
-        held = [] if self.holdout is None else self.holdout.held
+        held = []
+        if self.holdout is not None:
+            self.holdout.join()
+            held = self.holdout.held
         labels = statistics.labels
         if sum(len(rows.X) for rows in held) < FEWEST_HELD or statistics.n_rows < FEWEST_HELD:
             return ()
@@ -127,6 +167,18 @@ class Pass:
         alphas = list(RELATIVE_ALPHAS * statistics.alpha_scale())
         models = statistics.models(alphas, book) if alphas[-1] > 0 else []
         return tuple((m.alpha, *_score(m, held)) for m in models)
+
+
+def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
+    """Refuse rows of a file that are not of the kind that its statistics sum."""
+    targets = statistics.sums.targets
+    if isinstance(targets, ValueSums):
+        right = rows.y.dtype.kind != "U" and as_columns(rows.y[:0]).shape[1] == len(targets.sums)
+    else:
+        right = rows.y.ndim == 1
+    weighted = statistics.encoder.calibration.mean_weight is not None
+    if not right or (rows.weights is not None) != weighted:
+        raise fields.wrong("held", "has rows whose targets or weights the sums cannot take")
 
 
 def _score(model: Model, held: list[Rows]) -> tuple[float, float]:
@@ -163,9 +215,14 @@ def begin(
     on_bad_rows: str = "raise",
     like: Statistics | str | os.PathLike | None = None,
     hold_out: bool = False,
+    rows: tuple[int, int | None] | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = EVERY,
     random_state=None,
 ) -> Pass:
     """Calibrate on a peek at the source, or take the calibration of earlier statistics.
+
+    Where `checkpoint` is the file of an earlier run of the same job, its pass goes on.
 
     Parameters
     ----------
@@ -177,11 +234,34 @@ def begin(
     on_bad_rows : "raise" or "skip"
     like : statistics, or their file, whose map and calibration to take
     hold_out : keep a share of the rows aside for the choice of alpha
+    rows, checkpoint, checkpoint_every : see `accumulate`
     """
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
     if like is not None and not isinstance(like, Statistics):
         like = load_statistics(like)
+    start, stop = window(source, rows)
+    keeper = None
+    if checkpoint is not None:
+        job = _job(
+            source,
+            features,
+            like,
+            normalize=normalize,
+            codes=None if classes is None else codes,
+            classes=None if classes is None else np.unique(as_labels(np.asarray(classes))),
+            regression=regression,
+            precision=precision,
+            hold_out=hold_out,
+            first_row=start,
+            random_state=random_state,
+        )
+        keeper = Keeper(checkpoint, checkpoint_every, job, source, start)
+        state = keeper.read()
+        if state is not None:
+            pass_ = Pass.from_tree(state, keeper)
+            _check_goes_on(pass_, keeper, stop, on_bad_rows)
+            return pass_
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
@@ -210,8 +290,53 @@ def begin(
     statistics = Statistics(encoder, Sums(gram, targets), Ledger())
     holdout = None
     if hold_out:
-        holdout = Holdout(source.n_rows, sample.X.itemsize * sample.X.shape[1])
-    return Pass(statistics, holdout)
+        n_rows = None if stop is None else stop - start
+        holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
+    return Pass(statistics, holdout, keeper)
+
+
+def window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:
+    """Give the first row to read and the one to stop before (None: unknown), or refuse `rows`."""
+    start, stop = (0, None) if rows is None else rows
+    if source.n_rows is not None:
+        stop = source.n_rows if stop is None else min(stop, source.n_rows)
+    if start < 0 or (stop is not None and start >= stop):
+        raise ParameterError(
+            f"rows={rows} are no rows of {source.where}, which has "
+            f"{'an unknown number' if source.n_rows is None else source.n_rows}; "
+            "give (start, stop) with 0 <= start < stop"
+        )
+    return start, stop
+
+
+def _job(source, features, like, *, normalize, codes, precision, random_state, **settings) -> dict:
+    """Give all that the sums depend on but the rows themselves, as a tree."""
+    settings |= {"source": source.settings, "codes": describe.to_tree(codes)}
+    if like is not None:
+        return settings | {"like": like.encoder.digests}
+    seeded = isinstance(random_state, int | np.integer)
+    return settings | {
+        "features": describe.to_tree(clone(features, safe=False)),
+        "normalize": normalize,
+        "precision": precision,
+        "random_state": int(random_state) if seeded else None,
+    }
+
+
+def _check_goes_on(pass_: Pass, keeper: Keeper, stop: int | None, on_bad_rows: str) -> None:
+    """Refuse to go on where the rows counted already are not those that are asked for."""
+    if stop is not None and keeper.stop > stop:
+        raise CheckpointError(
+            f"the checkpoint {keeper.path} has counted the rows up to {keeper.stop:,}, and this "
+            f"job ends before row {stop:,}; give it a checkpoint file of its own"
+        )
+    n_skipped = pass_.statistics.n_skipped
+    if n_skipped and on_bad_rows == "raise":
+        raise CheckpointError(
+            f"the checkpoint {keeper.path} has left out {n_skipped:,} rows with NaN or infinity, "
+            "and on_bad_rows='raise' leaves out none; go on with on_bad_rows='skip', or give this "
+            "job a checkpoint file of its own"
+        )
 
 
 def _check_continuous(sample, regression):
@@ -244,11 +369,14 @@ def run(
     *,
     codes=None,
     on_bad_rows: str = "raise",
+    rows: tuple[int, int | None] | None = None,
     memory_limit: int | str | None = None,
     n_threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> None:
     """Fold the source into the pass; the memory needed is checked before the first read."""
+    start, stop = window(source, rows)
+    keeper = pass_.keeper
     encoder = pass_.statistics.encoder
     n_outputs = codes.n_bits if hasattr(codes, "n_bits") else 32
     plan = memory.plan(
@@ -256,18 +384,30 @@ def run(
         encoder.n_features,
         n_outputs,
         exact=encoder.calibration.exact,
-        held_bytes=0 if pass_.holdout is None else MOST_BYTES,
+        held_bytes=0 if pass_.holdout is None else MOST_BYTES * (1 if keeper is None else 2),
         memory_limit=memory_limit,
     )
-    fold(
-        source,
-        pass_,
-        Pass.update,
-        block_rows=plan.block_rows,
-        on_bad_rows=on_bad_rows,
-        n_threads=n_threads,
-        progress=progress,
-    )
+
+    def read(first: int, update: Callable[[Pass, Block], None]) -> None:
+        fold(
+            source,
+            pass_,
+            update,
+            start=first,
+            stop=stop,
+            block_rows=plan.block_rows,
+            on_bad_rows=on_bad_rows,
+            n_threads=n_threads,
+            progress=progress,
+        )
+
+    if keeper is None:
+        read(start, Pass.update)
+    else:
+        with keeper.keeping(pass_) as keeping:
+            read(keeper.stop, keeping.update(Pass.update))
+    if rows is not None and not pass_.statistics.ledger.n_rows:
+        raise EmptySourceError(f"{source.where} has no rows from {start} on")
 
 
 def accumulate(
@@ -281,6 +421,9 @@ def accumulate(
     precision: str = "exact",
     on_bad_rows: str = "raise",
     like: Statistics | str | os.PathLike | None = None,
+    rows: tuple[int, int | None] | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = EVERY,
     memory_limit: int | str | None = None,
     n_threads: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -303,6 +446,17 @@ def accumulate(
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     like : earlier statistics, or their file: take their map and calibration, so that both can be
         added
+    rows : ``(start, stop)``, the only rows to add up; stop None means to the end. The calibration
+        still looks at the whole source, so parts of one source made with one seed can be added.
+    checkpoint : file that keeps the state of the pass. The same call goes on from it after the last
+        row counted, whether the pass was killed, was interrupted, or had ended and the source has
+        grown; the sums are those of a pass never interrupted, to the last bit (on rounded
+        features). Map and calibration come from the file. An iterator must give the rows counted
+        once more; they are passed over. In the main thread, Ctrl-C and SIGTERM wait for the block
+        in progress, write a last checkpoint and raise `KeyboardInterrupt`. What happens is logged
+        by the logger "streamrf".
+    checkpoint_every : seconds between two writings, stretched so that writing takes at most 2 % of
+        the time; 0 writes after every block
     memory_limit : bytes or a string such as "2 GiB"; None means four fifths of what is free
     n_threads : None means all
     progress : called with the number of rows done after each block
@@ -311,7 +465,8 @@ def accumulate(
     Raises
     ------
     StreamrfError
-        Bad rows, a source without targets or rows, a memory need above the limit.
+        Bad rows, a source without targets or rows, a memory need above the limit, a checkpoint of
+        another job.
     """
     pass_ = begin(
         source,
@@ -323,6 +478,9 @@ def accumulate(
         precision=precision,
         on_bad_rows=on_bad_rows,
         like=like,
+        rows=rows,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
         random_state=random_state,
     )
     run(
@@ -330,6 +488,7 @@ def accumulate(
         pass_,
         codes=codes,
         on_bad_rows=on_bad_rows,
+        rows=rows,
         memory_limit=memory_limit,
         n_threads=n_threads,
         progress=progress,

@@ -10,7 +10,9 @@ from streamrf.sources.base import (
     FINGERPRINT_ROWS,
     Block,
     Source,
+    Store,
     check_window,
+    column_fingerprint,
     even_ranges,
     even_stretches,
     fingerprint,
@@ -61,6 +63,16 @@ class ArraySource(Source):
         self.has_targets = y is not None
         self.has_weights = weights is not None
         self._key = fingerprint(as_matrix(self._X[:FINGERPRINT_ROWS], "X"))
+
+    @property
+    def stores(self) -> list[Store]:
+        """The array."""
+        return [Store(self._key, self.where, self.n_rows)]
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Fingerprints of targets and weights."""
+        return {"y": column_fingerprint(self._y), "weights": column_fingerprint(self._weights)}
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096

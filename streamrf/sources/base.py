@@ -48,6 +48,22 @@ class Block:
         return self.position + offsets
 
 
+@dataclass(frozen=True)
+class Store:
+    """A place that rows come from: a file, an array, a stream.
+
+    Parameters
+    ----------
+    key : ledger key
+    where : the store, for messages
+    n_rows : its rows, None where unknown
+    """
+
+    key: str
+    where: str
+    n_rows: int | None
+
+
 class Source(ABC):
     """Rows that can be read in blocks.
 
@@ -60,6 +76,16 @@ class Source(ABC):
     seekable: bool
     has_targets: bool
     has_weights: bool
+
+    @property
+    @abstractmethod
+    def stores(self) -> list[Store]:
+        """The stores in the order of their rows."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, str | None]:
+        """What tells this reading of the stores from another, by names for messages."""
 
     @abstractmethod
     def blocks(
@@ -144,6 +170,20 @@ def fingerprint(X: np.ndarray, name: str = "") -> str:
     if (rows == rows[:1]).all():
         digest.update(name.encode())
     return digest.hexdigest()
+
+
+def column_fingerprint(values: np.ndarray | None) -> str | None:
+    """A hash of the first 64 targets or weights; None of none.
+
+    Examples
+    --------
+    >>> column_fingerprint(np.zeros(100)) == column_fingerprint(np.zeros(64))
+    True
+    """
+    if values is None:
+        return None
+    first = values[:FINGERPRINT_ROWS].tolist()  # not the dtype: it may widen with rows to come
+    return blake2b(repr(first).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def check_window(

@@ -24,6 +24,7 @@ from streamrf.sources.base import (
     FINGERPRINT_ROWS,
     Block,
     Source,
+    Store,
     check_window,
     even_ranges,
     even_stretches,
@@ -106,6 +107,17 @@ class HDF5Source(Source):
             self.where = _where(names, x)
         if not n_rows:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
+
+    @property
+    def stores(self) -> list[Store]:
+        """The files."""
+        x = self._names.x
+        return [Store(s.key, _where(s.name, x), s.n_rows) for s in self._stores]
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Names of the datasets."""
+        return self._names._asdict()
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096

@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
-from streamrf.sources.base import FINGERPRINT_ROWS, Block, Source, check_window, fingerprint
+from streamrf.sources.base import (
+    FINGERPRINT_ROWS,
+    Block,
+    Source,
+    Store,
+    check_window,
+    column_fingerprint,
+    fingerprint,
+)
 from streamrf.validation import as_matrix, as_targets, weight_column
 
 WHERE = "iterator"
@@ -72,6 +80,18 @@ class IteratorSource(Source):
     def has_weights(self) -> bool:  # type: ignore[override]
         """True if the blocks have weights; reads the first block, and keeps it."""
         return self._known_form().weighted
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stream; reads its first blocks, and keeps them."""
+        return [Store(self._key_of(self._ahead(FINGERPRINT_ROWS)), WHERE, None)]
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Fingerprints of targets and weights; reads the first blocks, and keeps them."""
+        head = self._ahead(FINGERPRINT_ROWS).head
+        rows = _joined(list(_windowed(head, 0, FINGERPRINT_ROWS)))
+        return {"y": column_fingerprint(rows.y), "weights": column_fingerprint(rows.weights)}
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096

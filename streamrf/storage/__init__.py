@@ -25,6 +25,7 @@ from streamrf.storage.image import lay_out, payload
 _KINDS = {  # for messages: in words, and what loads it
     "model": ("a model", "streamrf.load_model"),
     "statistics": ("statistics", "streamrf.load_statistics"),
+    "checkpoint": ("a checkpoint", "the command or call that wrote it, to go on with its pass"),
 }
 
 
