@@ -142,6 +142,8 @@ class Model:
             errors = ClassErrors(self.labels)
         for block, scores in self.stream(source, **options):
             if self.book is None:
+                if block.y.dtype.kind == "U":
+                    raise DataError(f"{block.where} has strings as targets; this model has values")
                 errors.add(as_columns(block.y), scores, block.weights)
             else:
                 errors.add(block.y, scores.argmax(axis=1), block.weights)

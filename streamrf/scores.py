@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from streamrf.errors import MergeError, UnknownLabelError
+from streamrf.errors import MergeError, ShapeError, UnknownLabelError
 from streamrf.labels import as_labels, find_labels
 
 
@@ -49,6 +49,8 @@ class ClassErrors(ErrorSums):
 
     def add(self, y, predicted, weights=None):
         """Add rows with true labels y (n,) and predicted class indices (n,)."""
+        if np.ndim(y) != 1:
+            raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
         y = as_labels(y)
         index, unknown = find_labels(self.labels, y)
         if unknown.any():
@@ -98,6 +100,8 @@ class ValueErrors(ErrorSums):
 
     def add(self, y, predicted, weights=None):
         """Add rows with truth and prediction (n, n_targets)."""
+        if y.shape[1] != predicted.shape[1]:
+            raise ShapeError(f"rows have {y.shape[1]} targets, the model {predicted.shape[1]}")
         w = np.ones(len(y)) if weights is None else weights
         part = ValueErrors(len(self.squares))
         part.n_rows, part.weight = len(y), float(w.sum())
