@@ -60,6 +60,9 @@ class Pass:
 
     def update(self, block: Block) -> None:
         """Add a block; rows held out are counted by the ledger now and summed by `join`."""
+        misfit = _misfit(block, self.statistics)
+        if misfit is not None:
+            raise DataError(f"{block.where}, row {block.row}: {misfit}")
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
         if not len(block.X):
@@ -147,7 +150,8 @@ class Pass:
         elif history:
             chosen = min(history, key=lambda row: row[1:])[0]  # least error, then squared error
         else:
-            chosen = FALLBACK_ALPHA * statistics.alpha_scale()
+            scale = statistics.alpha_scale()
+            chosen = FALLBACK_ALPHA * (scale if scale > 0 else 1.0)  # 0: features that never vary
         model = statistics.solve(chosen, codes, random_state=random_state)
         return replace(model, history=tuple((a, figure) for a, figure, _ in history)), statistics
 
@@ -171,14 +175,26 @@ class Pass:
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
     """Refuse rows of a file that are not of the kind that its statistics sum."""
+    misfit = _misfit(rows, statistics)
+    if misfit is not None:
+        raise fields.wrong("held", f"has rows that the sums cannot take: {misfit}")
+
+
+def _misfit(rows: Block | Rows, statistics: Statistics) -> str | None:
+    """Say why the sums cannot take rows, by the form of their targets and weights."""
     targets = statistics.sums.targets
-    if isinstance(targets, ValueSums):
-        right = rows.y.dtype.kind != "U" and as_columns(rows.y[:0]).shape[1] == len(targets.sums)
-    else:
-        right = rows.y.ndim == 1
-    weighted = statistics.encoder.calibration.mean_weight is not None
-    if not right or (rows.weights is not None) != weighted:
-        raise fields.wrong("held", "has rows whose targets or weights the sums cannot take")
+    if not isinstance(targets, ValueSums):
+        if rows.y.ndim != 1:
+            return f"y has shape {('n', *rows.y.shape[1:])}; labels are one a row, ('n',)"
+    elif rows.y.dtype.kind == "U":
+        return "the targets are strings; expected numbers"
+    elif as_columns(rows.y[:0]).shape[1] != len(targets.sums):
+        n_targets = as_columns(rows.y[:0]).shape[1]
+        return f"rows have {n_targets} targets, the sums began with {len(targets.sums)}"
+    if (rows.weights is None) != (statistics.encoder.calibration.mean_weight is None):
+        now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
+        return f"rows have {now}, the sums began with {then}; give all rows weights, or none"
+    return None
 
 
 def _score(model: Model, held: list[Rows]) -> tuple[float, float]:
@@ -265,7 +281,7 @@ def begin(
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
-    _check_continuous(sample, regression)
+    _check_targets(sample, regression)
     if like is not None:
         encoder = like.encoder
         if source.n_features != encoder.n_features:
@@ -339,9 +355,14 @@ def _check_goes_on(pass_: Pass, keeper: Keeper, stop: int | None, on_bad_rows: s
         )
 
 
-def _check_continuous(sample, regression):
-    """Refuse to take fractions for class labels, the usual sign of a forgotten regression."""
+def _check_targets(sample, regression):
+    """Refuse words for values, and fractions for labels: signs of the other task."""
     y = np.asarray(sample.y)
+    if regression and y.dtype.kind == "U":
+        raise DataError(
+            f"{sample.where}: targets such as {y.ravel()[0].item()!r} are not numbers; for classes "
+            "use RandomFeatureClassifier, or leave out regression=True or --regression"
+        )
     if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
         raise DataError(
             f"{sample.where}: targets such as {y[y != np.floor(y)][0]!r} are not class labels; "
