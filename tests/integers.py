@@ -8,6 +8,7 @@ from scipy.linalg import lapack
 
 import streamrf as srf
 from streamrf.engine import fold
+from streamrf.rounding import Centring
 from streamrf.training import Pass, begin
 
 LIMIT = 4095
@@ -76,6 +77,31 @@ def rounded_targets(encoder, y, rows: Rounded) -> np.ndarray:
     scaled = rows.roots / (1 if calibration.mean_weight is None else ROOT_LEVELS)
     t = np.rint(scaled[:, None] * ((y - calibration.target_shift) / calibration.target_step))
     return np.clip(t, -TARGET_LIMIT, TARGET_LIMIT).astype(np.int64)
+
+
+def plain_problem(statistics, X, y, weights=None):
+    """Features, targets and weights as floats: what the sums are exact sums of."""
+    encoder = statistics.encoder
+    calibration = encoder.calibration
+    one_vs_rest = None
+    if statistics.labels is not None:
+        one_vs_rest = 2.0 * (y[:, np.newaxis] == statistics.labels) - 1
+        one_vs_rest = one_vs_rest[:, 1:] if one_vs_rest.shape[1] == 2 else one_vs_rest
+    if isinstance(calibration, Centring):
+        Z = encoder.features.transform(encoder.preprocessing.apply(X)).astype(np.float64)
+        return Z, y if one_vs_rest is None else one_vs_rest, weights
+    whole = rounded(encoder, X, weights)
+    scale = 1 if weights is None else ROOT_LEVELS
+    heavy = whole.roots > 0
+    roots = whole.roots[heavy, np.newaxis] / scale
+    Z = calibration.shift + calibration.step * whole.Q[heavy] / roots
+    if one_vs_rest is None:
+        t = rounded_targets(encoder, y, whole)[heavy]
+        y = calibration.target_shift + calibration.target_step * t / roots
+    else:
+        y = one_vs_rest[heavy]
+    mean_weight = 1.0 if weights is None else calibration.mean_weight
+    return Z, y, roots[:, 0] ** 2 * mean_weight
 
 
 def unpacked(gram, n) -> np.ndarray:

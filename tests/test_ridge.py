@@ -9,13 +9,14 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression, Ridge
 
 import streamrf as srf
-from integers import accumulate, features, packed, rounded, rounded_targets, unpacked
+from integers import accumulate, features, packed, plain_problem, unpacked
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit.packed import add_diagonal
-from streamrf.rounding import ROOT_LEVELS, Centring, Rounding
+from streamrf.rounding import Centring, Rounding
 from streamrf.solve import Normal
-from streamrf.sums import ExactGram, FloatGram, Sums, ValueSums
+from streamrf.gram import ExactGram, FloatGram
+from streamrf.sums import Sums, ValueSums
 
 N = 500
 
@@ -38,31 +39,6 @@ def rows():
     for array in (X, y, values, weights):
         array.flags.writeable = False
     return X, y, values, weights
-
-
-def plain_problem(statistics, X, y, weights):
-    """Features, targets and weights as floats: what the sums are exact sums of."""
-    encoder = statistics.encoder
-    calibration = encoder.calibration
-    one_vs_rest = None
-    if statistics.labels is not None:
-        one_vs_rest = 2.0 * (y[:, np.newaxis] == statistics.labels) - 1
-        one_vs_rest = one_vs_rest[:, 1:] if one_vs_rest.shape[1] == 2 else one_vs_rest
-    if isinstance(calibration, Centring):
-        Z = encoder.features.transform(encoder.preprocessing.apply(X)).astype(np.float64)
-        return Z, y if one_vs_rest is None else one_vs_rest, weights
-    whole = rounded(encoder, X, weights)
-    scale = 1 if weights is None else ROOT_LEVELS
-    heavy = whole.roots > 0
-    roots = whole.roots[heavy, np.newaxis] / scale
-    Z = calibration.shift + calibration.step * whole.Q[heavy] / roots
-    if one_vs_rest is None:
-        t = rounded_targets(encoder, y, whole)[heavy]
-        y = calibration.target_shift + calibration.target_step * t / roots
-    else:
-        y = one_vs_rest[heavy]
-    mean_weight = 1.0 if weights is None else calibration.mean_weight
-    return Z, y, roots[:, 0] ** 2 * mean_weight
 
 
 def assert_same_solution(model, ridge, rtol=1e-8):

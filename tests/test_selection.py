@@ -1,0 +1,276 @@
+"""The penalty is chosen on rows held out by position, and X is read once."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import streamrf as srf
+from integers import accumulate, assert_same_bytes, features, plain_problem
+from streamrf import holdout
+from streamrf.compute import computing
+from streamrf.engine import fold
+from streamrf.errors import ConsumedError
+from streamrf.training import Pass, begin
+
+N = 900
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Threads cost more time than such small sums."""
+    with computing(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4))
+    values = np.sin(2 * X[:, :2]) @ [[1.0, 0.0], [1.0, 3.0]] + rng.normal(size=(N, 2))
+    y = np.digitize(values[:, 0], [-1, 0, 1])
+    weights = rng.uniform(0.5, 4.0, N)
+    for array in (X, y, values, weights):
+        array.flags.writeable = False
+    return X, y, values, weights
+
+
+def held_pass(source, *, block_rows=4096, window=(0, None), map_=None, **options):
+    """A pass that holds rows out, before they join."""
+    pass_ = begin(source, map_ or features(60), hold_out=True, **options)
+    start, stop = window
+    return fold(source, pass_, Pass.update, block_rows=block_rows, start=start, stop=stop)
+
+
+def positions(pass_):
+    parts = [rows.positions for rows in pass_.holdout.held]
+    return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+
+@pytest.fixture(params=[None, 60], ids=["fixed", "halving"])
+def limit(request, monkeypatch):
+    """The greatest number of rows held; with 60 an iterator's share must halve on the way."""
+    if request.param is not None:
+        monkeypatch.setattr(holdout, "MOST_ROWS", request.param)
+    return request.param
+
+
+def stream(X, y, size=100):
+    return srf.IteratorSource((X[i : i + size], y[i : i + size]) for i in range(0, len(X), size))
+
+
+@pytest.mark.parametrize("make", [srf.ArraySource, stream], ids=["array", "iterator"])
+def test_rows_are_held_by_their_position_alone(rows, make, limit):
+    X, y, _, _ = rows
+    chosen = [positions(held_pass(make(X, y), block_rows=size)) for size in (37, 256, 4096)]
+    others = positions(held_pass(make(X[::-1], y[::-1]), map_=features(3), normalize="l2"))
+    for other in (*chosen, others):
+        np.testing.assert_array_equal(other, chosen[0])
+    assert 0 < len(chosen[0]) <= (limit or 0.25 * N)
+
+
+def test_the_rows_held_are_those_of_the_source(rows):
+    X, y, _, weights = rows
+    for part in held_pass(srf.ArraySource(X, y, weights), block_rows=100).holdout.held:
+        np.testing.assert_array_equal(part.X, X[part.positions])
+        np.testing.assert_array_equal(part.y, y[part.positions])
+        np.testing.assert_array_equal(part.weights, weights[part.positions])
+
+
+def test_shards_hold_together_what_the_whole_holds(rows):
+    X, y, _, _ = rows
+    source = srf.ArraySource(X, y)
+    windows = source.split(3)
+    parts = [positions(held_pass(source, window=window)) for window in windows]
+    np.testing.assert_array_equal(np.concatenate(parts), positions(held_pass(source)))
+
+
+def test_about_a_fifth_is_held(rows):
+    X, y, _, _ = rows
+    share = len(positions(held_pass(srf.ArraySource(X, y)))) / N
+    assert abs(share - 0.2) < 4 * np.sqrt(0.2 * 0.8 / N)  # four deviations of a binomial
+
+
+def test_the_rows_held_are_bounded_all_along(rows, monkeypatch):
+    X, y, _, _ = rows
+    monkeypatch.setattr(holdout, "MOST_ROWS", 20)
+    source = stream(X, y)
+    pass_ = begin(source, features(8), hold_out=True)
+    sizes = []
+    for block in source.blocks(block_rows=50):
+        pass_.update(block)
+        sizes.append(pass_.holdout.n_rows)
+        assert pass_.statistics.n_rows + sizes[-1] == block.position + len(block.X)
+    assert 5 <= sizes[-1] <= max(sizes) <= 20
+
+
+def test_the_bytes_held_are_bounded():
+    assert holdout.Holdout(None, holdout.MOST_BYTES // 7).limit == 7
+    assert holdout.Holdout(None, 10 * holdout.MOST_BYTES).limit == 1
+    assert holdout.Holdout(10**12, 1).share * 10**12 < holdout.MOST_ROWS
+
+
+@pytest.mark.parametrize("make", [srf.ArraySource, stream], ids=["array", "iterator"])
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_rows_held_out_join_the_sums_to_the_last_byte(rows, make, kind, limit):
+    X, labels, values, _ = rows
+    y, regression = (values, True) if kind == "values" else (labels, False)
+    plain = accumulate(make(X, y), features(60), regression=regression)
+    pass_ = held_pass(make(X, y), block_rows=100, regression=regression)
+    assert pass_.statistics.n_rows < N
+    assert_same_bytes(pass_.join().to_tree(), plain.to_tree())
+
+
+def by_hand(pass_, X, y, weights):
+    """(alpha, figure, squared error) for each penalty of the grid, by scikit-learn."""
+    held = positions(pass_)
+    kept = np.setdiff1d(np.arange(N), held)
+    statistics = pass_.statistics
+    part = None if weights is None else weights[kept]
+    Z, targets, plain_weights = plain_problem(statistics, X[kept], y[kept], part)
+    centred = Z - np.average(Z, axis=0, weights=plain_weights)
+    scale = np.mean(plain_weights @ centred**2)
+    encoder = statistics.encoder
+    held_Z = encoder.features.transform(encoder.preprocessing.apply(X[held]))
+    held_weights = np.ones(len(held)) if weights is None else weights[held]
+    truth = y[held]
+    for relative in 10.0 ** np.arange(-8, 1):
+        model = Ridge(alpha=relative * scale, solver="cholesky").fit(Z, targets, plain_weights)
+        outputs = model.predict(held_Z.astype(np.float64))
+        if statistics.labels is None:
+            square = np.average(((outputs - truth) ** 2).mean(axis=1), weights=held_weights)
+            yield relative * scale, square, square
+        else:
+            labels = statistics.labels
+            wrong = labels[outputs.argmax(axis=1)] != truth
+            signs = 2.0 * (truth[:, np.newaxis] == labels) - 1
+            square = np.average(((outputs - signs) ** 2).mean(axis=1), weights=held_weights)
+            yield relative * scale, np.average(wrong, weights=held_weights), square
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_auto_takes_the_penalty_of_least_error_on_the_rows_held_out(rows, kind, weighted):
+    X, labels, values, weights = rows
+    y, regression = (values, True) if kind == "values" else (labels, False)
+    weights = weights if weighted else None
+    source = srf.ArraySource(X, y, weights)
+    pass_ = held_pass(source, regression=regression)
+    expected = list(by_hand(pass_, X, y, weights))
+    model, statistics = pass_.finish("auto")
+    assert len(model.history) == len(expected)
+    alphas, figures = np.transpose(model.history)
+    np.testing.assert_allclose(alphas, [alpha for alpha, _, _ in expected], rtol=1e-9)
+    # the smallest penalties leave a condition number of 1e8: 8 of 16 digits
+    np.testing.assert_allclose(figures, [figure for _, figure, _ in expected], rtol=1e-6)
+    best = min(expected, key=lambda row: row[1:])[0]
+    assert model.alpha == pytest.approx(best, rel=1e-9)
+    assert best not in (expected[0][0], expected[-1][0])  # a grid without a bottom proves little
+    assert_same_bytes(model.coef, statistics.solve(model.alpha).coef)
+    assert model.n_rows == statistics.n_rows == N
+    plain = accumulate(source, features(60), regression=regression)
+    assert_same_bytes(statistics.to_tree(), plain.to_tree())
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_too_few_rows_to_choose_by_take_a_fixed_share(rows, kind):
+    X, labels, values, _ = rows
+    y, regression = (values, True) if kind == "values" else (labels, False)
+    pass_ = held_pass(srf.ArraySource(X[:20], y[:20]), regression=regression)
+    model, statistics = pass_.finish("auto")
+    assert model.history == ()
+    Z, _, _ = plain_problem(statistics, X[:20], y[:20])
+    scale = np.mean(((Z - Z.mean(axis=0)) ** 2).sum(axis=0))
+    assert model.alpha == pytest.approx(1e-3 * scale)
+
+
+def test_features_that_never_vary_still_give_a_model(rows):
+    _, y, _, _ = rows
+    model, _ = held_pass(srf.ArraySource(np.ones((N, 4)), y)).finish("auto")
+    counts = np.bincount(y)
+    assert (model.predict(np.ones((3, 4))) == counts.argmax()).all()
+
+
+def test_a_penalty_given_is_taken(rows):
+    X, y, _, _ = rows
+    pass_ = begin(srf.ArraySource(X, y), features(8))
+    model, statistics = fold(srf.ArraySource(X, y), pass_, Pass.update).finish(0.25)
+    assert (model.alpha, model.history) == (0.25, ())
+    assert statistics.n_rows == N
+
+
+def test_a_copy_of_a_pass_goes_its_own_way(rows):
+    X, y, _, _ = rows
+    source = srf.ArraySource(X, y)
+    pass_ = held_pass(source, window=(0, 500))
+    half = held_pass(source, window=(0, 500)).finish("auto")
+    model, statistics = pass_.copy().finish("auto")
+    assert_same_bytes(statistics.to_tree(), half[1].to_tree())
+    assert_same_bytes(model.coef, half[0].coef)
+    fold(source, pass_, Pass.update, start=500)
+    whole = held_pass(source)
+    np.testing.assert_array_equal(positions(pass_), positions(whole))
+    assert_same_bytes(pass_.join().to_tree(), whole.join().to_tree())
+
+
+class CountingSource(srf.ArraySource):
+    """Counts the rows that a pass reads."""
+
+    n_read = 0
+
+    def blocks(self, *args, **options):
+        for block in super().blocks(*args, **options):
+            self.n_read += len(block.X)
+            yield block
+
+
+class Once:
+    """Blocks that can be had one time only."""
+
+    def __init__(self, *arrays):
+        self.arrays = arrays
+        self.begun = False
+
+    def __iter__(self):
+        assert not self.begun, "iterated a second time"
+        self.begun = True
+        for start in range(0, N, 64):
+            yield tuple(array[start : start + 64] for array in self.arrays)
+
+
+def estimator(kind, **options):
+    model = srf.RandomFeatureRegressor if kind == "values" else srf.RandomFeatureClassifier
+    return model(features(60), random_state=0, **options)
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_the_rows_are_read_once(rows, kind, alpha):
+    X, labels, values, weights = rows
+    source = CountingSource(X, values if kind == "values" else labels, weights)
+    estimator(kind, alpha=alpha).fit(source)
+    assert source.n_read == N
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_an_iterator_that_cannot_be_read_twice_is_enough(rows, kind, alpha):
+    X, labels, values, weights = rows
+    y = values if kind == "values" else labels
+    blocks = Once(X, y, weights)
+    fitted = estimator(kind, alpha=alpha).fit(srf.IteratorSource(blocks))
+    assert blocks.begun
+    with pytest.raises(AssertionError, match="second time"):
+        list(blocks)
+    assert len(fitted.model_.history) == (9 if alpha == "auto" else 0)
+    # 900 rows calibrate an iterator as they do an array, so the model is that of the array
+    same = estimator(kind, alpha=alpha).fit(srf.ArraySource(X, y, weights))
+    assert_same_bytes(fitted.model_.coef, same.model_.coef)
+    assert fitted.statistics_.n_rows == N
+
+
+def test_a_second_pass_over_a_generator_is_refused(rows):
+    X, y, _, _ = rows
+    source = stream(X, y)
+    estimator("classes").fit(source)
+    with pytest.raises(ConsumedError, match="read"):
+        estimator("classes").fit(source)
