@@ -17,7 +17,8 @@ from streamrf.errors import DataError, MergeError, UnknownLabelError
 from streamrf.ledger import Ledger
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics import Statistics
-from streamrf.sums import BitSums, ClassSums, ExactGram, FloatGram, Sums, TargetSums, ValueSums
+from streamrf.gram import ExactGram, FloatGram
+from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
 from streamrf.training import Pass
 
 N, WIDTH = 120, 5
@@ -348,6 +349,37 @@ def test_statistics_of_different_encoders_are_refused_by_name(base, name, option
     for merge in (base.__add__, base.__sub__):
         with pytest.raises(MergeError, match=f"summed with different {name}; .*like="):
             merge(other)
+
+
+def of_kind(target, weights=None):
+    """Rows with targets and weights of a kind."""
+    y = {"labels": LABELS, "columns": np.stack((LABELS, LABELS), axis=1), "values": X[:, 0]}
+    y |= {"pairs": X[:, :2]}
+    return srf.ArraySource(X, y[target], weights)
+
+
+@pytest.mark.parametrize(
+    ("began", "goes_on", "message"),
+    [
+        (("labels",), ("columns",), r"y has shape \('n', 2\); labels are one a row"),
+        (("values",), ("pairs",), "rows have 2 targets, the sums began with 1"),
+        (("values",), ("labels",), "the targets are strings; expected numbers"),
+        (("labels",), ("labels", ROOTS), "rows have weights, the sums began with none"),
+        (("labels", ROOTS), ("labels",), "rows have no weights, the sums began with some"),
+    ],
+)
+def test_rows_unlike_those_the_sums_began_with_are_refused(began, goes_on, message):
+    first = accumulate(of_kind(*began), features(4), regression=began[0] == "values")
+    before = copy.deepcopy(first.to_tree())
+    (block,) = of_kind(*goes_on).blocks()
+    with pytest.raises(DataError, match=f"X, row 0: {message}"):
+        Pass(first).update(replace(block, key="another store"))
+    assert_same_bytes(first.to_tree(), before)
+
+
+def test_words_are_not_values():
+    with pytest.raises(DataError, match="targets such as 'fig' are not numbers; for classes use"):
+        srf.accumulate(of_kind("labels"), features(4), regression=True)
 
 
 def test_merging_with_something_else_is_refused(base):
