@@ -9,8 +9,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 
 import numba
+import numpy as np
 import threadpoolctl
 
 _lock = threading.RLock()
@@ -39,10 +41,21 @@ def computing(n_threads: int | None = None) -> Iterator[int]:
             numba.set_num_threads(before)
 
 
+@contextmanager
+def featurising() -> Iterator[None]:
+    """Hold the compute lock, with no warning where a feature overflows.
+
+    Compiled loops never warn, so neither do the others; the rounding refuses what overflowed.
+    """
+    with computing(), np.errstate(over="ignore", invalid="ignore"):
+        yield
+
+
 def on_single_blas_threads(function: Callable, tasks: Iterable) -> None:
     """Call ``function(task)`` for every task on a pool of threads, each with one BLAS thread.
 
     A product computed by one thread on a fixed shape has the same bits whatever the thread count.
+    The threads work in the caller's context (`numpy.errstate`).
     """
     with computing() as count, _controller().limit(limits=1, user_api="blas"):
         if count == 1:
@@ -50,5 +63,5 @@ def on_single_blas_threads(function: Callable, tasks: Iterable) -> None:
                 function(task)
             return
         with ThreadPoolExecutor(count) as pool:
-            for _ in pool.map(function, tasks):
-                pass
+            for future in [pool.submit(copy_context().run, function, task) for task in tasks]:
+                future.result()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from streamrf.compute import computing
+from streamrf.compute import featurising
 from streamrf.describe import digest, from_tree, to_tree
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap
@@ -65,7 +65,7 @@ class Encoder:
         features = clone_with_seed(features, np.random.default_rng(random_state))
         rows = preprocessing.apply(sample.X)
         features.draw_for(rows.shape[1], rows)
-        with computing():
+        with featurising():
             Z = np.empty((len(rows), features.n_components), dtype=np.float32)
             for part, x, z in panels(features, len(rows), rows.shape[1]):
                 preprocessing.load(sample.X[part], x)
@@ -104,7 +104,7 @@ class Encoder:
         out : of the calibration's dtype
         """
         n_clipped = 0
-        with computing():
+        with featurising():
             for rows, x, z in panels(self.features, len(X), self.n_features):
                 self.preprocessing.load(X[rows], x)
                 self.features.map_lanes(x, z)
@@ -116,7 +116,7 @@ class Encoder:
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         ones = np.ones(len(X))
-        with computing():
+        with featurising():
             for rows, x, z in panels(self.features, len(X), self.n_features):
                 self.preprocessing.load(X[rows], x)
                 self.features.map_lanes(x, z)
@@ -149,6 +149,6 @@ class Encoder:
 
 
 def as_columns(y: np.ndarray) -> np.ndarray:
-    """Give targets as float64 (n, n_targets)."""
+    """Give targets, numbers, as float64 (n, n_targets)."""
     y = np.asarray(y, dtype=np.float64)
     return y[:, np.newaxis] if y.ndim == 1 else y

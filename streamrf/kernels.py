@@ -91,6 +91,11 @@ class DotProductKernel(Kernel):
         greatest = float(np.max(squares, initial=0.0))
         if greatest < radius or (self.closed and greatest <= radius * (1 + UNIT_SLACK)):
             return
+        if not np.isfinite(greatest):
+            raise BadRowError(
+                f"a row x has <x, x> = {greatest}, so {self!r} has no value there: rows are not "
+                "finite or too large; scale them (normalize='l2', 'max' or 'standard')"
+            )
         scale = 0.99 * np.sqrt(radius / greatest)
         unit = ", or use normalize='l2' or 'max'" if radius > 1 or self.closed else ""
         raise BadRowError(

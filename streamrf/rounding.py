@@ -105,9 +105,9 @@ class Rounding(Calibration):
     @classmethod
     def learn(cls, Z, targets=None, weights=None):
         """Take means and deviations of the calibration rows."""
+        _check_finite(Z)
         shift = Z.mean(axis=0, dtype=np.float64)
         deviation = Z.std(axis=0, dtype=np.float64)
-        _check_finite(deviation)
         varying = deviation[deviation > 1e-7 * np.abs(shift)]
         floor = FLOOR * np.median(varying) if len(varying) else 1.0
         step = np.maximum(deviation, floor) / LEVELS
@@ -159,8 +159,8 @@ class Centring(Calibration):
     @classmethod
     def learn(cls, Z, targets=None, weights=None):
         """Take the means of the calibration rows; steps are 1."""
+        _check_finite(Z)
         shift = Z.mean(axis=0, dtype=np.float64)
-        _check_finite(shift)
         target_shift, _ = _target_moments(targets)
         ones = np.ones_like
         return cls(shift, ones(shift), target_shift, ones(target_shift), _mean_weight(weights))
@@ -185,8 +185,8 @@ class Centring(Calibration):
     def apply(self, Z, roots, out):
         """Shift rows into rows."""
         np.subtract(Z, self.shift, out=out)
-        out *= roots[:, np.newaxis]
         _check_finite(out)
+        out *= roots[:, np.newaxis]
         return 0
 
     def targets(self, y, roots):

@@ -159,12 +159,12 @@ def round_rows(Z, shift, inverse_step, root, limit):
 
     Returns
     -------
-    rounded : (n, width), 0 where there is no number
+    rounded : (n, width), 0 where it would be infinite or no number
     clipped : (n,), entries that were beyond the limit, or no number
-    invalid : (n,), entries that were no number
+    invalid : (n,), entries that were infinite or no number
     """
     exact = np.rint(store_scaled(Z, shift, inverse_step, root))
-    invalid = np.isnan(exact)
+    invalid = ~np.isfinite(exact)
     clipped = invalid | (np.abs(exact) > limit)
     rounded = np.where(invalid, 0, np.clip(exact, -limit, limit))
     return rounded, clipped.sum(axis=1), invalid.sum(axis=1)

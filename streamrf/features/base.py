@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamrf.compute import computing, on_single_blas_threads
+from streamrf.compute import featurising, on_single_blas_threads
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
@@ -101,7 +101,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"got {out.dtype} of shape {out.shape}"
             )
         shift, scale = np.zeros(d), np.ones(d)
-        with computing():
+        with featurising():
             for rows, x, z in panels(self, n, d):
                 lanes.load(X[rows], shift, scale, False, x)
                 self.map_lanes(x, z)

@@ -76,7 +76,7 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
     root : (n,) float64, square root of each row's weight
     out : (n, width) float32 of whole numbers
     clipped : (groups,) int64, entries clipped in each group
-    invalid : (groups,) int64, entries that are not a number in each group
+    invalid : (groups,) int64, entries of each group that are infinite or no number; they become 0
     """
     n, width = out.shape
     for task in prange(z.shape[0]):
@@ -89,13 +89,13 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
                 value = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
                 value = np.rint(root[i] * value)
                 if not np.abs(value) <= limit:
-                    if value > limit:
-                        value = limit
-                    elif value < -limit:
-                        value = -limit
-                    else:
+                    if not np.isfinite(value):
                         value = 0.0
                         n_invalid += 1
+                    elif value > limit:
+                        value = limit
+                    else:
+                        value = -limit
                     n_clipped += 1
                 out[i, j] = value
         clipped[g] = n_clipped
@@ -113,13 +113,13 @@ def round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid):
         for j in range(width):
             value = np.rint(root[i] * ((np.float64(Z[i, j]) - shift[j]) * inverse_step[j]))
             if not np.abs(value) <= limit:
-                if value > limit:
-                    value = limit
-                elif value < -limit:
-                    value = -limit
-                else:
+                if not np.isfinite(value):
                     value = 0.0
                     n_invalid += 1
+                elif value > limit:
+                    value = limit
+                else:
+                    value = -limit
                 n_clipped += 1
             out[i, j] = value
         clipped[i] = n_clipped
