@@ -7,6 +7,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+from streamrf.compute import computing
+
 # The same examples in every run, and no deadline: a kernel's first call compiles it.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 hypothesis.settings.load_profile("repeatable")
@@ -28,3 +30,10 @@ def data_dir() -> Path:
 def rng() -> np.random.Generator:
     """A generator that gives the same numbers in every test and every run."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """One thread unless a test asks for more: waking two costs more than a small array is worth."""
+    with computing(1):
+        yield

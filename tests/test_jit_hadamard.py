@@ -10,6 +10,8 @@ from streamrf.compute import computing
 from streamrf.jit import hadamard
 from streamrf.jit.lanes import LANES
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 LOG2_LENGTHS = range(15)  # 2^13 and 2^14 are beyond hadamard.MIDDLE and so cut once more
 EPSILON = np.finfo(np.float32).eps
 

@@ -10,6 +10,8 @@ from streamrf.compute import computing
 from streamrf.jit import lanes
 from streamrf.jit.lanes import LANES
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SHAPES = [(1, 1), (1, 40), (15, 3), (16, 16), (17, 5), (50, 33)]
 DTYPES = [np.uint8, np.int16, np.float32, np.float64]
 LIMIT = 4095
@@ -192,10 +194,9 @@ def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_thr
         rounded = store_rounded(Z[rows], *scales, root[rows])[0]
         return loaded, scaled, rounded, round_rows(Z[rows], *scales, root[rows])[0]
 
-    with computing(1):
-        alone = [
-            np.concatenate(parts) for parts in zip(*(results([i]) for i in range(45)), strict=True)
-        ]
+    alone = [
+        np.concatenate(parts) for parts in zip(*(results([i]) for i in range(45)), strict=True)
+    ]
     order = rng.permutation(45)
     with computing(n_threads):
         together = results(order)

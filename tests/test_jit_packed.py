@@ -9,6 +9,8 @@ import naive
 from streamrf.compute import computing
 from streamrf.jit import packed
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SIZES = [1, 2, 3, 4, 5, 8, 33, 64]
 
 

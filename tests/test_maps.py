@@ -21,6 +21,8 @@ from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, TABLE, Craft, RandomMaclaurin
 from streamrf.kernels import Polynomial
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 N_FEATURES = 5
 
 every_map = pytest.mark.parametrize("case", MAPS, ids=lambda case: case.name)
@@ -40,13 +42,12 @@ def errors_over_draws(case, X, n_random, n_draws, change=None):
     """``<Z(x), Z(y)> - K(x, y)`` over pairs of rows, float64 of shape (n_draws, n_pairs)."""
     pairs = np.triu_indices(len(X))
     errors = np.empty((n_draws, len(pairs[0])))
-    with computing(1):  # a few rows at a time are not worth waking threads for
-        for seed in range(n_draws):
-            features = fitted(case, X, n_random, seed)
-            if change is not None:
-                change(features)
-            Z = features.transform(X).astype(np.float64)
-            errors[seed] = (Z @ Z.T - features.kernel_(X))[pairs]
+    for seed in range(n_draws):
+        features = fitted(case, X, n_random, seed)
+        if change is not None:
+            change(features)
+        Z = features.transform(X).astype(np.float64)
+        errors[seed] = (Z @ Z.T - features.kernel_(X))[pairs]
     return errors
 
 
@@ -156,8 +157,7 @@ def test_fitting_again_draws_the_same(case, rng):
 def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(case, rng, monkeypatch, n_threads):
     X = rows_of(case, rng, 300)  # more than two dense tiles of 128
     features = fitted(case, X, 72)
-    with computing(1):
-        expected = features.transform(X)
+    expected = features.transform(X)
     order = rng.permutation(len(X))
     with computing(n_threads):
         for cuts in ([], [1], [15, 16, 33, 128, 200]):
@@ -371,8 +371,7 @@ def test_scikit_learn_conventions(case, estimator, check, request):
     failures = EXPECTED_FAILED_CHECKS.get(case.name, {})
     if check.func.__name__ in failures:
         request.applymarker(pytest.mark.xfail(reason=failures[check.func.__name__]))
-    with computing(1):
-        check(estimator)
+    check(estimator)
 
 
 def test_expected_failures_are_those_of_rows():
