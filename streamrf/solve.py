@@ -127,7 +127,7 @@ class Normal:
 
 def check_alpha(alpha) -> None:
     """Refuse a penalty that is not a number of at least 0."""
-    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= alpha < np.inf:
+    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
         raise ParameterError(f"alpha must be 'auto' or a number of at least 0, got {alpha!r}")
 
 
