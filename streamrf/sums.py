@@ -11,137 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
 
 from streamrf.errors import FormatError, MergeError, StreamrfError, UnknownLabelError
+from streamrf.gram import ExactGram, FloatGram
 from streamrf.jit import lanes, packed
 from streamrf.labels import as_labels, find_labels, join_labels, narrowed
 
-EXACT_FLOAT32 = 2.0**24
 EXACT_FLOAT64 = 2.0**53
-PRODUCT_ROWS = 4096  # of usual features their squares add up to about 2^22
-FEWEST_HEAVY_ROWS = 16
-WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
-
-
-class GramSum(ABC):
-    """``sum_i q_i q_i^T`` in rectangular full packed format."""
-
-    @property
-    @abstractmethod
-    def totals(self) -> np.ndarray:
-        """The sums, float64 of shape (n_components (n_components + 1) / 2,); not a copy."""
-
-    @abstractmethod
-    def add(self, Q: np.ndarray) -> None:
-        """Add the rows Q (n, n_components)."""
-
-
-class ExactGram(GramSum):
-    """Sums of whole numbers by float32 products that are proven exact.
-
-    By Cauchy and Schwarz every sum of products of two columns, partial ones included, is bounded by
-    the greatest column sum of squares. While that stays below 2^24 float32 adds without error;
-    before it would not, the float32 partial sums join the float64 totals. A block too large by
-    itself is split: its rows with the greatest entries are multiplied in float64, which is exact to
-    2^53. (Halving such blocks until each part was small enough took 10 of 12 s on MNIST, whose
-    border pixels hardly ever vary.)
-    """
-
-    def __init__(self, n_components: int, totals: np.ndarray | None = None):
-        size = n_components * (n_components + 1) // 2
-        self._totals = np.zeros(size) if totals is None else totals
-        self._partial: np.ndarray | None = None
-        self._bound = np.zeros(n_components)
-        self.n_splits = 0
-
-    @property
-    def totals(self):
-        """The sums, after the partial ones have joined them."""
-        self._flush()
-        return self._totals
-
-    def add(self, Q):
-        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
-        for start in range(0, len(Q), PRODUCT_ROWS):
-            self._add_block(Q[start : start + PRODUCT_ROWS])
-
-    def _add_block(self, Q):
-        squares = _column_squares(Q)
-        if squares.max(initial=0) >= EXACT_FLOAT32:
-            self.n_splits += 1
-            heavy = _heavy_rows(Q, squares)
-            for rows in np.array_split(np.flatnonzero(heavy), -(-heavy.sum() // WIDE_ROWS)):
-                _add_product(lapack.dsfrk, Q[rows].astype(np.float64), self._totals)
-            Q = Q[~heavy]
-            if not len(Q):
-                return
-            squares = _column_squares(Q)
-        if (self._bound + squares).max(initial=0) >= EXACT_FLOAT32:
-            self._flush()
-        if self._partial is None:
-            self._partial = np.zeros(len(self._totals), dtype=np.float32)
-        self._bound += squares
-        _add_product(lapack.ssfrk, Q, self._partial)
-
-    def _flush(self):
-        if self._bound.any():
-            packed.flush(self._partial, self._totals)
-            self._bound[:] = 0.0
-
-    def release(self) -> None:
-        """Join the partial sums and give their memory back."""
-        self._flush()
-        self._partial = None
-
-
-class FloatGram(GramSum):
-    """Sums of float64 products, exact to rounding only."""
-
-    def __init__(self, n_components: int, totals: np.ndarray | None = None):
-        size = n_components * (n_components + 1) // 2
-        self._totals = np.zeros(size) if totals is None else totals
-        self.n_splits = 0
-
-    @property
-    def totals(self):
-        """The sums."""
-        return self._totals
-
-    def add(self, Q):
-        """Add rows Q (n, n_components) float64."""
-        _add_product(lapack.dsfrk, Q, self._totals)
-
-    def release(self) -> None:
-        """Nothing to give back."""
-
-
-def _add_product(syrk, Q, packed_sums):
-    """``packed_sums += Q^T Q``, in place."""
-    result = syrk(
-        Q.shape[1], len(Q), 1.0, Q.T, 1.0, packed_sums,
-        transr="N", uplo="L", trans="N", overwrite_c=1,
-    )  # fmt: skip
-    assert result is packed_sums, "the product must be added in place"
-
-
-def _column_squares(Q):
-    squares = np.empty(Q.shape[1])
-    lanes.column_squares(Q, squares)
-    return squares
-
-
-def _heavy_rows(Q, squares):
-    """Mark rows with great entries, enough that the squares of the others stay below 2^24."""
-    order = np.argsort(-np.maximum(Q.max(axis=1), -Q.min(axis=1)), kind="stable")
-    count = FEWEST_HEAVY_ROWS
-    while count < len(Q):
-        if (squares - _column_squares(Q[order[:count]])).max() < EXACT_FLOAT32:
-            break
-        count *= 2
-    heavy = np.zeros(len(Q), dtype=bool)
-    heavy[order[:count]] = True
-    return heavy
 
 
 class TargetSums(ABC):
@@ -175,6 +51,10 @@ class TargetSums(ABC):
         matrix : (n_classes, n_bits) code words; None where targets are values or bits agreed on
         root_scale : unit of the roots; targets t of a row are its code word times root / root_scale
         """
+
+    @abstractmethod
+    def squares_of(self, matrix: np.ndarray | None, root_scale: float) -> np.ndarray:
+        """Give ``sum t^2`` of the targets t that `moments` speaks of, float64 (n_outputs,)."""
 
     @abstractmethod
     def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray) -> None:
@@ -238,6 +118,10 @@ class ClassSums(TargetSums):
     def moments(self, matrix, root_scale):
         """Weigh the sums by the code words."""
         return matrix.T @ self.sums / root_scale, matrix.T @ self.weights / root_scale
+
+    def squares_of(self, matrix, root_scale):
+        """Weigh the classes by the squares of their code words."""
+        return np.square(matrix).T @ self.weights / root_scale**2
 
     def zero_like(self):
         """Know no label."""
@@ -324,6 +208,10 @@ class BitSums(TargetSums):
     def moments(self, matrix, root_scale):
         """Weigh the sums by the code words."""
         return self.sums / root_scale, self.matrix.T @ self.weights / root_scale
+
+    def squares_of(self, matrix, root_scale):
+        """Weigh the classes by the squares of their code words."""
+        return np.square(self.matrix).T @ self.weights / root_scale**2
 
     def zero_like(self):
         """Agree on the same book."""

@@ -21,6 +21,7 @@ from streamrf.errors import (
 )
 from streamrf.features import FeatureMap
 from streamrf.fields import Fields
+from streamrf.gram import ExactGram, FloatGram
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
 from streamrf.labels import as_labels, find_labels
 from streamrf.ledger import Ledger
@@ -29,7 +30,7 @@ from streamrf.solve import RELATIVE_ALPHAS, check_alpha
 from streamrf.sources import Source
 from streamrf.sources.base import Block, check_rows
 from streamrf.statistics import Statistics, load_statistics
-from streamrf.sums import BitSums, ClassSums, ExactGram, FloatGram, Sums, TargetSums, ValueSums
+from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
 
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
 FEWEST_HELD = 10

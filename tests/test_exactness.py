@@ -11,11 +11,14 @@ from hypothesis.extra.numpy import arrays
 import integers
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
+from streamrf import gram as gram_module
 from streamrf.compute import computing
 from streamrf.errors import StreamrfError
+from streamrf.gram import PRODUCTS, ExactGram, FloatGram, FloatProducts, IntegerProducts
+from streamrf.jit import gram as jit_gram
 from streamrf.jit.packed import diagonal
 from streamrf.statistics import Statistics
-from streamrf.sums import BitSums, ClassSums, ExactGram, FloatGram, Sums, ValueSums
+from streamrf.sums import BitSums, ClassSums, Sums, ValueSums
 
 N = 1500
 CODES = {"codes": srf.ErrorCorrectingCodes(n_bits=3), "classes": range(7)}
@@ -135,8 +138,9 @@ def test_the_target_sums_equal_their_integer_twin(case):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, rng):
+def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, rng, monkeypatch):
     """A stream whose first rows, which calibrate, are unlike the later ones."""
+    monkeypatch.setattr(gram_module, "PRODUCTS", FloatProducts)  # at 2^31 so few would not split
     n, calm = 6000, 4096
     X = rng.normal(size=(n, 6)).astype(np.float32)
     X[calm + rng.choice(n - calm, 25, replace=False)] *= 30
@@ -161,13 +165,22 @@ def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, 
         assert_same_bytes(again.to_tree(), statistics.to_tree())
 
 
-# Squares of these add up to 2^24 - 1, the most that a block may have, and with one more to 2^24.
-FULL = [4095, 90, 9, 3]
-OVERFULL = [*FULL, 1]
+# Squares of these add up to one below the limit, the most that a block may have.
+FULL = {
+    FloatProducts: [4095, 90, 9, 3],
+    IntegerProducts: [4095] * 128 + [1023, 43, 8, 2, 1],
+}
 
 
-def gram_of(*blocks):
-    gram = ExactGram(len(blocks[0][0]))
+@pytest.fixture(params=[FloatProducts, IntegerProducts])
+def products(request):
+    if request.param is IntegerProducts and not jit_gram.AVAILABLE:
+        pytest.skip("this processor has no AVX2")
+    return request.param
+
+
+def gram_of(products, *blocks):
+    gram = ExactGram(len(blocks[0][0]), products=products())
     for block in blocks:
         gram.add(np.array(block, dtype=np.float32))
     return gram
@@ -178,35 +191,46 @@ def twin_of(*blocks):
     return rows.T @ rows
 
 
-def test_a_block_at_the_bound_is_not_split_and_exact():
-    assert sum(q**2 for q in FULL) == 2**24 - 1
-    block = [[q, -q, q] for q in FULL]
-    gram = gram_of(block)
+def test_a_block_at_the_bound_is_not_split_and_exact(products):
+    full = FULL[products]
+    assert sum(q**2 for q in full) == products.limit - 1
+    block = [[q, -q, q] for q in full]
+    gram = gram_of(products, block)
     assert gram.n_splits == 0
     np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(block))
 
 
-def test_a_block_one_above_the_bound_is_split_and_exact():
-    block = [[q, -q, q] for q in OVERFULL]
-    gram = gram_of(block)
+def test_a_block_one_above_the_bound_is_split_and_exact(products):
+    block = [[q, -q, q] for q in [*FULL[products], 1]]
+    gram = gram_of(products, block)
     assert gram.n_splits == 1
     np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(block))
 
 
-def test_partial_sums_join_the_totals_before_they_lose_a_unit():
-    """2^24 + 1 is the first whole number that float32 does not have."""
-    blocks = [[[q, q] for q in FULL], *[[[1, 1]]] * 5]
+def test_partial_sums_join_the_totals_before_they_lose_a_unit(products):
+    """2^24 + 1 is the first whole number that float32 does not have; int32 ends at 2^31 - 1."""
+    blocks = [[[q, q] for q in FULL[products]], *[[[1, 1]]] * 5]
     assert np.float32(2**24) + np.float32(1) == 2**24
-    gram = gram_of(*blocks)
+    gram = gram_of(products, *blocks)
     assert gram.n_splits == 0
-    np.testing.assert_array_equal(unpacked(gram.totals, 2), np.full((2, 2), 2**24 + 4))
+    np.testing.assert_array_equal(unpacked(gram.totals, 2), np.full((2, 2), products.limit + 4))
 
 
 @pytest.mark.parametrize("n", [1, 2, 17, 100, 5000])
-def test_a_block_of_nothing_but_the_greatest_entries_is_exact(n):
+def test_a_block_of_nothing_but_the_greatest_entries_is_exact(products, n):
     signs = np.where(np.arange(3 * n).reshape(n, 3) % 7 < 3, -1, 1)
-    gram = gram_of(4095 * signs)
+    gram = gram_of(products, 4095 * signs)
     np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(4095 * signs))
+
+
+def test_every_way_to_multiply_gives_the_same_bytes(rng):
+    """Widths and row counts that fill panels, groups and blocks, and that do not."""
+    for width, n in [(1, 1), (2, 16), (3, 17), (50, 1000), (193, 333), (400, 5000)]:
+        Q = np.rint(rng.normal(0, 40, (n, width))).astype(np.float32)
+        totals = [ExactGram(width, products=way()) for way in (FloatProducts, PRODUCTS)]
+        for gram in totals:
+            gram.add(Q)
+        assert totals[0].totals.tobytes() == totals[1].totals.tobytes()
 
 
 ENTRIES = st.one_of(st.integers(-4095, 4095), st.sampled_from([-4095, 4095, 4094, 2896]))
@@ -224,25 +248,26 @@ ENTRIES = st.one_of(st.integers(-4095, 4095), st.sampled_from([-4095, 4095, 4094
 )
 @example([np.full((20, 1), 4095), np.ones((3, 1), dtype=np.int64)])
 def test_any_blocks_of_whole_numbers_are_exact(blocks):
-    gram = ExactGram(blocks[0].shape[1])
-    for block in blocks:
-        gram.add(block.astype(np.float32))
-    np.testing.assert_array_equal(unpacked(gram.totals, blocks[0].shape[1]), twin_of(*blocks))
+    for products in (FloatProducts, PRODUCTS):
+        gram = ExactGram(blocks[0].shape[1], products=products())
+        for block in blocks:
+            gram.add(block.astype(np.float32))
+        np.testing.assert_array_equal(unpacked(gram.totals, blocks[0].shape[1]), twin_of(*blocks))
 
 
-def test_releasing_the_partial_sums_changes_nothing(rng):
+def test_releasing_the_partial_sums_changes_nothing(products, rng):
     Q = rng.integers(-100, 100, size=(50, 4))
-    gram = gram_of(Q)
+    gram = gram_of(products, Q)
     gram.release()
     gram.add(Q.astype(np.float32))
     gram.release()
     np.testing.assert_array_equal(unpacked(gram.totals, 4), 2 * twin_of(Q))
 
 
-def test_a_block_longer_than_float32_could_hold_is_exact(rng):
+def test_a_block_longer_than_float32_could_hold_is_exact(products, rng):
     Q = rng.integers(-64, 65, size=(20_000, 3))
     assert (Q**2).sum(axis=0).max() > 2**24
-    np.testing.assert_array_equal(unpacked(gram_of(Q).totals, 3), twin_of(Q))
+    np.testing.assert_array_equal(unpacked(gram_of(products, Q).totals, 3), twin_of(Q))
 
 
 @given(

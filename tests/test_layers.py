@@ -19,6 +19,7 @@ FLOORS = {
     "storage": 1,
     "degrees": 1,
     "describe": 1,
+    "gram": 1,
     "fields": 1,
     "labels": 1,
     "preprocessing": 2,

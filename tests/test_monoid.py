@@ -14,10 +14,10 @@ import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
 from streamrf.compute import computing
 from streamrf.errors import DataError, MergeError, UnknownLabelError
+from streamrf.gram import ExactGram, FloatGram
 from streamrf.ledger import Ledger
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics import Statistics
-from streamrf.gram import ExactGram, FloatGram
 from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
 from streamrf.training import Pass
 

@@ -12,10 +12,10 @@ import streamrf as srf
 from integers import accumulate, features, packed, plain_problem, unpacked
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, SolveError
+from streamrf.gram import ExactGram, FloatGram
 from streamrf.jit.packed import add_diagonal
 from streamrf.rounding import Centring, Rounding
 from streamrf.solve import Normal
-from streamrf.gram import ExactGram, FloatGram
 from streamrf.sums import Sums, ValueSums
 
 N = 500
