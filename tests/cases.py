@@ -7,12 +7,24 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from sklearn.metrics.pairwise import polynomial_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.preprocessing import normalize
 
 import streamrf.sources as sources
 from streamrf.features import Craft, FeatureMap, RandomMaclaurin
-from streamrf.kernels import Kernel, Polynomial
+from streamrf.kernels import (
+    ArcCosine,
+    Cauchy,
+    Composed,
+    DotProduct,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Polynomial,
+    VovkInfinite,
+    VovkReal,
+)
 
 
 @dataclass(frozen=True)
@@ -164,11 +176,56 @@ def _polynomial(**settings):
     return partial(Polynomial, **settings), reference
 
 
+def _of_products(function):
+    """The kernel ``function(<x, y>)``."""
+    return lambda X, Y: function(X @ Y.T)
+
+
+def _arc_cosine(X, Y):
+    angle = np.arccos(np.clip(X @ Y.T, -1, 1))
+    return (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
+
+
+def _cauchy(X, Y):
+    return (1 / (1 + 0.7**2 * (X[:, np.newaxis] - Y) ** 2)).prod(axis=2)
+
+
 KERNELS = [
     KernelCase("polynomial", *_polynomial(degree=3, coef0=1)),
     KernelCase("polynomial-homogeneous", *_polynomial(degree=4, coef0=0)),
     KernelCase("polynomial-scaled", *_polynomial(degree=7, gamma=0.3, coef0=2.5)),
     KernelCase("linear", *_polynomial(degree=1, coef0=0)),
+    KernelCase(
+        "exponential",
+        partial(Exponential, sigma=0.8),
+        _of_products(lambda t: np.exp(t / 0.8**2)),
+        series_error=1e-4,
+    ),
+    KernelCase(
+        "vovk-real",
+        partial(VovkReal, degree=5, gamma=0.9),
+        _of_products(lambda t: (1 - (0.9 * t) ** 5) / (1 - 0.9 * t)),
+    ),
+    KernelCase(
+        "vovk-infinite",
+        partial(VovkInfinite, gamma=0.6),
+        _of_products(lambda t: 1 / (1 - 0.6 * t)),
+        series_error=1e-4,
+    ),
+    KernelCase(
+        "dot-product",
+        partial(DotProduct, (0.5, 0, 2, 1)),
+        _of_products(lambda t: 0.5 + 2 * t**2 + t**3),
+    ),
+    KernelCase("arc-cosine", partial(ArcCosine, order=1), _arc_cosine, series_error=1e-4),
+    KernelCase("gaussian", partial(Gaussian, gamma=0.7), partial(rbf_kernel, gamma=0.7)),
+    KernelCase("laplacian", partial(Laplacian, gamma=0.7), partial(laplacian_kernel, gamma=0.7)),
+    KernelCase("cauchy", partial(Cauchy, gamma=0.7), _cauchy),
+    KernelCase(
+        "composed",
+        lambda: Composed(Exponential(sigma=0.8), Gaussian(gamma=0.7)),
+        lambda X, Y: np.exp(rbf_kernel(X, Y, gamma=0.7) / 0.8**2),
+    ),
 ]
 
 
