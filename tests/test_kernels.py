@@ -8,7 +8,7 @@ from sklearn.base import clone
 from cases import KERNELS
 from streamrf import describe
 from streamrf.errors import ParameterError
-from streamrf.kernels import TABLE, DotProductKernel, Polynomial
+from streamrf.kernels import TABLE, ArcCosine, DotProductKernel, Polynomial
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 every_series = pytest.mark.parametrize(
@@ -98,3 +98,14 @@ def test_the_polynomial_at_known_places():
 def test_settings_without_a_series_are_refused(settings, message):
     with pytest.raises(ParameterError, match=message):
         Polynomial(**settings).maclaurin()
+
+
+def test_the_step_arc_cosine_kernel_is_one_less_the_angle():
+    kernel = ArcCosine(order=0)
+    angles = np.array([0.0, 0.3, 1.0, 2.0, 3.0])
+    X = np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    expected = 1 - np.abs(np.subtract.outer(angles, angles)) / np.pi
+    np.testing.assert_allclose(kernel(X), expected, atol=1e-7)  # arccos near 1
+    tolerance = 0.02  # its series ends slowly: tails of 1/sqrt(n)
+    series = kernel.maclaurin(1.0, tolerance)
+    assert np.abs(polyval(X @ X.T, series) - kernel(X)).max() <= tolerance
