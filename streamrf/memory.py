@@ -1,5 +1,6 @@
 """Bytes a run will need, and the block size that fits a budget; said before the first read."""
 
+import math
 from dataclasses import dataclass
 
 import psutil
@@ -51,23 +52,30 @@ def plan(
         If even the smallest block does not fit; names a width that would.
     """
     limit = parse_bytes(memory_limit)
-    fixed = _fixed_bytes(n_components, n_outputs, exact) + held_bytes
-    per_row = n_components * (4 if exact else 8) + 4 * n_features * 8
-    if fixed + FEWEST_ROWS * per_row > limit:
+
+    def fixed_bytes(width):
+        return _fixed_bytes(width, n_outputs, exact) + held_bytes
+
+    def row_bytes(width):
+        return width * (4 if exact else 8) + 4 * n_features * 8
+
+    def least_bytes(width):
+        return fixed_bytes(width) + FEWEST_ROWS * row_bytes(width)
+
+    if least_bytes(n_components) > limit:
         width = n_components
-        while width > 1 and (
-            _fixed_bytes(width, n_outputs, exact) + held_bytes + FEWEST_ROWS * per_row > limit
-        ):
+        while width > 0 and least_bytes(width) > limit:
             width = int(width * 0.98)
         fits = (
             f"n_components={width} would fit"
-            if width > 1
+            if width
             else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
         )
         raise MemoryBudgetError(
-            f"{n_components} components need about {_shown(fixed + FEWEST_ROWS * per_row)}, "
+            f"{n_components} components need about {_shown(least_bytes(n_components))}, "
             f"above the memory limit of {_shown(limit)}; {fits}, or raise memory_limit"
         )
+    fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MOST_ROWS, (limit - fixed) // per_row)
     return Plan(int(rows), int(fixed + rows * per_row))
 
@@ -96,8 +104,8 @@ def parse_bytes(limit: int | str | None) -> int:
         raise ParameterError(
             f"memory_limit must be bytes or a string such as '900MB' or '2 GiB', got {limit!r}"
         ) from None
-    if not value > 0:
-        raise ParameterError(f"memory_limit must be positive, got {limit!r}")
+    if not 0 < value < math.inf:
+        raise ParameterError(f"memory_limit must be positive and finite, got {limit!r}")
     return int(value)
 
 
