@@ -1,0 +1,182 @@
+"""What a run will hold is said before the first row is read."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamrf as srf
+from integers import accumulate, assert_same_bytes, features
+from streamrf import memory
+from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.memory import parse_bytes, plan
+
+WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB
+
+
+class UnreadSource(srf.ArraySource):
+    """Rows that must not be read: only the calibration may look at some."""
+
+    def blocks(self, *args, **options):
+        raise AssertionError("a block was asked for")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+
+
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+@pytest.mark.parametrize("regression", [False, True])
+def test_too_small_a_budget_is_refused_before_the_first_block(rows, precision, regression):
+    source = UnreadSource(*rows)
+    with pytest.raises(MemoryBudgetError, match=r"3000 components need about .* limit of 380 MiB"):
+        srf.accumulate(
+            source,
+            features(3000),
+            memory_limit="380 MiB",
+            precision=precision,
+            regression=regression,
+        )
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+def test_estimators_keep_to_the_budget(rows, alpha):
+    model = srf.RandomFeatureClassifier(features(3000), alpha=alpha, memory_limit="420 MiB")
+    with pytest.raises(MemoryBudgetError, match=r"n_components=\d+ would fit, or raise memory_lim"):
+        model.fit(UnreadSource(*rows))
+
+
+def test_a_budget_error_is_a_memory_error(rows):
+    with pytest.raises(MemoryError):
+        srf.accumulate(UnreadSource(*rows), features(8), memory_limit=1)
+
+
+def test_the_width_that_a_budget_error_names_fits(rows):
+    limit = "400 MiB"
+    with pytest.raises(MemoryBudgetError) as caught:
+        srf.accumulate(srf.ArraySource(*rows), features(3000), memory_limit=limit)
+    width = int(re.search(r"n_components=(\d+) would fit", str(caught.value))[1])
+    statistics = srf.accumulate(srf.ArraySource(*rows), features(width), memory_limit=limit)
+    assert statistics.n_rows == 200
+
+
+def refusal(call) -> str:
+    """The message of a budget error, or nothing."""
+    try:
+        call()
+    except MemoryBudgetError as error:
+        return str(error)
+    return ""
+
+
+LIMITS = st.integers(memory.INTERPRETER_BYTES // 2, 2**36)
+SIZES = {
+    "n_features": st.integers(1, 5000),
+    "n_outputs": st.integers(1, 500),
+    "exact": st.booleans(),
+    "held_bytes": st.sampled_from([0, 64 << 20]),
+}
+
+
+@given(LIMITS, st.fixed_dictionaries({"n_components": st.integers(1, 10**6), **SIZES}))
+def test_a_plan_fits_its_budget_or_names_what_does(limit, sizes):
+
+    def planned(width):
+        return plan(**{**sizes, "n_components": width}, memory_limit=limit)
+
+    width = sizes["n_components"]
+    message = refusal(lambda: planned(width))
+    if "no width fits: Python itself takes about 300 MiB" in message:
+        assert refusal(lambda: planned(1))
+        return
+    if message:
+        width = int(re.search(r"n_components=(\d+) would fit", message)[1])
+        assert width < sizes["n_components"]
+        # not much less than what fits: widths go down by 2 % at a time
+        assert refusal(lambda: planned(int(width * 1.03) + 2))
+    found = planned(width)
+    assert found.total_bytes <= limit
+    assert memory.FEWEST_ROWS <= found.block_rows <= memory.MOST_ROWS
+
+
+@given(LIMITS, LIMITS, st.fixed_dictionaries({"n_components": st.integers(1, 3000), **SIZES}))
+def test_more_memory_never_means_smaller_blocks(a, b, sizes):
+    less, more = sorted((a, b))
+    if refusal(lambda: plan(**sizes, memory_limit=less)):
+        return
+    smaller, larger = (plan(**sizes, memory_limit=limit) for limit in (less, more))
+    assert smaller.block_rows <= larger.block_rows
+
+
+def test_a_plan_counts_what_is_held():
+    """Two float64 and one float32 packed matrix, and a block of features."""
+    packed = WIDTH * (WIDTH + 1) // 2
+    found = plan(WIDTH, 10, 10, memory_limit="1 TiB")
+    assert found.total_bytes > packed * 20 + found.block_rows * WIDTH * 4
+    assert plan(WIDTH, 10, 10, exact=False, memory_limit="1 TiB").total_bytes > packed * 16
+    held = plan(WIDTH, 10, 10, held_bytes=1000, memory_limit="1 TiB")
+    assert held.total_bytes == found.total_bytes + 1000
+
+
+def test_a_small_budget_changes_the_blocks_and_not_the_sums(rows):
+    X = np.tile(rows[0], (30, 1)) + np.arange(6000)[:, np.newaxis]
+    source = srf.ArraySource(X, np.tile(rows[1], 30))
+    limit = memory.INTERPRETER_BYTES + memory.BUFFER_BYTES + (1 << 20)
+    assert plan(64, 3, 32, memory_limit=limit).block_rows < memory.MOST_ROWS
+    small = srf.accumulate(source, features(64), memory_limit=limit)
+    assert_same_bytes(small.to_tree(), accumulate(source, features(64)).to_tree())
+
+
+@pytest.mark.parametrize(
+    ("text", "n_bytes"),
+    [
+        (1, 1),
+        (12_345, 12_345),
+        (1.5e9, 1_500_000_000),
+        ("4096", 4096),
+        ("900MB", 900_000_000),
+        ("900 MB", 900_000_000),
+        ("  2 GiB ", 2 * 2**30),
+        ("2gib", 2 * 2**30),
+        ("0.5 KiB", 512),
+        ("1.5 tb", 1_500_000_000_000),
+        ("1e3 kB", 1_000_000),
+        ("7 B", 7),
+    ],
+)
+def test_sizes_are_read(text, n_bytes):
+    assert parse_bytes(text) == n_bytes
+
+
+@pytest.mark.parametrize("unit", ["", "B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"])
+@given(st.integers(1, 10**6))
+def test_every_unit_is_read(unit, number):
+    base, power = (1024 if "i" in unit else 1000), "BKMGT".find(unit[:1]) if unit else 0
+    assert parse_bytes(f"{number} {unit}") == number * base**power
+
+
+@pytest.mark.parametrize(
+    "text", ["", "lots", "2 XB", "GB", "1 GBB", "MB 3", "1,000", "2 G B", [], {}, True, b"1 GB"]
+)
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(ParameterError, match="memory_limit must be bytes or a string such as") as e:
+        parse_bytes(text)
+    assert str(e.value).endswith(f"got {text!r}")
+
+
+@pytest.mark.parametrize("text", [0, -5, "0 GB", "-1 GiB", "nan", "inf", float("inf"), "-inf MB"])
+def test_a_size_that_is_no_budget_is_refused(text):
+    with pytest.raises(ParameterError, match="must be positive and finite") as caught:
+        parse_bytes(text)
+    assert str(caught.value).endswith(f"got {text!r}")
+
+
+def test_no_limit_means_four_fifths_of_what_is_free(monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    assert parse_bytes(None) == 800
