@@ -130,7 +130,7 @@ def panels(
     threads = numba.get_num_threads()
     n_groups = -(-n_rows // lanes.LANES)
     groups = max(threads, PANEL_BYTES // per_group // threads * threads)
-    groups = min(groups, n_groups)
+    groups = max(1, min(groups, n_groups))  # no rows: no panels, and a range needs a step
     x = np.empty((groups, n_features, lanes.LANES), dtype=np.float32)
     z = np.empty((groups, features.n_components, lanes.LANES), dtype=np.float32)
     for first in range(0, n_groups, groups):
