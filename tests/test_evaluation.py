@@ -1,0 +1,319 @@
+"""Predictions and figures follow their definitions, in one block or in many."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn import metrics
+
+import streamrf as srf
+from integers import accumulate, features
+from streamrf.codes import CodeBook
+from streamrf.compute import computing
+from streamrf.errors import DataError, ParameterError, ShapeError, UnknownLabelError
+from streamrf.model import Model
+from streamrf.scores import ClassErrors, ValueErrors
+
+N = 700
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Threads cost more time than such small sums."""
+    with computing(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4)).astype(np.float32)
+    y = np.digitize(X[:, 0] * X[:, 1], [-0.5, 0, 0.7])
+    values = np.stack((X[:, 0] ** 2, 1e4 + 300 * X[:, 1], X[:, 2]), axis=1)
+    values += rng.normal(size=(N, 3)) * (0.5, 100.0, 2.0)
+    weights = rng.uniform(0.1, 3.0, N)
+    for array in (X, y, values, weights):
+        array.flags.writeable = False
+    return X, y, values, weights
+
+
+NAMES = np.array(["zebra", "ox", "antelope", "bee"])
+CODES = {
+    "one-vs-rest": None,
+    "euclidean": srf.ErrorCorrectingCodes(6),
+    "hamming": srf.ErrorCorrectingCodes(6, decode="hamming"),
+}
+
+
+def train(X, y, codes=None, **options):
+    return accumulate(srf.ArraySource(X, y), features(40), **options).solve(0.1, codes)
+
+
+@pytest.fixture(scope="module", params=CODES)
+def classifier(request, rows):
+    """A model with names for labels."""
+    X, y, _, _ = rows
+    return train(X, NAMES[y], CODES[request.param])
+
+
+@pytest.fixture(scope="module")
+def regressor(rows):
+    X, _, values, _ = rows
+    return train(X, values, regression=True)
+
+
+def outputs_by_definition(model, X):
+    """``coef (z - shift) / step + intercept`` in plain NumPy."""
+    calibration = model.encoder.calibration
+    Z = model.encoder.features.transform(model.encoder.preprocessing.apply(X)).astype(np.float64)
+    scaled = (Z - calibration.shift) / calibration.step
+    return scaled @ model.coef.T + model.intercept
+
+
+def test_outputs_follow_their_definition(classifier, regressor, rows):
+    X = rows[0]
+    for model in (classifier, regressor):
+        expected = outputs_by_definition(model, X)
+        np.testing.assert_allclose(model.outputs(X), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_nearest_code_word_wins(classifier, rows):
+    X = rows[0]
+    outputs = outputs_by_definition(classifier, X)
+    book = classifier.book
+    if book.decode == "hamming":
+        outputs = np.where(outputs >= 0, 1.0, -1.0)
+    distances = cdist(outputs, book.matrix)
+    predicted = classifier.predict(X)
+    index = np.searchsorted(classifier.labels, predicted)
+    chosen = distances[np.arange(N), index]
+    np.testing.assert_allclose(chosen, distances.min(axis=1), rtol=1e-12)
+    scores = classifier.decision_function(X)
+    assert scores.shape == (N, 4)
+    np.testing.assert_array_equal(classifier.labels[scores.argmax(axis=1)], predicted)
+    # nearer is higher: the squared distance falls by 2 for each 1 of the score
+    order = np.argsort(scores, axis=1)
+    ranked = np.take_along_axis(distances, order, axis=1)
+    assert (np.diff(ranked, axis=1) <= 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [NAMES, np.arange(4) - 10, np.arange(4) * 2.0, np.arange(4, dtype=np.uint8), NAMES.astype("S")],
+    ids=["str", "int", "float", "uint8", "bytes"],
+)
+def test_predictions_have_the_labels_that_were_given(rows, labels):
+    X, y, _, _ = rows
+    model = train(X, labels[y])
+    labels = np.char.decode(labels) if labels.dtype.kind == "S" else labels
+    predicted = model.predict(X)
+    assert predicted.shape == (N,)
+    assert predicted.dtype.kind == ("i" if labels.dtype.kind == "u" else labels.dtype.kind)
+    assert np.mean(predicted == labels[y]) > 0.6
+
+
+@pytest.mark.parametrize("labels", [[False, True], [-1, 1], ["no", "yes"], [3.0, 4.0]])
+def test_two_classes_have_one_score_above_zero_for_the_second(rows, labels):
+    X, y, _, _ = rows
+    model = train(X, np.array(labels)[(y > 1).astype(int)])
+    scores = model.decision_function(X)
+    assert scores.shape == (N,)
+    np.testing.assert_allclose(scores, outputs_by_definition(model, X)[:, 0], atol=1e-9)
+    expected = np.array(labels)[(scores > 0).astype(int)]
+    np.testing.assert_array_equal(model.predict(X), expected)
+    report = model.evaluate(X, np.array(labels)[(y > 1).astype(int)])
+    assert report["labels"] == labels
+    assert np.shape(report["confusion_matrix"]) == (2, 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_the_figures_of_a_classifier_are_those_of_scikit_learn(classifier, rows, weighted):
+    X, y, _, weights = rows
+    truth, weights = NAMES[y], weights if weighted else None
+    predicted = classifier.predict(X)
+    report = classifier.evaluate(X, truth, weights=weights)
+    accuracy = metrics.accuracy_score(truth, predicted, sample_weight=weights)
+    confusion = metrics.confusion_matrix(truth, predicted, sample_weight=weights)
+    assert 0.35 < accuracy < 1  # better than chance, and with errors to count
+    assert report["accuracy"] == pytest.approx(accuracy, rel=1e-12)
+    assert report["error"] == pytest.approx(1 - accuracy, rel=1e-12)
+    np.testing.assert_allclose(report["confusion_matrix"], confusion, rtol=1e-12)
+    assert report["labels"] == sorted(NAMES)
+    assert report["n_rows"] == N
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_the_figures_of_a_regressor_are_those_of_scikit_learn(rows, weighted, n_targets):
+    X, _, values, weights = rows
+    truth, weights = values[:, :n_targets], weights if weighted else None
+    model = train(X, truth, regression=True)
+    report = model.evaluate(X, truth, weights=weights)
+    predicted = model.predict(X)
+    assert predicted.shape == ((N,) if n_targets == 1 else (N, n_targets))
+    for name, metric in (
+        ("rmse", metrics.root_mean_squared_error),
+        ("mae", metrics.mean_absolute_error),
+        ("r2", metrics.r2_score),
+    ):
+        expected = metric(truth, predicted, sample_weight=weights)
+        assert report[name] == pytest.approx(expected, rel=1e-10), name
+    assert report["n_rows"] == N
+
+
+def test_one_column_of_targets_and_none_are_the_same(rows):
+    X, _, values, _ = rows
+    flat, column = (train(X, y, regression=True) for y in (values[:, 0], values[:, :1]))
+    np.testing.assert_array_equal(flat.coef, column.coef)
+    assert flat.evaluate(X, values[:, :1]) == flat.evaluate(X, values[:, 0])
+
+
+def test_constant_targets_score_as_in_scikit_learn(regressor, rows):
+    X = rows[0]
+    truth = np.tile([1.0, 2.0, 3.0], (N, 1))
+    expected = metrics.r2_score(truth, regressor.predict(X))
+    assert regressor.evaluate(X, truth)["r2"] == expected == 0.0
+
+
+def test_a_large_common_offset_costs_the_figures_no_digits(rng):
+    truth = 1e9 + rng.normal(size=(500, 1))
+    predicted = truth + 0.1 * rng.normal(size=(500, 1))
+    errors = ValueErrors(1)
+    for part in np.array_split(np.arange(500), 7):
+        errors.add(truth[part], predicted[part])
+    report = errors.report()
+    assert report["r2"] == pytest.approx(metrics.r2_score(truth, predicted), rel=1e-9)
+    assert report["rmse"] == pytest.approx(metrics.root_mean_squared_error(truth, predicted))
+
+
+@pytest.fixture(params=[7, 64, 699, 4096])
+def blocks_of(request, monkeypatch):
+    """Predict in blocks of so many rows."""
+    monkeypatch.setattr(Model, "_block_rows", request.param)
+    return request.param
+
+
+@pytest.mark.usefixtures("blocks_of")
+def test_a_stream_gives_what_one_block_gives(classifier, regressor, rows):
+    X, y, values, weights = rows
+    whole = [model.scores(X) for model in (classifier, regressor)]
+    np.testing.assert_allclose(classifier.decision_function(X), whole[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(regressor.predict(X), whole[1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(classifier.predict(X), classifier.decide(whole[0]))
+    truth = NAMES[y]
+    confusion = metrics.confusion_matrix(truth, classifier.decide(whole[0]))
+    assert classifier.evaluate(X, truth)["confusion_matrix"] == confusion.tolist()
+    report = regressor.evaluate(X, values, weights=weights)
+    assert report["r2"] == pytest.approx(metrics.r2_score(values, whole[1], sample_weight=weights))
+
+
+def test_every_source_is_evaluated_alike(classifier, rows):
+    X, y, _, weights = rows
+    truth = NAMES[y]
+    reports = [
+        classifier.evaluate(X, truth, weights=weights),
+        classifier.evaluate(srf.ArraySource(X, truth, weights)),
+        classifier.evaluate(
+            srf.IteratorSource(
+                (X[i : i + 50], truth[i : i + 50], weights[i : i + 50]) for i in range(0, N, 50)
+            )
+        ),
+    ]
+    for report in reports[1:]:
+        np.testing.assert_allclose(report["confusion_matrix"], reports[0]["confusion_matrix"])
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_evaluations_of_parts_add_up(kind, rng):
+    y = rng.integers(0, 3, 100) if kind == "classes" else rng.normal(size=(100, 2))
+    predicted = rng.integers(0, 3, 100) if kind == "classes" else rng.normal(size=(100, 2))
+    weights = rng.uniform(0, 2, 100)
+
+    def errors_of(part):
+        errors = ClassErrors(np.arange(3)) if kind == "classes" else ValueErrors(2)
+        errors.add(y[part], predicted[part], weights[part])
+        return errors
+
+    whole = errors_of(slice(None)).report()
+    parts = [errors_of(part) for part in np.array_split(np.arange(100), 4)]
+    merged = (parts[3] + parts[1] + (parts[0] + parts[2])).report()
+    assert merged.keys() == whole.keys()
+    for name, value in whole.items():
+        np.testing.assert_allclose(merged[name], value, rtol=1e-12)
+
+
+def test_an_unknown_label_is_named_with_those_that_are_known(classifier, rows):
+    X, y, _, _ = rows
+    truth = NAMES[y].astype("U10")
+    truth[77] = "yak"
+    expected = r"label 'yak' was not seen in training; .* \['antelope', 'bee', 'ox', 'zebra'\]"
+    with pytest.raises(UnknownLabelError, match=expected):
+        classifier.evaluate(X, truth)
+    with pytest.raises(UnknownLabelError, match="label 3 was not seen in training"):
+        classifier.evaluate(X, np.full(N, 3))
+
+
+def test_many_labels_are_counted_and_not_listed():
+    errors = ClassErrors(np.arange(100))
+    with pytest.raises(UnknownLabelError, match=r"label 100 was not seen.*knows 100 labels"):
+        errors.add(np.array([5, 100]), np.array([5, 5]), None)
+
+
+def test_rows_of_another_width_are_refused(classifier, rows):
+    X, y, _, _ = rows
+    message = "has 3 features, but the model was trained on 4"
+    for use in (classifier.predict, classifier.decision_function):
+        with pytest.raises(ShapeError, match=message):
+            use(X[:, :3])
+    with pytest.raises(ShapeError, match=message):
+        classifier.evaluate(X[:, :3], NAMES[y])
+
+
+def test_targets_unlike_those_of_the_model_are_refused(classifier, regressor, rows):
+    X, y, values, _ = rows
+    with pytest.raises(ShapeError, match="rows have 2 targets, the model 3"):
+        regressor.evaluate(X, values[:, :2])
+    with pytest.raises(DataError, match="X has strings as targets; this model has values"):
+        regressor.evaluate(X, NAMES[y])
+    with pytest.raises(ShapeError, match=r"y has shape \(\d+, 1\); labels are one a row"):
+        classifier.evaluate(X, NAMES[y][:, np.newaxis])
+
+
+def test_an_evaluation_needs_targets(classifier, rows):
+    with pytest.raises(DataError, match="no targets to compare with; name the dataset: y="):
+        classifier.evaluate(rows[0])
+
+
+def test_a_regressor_has_no_decision_function(regressor, rows):
+    with pytest.raises(ParameterError, match="no decision function; use predict"):
+        regressor.decision_function(rows[0])
+
+
+@pytest.mark.usefixtures("blocks_of")
+def test_bad_rows_are_refused_or_left_out(classifier, rows):
+    X, y, _, _ = rows
+    dirty = X.copy()
+    bad = np.r_[0:10, 300, 500:600]  # whole blocks of the smallest size, too
+    dirty[bad, 1] = np.nan
+    with pytest.raises(DataError, match="X, row 0: column 1 is NaN"):
+        classifier.predict(dirty)
+    good = np.setdiff1d(np.arange(N), bad)
+    report = classifier.evaluate(dirty, NAMES[y], on_bad_rows="skip")
+    assert report["n_rows"] == len(good)
+    assert report == classifier.evaluate(X[good], NAMES[y][good])
+    np.testing.assert_array_equal(
+        classifier.predict(dirty, on_bad_rows="skip"), classifier.predict(X[good])
+    )
+
+
+def test_hamming_and_euclidean_can_differ():
+    """A sure wrong bit outweighs two unsure right ones by distance, but not by count."""
+    matrix = np.array([[1, 1, 1], [-1, -1, -1]])
+    outputs = np.array([[0.1, 0.1, -3.0]])
+    assert CodeBook(matrix, "hamming").scores(outputs).argmax() == 0
+    assert CodeBook(matrix, "euclidean").scores(outputs).argmax() == 1
+
+
+def test_progress_counts_every_row(classifier, rows):
+    seen = []
+    classifier.predict(rows[0], progress=seen.append)
+    assert sum(seen) == N
