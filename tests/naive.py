@@ -1,5 +1,7 @@
 """Plain twins of the compiled kernels, by the names of the kernels: written to be read, not fast.
 
+A name that two families share has its family's name before it: `packed_pack`, `gram_pack`.
+
 Where a kernel works on lanes its twin works on rows ``(n, width)``; `lanes` and `rows` are the two
 ways between them. A twin gives its result, in float64 where the kernel rounds to float32.
 """
@@ -220,9 +222,36 @@ def unpack(vector, n):
     return full(vector, n)
 
 
-def pack(matrix):
+def packed_pack(matrix):
     """The lower triangle of a matrix, packed."""
     return packed(matrix)
+
+
+# streamrf/jit/gram.py
+
+
+def gram_pack(Q):
+    """Rows in panels of 3 features and groups of 16 rows, zeros beyond; and `column_squares`.
+
+    Returns
+    -------
+    panels : (n_panels, n_groups, 3, 16) int16
+    squares : (width,)
+    """
+    n, width = Q.shape
+    n_panels, n_groups = -(-width // 3), -(-n // 16)
+    whole = np.zeros((16 * n_groups, 3 * n_panels), dtype=np.int16)
+    whole[:n, :width] = Q
+    panels = whole.reshape(n_groups, 16, n_panels, 3).transpose(2, 0, 3, 1)
+    return panels, column_squares(Q)
+
+
+def add_products(panels, width, totals):
+    """`totals` with ``Q^T Q`` added, Q the rows in panels."""
+    n_panels, n_groups = panels.shape[:2]
+    Q = panels.transpose(1, 3, 0, 2).reshape(16 * n_groups, 3 * n_panels)[:, :width]
+    Q = Q.astype(np.float64)
+    return totals + packed(Q.T @ Q).astype(totals.dtype)
 
 
 # streamrf/jit/products.py

@@ -1,0 +1,91 @@
+"""Products of 16-bit numbers do what their twins say."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+
+import naive
+from streamrf.compute import computing
+from streamrf.jit import gram
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+PLAIN = bool(numba.config.DISABLE_JIT)
+LIMIT = 4095
+
+needs_instruction = pytest.mark.skipif(
+    not gram.AVAILABLE and not PLAIN, reason="the processor lacks AVX2; BLAS multiplies there"
+)
+
+# One of everything; a panel, a group and one more; several blocks; more groups than DEPTH; and,
+# compiled, blocks of the greatest side.
+SHAPES = [(1, 1), (16, 3), (17, 4), (5, 2), (40, 50), (33, 101), (4200, 7)]
+SHAPES += [] if PLAIN else [(20, 3100)]
+
+
+def whole_numbers(rng, shape, limit):
+    return rng.integers(-limit, limit + 1, shape).astype(np.float32)
+
+
+def packed_panels(Q, spare_groups=0):
+    """The panels by the kernel, and the squares."""
+    shape = gram.panels_shape(len(Q) + 16 * spare_groups, Q.shape[1])
+    panels = gram.aligned_buffer(math.prod(shape)).reshape(shape)
+    panels[:] = -7
+    squares = np.full(Q.shape[1], np.nan)
+    gram.pack(Q, panels, squares)
+    return panels, squares
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_panels_are_those_of_the_definition(rng, shape, n_threads):
+    Q = whole_numbers(rng, shape, LIMIT)
+    with computing(n_threads):
+        panels, squares = packed_panels(Q)
+    expected_panels, expected_squares = naive.gram_pack(Q)
+    np.testing.assert_array_equal(panels, expected_panels)
+    np.testing.assert_array_equal(squares, expected_squares)
+
+
+def test_groups_beyond_the_rows_are_zero(rng):
+    Q = whole_numbers(rng, (20, 5), LIMIT)
+    panels, squares = packed_panels(Q, spare_groups=3)
+    expected_panels, expected_squares = naive.gram_pack(Q)
+    np.testing.assert_array_equal(panels[:, :2], expected_panels)
+    np.testing.assert_array_equal(squares, expected_squares)
+    assert not panels[:, 2:].any()
+
+
+@needs_instruction
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_are_added_to_the_totals(rng, shape, n_threads):
+    Q = whole_numbers(rng, shape, 400)  # 4200 squares of 400 stay below 2^30
+    panels, _ = naive.gram_pack(Q)
+    aligned = gram.aligned_buffer(panels.size).reshape(panels.shape)
+    aligned[:] = panels
+    width = shape[1]
+    totals = rng.integers(-(2**29), 2**29, width * (width + 1) // 2).astype(np.int32)
+    expected = naive.add_products(panels, width, totals)
+    with computing(n_threads):
+        gram.add_products(aligned, width, totals)
+    np.testing.assert_array_equal(totals, expected, strict=True)
+
+
+@needs_instruction
+@pytest.mark.parametrize("sign", [1, -1])
+def test_products_are_exact_up_to_the_last_number_of_32_bits(sign):
+    """128 squares of 4095 are 2^31 less 1,048,448."""
+    Q = np.full((128, 2), LIMIT, dtype=np.float32)
+    Q[:, 1] *= sign
+    panels, squares = packed_panels(Q)
+    assert squares[0] == 128 * LIMIT**2 < 2**31
+    rest = 2**31 - 1 - int(squares[0])
+    totals = np.array([rest, sign * rest, rest], dtype=np.int32)
+    expected = naive.add_products(*naive.gram_pack(Q)[:1], 2, totals)
+    gram.add_products(panels, 2, totals)
+    np.testing.assert_array_equal(totals, expected)
+    assert np.abs(totals.astype(np.int64)).max() == 2**31 - 1
