@@ -6,7 +6,7 @@ intercept b is not penalised. The coefficient of the feature itself is ``v_j / s
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.linalg import lapack
 
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import packed
+from streamrf.tridiagonal import Tridiagonal
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Normal:
     totals : (n_outputs,) float64, ``sum r t``
     step : (n_components,) float64, size of one unit of each rounded feature; where rows carry
         weights, times the root of their unit, so that alpha means what it does for plain weights
+    squares : (n_outputs,) float64, ``sum t^2``; empty where no residuals are asked for
     """
 
     gram: np.ndarray
@@ -37,6 +39,28 @@ class Normal:
     moments: np.ndarray
     totals: np.ndarray
     step: np.ndarray
+    squares: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def outputs(self, which: np.ndarray) -> "Normal":
+        """Give the equations of some outputs: a mask or indices."""
+        return replace(
+            self,
+            moments=self.moments[which],
+            totals=self.totals[which],
+            squares=self.squares[which] if len(self.squares) else self.squares,
+        )
+
+    def __sub__(self, other: "Normal") -> "Normal":
+        """Give the equations of our rows without those of `other`, summed in the same steps."""
+        return Normal(
+            self.gram - other.gram,
+            self.feature_sums - other.feature_sums,
+            self.weight - other.weight,
+            self.moments - other.moments,
+            self.totals - other.totals,
+            self.step,
+            self.squares - other.squares,
+        )
 
     def centred(self, out: np.ndarray | None = None) -> np.ndarray:
         """Give the packed Gram of the centred features in their own units."""
@@ -94,14 +118,29 @@ class Normal:
         factor = self._factor(alpha, self.centred(work))
         if factor is None:
             return None
-        moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
-        rhs = np.asfortranarray((moments * self.step).T)
         solution, _ = lapack.dpftrs(
-            len(self.step), factor, rhs, transr="N", uplo="L", overwrite_b=1
+            len(self.step),
+            factor,
+            np.asfortranarray(self.centred_moments().T),
+            transr="N",
+            uplo="L",
+            overwrite_b=1,
         )
-        v = np.ascontiguousarray(solution.T) * self.step
-        b = (self.totals - v @ self.feature_sums) / self.weight
-        return v, b
+        return self.unscaled(solution)
+
+    def centred_moments(self) -> np.ndarray:
+        """Give the moments of centred features in their own units, (n_outputs, n_components)."""
+        moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
+        return moments * self.step
+
+    def centred_squares(self) -> np.ndarray:
+        """Give the squares of the centred targets, (n_outputs,)."""
+        return self.squares - self.totals**2 / self.weight
+
+    def unscaled(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Give v and b of coefficients (n_components, n_outputs) of the centred features."""
+        v = np.ascontiguousarray(coef.T) * self.step
+        return v, (self.totals - v @ self.feature_sums) / self.weight
 
     def _factor(self, alpha, work):
         """Give the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
@@ -123,6 +162,73 @@ class Normal:
                 return trial
             trial *= 10
         return scale
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What one penalty gives on the rows summed, beside the coefficients w of centred features.
+
+    Parameters
+    ----------
+    alpha : float
+    dof : float, trace of the hat matrix without the intercept, ``trace((A + alpha I)^-1 A)``
+    log_determinant : float, ``log det(A + alpha I)``
+    explained : (n_outputs,) float64, ``<w, m>`` with m the centred moments: the penalised loss is
+        ``centred squares - explained``
+    norms : (n_outputs,) float64, ``|w|^2``
+    """
+
+    alpha: float
+    dof: float
+    log_determinant: float
+    explained: np.ndarray
+    norms: np.ndarray
+
+
+class Reduced:
+    """Normal equations in a basis in which one more penalty costs next to nothing.
+
+    The reduction costs five to six factorisations and a full matrix of n_components^2 numbers.
+    """
+
+    def __init__(self, normal: Normal):
+        n = len(normal.step)
+        full = np.empty((n, n))
+        packed.unpack(normal.centred(), full)
+        self._normal = normal
+        self._form = Tridiagonal(full)
+        self._moments = self._form.to_basis(normal.centred_moments().T)
+
+    def fit(self, alpha: float) -> Fit:
+        """Give what is known of a penalty without its coefficients.
+
+        Raises
+        ------
+        SolveError
+            If the penalised Gram is not positive definite in float64.
+        """
+        check_alpha(alpha)
+        shifted = self._form.shifted(alpha)
+        coef = shifted.solve(self._moments)
+        return Fit(
+            float(alpha),
+            len(coef) - alpha * shifted.inverse_trace(),
+            shifted.log_determinant(),
+            np.einsum("jo,jo->o", coef, self._moments),
+            np.einsum("jo,jo->o", coef, coef),
+        )
+
+    def ridge(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Give v and b as `Normal.ridge` does.
+
+        Raises
+        ------
+        SolveError
+            If the penalised Gram is not positive definite in float64.
+        """
+        check_alpha(alpha)
+        coef = self._form.shifted(alpha).solve(self._moments)
+        return self._normal.unscaled(self._form.from_basis(coef))
 
 
 def check_alpha(alpha) -> None:

@@ -1,5 +1,6 @@
 """The statistics of a pass: sums, where they came from, and what can be solved from them."""
 
+import functools
 import os
 from dataclasses import dataclass
 
@@ -12,7 +13,8 @@ from streamrf.encoder import Encoder
 from streamrf.errors import DataError, FormatError, MergeError, ParameterError
 from streamrf.ledger import Ledger
 from streamrf.model import Model
-from streamrf.solve import Normal
+from streamrf.path import Path, trace
+from streamrf.solve import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.sums import BitSums, Sums
 
 KIND = "statistics"
@@ -111,14 +113,24 @@ class Statistics:
             moments,
             totals,
             calibration.step * root,
+            targets.squares_of(matrix, calibration.root_scale),
         )
 
-    def solve(self, alpha: float = 1.0, codes=None, *, random_state=0) -> Model:
-        """Solve for one penalty.
+    @property
+    def weight(self) -> float:
+        """Sum of the rows' weights; `n_rows` where they carry none."""
+        calibration = self.encoder.calibration
+        unit = (calibration.mean_weight or 1.0) / calibration.root_scale**2
+        return self.sums.targets.total * unit
+
+    def solve(self, alpha=1.0, codes=None, *, random_state=0) -> Model:
+        """Solve for one penalty, or for one for each output.
 
         Parameters
         ----------
-        alpha : float, as in `sklearn.linear_model.Ridge`; the intercept is not penalised
+        alpha : float, as in `sklearn.linear_model.Ridge`, or (n_outputs,) floats, one for each
+            target or bit of the code, at one factorisation for each value; the intercept is not
+            penalised
         codes : target codes of the classes; None means one-vs-rest, or the bits summed
         random_state : int, seed of the code book, where `codes` has none
 
@@ -126,7 +138,73 @@ class Statistics:
         -------
         Model
         """
-        return self.models([alpha], self.book(codes, random_state))[0]
+        book = self.book(codes, random_state)
+        if np.ndim(alpha) == 0:
+            return self.models([alpha], book)[0]
+        return self._solve_each(np.asarray(alpha), book)
+
+    def _solve_each(self, alphas, book):
+        """Solve for one penalty for each output."""
+        normal = self._solvable(book)
+        if alphas.shape != normal.totals.shape:
+            raise ParameterError(
+                f"alpha must be a number, or one for each of the {len(normal.totals)} outputs, of "
+                f"at least 0, got {alphas.tolist()!r}"
+            )
+        v, b = np.empty_like(normal.moments), np.empty_like(normal.totals)
+        with self._computing():
+            for alpha in np.unique(alphas):
+                which = np.flatnonzero(alphas == alpha)
+                check_alpha(alpha.item())
+                v[which], b[which] = normal.outputs(which).ridge(alpha.item())
+        return self._model(alphas.astype(np.float64), v, b, book, ())
+
+    def path(self, alphas=None, codes=None, *, random_state=0) -> Path:
+        """Tell many penalties apart by what the sums know of each; no data, no coefficients.
+
+        One reduction of the Gram serves all penalties: ten of them, or a hundred, cost about as
+        much as six calls of `solve`. Needs a full matrix of n_components^2 numbers for a while.
+
+        Parameters
+        ----------
+        alphas : penalties; None means nine decades that suit the size of the features
+        codes, random_state : see `solve`
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        SolveError
+            If none of the penalties factors.
+        """
+        book = self.book(codes, random_state)
+        normal = self._solvable(book)
+        alphas = self.alpha_grid() if alphas is None else alphas
+        solve = functools.partial(self.solve, codes=codes, random_state=random_state)
+        with self._computing():
+            return trace(normal, alphas, self.n_rows, self.weight, self._square_unit(book), solve)
+
+    def _square_unit(self, book):
+        """Give what a sum of squares of 1 is worth, for each output."""
+        calibration = self.encoder.calibration
+        unit = np.ones(book.n_bits) if book is not None else calibration.target_step**2
+        return unit * (calibration.mean_weight or 1.0)
+
+    def alpha_grid(self) -> np.ndarray:
+        """Give penalties that suit the size of the features, `RELATIVE_ALPHAS` of it."""
+        return RELATIVE_ALPHAS * (self.alpha_scale() or 1.0)
+
+    def _solvable(self, book):
+        """Give the normal equations of a book, or of the values."""
+        if self.n_rows < 2:
+            raise DataError(f"a model needs at least 2 rows, got n_samples = {self.n_rows}")
+        return self.normal(None if book is None else book.matrix)
+
+    def _computing(self):
+        narrow = self.sums.n_components <= ONE_THREAD_WIDTH
+        return computing(1 if narrow else None)
 
     def book(self, codes=None, random_state=0) -> CodeBook | None:
         """Give the code book to solve for."""
@@ -147,10 +225,8 @@ class Statistics:
 
     def models(self, alphas, book, history=()) -> list[Model]:
         """Solve for each penalty; with several, one that does not factor is left out."""
-        if self.n_rows < 2:
-            raise DataError(f"a model needs at least 2 rows, got n_samples = {self.n_rows}")
-        normal = self.normal(None if book is None else book.matrix)
-        with computing(1 if len(normal.step) <= ONE_THREAD_WIDTH else None):
+        normal = self._solvable(book)
+        with self._computing():
             if len(alphas) == 1:
                 solutions = [(alphas[0], *normal.ridge(alphas[0]))]
             else:

@@ -288,6 +288,10 @@ class ValueSums(TargetSums):
         """Give the sums as they are: targets carry their root already."""
         return self.sums, np.array(self.totals, dtype=np.float64)
 
+    def squares_of(self, matrix, root_scale):
+        """Give the sums as they are."""
+        return np.array(self.squares, dtype=np.float64)
+
     def zero_like(self):
         """Start for as many targets."""
         exact = all(isinstance(square, int) for square in self.squares)

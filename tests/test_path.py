@@ -1,0 +1,210 @@
+"""Many penalties from one reduction: beside definitions on small problems."""
+
+import numpy as np
+import pytest
+from scipy.linalg import null_space
+from scipy.stats import multivariate_normal
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.linear_model import Ridge
+
+import streamrf as srf
+from streamrf.errors import ParameterError, SolveError
+from streamrf.tridiagonal import COLUMNS, Tridiagonal
+
+ALPHAS = [1e-4, 1e-2, 1.0, 30.0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 130, COLUMNS + 100])
+@pytest.mark.parametrize("alpha", [1e-6, 1.0])
+def test_a_shifted_reduction_solves_as_the_matrix_does(n, alpha, rng):
+    Z = rng.normal(size=(n + 5, n)) / np.arange(1, n + 1)
+    A = Z.T @ Z
+    M = rng.normal(size=(n, 3))
+    form = Tridiagonal(A.copy())
+    shifted = form.shifted(alpha)
+    inverse = np.linalg.inv(A + alpha * np.eye(n))
+    solution = form.from_basis(shifted.solve(form.to_basis(M)))
+    np.testing.assert_allclose(solution, inverse @ M, atol=1e-9 * np.abs(inverse @ M).max())
+    assert shifted.inverse_trace() == pytest.approx(np.trace(inverse), rel=1e-9)
+    assert shifted.log_determinant() == pytest.approx(-np.linalg.slogdet(inverse)[1], rel=1e-9)
+
+
+def test_the_basis_is_orthogonal(rng):
+    A = rng.normal(size=(300, 300))
+    form = Tridiagonal(A + A.T)
+    Q = form.from_basis(np.eye(300))
+    np.testing.assert_allclose(Q @ Q.T, np.eye(300), atol=1e-12)
+    np.testing.assert_allclose(form.to_basis(Q), np.eye(300), atol=1e-12)
+
+
+def test_a_reduction_that_is_not_positive_definite_says_so(rng):
+    form = Tridiagonal(np.diag(np.full(100, -1.0)))
+    with pytest.raises(SolveError, match="too small"):
+        form.shifted(0.5)
+
+
+def features(n_components):
+    return srf.RandomMaclaurin(
+        srf.Polynomial(degree=2), n_components=n_components, projection="rademacher", random_state=0
+    )
+
+
+def plain(statistics, X, weights=None):
+    """Rows as the sums see them, by the encoder's own rounding: features and square roots."""
+    encoder = statistics.encoder
+    roots = encoder.calibration.roots(weights, len(X))
+    Q = np.empty((len(X), encoder.n_components), dtype=encoder.calibration.dtype)
+    encoder.encode(X, roots, Q)
+    r = roots / encoder.calibration.root_scale
+    return Q.astype(np.float64) * encoder.calibration.step / r[:, np.newaxis], r**2
+
+
+def regression(weighted, precision="exact", n_targets=2):
+    X, y = load_diabetes(return_X_y=True)
+    y = np.stack((y, np.sin(y), 3 * X[:, 2]), axis=1)[:, :n_targets]
+    weights = np.random.default_rng(0).uniform(0.5, 3, len(X)) if weighted else None
+    statistics = srf.accumulate(
+        srf.ArraySource(X, y, weights), features(40), regression=True, precision=precision
+    )
+    Z, w = plain(statistics, X, weights)
+    w = w * (statistics.encoder.calibration.mean_weight or 1.0)
+    calibration = statistics.encoder.calibration
+    return statistics, Z, rounded_targets(calibration, y, w), w
+
+
+def rounded_targets(calibration, y, w):
+    roots = np.sqrt(w / (calibration.mean_weight or 1.0))
+    t = calibration.targets(y, roots * calibration.root_scale)
+    return t / roots[:, np.newaxis] * calibration.target_step + calibration.target_shift
+
+
+def hat(Z, w, alpha):
+    """The matrix that takes weighted targets to fitted values, the intercept not penalised."""
+    D = np.sqrt(w)[:, np.newaxis] * np.column_stack((np.ones(len(Z)), Z))
+    penalty = np.diag([0.0] + [alpha] * Z.shape[1])
+    return D @ np.linalg.solve(D.T @ D + penalty, D.T)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_degrees_of_freedom_and_residuals_are_those_of_the_hat_matrix(weighted, precision):
+    statistics, Z, y, w = regression(weighted, precision)
+    path = statistics.path(ALPHAS)
+    assert path.weight == pytest.approx(w.sum())
+    for i, alpha in enumerate(ALPHAS):
+        H = hat(Z, w, alpha)
+        t = np.sqrt(w)[:, np.newaxis] * y
+        residuals = ((t - H @ t) ** 2).sum(axis=0)
+        assert path.dof[i] == pytest.approx(np.trace(H), rel=1e-7)
+        np.testing.assert_allclose(path.residuals[i], residuals, rtol=1e-6)
+        gcv = residuals / w.sum() / (1 - np.trace(H) / len(y)) ** 2
+        np.testing.assert_allclose(path.gcvs[i], gcv, rtol=1e-6)
+        assert path.gcv[i] == pytest.approx(gcv.mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_the_evidence_is_the_density_of_the_targets_at_the_best_noise(weighted):
+    """The flat intercept leaves ``n - 1`` directions, and ``1 / sqrt(weight)``."""
+    statistics, Z, y, w = regression(weighted)
+    path = statistics.path(ALPHAS)
+    root = np.sqrt(w)
+    basis = null_space(root[np.newaxis, :])  # directions that no intercept reaches
+    features = basis.T @ (root[:, np.newaxis] * Z)
+    for i, alpha in enumerate(ALPHAS):
+        spread = np.eye(len(y) - 1) + features @ features.T / alpha
+        for j in range(y.shape[1]):
+            t = basis.T @ (root * y[:, j])
+            noise = t @ np.linalg.solve(spread, t) / (len(y) - 1)
+            densities = [
+                multivariate_normal(cov=s2 * spread).logpdf(t) - np.log(w.sum()) / 2
+                for s2 in (0.9 * noise, noise, 1.1 * noise)
+            ]
+            assert max(densities) == densities[1]
+            assert path.log_evidences[i, j] == pytest.approx(densities[1], rel=1e-8)
+    np.testing.assert_allclose(path.log_evidence, path.log_evidences.sum(axis=1))
+
+
+@pytest.mark.parametrize("codes", [None, srf.ErrorCorrectingCodes(n_bits=7)], ids=["ovr", "ecoc"])
+def test_a_path_of_classes_is_over_the_bits_of_the_code(codes):
+    X, y = load_digits(return_X_y=True)
+    statistics = srf.accumulate(srf.ArraySource(X, y), features(60), normalize="l2")
+    path = statistics.path(ALPHAS, codes)
+    book = statistics.book(codes)
+    T = book.matrix[y]
+    Z, w = plain(statistics, X)
+    for i, alpha in enumerate(ALPHAS):
+        H = hat(Z, w, alpha)
+        residuals = ((T - H @ T) ** 2).sum(axis=0)
+        np.testing.assert_allclose(path.residuals[i], residuals, rtol=1e-8)
+        assert path.gcv[i] == pytest.approx(
+            residuals.mean() / len(y) / (1 - np.trace(H) / len(y)) ** 2, rel=1e-8
+        )
+
+
+def test_a_path_gives_the_model_of_any_penalty():
+    statistics, *_ = regression(weighted=False)
+    path = statistics.path(ALPHAS)
+    np.testing.assert_array_equal(path.solve(ALPHAS[1]).coef, statistics.solve(ALPHAS[1]).coef)
+    assert path.model().alpha == path.best_alpha() == ALPHAS[path.gcv.argmin()]
+    best = ALPHAS[path.log_evidence.argmax()]
+    assert path.model("evidence").alpha == path.best_alpha("evidence") == best
+    with pytest.raises(ParameterError, match="criterion must be one of"):
+        path.best_alpha("aic")
+
+
+def test_without_alphas_the_path_spans_nine_decades():
+    statistics, *_ = regression(weighted=False)
+    alphas = statistics.path().alphas
+    assert len(alphas) == 9
+    assert alphas[-1] / alphas[0] == pytest.approx(1e8)
+
+
+def test_every_target_may_have_a_penalty_of_its_own():
+    statistics, Z, y, w = regression(weighted=True, n_targets=3)
+    alphas = np.array([1.0, 30.0, 1.0])
+    model = statistics.solve(alphas)
+    np.testing.assert_array_equal(model.alpha, alphas)
+    for j, alpha in enumerate(alphas):
+        ridge = Ridge(alpha=alpha).fit(Z, y[:, j], sample_weight=w)
+        coef = model.coef[j] / statistics.encoder.calibration.step
+        np.testing.assert_allclose(coef, ridge.coef_, rtol=1e-6, atol=1e-9)
+        alone = statistics.solve(alpha)
+        np.testing.assert_allclose(model.intercept[j], alone.intercept[j])
+    path = statistics.path(ALPHAS)
+    best = path.best_alphas()
+    assert best.tolist() == [ALPHAS[i] for i in path.gcvs.argmin(axis=0)]
+    assert path.solve(best).coef.shape == model.coef.shape
+
+
+def test_a_model_with_many_penalties_keeps_them_in_its_file(tmp_path):
+    statistics, *_ = regression(weighted=False)
+    statistics.solve(np.array([1.0, 2.0])).save(tmp_path / "two.model.h5")
+    assert srf.load_model(tmp_path / "two.model.h5").alpha.tolist() == [1.0, 2.0]
+
+
+def test_penalties_of_another_number_than_the_outputs_are_refused():
+    statistics, *_ = regression(weighted=False)
+    with pytest.raises(ParameterError, match=r"each of the 2 outputs, of at least 0, got \[1.0"):
+        statistics.solve([1.0, 2.0, 3.0])
+    with pytest.raises(ParameterError, match="at least 0, got -1"):
+        statistics.solve([1.0, -1.0])
+
+
+def test_penalties_that_cannot_be_traced_are_refused():
+    statistics, *_ = regression(weighted=False)
+    with pytest.raises(ParameterError, match="alphas is empty"):
+        statistics.path([])
+    with pytest.raises(ParameterError, match="at least 0, got -2"):
+        statistics.path([1.0, -2.0])
+
+
+def test_a_penalty_that_does_not_factor_is_marked_and_never_the_best(rng):
+    X = rng.normal(size=(20, 2))
+    statistics = srf.accumulate(srf.ArraySource(X, X[:, 0]), features(60), regression=True)
+    path = statistics.path([0.0, 1.0])
+    assert np.isnan(path.dof[0])
+    assert path.gcv[0] == np.inf
+    assert path.log_evidence[0] == -np.inf
+    assert path.best_alpha() == path.best_alpha("evidence") == 1.0
+    with pytest.raises(SolveError, match="none of the 1 penalties factors"):
+        statistics.path([0.0])
