@@ -1,0 +1,136 @@
+"""`streamrf demo`: the whole way on a small data set, with the words to repeat it."""
+
+import functools
+import os
+import re
+import shlex
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+from sklearn.datasets import load_digits
+
+from streamrf.cli.base import Answer, aligned, shown_bytes
+
+TRAIN_ROWS = 1200
+WIDTH = 90  # of the command lines shown
+FIT = {
+    "x": "train/X",
+    "y": "train/y",
+    "map_": "craft-maclaurin",
+    "kernel": "polynomial",
+    "degree": 7,
+    "coef0": 1.0,
+    "components": 1024,
+    "up_components": 8192,
+    "normalize": "l2",
+    "alpha": "auto",
+    "seed": 0,
+}
+EVALUATE = {"x": "test/X", "y": "test/y"}
+
+
+def demonstrate(
+    folder: str | None,
+    fit: Callable[..., Answer],
+    evaluate: Callable[..., Answer],
+    as_json: bool,
+) -> Answer:
+    """Write the scikit-learn digits to a file, train on it and evaluate.
+
+    Parameters
+    ----------
+    folder : where the files go, made if missing; None means a new temporary one, which stays
+    fit, evaluate : the commands of these names
+    as_json : see `Answer`
+    """
+    began = time.perf_counter()
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="streamrf-demo-")
+    os.makedirs(folder, exist_ok=True)
+    data, model, statistics = "digits.h5", "digits.model.h5", "digits.stats.h5"
+    place = functools.partial(os.path.join, folder)
+    write_digits(place(data))
+    trained = fit([place(data)], **FIT, model=place(model), statistics=place(statistics))
+    tested = evaluate(place(model), [place(data)], **EVALUATE)
+    figures = {
+        "folder": folder,
+        "fit": trained.figures,
+        "evaluate": tested.figures,
+        "seconds": time.perf_counter() - began,
+        "commands": [
+            f"cd {shlex.quote(folder)}",
+            _command("fit", [data], FIT | {"model": model, "statistics": statistics}),
+            _command("evaluate", [model, data], EVALUATE),
+            _command("info", [statistics], {}),
+        ],
+    }
+    return Answer(figures, _story(figures), as_json)
+
+
+def write_digits(path: str) -> None:
+    """Write the 8 x 8 pixel digits that come with scikit-learn."""
+    X, y = load_digits(return_X_y=True)
+    X = X.astype(np.uint8)
+    with h5py.File(path, "w") as file:
+        file["train/X"], file["train/y"] = X[:TRAIN_ROWS], y[:TRAIN_ROWS]
+        file["test/X"], file["test/y"] = X[TRAIN_ROWS:], y[TRAIN_ROWS:]
+
+
+def _command(name: str, files: list[str], options: dict[str, Any]) -> str:
+    """Give the command line of a call."""
+    words = [name, *files]
+    for option, value in options.items():
+        words += [f"--{option.rstrip('_').replace('_', '-')}", str(value)]
+    return "streamrf " + shlex.join(words)
+
+
+def _story(figures: dict[str, Any]) -> list[str]:
+    """Tell the figures to a person."""
+    trained, tested = figures["fit"], figures["evaluate"]
+    model, statistics = trained["model"], trained["statistics"]
+    features = f"{trained['n_components']:,} features"
+    best = f"the best of {len(trained['alphas'])} on {trained['n_rows_held_out']:,} rows held out"
+    return [
+        "Digits of 8 x 8 pixels and a polynomial kernel of degree 7, in one pass over the rows:",
+        "",
+        *aligned(
+            [
+                ("trained", f"{trained['n_rows']:,} rows, {features}, {trained['seconds']:.1f} s"),
+                ("alpha", f"{trained['alpha']:.3g}, {best}"),
+                ("tested", f"{tested['n_rows']:,} rows, error {100 * tested['error']:.2f} %"),
+                ("model", f"{model}, {shown_bytes(os.path.getsize(model))}"),
+                ("statistics", f"{statistics}, {shown_bytes(os.path.getsize(statistics))}"),
+                ("in all", f"{figures['seconds']:.1f} s, compilation included"),
+            ]
+        ),
+        "",
+        "The statistics answer further questions without the data; in Python:",
+        "",
+        f"  stats = streamrf.load_statistics({statistics!r})",
+        "  stats.solve(0.1)  # a model for any other penalty",
+        "  stats + others    # with the rows of other files (fit ... --like makes theirs)",
+        "  stats - some      # without the rows of one of them",
+        "",
+        "What has been run:",
+        "",
+        *(line for command in figures["commands"] for line in _wrapped(command)),
+    ]
+
+
+def _wrapped(command: str) -> list[str]:
+    """Give a command over several lines, as a shell takes it."""
+    lines = textwrap.wrap(
+        re.sub(r"(--\S+) (?!--)", "\\1\xa0", command),  # an option stays with its value
+        WIDTH,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    lines = [line.replace("\xa0", " ") for line in lines]
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]

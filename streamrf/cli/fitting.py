@@ -1,0 +1,369 @@
+"""`streamrf fit`: words to a feature map, target codes and one pass."""
+
+import inspect
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, TypeVar
+
+import typer
+from sklearn.base import BaseEstimator
+
+from streamrf.cli.base import (
+    ON_BAD_ROWS,
+    Answer,
+    Bar,
+    Data,
+    Json,
+    OnBadRows,
+    Threads,
+    Weights,
+    X,
+    Y,
+    aligned,
+    check_room,
+    pick,
+    pick_word,
+    say,
+    writing,
+    wrong,
+)
+from streamrf.codes import DECODINGS, ErrorCorrectingCodes, OneVsRest
+from streamrf.compute import computing
+from streamrf.errors import ParameterError, StreamrfError
+from streamrf.features import Craft, FeatureMap, RandomMaclaurin
+from streamrf.kernels import Kernel, Polynomial
+from streamrf.model import Model
+from streamrf.preprocessing import CHOICES
+from streamrf.rounding import PRECISIONS
+from streamrf.solve import check_alpha
+from streamrf.sources import HDF5Source
+from streamrf.statistics import Statistics, load_statistics
+from streamrf.training import Pass, begin, run
+
+T = TypeVar("T")
+
+# What the words stand for. A row takes the settings that are its constructor's arguments.
+KERNELS: dict[str, Callable[..., Kernel]] = {
+    "polynomial": Polynomial,
+}
+MAPS: dict[str, Callable[..., FeatureMap]] = {
+    "maclaurin": RandomMaclaurin,
+}
+CODES: dict[str, Callable[..., BaseEstimator]] = {
+    "one-vs-rest": OneVsRest,
+    "error-correcting": ErrorCorrectingCodes,
+}
+PROJECTIONS = ("hadamard", "rademacher")
+NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
+
+CRAFT = "craft-"  # before a map's word: made wide, then compacted
+MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
+
+MAP, KERNEL, COMPONENTS, UP_FACTOR = "craft-maclaurin", "polynomial", 4096, 8
+
+
+def _option(panel: str, text: str, *names: str, words: Iterable[str] = (), **more: Any) -> Any:
+    if words:
+        more["metavar"] = "|".join(words)
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
+
+
+def _feature(text: str, *names: str, **more: Any) -> Any:
+    return _option("Features", text, *names, **more)
+
+
+def _target(text: str, *names: str, **more: Any) -> Any:
+    return _option("Targets", text, *names, **more)
+
+
+def fit(
+    data: Data,
+    x: X = "X",
+    y: Y = "y",
+    weights: Weights = None,
+    map_: Annotated[
+        str | None, _feature(f"Random feature map; {MAP}.", "--map", words=MAP_WORDS)
+    ] = None,
+    kernel: Annotated[
+        str | None, _feature(f"Kernel it approximates; {KERNEL}.", words=KERNELS)
+    ] = None,
+    degree: Annotated[int | None, _feature("Degree of the kernel; 3.")] = None,
+    gamma: Annotated[float | None, _feature("Scale of the kernel; 1.")] = None,
+    coef0: Annotated[float | None, _feature("Constant of the kernel; 1.")] = None,
+    components: Annotated[int | None, _feature(f"Width of the features; {COMPONENTS}.")] = None,
+    up_components: Annotated[
+        int | None, _feature(f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide.")
+    ] = None,
+    projection: Annotated[
+        str | None, _feature("Structured or dense signs; hadamard.", words=PROJECTIONS)
+    ] = None,
+    h01: Annotated[
+        bool | None, _feature("Constant and linear terms exactly; --h01.", "--h01/--no-h01")
+    ] = None,
+    p: Annotated[float | None, _feature("Degree n is drawn with probability ~ p^-n; 2.")] = None,
+    normalize: Annotated[
+        str | None, _feature("Scaling of rows before the map; none.", words=NORMALIZE)
+    ] = None,
+    precision: Annotated[
+        str | None,
+        _feature("Features rounded for exact sums, or not; exact.", words=PRECISIONS),
+    ] = None,
+    like: Annotated[
+        str | None,
+        _feature("Statistics whose map and scales to take, so that both add.", metavar="FILE"),
+    ] = None,
+    regression: Annotated[
+        bool, _target("Targets are values, not classes.", "--regression")
+    ] = False,
+    codes: Annotated[str | None, _target("Target codes; one-vs-rest.", words=CODES)] = None,
+    bits: Annotated[int | None, _target("Bits of error-correcting codes.")] = None,
+    decode: Annotated[str | None, _target("Distance to codewords.", words=DECODINGS)] = None,
+    alpha: Annotated[
+        str,
+        _target("Ridge penalty; auto: best on rows held out of the pass.", metavar="auto|NUMBER"),
+    ] = "auto",
+    on_bad_rows: OnBadRows = "raise",
+    memory_limit: Annotated[
+        str | None, _option("Run", "Such as '2 GiB'; four fifths of what is free.", metavar="SIZE")
+    ] = None,
+    threads: Threads = None,
+    seed: Annotated[int, _option("Run", "Seed of all that is random; 0.", min=0)] = 0,
+    model: Annotated[str | None, _option("Output", "Model file to write.", metavar="OUT")] = None,
+    statistics: Annotated[
+        str | None, _option("Output", "Statistics file to write.", metavar="OUT")
+    ] = None,
+    as_json: Json = False,
+) -> Answer:
+    """Train on HDF5 files in one pass; write a model, its statistics, or both."""
+    if model is None and statistics is None:
+        raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
+    pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
+    penalty = _penalty(alpha)
+    target_codes = _codes(codes, regression, n_bits=bits, decode=decode)
+    words: dict[str, Any] = {
+        "map": map_, "kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0,
+        "n_components": components, "up_components": up_components, "projection": projection,
+        "h01": h01, "p": p, "normalize": normalize, "precision": precision,
+    }  # fmt: skip
+    settings = _settings(**words) if like is None else _no_settings(words, like)
+    settings |= {"codes": target_codes, "regression": regression, "random_state": seed}
+    settings["hold_out"] = model is not None and penalty == "auto"
+
+    began = time.perf_counter()
+    inputs = data if like is None else [*data, like]
+    with writing({"--model": model, "--statistics": statistics}, inputs):
+        source = HDF5Source(data, x=x, y=y, weights=weights)
+        if like is not None:
+            settings["like"] = _earlier(like, regression)
+        with computing(threads), Bar(source.n_rows) as bar:
+            bar.stage("calibrating")
+            pass_ = begin(source, on_bad_rows=on_bad_rows, **settings)
+            if statistics is not None:
+                check_room(statistics, 8 * len(pass_.statistics.gram))
+            bar.stage("reading")
+            pass_began = time.perf_counter()
+            run(
+                source,
+                pass_,
+                codes=target_codes,
+                on_bad_rows=on_bad_rows,
+                memory_limit=memory_limit,
+                n_threads=threads,
+                progress=bar.advance,
+            )
+            pass_seconds = time.perf_counter() - pass_began
+            n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
+            bar.stage("solving")
+            trained, sums = _finish(pass_, penalty, target_codes, seed, model, statistics)
+    _warn(sums)
+    figures = _figures(trained, sums) | {
+        "n_rows_held_out": n_held,
+        "model": model,
+        "statistics": statistics,
+        "seconds": time.perf_counter() - began,
+        "pass_seconds": pass_seconds,
+        "rows_per_second": sums.n_rows / pass_seconds,
+        "peak_memory_bytes": _peak_memory(),
+    }
+    return Answer(figures, aligned(_story(figures, source.where, sums)), as_json)
+
+
+def _penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        alpha = float(text)
+    except ValueError:
+        raise wrong("--alpha", f"{text!r} is neither auto nor a number") from None
+    check_alpha(alpha)  # now, not after the pass
+    return alpha
+
+
+def _codes(word: str | None, regression: bool, **settings: Any) -> BaseEstimator | None:
+    if word is None and not any(settings.values()):
+        return None
+    if regression:
+        raise wrong("--codes", "target codes are for classes; leave them out with --regression")
+    word = word or "one-vs-rest"
+    return _made(pick(CODES, word, "--codes"), f"--codes {word}", settings)
+
+
+def _no_settings(words: dict[str, Any], like: str) -> dict[str, Any]:
+    """Give no settings for `begin`: it takes those of earlier statistics."""
+    given = [_option_of(name) for name, value in words.items() if value is not None]
+    if given:
+        raise wrong("--like", f"takes map and scales from {like}; leave out {', '.join(given)}")
+    return {"features": None}
+
+
+def _settings(*, normalize: str | None, precision: str | None, **words: Any) -> dict[str, Any]:
+    """Give the settings of `begin` that the words describe."""
+    return {
+        "features": _features(**words),
+        "normalize": pick(NORMALIZE, normalize or "none", "--normalize"),
+        "precision": pick_word(PRECISIONS, precision or "exact", "--precision"),
+    }
+
+
+def _features(
+    *,
+    map: str | None,
+    kernel: str | None,
+    degree: int | None,
+    gamma: float | None,
+    coef0: float | None,
+    n_components: int | None,
+    up_components: int | None,
+    h01: bool | None,
+    **settings: Any,
+) -> FeatureMap:
+    map = pick_word(MAP_WORDS, map or MAP, "--map")
+    make = MAPS[map.removeprefix(CRAFT)]
+    kernel = kernel or KERNEL
+    exact = _made(
+        pick(KERNELS, kernel, "--kernel"),
+        f"--kernel {kernel}",
+        {"degree": degree, "gamma": gamma, "coef0": coef0},
+    )
+    if h01 is None and "h01" in inspect.signature(make).parameters:
+        h01 = True
+    settings |= {"kernel": exact, "h01": h01}
+    width = COMPONENTS if n_components is None else n_components
+    if not map.startswith(CRAFT):
+        if up_components is not None:
+            raise wrong("--up-components", f"is for --map {CRAFT}{map}; leave it out")
+        return _made(make, f"--map {map}", settings | {"n_components": width})
+    wide = UP_FACTOR * width if up_components is None else up_components
+    return Craft(_made(make, f"--map {map}", settings | {"n_components": wide}), width)
+
+
+def _made(make: Callable[..., T], words: str, settings: dict[str, Any]) -> T:
+    """Construct with the settings that were given; wrong usage where they are not its own."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    takes = inspect.signature(make).parameters
+    for name in given:
+        if name not in takes:
+            raise wrong(_option_of(name), f"is no setting of {words}; leave it out")
+    for name, parameter in takes.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise wrong(_option_of(name), f"{words} needs {_option_of(name)}")
+    return make(**given)
+
+
+def _option_of(name: str) -> str:
+    """Give the option that sets an argument."""
+    return "--" + name.removeprefix("n_").replace("_", "-")
+
+
+def _earlier(path: str, regression: bool) -> Statistics:
+    statistics = load_statistics(path)
+    if regression and statistics.labels is not None:
+        raise ParameterError(
+            f"--like {path} holds sums of classes, not of values; leave out --regression, or make "
+            "statistics of values first"
+        )
+    return statistics
+
+
+def _finish(
+    pass_: Pass,
+    alpha: float | str,
+    codes: BaseEstimator | None,
+    seed: int,
+    model: str | None,
+    statistics: str | None,
+) -> tuple[Model | None, Statistics]:
+    """Solve where a model is wanted, and write; the sums are kept even if there is no solution."""
+    if model is None:
+        trained, sums = None, pass_.join()
+    else:
+        try:
+            trained, sums = pass_.finish(alpha, codes, random_state=seed)
+        except StreamrfError:
+            if statistics is not None:
+                pass_.join().save(statistics)
+            raise
+        trained.save(model)
+    if statistics is not None:
+        sums.save(statistics)
+    return trained, sums
+
+
+def _warn(sums: Statistics) -> None:
+    """Tell what was left out or cut off on the way, and what that means."""
+    if sums.n_skipped:
+        say(f"warning: {sums.n_skipped:,} rows were left out, because they hold NaN or infinity")
+    if sums.n_clipped:
+        share = 100 * sums.n_clipped / (sums.n_rows * sums.encoder.n_components)
+        say(
+            f"warning: {sums.n_clipped:,} entries of features ({share:.2g} %) were clipped: some "
+            "rows are unlike the rows looked at before the pass; scale the rows (--normalize), "
+            "shuffle the file, or calibrate on a fair sample and give its statistics by --like"
+        )
+
+
+def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
+    labels = sums.labels
+    return {
+        "n_rows": sums.n_rows,
+        "n_rows_skipped": sums.n_skipped,
+        "n_entries_clipped": sums.n_clipped,
+        "n_features": sums.encoder.n_features,
+        "n_components": sums.encoder.n_components,
+        "labels": None if labels is None else labels.tolist(),
+        "n_targets": len(sums.class_sums) if labels is None else None,
+        "alpha": None if trained is None else trained.alpha,
+        "alphas": [] if trained is None else [list(tried) for tried in trained.history],
+    }
+
+
+def _story(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[tuple[str, str]]:
+    """Tell the figures to a person."""
+    yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
+    yield "features", f"{figures['n_components']:,}, {type(sums.encoder.features).__name__}"
+    if sums.labels is None:
+        yield "targets", f"{figures['n_targets']:,}"
+    else:
+        yield "classes", f"{len(sums.labels):,}"
+    if figures["alpha"] is not None:
+        chosen = ""
+        if figures["alphas"]:
+            best = min(figure for _, figure in figures["alphas"])
+            n_held = f"{figures['n_rows_held_out']:,} rows held out"
+            error = f"error {100 * best:.2f} %" if sums.labels is not None else f"MSE {best:.4g}"
+            chosen = f", the best of {len(figures['alphas'])} on {n_held}: {error}"
+        yield "alpha", f"{figures['alpha']:.3g}{chosen}"
+    yield (
+        "time",
+        f"{figures['seconds']:.1f} s; the pass {figures['pass_seconds']:.1f} s, "
+        f"{figures['rows_per_second']:,.0f} rows/s",
+    )
+    yield "written", ", ".join(path for path in (figures["model"], figures["statistics"]) if path)
+
+
+def _peak_memory() -> int:
+    """Give the most memory that this process has had in use, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
