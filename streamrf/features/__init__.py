@@ -2,10 +2,14 @@
 
 from streamrf.features.base import FeatureMap
 from streamrf.features.craft import Craft
+from streamrf.features.fourier import Fastfood, RandomFourier, StructuredFourier
 from streamrf.features.maclaurin import RandomMaclaurin
 from streamrf.kernels import TABLE as KERNELS
 
-TABLE = {cls.__name__: cls for cls in (RandomMaclaurin, Craft)}
+TABLE = {
+    cls.__name__: cls
+    for cls in (RandomMaclaurin, Craft, RandomFourier, StructuredFourier, Fastfood)
+}
 
 # What a described map may hold: maps inside maps, and kernels.
 DESCRIBED = {**TABLE, **KERNELS}
