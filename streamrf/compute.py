@@ -51,17 +51,33 @@ def featurising() -> Iterator[None]:
         yield
 
 
-def on_single_blas_threads(function: Callable, tasks: Iterable) -> None:
-    """Call ``function(task)`` for every task on a pool of threads, each with one BLAS thread.
+@contextmanager
+def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
+    """Hold the compute lock with a pool of threads, each with one BLAS thread.
 
     A product computed by one thread on a fixed shape has the same bits whatever the thread count.
-    The threads work in the caller's context (`numpy.errstate`).
+    Yields ``each(function, tasks)``, which calls ``function(task)`` for every task and returns when
+    all are done. The threads work in the caller's context (`numpy.errstate`).
     """
     with computing() as count, _controller().limit(limits=1, user_api="blas"):
         if count == 1:
-            for task in tasks:
-                function(task)
+            yield _one_by_one
             return
         with ThreadPoolExecutor(count) as pool:
-            for future in [pool.submit(copy_context().run, function, task) for task in tasks]:
-                future.result()
+
+            def each(function, tasks):
+                for future in [pool.submit(copy_context().run, function, task) for task in tasks]:
+                    future.result()
+
+            yield each
+
+
+def _one_by_one(function, tasks):
+    for task in tasks:
+        function(task)
+
+
+def on_single_blas_threads(function: Callable, tasks: Iterable) -> None:
+    """Call ``function(task)`` for every task, see `single_blas_threads`."""
+    with single_blas_threads() as each:
+        each(function, tasks)

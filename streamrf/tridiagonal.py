@@ -14,10 +14,11 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from streamrf.compute import single_blas_threads
 from streamrf.errors import SolveError
 
 BLOCK = 64  # order of a block of T: 32, 64 and 128 took 7.0, 5.9 and 5.4 times one factorisation
-COLUMNS = 512  # columns updated at once: half the work of whole rows, as only one triangle is kept
+ROWS = 256  # rows updated at once, of the lower triangle alone; each by one thread
 
 
 class Tridiagonal:
@@ -34,14 +35,15 @@ class Tridiagonal:
         self._diagonal: list[np.ndarray] = []
         self._below: list[np.ndarray] = []
         n = len(A)
-        for start in range(0, n, BLOCK):
-            stop = min(start + BLOCK, n)
-            lower = np.tril(A[start:stop, start:stop])
-            self._diagonal.append(lower + np.tril(lower, -1).T)
-            if stop < n:
-                self._reduce(A, start, stop)
+        with single_blas_threads() as each:
+            for start in range(0, n, BLOCK):
+                stop = min(start + BLOCK, n)
+                lower = np.tril(A[start:stop, start:stop])
+                self._diagonal.append(lower + np.tril(lower, -1).T)
+                if stop < n:
+                    self._reduce(A, start, stop, each)
 
-    def _reduce(self, A, start, stop):
+    def _reduce(self, A, start, stop, each):
         """Make the block column [start, stop) block tridiagonal; ``I - V F V^T`` does so."""
         panel, rest = A[stop:, start:stop], A[stop:, stop:]
         rank = min(panel.shape)
@@ -50,9 +52,9 @@ class Tridiagonal:
         V = np.ascontiguousarray(np.tril(packed[:, :rank], -1))
         V[np.arange(rank), np.arange(rank)] = 1.0
         factor = np.triu(factor[:rank, :rank])
-        W = _product(rest, V) @ factor
+        W = _product(rest, V, each) @ factor
         W -= V @ (0.5 * (factor.T @ (V.T @ W)))
-        _subtract(rest, np.hstack((V, W)), np.hstack((W, V)))
+        _subtract(rest, np.hstack((V, W)), np.hstack((W, V)), each)
         panel[:, :rank] = V
         self._factors.append(factor)
 
@@ -151,23 +153,29 @@ class Shifted:
         return trace
 
 
-def _product(A, V):
+def _product(A, V, each):
     """Give ``A V`` of a symmetric A of which only the lower triangle, by blocks, is right."""
-    out = np.zeros_like(V)
-    for start, stop in _columns(len(A)):
-        out[start:stop] += A[start:stop, start:stop] @ V[start:stop]
-        out[stop:] += A[stop:, start:stop] @ V[start:stop]
+    out = np.empty_like(V)
+
+    def multiply(block):
+        start, stop = block
+        np.matmul(A[start:stop, :stop], V[:stop], out=out[start:stop])
         out[start:stop] += A[stop:, start:stop].T @ V[stop:]
+
+    each(multiply, _blocks(len(A)))
     return out
 
 
-def _subtract(A, left, right):
+def _subtract(A, left, right, each):
     """``A -= left right^T``, in the lower triangle by blocks."""
-    for start, stop in _columns(len(A)):
-        A[start:, start:stop] -= left[start:] @ right[start:stop].T
+
+    def update(block):
+        start, stop = block
+        A[start:stop, :stop] -= left[start:stop] @ right[:stop].T
+
+    each(update, reversed(_blocks(len(A))))  # the longest first
 
 
-def _columns(n):
-    """Cut columns into blocks counted from the end, the same for every trailing matrix."""
-    edges = [0, *range(n % COLUMNS or COLUMNS, n + 1, COLUMNS)]
-    return pairwise(edges)
+def _blocks(n):
+    """Cut rows into blocks counted from the end, the same for every trailing matrix."""
+    return list(pairwise([0, *range(n % ROWS or ROWS, n + 1, ROWS)]))

@@ -9,12 +9,12 @@ from sklearn.linear_model import Ridge
 
 import streamrf as srf
 from streamrf.errors import ParameterError, SolveError
-from streamrf.tridiagonal import COLUMNS, Tridiagonal
+from streamrf.tridiagonal import ROWS, Tridiagonal
 
 ALPHAS = [1e-4, 1e-2, 1.0, 30.0]
 
 
-@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 130, COLUMNS + 100])
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 130, ROWS + 100])
 @pytest.mark.parametrize("alpha", [1e-6, 1.0])
 def test_a_shifted_reduction_solves_as_the_matrix_does(n, alpha, rng):
     Z = rng.normal(size=(n + 5, n)) / np.arange(1, n + 1)
