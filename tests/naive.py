@@ -131,6 +131,36 @@ def subsampled(Z, signs, picks, scale):
     return np.array([scale * (H @ (signs * z.astype(np.float64)))[picks] for z in Z])
 
 
+def cosine_sine(x):
+    """``cos x`` and ``sin x``."""
+    x = x.astype(np.float64)
+    return np.cos(x), np.sin(x)
+
+
+def fourier(products, scales, offsets, amplitude, n_sines):
+    """Waves of the phases ``scales * products + offsets``, products (n, n_frequencies) in rows."""
+    cosines, sines = cosine_sine(products.astype(np.float64) * scales + offsets)
+    return amplitude * np.column_stack((cosines, sines[:, :n_sines]))
+
+
+def structured_fourier(X, signs, scales, offsets, amplitude, n_sines):
+    """Waves of ``H D_1 H D_2 H D_3 x``, every block a dense product."""
+    H = hadamard(signs.shape[2])
+    V = np.vstack([(H * D_1) @ (H * D_2) @ (H * D_3) for D_3, D_2, D_1 in signs.astype(int)])
+    V = V[: len(scales), : X.shape[1]]
+    return fourier(X.astype(np.float64) @ V.T, scales, offsets, amplitude, n_sines)
+
+
+def fastfood(X, signs, permutations, normals, scales, offsets, amplitude, n_sines):
+    """Waves of ``H G P H B x``, every block a dense product."""
+    n_blocks, padded = normals.shape
+    H = hadamard(padded).astype(np.float64)
+    P = [np.eye(padded)[permutation] for permutation in permutations]
+    blocks = [(H * normals[b]) @ P[b] @ H[:, : X.shape[1]] * signs[b] for b in range(n_blocks)]
+    V = np.vstack(blocks)
+    return fourier(X.astype(np.float64) @ V[: len(scales)].T, scales, offsets, amplitude, n_sines)
+
+
 # streamrf/jit/lanes.py
 
 
