@@ -33,6 +33,7 @@ from streamrf.codes import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.features import Craft, FeatureMap, RandomMaclaurin
+from streamrf.features.maclaurin import PROJECTIONS
 from streamrf.kernels import Kernel, Polynomial
 from streamrf.model import Model
 from streamrf.preprocessing import CHOICES
@@ -55,7 +56,6 @@ CODES: dict[str, Callable[..., BaseEstimator]] = {
     "one-vs-rest": OneVsRest,
     "error-correcting": ErrorCorrectingCodes,
 }
-PROJECTIONS = ("hadamard", "rademacher")
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
 CRAFT = "craft-"  # before a map's word: made wide, then compacted
@@ -97,7 +97,7 @@ def fit(
         int | None, _feature(f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide.")
     ] = None,
     projection: Annotated[
-        str | None, _feature("Structured or dense signs; hadamard.", words=PROJECTIONS)
+        str | None, _feature("How its random vectors are made; hadamard.", words=PROJECTIONS)
     ] = None,
     h01: Annotated[
         bool | None, _feature("Constant and linear terms exactly; --h01.", "--h01/--no-h01")
@@ -206,6 +206,8 @@ def _codes(word: str | None, regression: bool, **settings: Any) -> BaseEstimator
         return None
     if regression:
         raise wrong("--codes", "target codes are for classes; leave them out with --regression")
+    if settings["decode"] is not None:
+        pick_word(DECODINGS, settings["decode"], "--decode")
     word = word or "one-vs-rest"
     return _made(pick(CODES, word, "--codes"), f"--codes {word}", settings)
 
@@ -241,6 +243,8 @@ def _features(
 ) -> FeatureMap:
     map = pick_word(MAP_WORDS, map or MAP, "--map")
     make = MAPS[map.removeprefix(CRAFT)]
+    if settings["projection"] is not None:
+        pick_word(PROJECTIONS, settings["projection"], "--projection")
     kernel = kernel or KERNEL
     exact = _made(
         pick(KERNELS, kernel, "--kernel"),
