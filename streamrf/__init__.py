@@ -2,8 +2,27 @@
 
 from streamrf.codes import ErrorCorrectingCodes, OneVsRest
 from streamrf.estimators import RandomFeatureClassifier, RandomFeatureRegressor
-from streamrf.features import Craft, Fastfood, RandomFourier, RandomMaclaurin, StructuredFourier
-from streamrf.kernels import Cauchy, Gaussian, Laplacian, Polynomial
+from streamrf.features import (
+    Craft,
+    Fastfood,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+    TensorSketch,
+    TreeSketch,
+)
+from streamrf.kernels import (
+    ArcCosine,
+    Cauchy,
+    Composed,
+    DotProduct,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Polynomial,
+    VovkInfinite,
+    VovkReal,
+)
 from streamrf.model import Model, load_model
 from streamrf.sources import ArraySource, HDF5Source, IteratorSource
 from streamrf.statistics import Statistics, load_statistics
@@ -12,10 +31,14 @@ from streamrf.training import accumulate
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArcCosine",
     "ArraySource",
     "Cauchy",
+    "Composed",
     "Craft",
+    "DotProduct",
     "ErrorCorrectingCodes",
+    "Exponential",
     "Fastfood",
     "Gaussian",
     "HDF5Source",
@@ -30,6 +53,10 @@ __all__ = [
     "RandomMaclaurin",
     "Statistics",
     "StructuredFourier",
+    "TensorSketch",
+    "TreeSketch",
+    "VovkInfinite",
+    "VovkReal",
     "accumulate",
     "load_model",
     "load_statistics",
