@@ -11,7 +11,14 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from sklearn.preprocessing import normalize
 
 import streamrf.sources as sources
-from streamrf.features import Craft, FeatureMap, RandomMaclaurin
+from streamrf.features import (
+    Craft,
+    Fastfood,
+    FeatureMap,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+)
 from streamrf.kernels import (
     ArcCosine,
     Cauchy,
@@ -283,6 +290,14 @@ MAPS = [
     MapCase("craft-rademacher", partial(_craft, projection="rademacher")),
     MapCase("craft-hadamard-h01", partial(_craft, h01=True)),
     MapCase("craft-rademacher-h01", partial(_craft, projection="rademacher", h01=True)),
+    MapCase("fourier-gaussian", partial(RandomFourier, Gaussian())),
+    MapCase("fourier-gaussian-single", partial(RandomFourier, Gaussian(), paired=False)),
+    MapCase("fourier-laplacian", partial(RandomFourier, Laplacian(gamma="median"))),
+    MapCase("fourier-cauchy", partial(RandomFourier, Cauchy(gamma="scale"), paired=False)),
+    MapCase("structured-fourier", partial(StructuredFourier, Gaussian())),
+    MapCase("structured-fourier-single", partial(StructuredFourier, Gaussian(), paired=False)),
+    MapCase("fastfood", partial(Fastfood, Gaussian(gamma="median"))),
+    MapCase("fastfood-single", partial(Fastfood, Gaussian(), paired=False)),
 ]
 
 # The only checks of scikit-learn that a map is expected to fail, by the name of its row, and why.
