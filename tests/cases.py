@@ -18,6 +18,8 @@ from streamrf.features import (
     RandomFourier,
     RandomMaclaurin,
     StructuredFourier,
+    TensorSketch,
+    TreeSketch,
 )
 from streamrf.kernels import (
     ArcCosine,
@@ -268,8 +270,8 @@ def _h01_terms(n_features):
     return 1 + n_features
 
 
-def _craft(n_components, random_state=None, **settings):
-    up = RandomMaclaurin(Polynomial(), 8 * n_components, **settings)
+def _craft(n_components, random_state=None, kind=RandomMaclaurin, kernel=None, **settings):
+    up = kind(kernel, 8 * n_components, **settings)
     return Craft(up, n_components, random_state=random_state)
 
 
@@ -290,6 +292,29 @@ MAPS = [
     MapCase("craft-rademacher", partial(_craft, projection="rademacher")),
     MapCase("craft-hadamard-h01", partial(_craft, h01=True)),
     MapCase("craft-rademacher-h01", partial(_craft, projection="rademacher", h01=True)),
+    MapCase("maclaurin-complex", _maclaurin(projection="complex")),
+    MapCase("maclaurin-proportional", _maclaurin(measure="proportional")),
+    MapCase("maclaurin-optimized", _maclaurin(measure="optimized")),
+    MapCase(
+        "maclaurin-of-maclaurin",
+        partial(
+            RandomMaclaurin,
+            DotProduct((0.0, 1.0, 0.5)),
+            inner=RandomMaclaurin(Polynomial(degree=2), projection="rademacher"),
+        ),
+    ),
+    MapCase(
+        "maclaurin-of-fourier",
+        partial(
+            RandomMaclaurin,
+            DotProduct((0.0, 1.0, 0.5)),
+            inner=RandomFourier(Gaussian(gamma=1.0), paired=False),
+        ),
+    ),
+    MapCase("tensor-sketch", partial(TensorSketch, Polynomial())),
+    MapCase("tree-sketch", partial(TreeSketch, Polynomial(degree=7))),
+    MapCase("craft-tensor-sketch", partial(_craft, kind=TensorSketch)),
+    MapCase("craft-fourier", partial(_craft, kind=RandomFourier)),
     MapCase("fourier-gaussian", partial(RandomFourier, Gaussian())),
     MapCase("fourier-gaussian-single", partial(RandomFourier, Gaussian(), paired=False)),
     MapCase("fourier-laplacian", partial(RandomFourier, Laplacian(gamma="median"))),
@@ -310,7 +335,9 @@ _H01_FAILURES = {
     "check_methods_sample_order_invariance": _TOO_NARROW,
     "check_methods_subset_invariance": _TOO_NARROW,
 }
+_OPTIMIZED = "the check sets n_components=1, which must be refused: every degree needs a feature"
 EXPECTED_FAILED_CHECKS = {
+    "maclaurin-optimized": dict.fromkeys(_H01_FAILURES, _OPTIMIZED),
     "maclaurin-hadamard-h01": _H01_FAILURES,
     "maclaurin-rademacher-h01": _H01_FAILURES,
 }
