@@ -2,8 +2,9 @@
 """The figures that the library is held to on MNIST, one JSON line each.
 
 Errors of one pass over the 60,000 rows (unit length, polynomial kernel of degree 7), peak resident
-memory for the rows as they are and ten times over (case copies), and the time of the pass beside that of the bare
-product. Each case runs in a process of its own. Needs STREAMRF_DATA, the folder of `mnist.h5`.
+memory for the rows as they are and ten times over (case copies), and the time of the pass beside
+that of the bare product. Each case runs in a process of its own. Needs STREAMRF_DATA, the folder of
+`mnist.h5`.
 
     python scripts/figures.py                      # everything, half an hour on two cores
     python scripts/figures.py maclaurin speed      # some of it
