@@ -19,7 +19,7 @@ from streamrf.ledger import Ledger
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics import Statistics
 from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
-from streamrf.training import Pass
+from streamrf.training import Pass, begin
 
 N, WIDTH = 120, 5
 RNG = np.random.default_rng(0)
@@ -375,6 +375,21 @@ def test_rows_unlike_those_the_sums_began_with_are_refused(began, goes_on, messa
     with pytest.raises(DataError, match=f"X, row 0: {message}"):
         Pass(first).update(replace(block, key="another store"))
     assert_same_bytes(first.to_tree(), before)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_label_outside_the_code_book_leaves_the_pass_as_it_was(held_out):
+    codes = {"codes": srf.ErrorCorrectingCodes(3), "classes": NAMES}
+    pass_ = begin(of_kind("labels"), features(4), hold_out=held_out, **codes)
+    strange = LABELS.astype("U20")
+    strange[-1] = "kiwi"
+    (block,) = srf.ArraySource(X, strange).blocks()
+    with pytest.raises(UnknownLabelError, match="'kiwi' is not in the code book"):
+        pass_.update(block)
+    assert pass_.join().ledger.n_rows == pass_.statistics.n_rows == 0
+    (block,) = of_kind("labels").blocks()
+    pass_.update(block)
+    assert pass_.join().n_rows == N
 
 
 def test_words_are_not_values():
