@@ -8,19 +8,13 @@ from sklearn import metrics
 import streamrf as srf
 from integers import accumulate, features
 from streamrf.codes import CodeBook
-from streamrf.compute import computing
 from streamrf.errors import DataError, ParameterError, ShapeError, UnknownLabelError
 from streamrf.model import Model
 from streamrf.scores import ClassErrors, ValueErrors
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 N = 700
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads cost more time than such small sums."""
-    with computing(1):
-        yield
 
 
 @pytest.fixture(scope="module")

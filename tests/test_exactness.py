@@ -12,7 +12,6 @@ import integers
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
 from streamrf import gram as gram_module
-from streamrf.compute import computing
 from streamrf.errors import StreamrfError
 from streamrf.gram import PRODUCTS, ExactGram, FloatGram, FloatProducts, IntegerProducts
 from streamrf.jit import gram as jit_gram
@@ -20,15 +19,10 @@ from streamrf.jit.packed import diagonal
 from streamrf.statistics import Statistics
 from streamrf.sums import BitSums, ClassSums, Sums, ValueSums
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 N = 1500
 CODES = {"codes": srf.ErrorCorrectingCodes(n_bits=3), "classes": range(7)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Unless a test asks for two: threads cost more time than such small sums."""
-    with computing(1):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
-from streamrf.compute import computing
 from streamrf.errors import DataError, MergeError, UnknownLabelError
 from streamrf.gram import ExactGram, FloatGram
 from streamrf.ledger import Ledger
@@ -20,6 +19,8 @@ from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics import Statistics
 from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
 from streamrf.training import Pass, begin
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 N, WIDTH = 120, 5
 RNG = np.random.default_rng(0)
@@ -141,13 +142,6 @@ two_cuts = st.tuples(st.integers(0, N), st.integers(0, N))
 subtracting = pytest.mark.parametrize(
     "case", [case for case in CASES if case.subtracts], ids=lambda case: case.name
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads cost more time than such small sums."""
-    with computing(1):
-        yield
 
 
 def test_every_summary_has_a_row():

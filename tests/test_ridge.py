@@ -18,14 +18,9 @@ from streamrf.rounding import Centring, Rounding
 from streamrf.solve import Normal
 from streamrf.sums import Sums, ValueSums
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 N = 500
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads cost more time than such small sums."""
-    with computing(1):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,13 @@ from sklearn.linear_model import Ridge
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from streamrf import holdout
-from streamrf.compute import computing
 from streamrf.engine import fold
 from streamrf.errors import ConsumedError
 from streamrf.training import Pass, begin
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 N = 900
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads cost more time than such small sums."""
-    with computing(1):
-        yield
 
 
 @pytest.fixture(scope="module")
