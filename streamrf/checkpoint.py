@@ -22,7 +22,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.fields import Fields
+from streamrf.fields import Fields, loading
 from streamrf.sources.base import Source, Store
 
 KIND = "checkpoint"
@@ -93,9 +93,11 @@ class Keeper:
             _check_folder(self.path)
             return None
         fields = Fields(storage.read(self.path, KIND), self.path)
-        job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
-        self.n_done = self.n_resumed = fields.integer("n_done", least=0)
-        fields.end()
+        with loading(self.path):
+            job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
+            self.n_done = self.n_resumed = fields.integer("n_done", least=0)
+            fields.end()
+            earlier = _as_stores(stores)
         differences = _differences("", job.rest(), self._job)
         if differences:
             shown = "; ".join(differences[:3]) + ("; ..." if len(differences) > 3 else "")
@@ -103,7 +105,7 @@ class Keeper:
                 f"the checkpoint {self.path} is of another job: {shown}. Go on with the same "
                 "settings, or give this job a checkpoint file of its own"
             )
-        self._check_stores(_as_stores(stores))
+        self._check_stores(earlier)
         logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
         return state
 

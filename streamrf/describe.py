@@ -6,11 +6,13 @@ promises a seed's stream only within a version.
 """
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from streamrf.errors import FormatError
+from streamrf.fields import Fields
 
 
 def to_tree(value):
@@ -30,23 +32,28 @@ def to_tree(value):
     return list(value) if isinstance(value, tuple) else value
 
 
-def from_tree(tree, table):
-    """Rebuild what `to_tree` described; classes come from `table` (name to class) alone."""
-    if not (isinstance(tree, dict) and "class" in tree):
-        return tree
-    name = tree["class"]
-    if name not in table:
-        raise FormatError(f"the file holds a {name!r}; this version knows {sorted(table)}")
-    cls = table[name]
-    unknown = set(tree["params"]) - set(cls._get_param_names())
+def from_tree(tree: dict | Fields, table: Mapping[str, Any]) -> Any:
+    """Rebuild what `to_tree` described; classes come from `table` (name to class) alone.
+
+    The fitted state is not looked at: whoever uses the object checks it first.
+    """
+    fields = Fields.of(tree)
+    cls = table[fields.text("class", table)]
+    params, fitted = fields.tree("params"), fields.tree("fitted")
+    fields.end()
+    unknown = sorted(set(params.keys) - set(cls._get_param_names()))
     if unknown:
-        raise FormatError(f"{name} has no settings named {sorted(unknown)}")
-    value = cls(**{k: from_tree(v, table) for k, v in tree["params"].items()})
-    for key, fitted in tree["fitted"].items():
+        raise params.wrong(unknown[0], f"is no setting of {cls.__name__}")
+    value = cls(**{key: _described(params, key, table) for key in params.keys})
+    for key in fitted.keys:
         if not key.endswith("_") or key.startswith("_"):
-            raise FormatError(f"{name}: {key!r} is not the name of a fitted attribute")
-        setattr(value, key, from_tree(fitted, table))
+            raise fitted.wrong(key, "is not the name of a fitted attribute")
+        setattr(value, key, _described(fitted, key, table))
     return value
+
+
+def _described(fields, key, table):
+    return from_tree(fields.tree(key), table) if fields.is_tree(key) else fields.value(key)
 
 
 def digest(tree) -> str:

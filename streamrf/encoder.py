@@ -4,13 +4,13 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from streamrf.compute import featurising
 from streamrf.describe import digest, from_tree, to_tree
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap
 from streamrf.features.base import clone_with_seed, panels
+from streamrf.fields import Fields
 from streamrf.jit import lanes
 from streamrf.preprocessing import Preprocessing
 from streamrf.rounding import Calibration, calibration_class
@@ -138,14 +138,22 @@ class Encoder:
         }
 
     @classmethod
-    def from_tree(cls, tree: dict) -> "Encoder":
+    def from_tree(cls, tree: dict | Fields) -> "Encoder":
         """Rebuild from `to_tree`."""
-        features: BaseEstimator = from_tree(tree["features"], DESCRIBED)
-        return cls(
-            Preprocessing.from_tree(tree["preprocessing"]),
-            features,
-            Calibration.from_tree(tree["calibration"]),
-        )
+        fields = Fields.of(tree)
+        preprocessing = Preprocessing.from_tree(fields.tree("preprocessing"))
+        features = from_tree(fields.tree("features"), DESCRIBED)
+        calibration = Calibration.from_tree(fields.tree("calibration"))
+        fields.end()
+        if not isinstance(features, FeatureMap):
+            raise fields.wrong("features", f"is a {type(features).__name__}; expected a map")
+        features.check_fitted(preprocessing.n_features, fields, "features")
+        if features.n_components != len(calibration.shift):
+            raise fields.wrong(
+                "calibration",
+                f"is for {len(calibration.shift)} features; the map has {features.n_components}",
+            )
+        return cls(preprocessing, features, calibration)
 
 
 def as_columns(y: np.ndarray) -> np.ndarray:

@@ -6,7 +6,9 @@ or raises `FormatError`.
 """
 
 import math
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Union
 
 import numpy as np
@@ -14,7 +16,30 @@ import numpy as np
 from streamrf.errors import FormatError
 
 MOST = 2**63 - 1
+MOST_TOTAL = 2**1000  # of sums of any size: a float holds their squares' sums
 MOST_SHOWN = 60  # characters of a value in a message
+
+
+@contextmanager
+def loading(path: str | os.PathLike) -> Iterator[None]:
+    """Give `FormatError` for whatever else a false tree brings about while it is loaded."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise FormatError(
+            f"{os.fspath(path)} has a correct digest but does not describe what it should "
+            f"({error}); it was not written by streamrf"
+        ) from error
 
 
 class Fields:
@@ -41,7 +66,11 @@ class Fields:
 
     def tree(self, key: str) -> "Fields":
         """Take a tree."""
-        return Fields(self._take(key), self._where, (*self._path, key))
+        return self.inside(key, self._take(key))
+
+    def inside(self, key: str, tree: Any) -> "Fields":
+        """Give the fields of a tree as if it were at `key`."""
+        return Fields(tree, self._where, (*self._path, key))
 
     def maybe_tree(self, key: str) -> "Fields | None":
         """Take a tree, or None."""
@@ -49,10 +78,23 @@ class Fields:
             return self._take(key)
         return self.tree(key)
 
+    @property
+    def keys(self) -> list[str]:
+        """The keys that are there and not taken."""
+        return list(self._left)
+
     def trees(self, key: str) -> "list[tuple[str, Fields]]":
         """Take a tree of trees: each key with its tree, in order."""
         fields = self.tree(key)
-        return [(name, fields.tree(name)) for name in list(fields._left)]
+        return [(name, fields.tree(name)) for name in fields.keys]
+
+    def is_tree(self, key: str) -> bool:
+        """Tell whether a key holds a tree."""
+        return isinstance(self._left.get(key), dict)
+
+    def is_array(self, key: str) -> bool:
+        """Tell whether a key holds an array."""
+        return isinstance(self._left.get(key), np.ndarray)
 
     def text(self, key: str, choices: Iterable[str] = ()) -> str:
         """Take a str, one of `choices` if there are any."""
@@ -138,14 +180,50 @@ class Fields:
             key, length, lambda v: v is None or _is_whole(v, 0, MOST), "counts or null"
         )
 
+    def labels(self, key: str, length: int | None = None) -> np.ndarray:
+        """Take class labels: int64, float64, bool or str, sorted, none twice."""
+        labels = self.array(key, "biufU", (length,))
+        right = labels.dtype.kind in "bU" or labels.dtype in (np.int64, np.float64)
+        if not right or not (labels[1:] > labels[:-1]).all():
+            raise self.wrong(key, "is not labels in rising order")
+        return labels
+
+    def weights(self, key: str, length: int) -> np.ndarray:
+        """Take a float64 array of weights, none below 0."""
+        weights = self.array(key, np.float64, (length,))
+        if (weights < 0).any():
+            raise self.wrong(key, "holds a weight below 0")
+        return weights
+
+    def totals(self, key: str, length: int, exact: bool) -> list:
+        """Take a list of sums: whole numbers of any size if `exact`, else finite floats."""
+        if exact:
+            return self.scalars(
+                key, length, lambda v: _is_whole(v, -MOST_TOTAL, MOST_TOTAL), "whole numbers"
+            )
+        return self.scalars(
+            key, length, lambda v: isinstance(v, float) and math.isfinite(v), "finite numbers"
+        )
+
+    def indices(self, key: str, dtype: Any, shape: tuple[Any, ...], stop: int) -> np.ndarray:
+        """Take an array of whole numbers in ``[0, stop)``."""
+        array = self.array(key, dtype, shape)
+        if array.size and not (array.min() >= 0 and array.max() < stop):
+            raise self.wrong(key, f"holds places outside 0 to {stop - 1}")
+        return array
+
+    def kind(self, key: str, kind: type) -> Any:
+        """Take an object of a class."""
+        return self._checked(key, f"a {kind.__name__}", lambda v: isinstance(v, kind))
+
+    def value(self, key: str) -> Any:
+        """Take a scalar, a list of scalars or an array, whatever it is."""
+        return self._checked(key, "a value", lambda v: not isinstance(v, dict))
+
     def rest(self) -> dict:
         """Take all that is left, unchecked."""
         left, self._left = self._left, {}
         return left
-
-    def has(self, key: str) -> bool:
-        """Tell whether a key is there and not taken: one that older files lack."""
-        return key in self._left
 
     def end(self) -> None:
         """Refuse keys that were not taken."""

@@ -34,6 +34,19 @@ class Kernel(BaseEstimator, ABC):
         """
         return self
 
+    def check_settings(self) -> None:
+        """Refuse settings that are no numbers, or none that the kernel takes.
+
+        Raises
+        ------
+        ParameterError, TypeError, ValueError, ArithmeticError
+        """
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Kernel):
+                value.check_settings()
+            elif isinstance(value, bool) or (np.ndim(value) == 0 and not _is_finite(value)):
+                raise ParameterError(f"{name} must be a finite number, got {value!r}")
+
     def diagonal(self, X) -> np.ndarray:
         """Give ``K(x, x)`` of each row, float64 (n_rows,)."""
         parts = [np.empty(0)]
@@ -61,6 +74,11 @@ class DotProductKernel(Kernel):
     @abstractmethod
     def series(self, n_terms: int) -> np.ndarray:
         """Give the coefficients ``a_0, a_1, ...``, float64; fewer than `n_terms` if it ends."""
+
+    def check_settings(self):
+        """Refuse settings without a series."""
+        super().check_settings()
+        self.series(2)
 
     def __call__(self, X, Y=None):
         X = np.asarray(X, dtype=np.float64)
@@ -356,6 +374,14 @@ class Composed(Kernel):
         self.outer = outer
         self.inner = inner
 
+    def check_settings(self):
+        """Refuse what is no dot-product kernel of a kernel."""
+        if not isinstance(self.outer, DotProductKernel) or not isinstance(self.inner, Kernel):
+            raise ParameterError(
+                f"a dot-product kernel of a kernel, got {self.outer!r} of {self.inner!r}"
+            )
+        super().check_settings()
+
     def __call__(self, X, Y=None):
         for rows in (X,) if Y is None else (X, Y):
             self.outer.check_domain(self.inner.diagonal(rows))
@@ -413,6 +439,11 @@ class ShiftInvariantKernel(Kernel):
         if not isinstance(self.gamma, Real) or not 0 < self.gamma < np.inf:
             raise ParameterError(GAMMA_RULE.format(self.gamma))
         return float(self.gamma)
+
+    def check_settings(self):
+        """Refuse gammas that are not positive, or still to be learnt."""
+        super().check_settings()
+        _ = self.checked_gamma
 
     def diagonal(self, X):
         """Give 1 for each row."""
@@ -516,6 +547,10 @@ def _centred(X, Y):
     mean = X.mean(axis=0)
     centred = X - mean
     return centred, centred if Y is None else np.asarray(Y, dtype=np.float64) - mean
+
+
+def _is_finite(value):
+    return isinstance(value, Real) and -np.inf < value < np.inf
 
 
 def _check_degree(degree):

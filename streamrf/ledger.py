@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamrf.errors import FormatError, MergeError
+from streamrf.errors import MergeError
+from streamrf.fields import Fields
 
 
 @dataclass
@@ -74,16 +75,27 @@ class Ledger:
 
     def to_tree(self) -> dict:
         """Give the ranges as a tree."""
-        return {"ranges": {k: self.ranges[k] for k in sorted(self.ranges)}, "names": self.names}
+        keys = sorted(self.ranges)
+        return {
+            "ranges": {key: self.ranges[key] for key in keys},
+            "names": {key: self.names.get(key, key) for key in keys},
+        }
 
     @classmethod
-    def from_tree(cls, tree: dict) -> "Ledger":
+    def from_tree(cls, tree: dict | Fields) -> "Ledger":
         """Rebuild from `to_tree`."""
-        for ranges in tree["ranges"].values():
-            flat = ranges.ravel()
-            if ranges.ndim != 2 or ranges.shape[1] != 2 or (np.diff(flat) <= 0).any():
-                raise FormatError("the ledger in the file holds ranges out of order")
-        return cls(dict(tree["ranges"]), dict(tree["names"]))
+        fields = Fields.of(tree)
+        ranges, names = fields.tree("ranges"), fields.tree("names")
+        fields.end()
+        ledger = cls()
+        for key in ranges.keys:
+            rows = ranges.array(key, np.int64, (None, 2))
+            flat = rows.ravel()
+            if not len(flat) or flat[0] < 0 or (flat[1:] <= flat[:-1]).any():
+                raise ranges.wrong(key, "is not ranges of rows in order")
+            ledger.ranges[key], ledger.names[key] = rows, names.text(key)
+        names.end()
+        return ledger
 
 
 def _joined(ranges):

@@ -13,7 +13,8 @@ from streamrf.codes import CodeBook
 from streamrf.compute import computing
 from streamrf.encoder import Encoder, as_columns
 from streamrf.engine import stream
-from streamrf.errors import DataError, FormatError, ParameterError, ShapeError
+from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.fields import Fields, loading
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.sources import as_source
 from streamrf.sources.base import Block
@@ -167,20 +168,28 @@ class Model:
         }
 
     @classmethod
-    def from_tree(cls, tree: dict) -> "Model":
+    def from_tree(cls, tree: dict | Fields) -> "Model":
         """Rebuild from `to_tree`."""
-        encoder = Encoder.from_tree(tree["encoder"])
-        coef, intercept = tree["coef"], tree["intercept"]
-        if coef.shape != (len(intercept), encoder.n_components):
-            raise FormatError(
-                f"the file's coefficients have shape {coef.shape}, "
-                f"which does not belong to {encoder.n_components} features"
-            )
-        book = None if tree["book"] is None else CodeBook.from_tree(tree["book"])
-        history = tuple(map(tuple, tree["history"].tolist()))
-        return cls(
-            encoder, coef, intercept, tree["labels"], book, tree["alpha"], tree["n_rows"], history
-        )
+        fields = Fields.of(tree)
+        encoder = Encoder.from_tree(fields.tree("encoder"))
+        inner = fields.maybe_tree("book")
+        if inner is None:
+            book, labels = None, fields.value("labels")
+            if labels is not None:
+                raise fields.wrong("labels", "are there without a book; expected null")
+            n_outputs = len(encoder.calibration.target_shift)
+        else:
+            book = CodeBook.from_tree(inner.rest())
+            labels = fields.labels("labels", book.n_classes)
+            n_outputs = book.n_bits
+        coef = fields.array("coef", np.float64, (n_outputs, encoder.n_components))
+        intercept = fields.array("intercept", np.float64, (n_outputs,))
+        is_one = not fields.is_array("alpha")
+        alpha: Any = fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
+        n_rows = fields.integer("n_rows")
+        history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
+        fields.end()
+        return cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
 
 
 def load_model(path: str | os.PathLike) -> Model:
@@ -191,4 +200,6 @@ def load_model(path: str | os.PathLike) -> Model:
     FormatError
         If the file is damaged, of another kind or of a newer version.
     """
-    return Model.from_tree(storage.read(path, KIND))
+    tree = storage.read(path, KIND)
+    with loading(path):
+        return Model.from_tree(Fields(tree, os.fspath(path)))

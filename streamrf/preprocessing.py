@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamrf.errors import FormatError, ParameterError
+from streamrf.errors import ParameterError
+from streamrf.fields import Fields
 from streamrf.jit import lanes
 
 CHOICES = (None, "l2", "max", "standard")
@@ -70,8 +71,15 @@ class Preprocessing:
         }
 
     @classmethod
-    def from_tree(cls, tree: dict) -> "Preprocessing":
+    def from_tree(cls, tree: dict | Fields) -> "Preprocessing":
         """Rebuild from `to_tree`."""
-        if tree["normalize"] not in CHOICES or tree["shift"].shape != tree["inverse_scale"].shape:
-            raise FormatError("the preprocessing in the file is not one that this version knows")
-        return cls(tree["normalize"], tree["shift"], tree["inverse_scale"])
+        fields = Fields.of(tree)
+        normalize = fields.value("normalize")
+        if normalize not in CHOICES:
+            raise fields.wrong("normalize", f"is {normalize!r}; expected one of {CHOICES}")
+        shift = fields.array("shift", np.float64, (None,))
+        inverse_scale = fields.array("inverse_scale", np.float64, shift.shape)
+        fields.end()
+        if not len(shift):
+            raise fields.wrong("shift", "is empty; expected one number for each column")
+        return cls(normalize, shift, inverse_scale)

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamrf.errors import BadRowError, FormatError, ParameterError
+from streamrf.errors import BadRowError, ParameterError
+from streamrf.fields import Fields
 from streamrf.jit import lanes
 
 LEVELS = 32  # steps a feature's deviation spans; the rounding adds 1/(12 LEVELS^2) of its variance
@@ -84,16 +85,20 @@ class Calibration(ABC):
         return {"class": type(self).__name__, **vars(self)}
 
     @staticmethod
-    def from_tree(tree: dict) -> "Calibration":
+    def from_tree(tree: dict | Fields) -> "Calibration":
         """Rebuild from `to_tree`."""
-        tree = dict(tree)
-        name = tree.pop("class")
-        if name not in TABLE:
-            raise FormatError(f"the file holds a calibration {name!r}; known are {sorted(TABLE)}")
-        calibration = TABLE[name](**tree)
-        if calibration.shift.shape != calibration.step.shape or not (calibration.step > 0).all():
-            raise FormatError("the calibration in the file has steps that are not positive")
-        return calibration
+        fields = Fields.of(tree)
+        kind = TABLE[fields.text("class", TABLE)]
+        shift = fields.array("shift", np.float64, (None,))
+        step = fields.array("step", np.float64, shift.shape)
+        target_shift = fields.array("target_shift", np.float64, (None,))
+        target_step = fields.array("target_step", np.float64, target_shift.shape)
+        mean_weight = fields.maybe_number("mean_weight", above=0.0)
+        fields.end()
+        for name, steps in (("step", step), ("target_step", target_step)):
+            if not (steps > 0).all():
+                raise fields.wrong(name, "holds a step that is not positive")
+        return kind(shift, step, target_shift, target_step, mean_weight)
 
 
 class Rounding(Calibration):

@@ -2,7 +2,8 @@
 
 import functools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from streamrf import storage
 from streamrf.codes import CodeBook, OneVsRest
 from streamrf.compute import computing
 from streamrf.encoder import Encoder
-from streamrf.errors import DataError, FormatError, MergeError, ParameterError
+from streamrf.errors import DataError, MergeError, ParameterError
+from streamrf.fields import Fields, loading
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.path import Path, trace
@@ -83,12 +85,44 @@ class Statistics:
 
     def __sub__(self, other: "Statistics") -> "Statistics":
         self._check_alike(other)
+        if self.is_scaled or other.is_scaled:
+            raise MergeError(
+                f"{'the left' if self.is_scaled else 'the right'} side was scaled, so the share of "
+                "its rows in the sums is not known and they cannot be removed; subtract first, "
+                "then scale"
+            )
         return Statistics(
             self.encoder,
             self.sums - other.sums,
             self.ledger - other.ledger,
             self.n_skipped - other.n_skipped,
         )
+
+    def scale(self, factor: float) -> "Statistics":
+        """Give the statistics with every weight multiplied by `factor`: below 1, old rows fade.
+
+        The sums are no longer of whole numbers, so they are marked (`is_scaled`), and so is
+        whatever they are added to: from here on they are exact to rounding only. The ledger still
+        counts the rows: they cannot be added again, nor removed any more, since how much of them is
+        left is not known. `alpha` keeps its size and so weighs more beside smaller sums.
+
+        Parameters
+        ----------
+        factor : float above 0
+
+        Raises
+        ------
+        ParameterError
+            Another factor.
+        """
+        if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 < factor < np.inf:
+            raise ParameterError(f"factor must be a number above 0, got {factor!r}")
+        return replace(self, sums=self.sums.scaled(float(factor)))
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether rows were scaled, so that the sums are exact to rounding only."""
+        return self.sums.is_scaled
 
     def _check_alike(self, other):
         if not isinstance(other, Statistics):
@@ -260,14 +294,21 @@ class Statistics:
         }
 
     @classmethod
-    def from_tree(cls, tree: dict) -> "Statistics":
+    def from_tree(cls, tree: dict | Fields) -> "Statistics":
         """Rebuild from `to_tree`."""
-        encoder, sums = Encoder.from_tree(tree["encoder"]), Sums.from_tree(tree["sums"])
-        if sums.n_components != encoder.n_components:
-            raise FormatError(
-                f"the file's sums have {sums.n_components} features, its map {encoder.n_components}"
-            )
-        return cls(encoder, sums, Ledger.from_tree(tree["ledger"]), tree["n_skipped"])
+        fields = Fields.of(tree)
+        encoder = Encoder.from_tree(fields.tree("encoder"))
+        calibration = encoder.calibration
+        sums = Sums.from_tree(fields.tree("sums"), encoder.n_components, calibration.exact)
+        ledger = Ledger.from_tree(fields.tree("ledger"))
+        n_skipped = fields.integer("n_skipped")
+        fields.end()
+        n_targets = 0 if sums.targets.labels is not None else len(sums.targets.sums)
+        if n_targets != len(calibration.target_shift):
+            raise fields.wrong("sums", "and the calibration are for different targets")
+        if sums.n_rows + n_skipped > ledger.n_rows:
+            raise fields.wrong("ledger", f"has fewer rows than the {sums.n_rows} summed")
+        return cls(encoder, sums, ledger, n_skipped)
 
 
 def load_statistics(path: str | os.PathLike) -> Statistics:
@@ -278,4 +319,6 @@ def load_statistics(path: str | os.PathLike) -> Statistics:
     FormatError
         If the file is damaged, of another kind or of a newer version.
     """
-    return Statistics.from_tree(storage.read(path, KIND))
+    tree = storage.read(path, KIND)
+    with loading(path):
+        return Statistics.from_tree(Fields(tree, os.fspath(path)))

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import FormatError, MergeError, StreamrfError, UnknownLabelError
+from streamrf.errors import MergeError, StreamrfError, UnknownLabelError
+from streamrf.fields import Fields
 from streamrf.gram import ExactGram, FloatGram
 from streamrf.jit import lanes, packed
 from streamrf.labels import as_labels, find_labels, join_labels, narrowed
@@ -61,12 +62,21 @@ class TargetSums(ABC):
         """Add the rows Q with their roots and labels or rounded targets."""
 
     @abstractmethod
-    def zero_like(self) -> "TargetSums":
-        """Give sums of nothing, ready for the same kind of targets."""
+    def zero_like(self, exact: bool) -> "TargetSums":
+        """Give sums of nothing, ready for the same kind of targets, rounded or not."""
 
     @abstractmethod
     def combined(self, other: "TargetSums", sign: float) -> "TargetSums":
         """Give ``self + sign * other`` as new sums."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> "TargetSums":
+        """Give ``factor * self`` as new sums, no longer of whole numbers."""
+
+    @classmethod
+    @abstractmethod
+    def from_fields(cls, fields: Fields, n_components: int, exact: bool) -> "TargetSums":
+        """Rebuild from `to_tree`."""
 
     @abstractmethod
     def to_tree(self) -> dict:
@@ -123,7 +133,7 @@ class ClassSums(TargetSums):
         """Weigh the classes by the squares of their code words."""
         return np.square(matrix).T @ self.weights / root_scale**2
 
-    def zero_like(self):
+    def zero_like(self, exact):
         """Know no label."""
         return ClassSums.zero(self.sums.shape[1])
 
@@ -148,6 +158,18 @@ class ClassSums(TargetSums):
         keep = both.weights > 0
         keep |= both.sums.any(axis=1)
         return ClassSums(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
+
+    def scaled(self, factor):
+        """Weigh the sums."""
+        return ClassSums(self.labels, factor * self.sums, factor * self.weights)
+
+    @classmethod
+    def from_fields(cls, fields, n_components, exact):
+        """Rebuild from `to_tree`."""
+        labels = fields.labels("labels")
+        n = len(labels)
+        sums = fields.array("sums", np.float64, (n, n_components))
+        return cls(labels, sums, fields.weights("weights", n))
 
     def to_tree(self):
         """Give the numbers as a tree."""
@@ -213,7 +235,7 @@ class BitSums(TargetSums):
         """Weigh the classes by the squares of their code words."""
         return np.square(self.matrix).T @ self.weights / root_scale**2
 
-    def zero_like(self):
+    def zero_like(self, exact):
         """Agree on the same book."""
         return BitSums.zero(self.sums.shape[1], self.labels, self.matrix)
 
@@ -230,6 +252,29 @@ class BitSums(TargetSums):
             self.weights + sign * other.weights,
             self.feature_sums + sign * other.feature_sums,
         )
+
+    def scaled(self, factor):
+        """Weigh the sums."""
+        return BitSums(
+            self.labels,
+            self.matrix,
+            factor * self.sums,
+            factor * self.weights,
+            factor * self.feature_sums,
+        )
+
+    @classmethod
+    def from_fields(cls, fields, n_components, exact):
+        """Rebuild from `to_tree`."""
+        labels = fields.labels("labels")
+        n = len(labels)
+        matrix = fields.array("matrix", np.float64, (n, None))
+        if not (np.abs(matrix) == 1).all():
+            raise fields.wrong("matrix", "holds numbers that are neither -1 nor 1")
+        sums = fields.array("sums", np.float64, (matrix.shape[1], n_components))
+        weights = fields.weights("weights", n)
+        feature_sums = fields.array("feature_sums", np.float64, (n_components,))
+        return cls(labels, matrix, sums, weights, feature_sums)
 
     def to_tree(self):
         """Give the numbers as a tree."""
@@ -292,9 +337,8 @@ class ValueSums(TargetSums):
         """Give the sums as they are."""
         return np.array(self.squares, dtype=np.float64)
 
-    def zero_like(self):
+    def zero_like(self, exact):
         """Start for as many targets."""
-        exact = all(isinstance(square, int) for square in self.squares)
         return ValueSums.zero(self.sums.shape[1], len(self.squares), exact)
 
     def combined(self, other, sign):
@@ -311,6 +355,27 @@ class ValueSums(TargetSums):
             self.weight + sign * other.weight,
         )
 
+    def scaled(self, factor):
+        """Weigh the sums."""
+        return ValueSums(
+            factor * self.sums,
+            [factor * float(total) for total in self.totals],
+            [factor * float(square) for square in self.squares],
+            factor * self.feature_sums,
+            factor * self.weight,
+        )
+
+    @classmethod
+    def from_fields(cls, fields, n_components, exact):
+        """Rebuild from `to_tree`."""
+        sums = fields.array("sums", np.float64, (None, n_components))
+        totals = fields.totals("totals", len(sums), exact)
+        squares = fields.totals("squares", len(sums), exact)
+        if any(square < 0 for square in squares):
+            raise fields.wrong("squares", "holds a sum of squares below 0")
+        feature_sums = fields.array("feature_sums", np.float64, (n_components,))
+        return cls(sums, totals, squares, feature_sums, fields.number("weight", least=0.0))
+
     def to_tree(self):
         """Give the numbers as a tree."""
         return {"class": "ValueSums", **vars(self)}
@@ -325,13 +390,27 @@ class Sums:
     targets : ClassSums, BitSums or ValueSums
     n_rows : int, rows added
     n_clipped : int, entries clipped on the way
+    is_scaled : whether rows count with factors, so that the sums are not of whole numbers
     """
 
-    def __init__(self, gram, targets: TargetSums, n_rows: int = 0, n_clipped: int = 0):
+    def __init__(
+        self,
+        gram,
+        targets: TargetSums,
+        n_rows: int = 0,
+        n_clipped: int = 0,
+        is_scaled: bool = False,
+    ):
         self.gram = gram
         self.targets = targets
         self.n_rows = n_rows
         self.n_clipped = n_clipped
+        self.is_scaled = is_scaled
+
+    @property
+    def exact(self) -> bool:
+        """Whether every sum is one of whole numbers."""
+        return isinstance(self.gram, ExactGram) and not self.is_scaled
 
     @property
     def n_components(self) -> int:
@@ -376,20 +455,28 @@ class Sums:
             targets,
             self.n_rows + int(sign) * other.n_rows,
             self.n_clipped + int(sign) * other.n_clipped,
+            self.is_scaled or other.is_scaled,
         )
+
+    def scaled(self, factor: float) -> "Sums":
+        """Give ``factor * self``: counts stay, whole numbers do not."""
+        gram = type(self.gram)(self.n_components, factor * self.gram.totals)
+        return Sums(gram, self.targets.scaled(factor), self.n_rows, self.n_clipped, True)
 
     def copy(self) -> "Sums":
         """Give the same sums in memory of their own."""
         gram = type(self.gram)(self.n_components, self.gram.totals.copy())
-        return Sums(gram, copy.deepcopy(self.targets), self.n_rows, self.n_clipped)
+        targets = copy.deepcopy(self.targets)
+        return Sums(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
 
     def zero_like(self) -> "Sums":
         """Give sums of nothing, ready for the same kind of rows."""
-        return Sums(type(self.gram)(self.n_components), self.targets.zero_like())
+        gram = type(self.gram)(self.n_components)
+        return Sums(gram, self.targets.zero_like(isinstance(gram, ExactGram)))
 
     def check_exact(self) -> None:
         """Raise unless every total is a whole number that float64 holds exactly."""
-        if not isinstance(self.gram, ExactGram):
+        if not self.exact:
             return
         diagonal = np.empty(self.n_components)
         packed.diagonal(self.gram.totals, diagonal)
@@ -412,24 +499,46 @@ class Sums:
             "targets": self.targets.to_tree(),
             "n_rows": self.n_rows,
             "n_clipped": self.n_clipped,
+            "scaled": self.is_scaled,
         }
 
     @classmethod
-    def from_tree(cls, tree: dict) -> "Sums":
-        """Rebuild from `to_tree`."""
-        fields = dict(tree["targets"])
-        name = fields.pop("class")
-        if name not in TARGETS:
-            raise FormatError(f"the file holds target sums {name!r}; known are {sorted(TARGETS)}")
-        targets = TARGETS[name](**fields)
-        width = targets.sums.shape[1]
-        if tree["gram"].shape != (width * (width + 1) // 2,) or tree["gram"].dtype != np.float64:
-            raise FormatError(
-                f"the Gram in the file has shape {tree['gram'].shape}, "
-                f"which does not belong to {width} features"
-            )
-        gram = (ExactGram if tree["exact"] else FloatGram)(width, tree["gram"])
-        return cls(gram, targets, tree["n_rows"], tree["n_clipped"])
+    def from_tree(cls, tree: dict | Fields, n_components: int, exact: bool) -> "Sums":
+        """Rebuild from `to_tree`.
+
+        Parameters
+        ----------
+        tree : dict or Fields
+        n_components : width of the encoder's features
+        exact : whether it rounds them
+        """
+        fields = Fields.of(tree)
+        totals = fields.array("gram", np.float64, (n_components * (n_components + 1) // 2,))
+        if fields.flag("exact") != exact:
+            raise fields.wrong("exact", f"is {not exact}; the calibration says {exact}")
+        n_rows, n_clipped = fields.integer("n_rows"), fields.integer("n_clipped")
+        is_scaled = fields.flag("scaled")
+        inner = fields.tree("targets")
+        kind = TARGETS[inner.text("class", TARGETS)]
+        targets = kind.from_fields(inner, n_components, exact and not is_scaled)
+        inner.end()
+        fields.end()
+        diagonal = np.empty(n_components)
+        packed.diagonal(totals, diagonal)
+        if (diagonal < 0).any():
+            raise fields.wrong("gram", "holds a sum of squares below 0")
+        gram = (ExactGram if exact else FloatGram)(n_components, totals)
+        return cls(gram, targets, n_rows, n_clipped, is_scaled)
+
+
+def _check_numbers(ours, theirs):
+    """Refuse labels of different kinds of numbers: their sum could not be taken apart again."""
+    kinds = {labels.dtype.kind for labels in (ours, theirs) if len(labels)}
+    if len(kinds) == 2 and "U" not in kinds:
+        raise MergeError(
+            f"one side has labels such as {ours[0].item()!r}, the other such as "
+            f"{theirs[0].item()!r}; give both the same dtype"
+        )
 
 
 TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}

@@ -20,7 +20,7 @@ from streamrf.errors import (
     ShapeError,
 )
 from streamrf.features import FeatureMap
-from streamrf.fields import Fields
+from streamrf.fields import Fields, loading
 from streamrf.gram import ExactGram, FloatGram
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
 from streamrf.labels import as_labels, find_labels
@@ -123,7 +123,7 @@ class Pass:
     def from_tree(cls, tree: dict | Fields, keeper: Keeper | None = None) -> "Pass":
         """Rebuild from `to_tree`."""
         fields = Fields.of(tree)
-        statistics = Statistics.from_tree(fields.tree("statistics").rest())
+        statistics = Statistics.from_tree(fields.tree("statistics"))
         held = fields.maybe_tree("holdout")
         fields.end()
         holdout = None
@@ -276,7 +276,8 @@ def begin(
         keeper = Keeper(checkpoint, checkpoint_every, job, source, start)
         state = keeper.read()
         if state is not None:
-            pass_ = Pass.from_tree(state, keeper)
+            with loading(keeper.path):
+                pass_ = Pass.from_tree(state, keeper)
             _check_goes_on(pass_, keeper, stop, on_bad_rows)
             return pass_
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
@@ -290,7 +291,7 @@ def begin(
                 f"{source.where} has {source.n_features} features, "
                 f"but the statistics to continue have {encoder.n_features}"
             )
-        targets = like.sums.targets.zero_like()
+        targets = like.sums.zero_like().targets
     else:
         if features is None:
             raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")

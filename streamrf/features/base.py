@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numba
 import numpy as np
@@ -11,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.compute import featurising, on_single_blas_threads
 from streamrf.errors import ParameterError, ShapeError
+from streamrf.fields import Fields
 from streamrf.jit import lanes
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
 TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
+MOST_COMPONENTS = 2**31 - 1  # places are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
 
@@ -58,6 +61,35 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         x : (groups, n_features, 16) float32, not changed
         out : (groups, >= n_components, 16) float32
         """
+
+    @abstractmethod
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
+        """Refuse drawn arrays that do not belong together, which the compiled loops would trust.
+
+        Parameters
+        ----------
+        fitted : what `draw` has set, read from a file; every name must be taken
+        n_features : width of the rows
+        """
+
+    def check_fitted(self, n_features: int, fields: Fields, key: str) -> None:
+        """Refuse a fitted state, read from a file, that `draw_for` cannot have given.
+
+        Parameters
+        ----------
+        n_features : width of the rows
+        fields, key : the place in the file, for messages
+
+        Raises
+        ------
+        FormatError
+        """
+        state = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        fitted = fields.inside(key, state | {"n_components": self.n_components})
+        fitted.integer("n_components", least=1, most=MOST_COMPONENTS)
+        fitted.integer("n_features_in_", least=n_features, most=n_features)
+        self.check_drawn(fitted, n_features)
+        fitted.end()
 
     def lane_width(self, n_features: int) -> int:
         """Count the numbers a row occupies on its way, for the size of a panel."""
@@ -160,6 +192,17 @@ def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
         work(groups, project)
 
     on_single_blas_threads(tile, range(0, n_groups, TILE_GROUPS))
+
+
+def check_kernel(fitted: Fields, key: str, kind: type) -> Any:
+    """Take a fitted kernel of a class, its settings as numbers that it accepts."""
+    kernel = fitted.kind(key, kind)
+    try:
+        with np.errstate(all="ignore"):
+            kernel.check_settings()
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise fitted.wrong(key, f"has settings that cannot be: {error}") from error
+    return kernel
 
 
 def learn_kernel(kernel: Kernel | None, kind: type, sample: np.ndarray | None) -> Kernel:

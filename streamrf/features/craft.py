@@ -3,9 +3,10 @@
 import numpy as np
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, clone_with_seed, random_signs
+from streamrf.features.base import FeatureMap, check_kernel, clone_with_seed, random_signs
 from streamrf.jit import hadamard
 from streamrf.jit.lanes import LANES
+from streamrf.kernels import Kernel
 
 
 class Craft(FeatureMap):
@@ -52,6 +53,14 @@ class Craft(FeatureMap):
         self.kernel_ = up.kernel_
         self.signs_ = random_signs(rng, up.n_components)
         self.picks_ = np.sort(rng.permutation(self._padded)[: self.n_components]).astype(np.int32)
+
+    def check_drawn(self, fitted, n_features):
+        """Check the map up, signs for its width, and places in its transform."""
+        up = fitted.kind("up_", FeatureMap)
+        up.check_fitted(n_features, fitted, "up_")
+        check_kernel(fitted, "kernel_", Kernel)
+        fitted.array("signs_", np.float32, (up.n_components,))
+        fitted.indices("picks_", np.int32, (self.n_components,), self._padded)
 
     @property
     def _padded(self):

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamrf.features.base import (
     FeatureMap,
+    check_kernel,
     learn_kernel,
     on_dense_tiles,
     random_signs,
@@ -44,6 +45,17 @@ class FourierMap(FeatureMap):
     @abstractmethod
     def _draw_frequencies(self, n_features, n_frequencies, rng):
         """Set the fitted arrays that stand for the frequencies."""
+
+    def check_drawn(self, fitted, n_features):
+        """Check that there is an offset for every frequency; and the frequencies."""
+        check_kernel(fitted, "kernel_", self.kind)
+        n_frequencies = self.n_components - self._n_sines
+        fitted.array("offsets_", np.float32, (n_frequencies,))
+        self._check_frequencies(fitted, n_features, n_frequencies)
+
+    @abstractmethod
+    def _check_frequencies(self, fitted, n_features, n_frequencies):
+        """Check the fitted arrays that stand for the frequencies."""
 
     @property
     def _n_sines(self):
@@ -91,6 +103,9 @@ class RandomFourier(FourierMap):
         frequencies = self.kernel_.frequencies(rng, (n_frequencies, n_features))
         self.frequencies_ = frequencies.astype(np.float32)
 
+    def _check_frequencies(self, fitted, n_features, n_frequencies):
+        fitted.array("frequencies_", np.float32, (n_frequencies, n_features))
+
     def map_lanes(self, x, out):
         """Multiply by the frequencies in tiles, then take waves."""
         ones = np.ones_like(self.offsets_)
@@ -137,6 +152,10 @@ class StructuredFourier(FourierMap):
     def _draw_frequencies(self, n_features, n_frequencies, rng):
         length = max(_padded(n_features), SHORTEST)
         self.signs_ = random_signs(rng, (-(-n_frequencies // length), 3, length))
+
+    def _check_frequencies(self, fitted, n_features, n_frequencies):
+        length = max(_padded(n_features), SHORTEST)
+        fitted.array("signs_", np.float32, (-(-n_frequencies // length), 3, length))
 
     def map_lanes(self, x, out):
         """Transform, then take waves."""
@@ -187,6 +206,14 @@ class Fastfood(FourierMap):
         lengths = np.sqrt(rng.chisquare(length, size=n_frequencies))
         factor = np.sqrt(2 * self.kernel_.checked_gamma / length)
         self.scales_ = (factor * lengths / norms).astype(np.float32)
+
+    def _check_frequencies(self, fitted, n_features, n_frequencies):
+        length = _padded(n_features)
+        blocks = -(-n_frequencies // length)
+        fitted.array("signs_", np.float32, (blocks, n_features))
+        fitted.indices("permutations_", np.int32, (blocks, length), length)
+        fitted.array("normals_", np.float32, (blocks, length))
+        fitted.array("scales_", np.float32, (n_frequencies,))
 
     def map_lanes(self, x, out):
         """Transform, then take waves."""

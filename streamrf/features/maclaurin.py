@@ -6,6 +6,7 @@ from streamrf import degrees
 from streamrf.errors import ParameterError
 from streamrf.features.base import (
     FeatureMap,
+    check_kernel,
     check_lanes,
     clone_with_seed,
     learn_kernel,
@@ -13,7 +14,7 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.kernels import Composed, DotProductKernel
+from streamrf.kernels import MOST_TERMS, Composed, DotProductKernel
 
 PROJECTIONS = ("hadamard", "rademacher", "complex")
 MEASURES = ("geometric", "proportional", "optimized")
@@ -122,9 +123,7 @@ class RandomMaclaurin(FeatureMap):
         return self.projection == "rademacher" if self.inner is None else self.inner.independent
 
     def _check_settings(self):
-        for name, known in (("projection", PROJECTIONS), ("measure", MEASURES)):
-            if getattr(self, name) not in known:
-                raise ParameterError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+        self._check_choices()
         if not self.p > 1:
             raise ParameterError(f"p must be above 1, got {self.p!r}")
         if not 0 < self.tolerance < 1:
@@ -142,6 +141,11 @@ class RandomMaclaurin(FeatureMap):
                 "inner goes with neither h01=True (its linear term is no finite number of exact "
                 "features) nor measure='optimized' (the variance of its features is not known)"
             )
+
+    def _check_choices(self):
+        for name, known in (("projection", PROJECTIONS), ("measure", MEASURES)):
+            if getattr(self, name) not in known:
+                raise ParameterError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
 
     def _draw_exact_terms(self, series, n_features):
         """Set the factors of the exact terms; give the number of components that are left."""
@@ -217,6 +221,42 @@ class RandomMaclaurin(FeatureMap):
             for level in range(block[0]):
                 picks.append(rng.permutation(padded)[: np.count_nonzero(block > level)])
         self.picks_ = np.concatenate(picks).astype(np.int32)
+
+    def check_drawn(self, fitted, n_features):
+        """Check that degrees, factors, signs and picks are those of one draw."""
+        self._check_choices()
+        constant = fitted.number("constant_", least=0.0)
+        linear = fitted.number("linear_", least=0.0)
+        n_random = self.n_components - (constant > 0) - n_features * (linear > 0)
+        paired = self.projection == "complex" and self.inner_ is None
+        n_products = -(-n_random // 2) if paired else n_random
+        if n_random < 0:
+            raise fitted.wrong("linear_", f"needs more than {self.n_components} components")
+        fitted.array("scales_", np.float32, (n_random,))
+        found = fitted.indices("degrees_", np.int64, (n_products,), MOST_TERMS + 1)
+        if (found[1:] > found[:-1]).any():
+            raise fitted.wrong("degrees_", "is not in descending order")
+        count = int(found.sum())
+        padded = 1 << (n_features - 1).bit_length()
+        starts = np.arange(0, np.count_nonzero(found), padded)
+        n_transforms = int(found[starts].sum())
+        n_picks, stop = count, padded
+        shape: tuple[int, ...] = n_transforms, n_features
+        if self.inner_ is not None:
+            inner = fitted.kind("inner_", FeatureMap)
+            inner.check_fitted(n_features, fitted, "inner_")
+            if inner.n_components != max(1, count):
+                raise fitted.wrong("inner_", f"has not the {count} components that are picked")
+            stop, shape = max(1, count), (0, n_features)
+        elif self.projection == "rademacher":
+            n_picks, shape = 0, (count, n_features)
+        elif self.projection == "complex":
+            shape = n_transforms, 2, n_features
+        fitted.array("signs_", np.float32, shape)
+        fitted.indices("picks_", np.int32, (n_picks,), stop)
+        if self.inner_ is None:
+            fitted.value("inner_")
+        check_kernel(fitted, "kernel_", DotProductKernel if self.inner_ is None else Composed)
 
     def lane_width(self, n_features):
         """Count the numbers of a row that are alive at once."""

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import fft
 
 from streamrf.compute import on_single_blas_threads
-from streamrf.features.base import FeatureMap, learn_kernel, random_signs
+from streamrf.features.base import FeatureMap, check_kernel, learn_kernel, random_signs
 from streamrf.jit import lanes, sketch
 from streamrf.kernels import Polynomial
 
@@ -43,6 +43,13 @@ class TensorSketch(FeatureMap):
         shape = len(self.kernel_.maclaurin()) - 1, n_features + 1
         self.buckets_ = rng.integers(0, self.n_components, size=shape, dtype=np.int32)
         self.signs_ = random_signs(rng, shape)
+
+    def check_drawn(self, fitted, n_features):
+        """Check that there is a bucket and a sign for every entry and degree."""
+        kernel = check_kernel(fitted, "kernel_", Polynomial)
+        shape = int(kernel.degree), n_features + 1
+        fitted.array("signs_", np.float32, shape)
+        fitted.indices("buckets_", np.int32, shape, self.n_components)
 
     def map_lanes(self, x, out):
         """Transform one group of rows at a time, so that bits do not depend on the others."""

@@ -3,7 +3,13 @@
 import numpy as np
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, learn_kernel, random_signs
+from streamrf.features.base import (
+    MOST_COMPONENTS,
+    FeatureMap,
+    check_kernel,
+    learn_kernel,
+    random_signs,
+)
 from streamrf.jit import hadamard
 from streamrf.kernels import Polynomial
 
@@ -70,6 +76,21 @@ class TreeSketch(FeatureMap):
         if width == inner:
             width = min(width, _padded(a) * _padded(b))  # all pairs are the product itself
         return [*before, *after, (left, right, a, b, slot, width)], slot, width
+
+    def check_drawn(self, fitted, n_features):
+        """Check that the nodes are those of the plan, with signs and pairs for each."""
+        kernel = check_kernel(fitted, "kernel_", Polynomial)
+        steps = fitted.array("steps_", np.int64, (None, 6))
+        row = n_features + (kernel.coef0 > 0)
+        plan = self._plan(len(steps) + 1, row, 0, self.n_components)[0] if len(steps) else []
+        if not len(steps) or steps.tolist() != [list(step) for step in plan]:
+            raise fitted.wrong("steps_", "is not the plan of a tree of this width")
+        fitted.array("signs_", np.float32, (int(steps[:, 2:4].sum()),))
+        counts = steps[:, 5]
+        picks = fitted.indices("picks_", np.int32, (int(counts.sum()), 2), MOST_COMPONENTS)
+        ends = np.array([[_padded(int(n)) for n in pair] for pair in steps[:, 2:4]])
+        if (picks >= np.repeat(ends, counts, axis=0)).any():
+            raise fitted.wrong("picks_", "holds places outside the children of its node")
 
     def map_lanes(self, x, out):
         """Climb the tree."""
