@@ -57,6 +57,9 @@ class TargetSums(ABC):
     def squares_of(self, matrix: np.ndarray | None, root_scale: float) -> np.ndarray:
         """Give ``sum t^2`` of the targets t that `moments` speaks of, float64 (n_outputs,)."""
 
+    def check(self, y: np.ndarray) -> None:  # noqa: B027 - most sums take any label
+        """Refuse labels that `add` would refuse."""
+
     @abstractmethod
     def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray) -> None:
         """Add the rows Q with their roots and labels or rounded targets."""
@@ -204,6 +207,18 @@ class BitSums(TargetSums):
 
     def add(self, Q, roots, y):
         """Add rows with labels y (n,), each one of the book's."""
+        index = self._places(y)
+        factors = self.matrix[index] * roots[:, np.newaxis]
+        Q = np.asarray(Q, dtype=np.float64)
+        self.sums += factors.T @ Q
+        self.feature_sums += roots @ Q
+        self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+
+    def check(self, y):
+        """Refuse a label that is not in the book."""
+        self._places(y)
+
+    def _places(self, y):
         y = as_labels(y)
         index, unknown = find_labels(self.labels, y)
         if unknown.any():
@@ -211,11 +226,7 @@ class BitSums(TargetSums):
                 f"label {y[unknown][0].item()!r} is not in the code book made before the pass, "
                 f"which has {len(self.labels)} labels; give all labels as classes="
             )
-        factors = self.matrix[index] * roots[:, np.newaxis]
-        Q = np.asarray(Q, dtype=np.float64)
-        self.sums += factors.T @ Q
-        self.feature_sums += roots @ Q
-        self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
+        return index
 
     @property
     def total(self):

@@ -64,6 +64,7 @@ class Pass:
         misfit = _misfit(block, self.statistics)
         if misfit is not None:
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
+        self.statistics.sums.targets.check(block.y)  # now, as rows held out are summed much later
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
         if not len(block.X):
