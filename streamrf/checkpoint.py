@@ -125,6 +125,11 @@ class Keeper:
                 )
             place += self.stop if old.n_rows is None else old.n_rows
 
+    def write_first(self, state: Callable[[], dict]) -> None:
+        """Write the state of a new pass, unless an earlier run has."""
+        if not os.path.lexists(self.path):
+            self.write(state())
+
     def write(self, state: dict) -> None:
         """Write the state."""
         stores = {

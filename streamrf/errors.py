@@ -74,6 +74,10 @@ class CheckpointError(StreamrfError, ValueError):
     """A checkpoint of another job than the one that is to go on."""
 
 
+class ClusterError(StreamrfError, RuntimeError):
+    """A Dask cluster that was lost, has no workers or cannot do the work."""
+
+
 class SolveError(StreamrfError, np.linalg.LinAlgError):
     """A system that could not be factored."""
 

@@ -31,7 +31,7 @@ class _RandomFeatureEstimator(BaseEstimator):
     _pass: Pass
     _solved: tuple[Model, Statistics] | None
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, *, engine=None, parts=None, spill=None):
         """Learn in one pass.
 
         Parameters
@@ -39,6 +39,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         X : Source with targets, or array (n_rows, n_features)
         y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
         sample_weight : (n_rows,) or None; None with a Source, which brings its own
+        engine, parts, spill : a `distributed.Client` whose workers do it, see `accumulate`
 
         Returns
         -------
@@ -52,8 +53,8 @@ class _RandomFeatureEstimator(BaseEstimator):
             self.n_features_in_ = source.n_features
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
-        self._pass = self._begin(source)
-        self._run(source)
+        self._pass = self._begin(source, spill=spill)
+        self._run(source, engine=engine, parts=parts, spill=spill)
         self._solved = None
         self._solve(self._pass)
         del self._pass
@@ -77,13 +78,13 @@ class _RandomFeatureEstimator(BaseEstimator):
         self._solved = None
         return self
 
-    def predict(self, X):
-        """Give the label or value of each row of an array or source."""
-        return self._model_for(X).predict(self._rows(X))
+    def predict(self, X, *, engine=None, parts=None):
+        """Give the label or value of each row of an array or source, see `Model.predict`."""
+        return self._model_for(X).predict(self._rows(X), engine=engine, parts=parts)
 
-    def evaluate(self, X, y=None):
+    def evaluate(self, X, y=None, *, engine=None, parts=None):
         """Give all figures of `Model.evaluate` on a source, or on arrays X and y."""
-        return self._model_for(X).evaluate(self._rows(X), y)
+        return self._model_for(X).evaluate(self._rows(X), y, engine=engine, parts=parts)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file; `streamrf.load_model` reads it."""
@@ -119,7 +120,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         """Intercepts, float64 (n_outputs,)."""
         return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
 
-    def _begin(self, source, classes=None):
+    def _begin(self, source, classes=None, spill=None):
         features = self.features
         if features is None:
             features = RandomMaclaurin(Polynomial(degree=2), n_components=512)
@@ -133,10 +134,11 @@ class _RandomFeatureEstimator(BaseEstimator):
             precision=self.precision,
             on_bad_rows=self.on_bad_rows,
             hold_out=isinstance(self.alpha, str),
+            spill=spill,
             random_state=self.random_state,
         )
 
-    def _run(self, source):
+    def _run(self, source, **cluster):
         run(
             source,
             self._pass,
@@ -144,6 +146,7 @@ class _RandomFeatureEstimator(BaseEstimator):
             on_bad_rows=self.on_bad_rows,
             memory_limit=self.memory_limit,
             n_threads=self.n_threads,
+            **cluster,
         )
 
     def _solve(self, pass_):

@@ -119,6 +119,11 @@ class ExactGram(GramSum):
         self._bound = np.zeros(n_components)
         self.n_splits = 0
 
+    def __reduce__(self):
+        """Send the sums alone: how to multiply is for each machine to say, and zeros are known."""
+        totals = self.totals
+        return type(self), (len(self._bound), totals if totals.any() else None)
+
     @property
     def totals(self):
         """The sums, after the partial ones have joined them."""
@@ -168,6 +173,11 @@ class FloatGram(GramSum):
         size = n_components * (n_components + 1) // 2
         self._totals = np.zeros(size) if totals is None else totals
         self.n_splits = 0
+
+    def __reduce__(self):
+        """Send the sums; zeros are known."""
+        width = int((np.sqrt(8 * len(self._totals) + 1) - 1) / 2)
+        return type(self), (width, self._totals if self._totals.any() else None)
 
     @property
     def totals(self):

@@ -1,6 +1,6 @@
 """Rows held out for the choice of alpha: a few, raw, picked by a hash of their position."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -75,13 +75,29 @@ class Holdout:
             return
         yield rows.where(~picked)
         self.held.append(rows.where(picked))
+        yield from self._let_go()
+
+    def absorb(self, others: Iterable["Holdout"]) -> Iterator[Rows]:
+        """Hold what holdouts of other rows hold, in the order of the rows; give any let go."""
+        others = list(others)
+        parts = [rows for holdout in [self, *others] for rows in holdout.held if len(rows.X)]
+        self.held = sorted(parts, key=lambda rows: int(rows.positions[0]))
+        least = min([self.share, *(holdout.share for holdout in others)])
+        while self.share > least:
+            yield from self._halve()
+        yield from self._let_go()
+
+    def _let_go(self):
         while self.n_rows > self.limit:
-            self.share /= 2
-            split = [(held, _uniform(held.positions) < self.share) for held in self.held]
-            self.held = [held.where(mask) for held, mask in split if mask.any()]
-            for held, mask in split:
-                if not mask.all():
-                    yield held.where(~mask)
+            yield from self._halve()
+
+    def _halve(self):
+        self.share /= 2
+        split = [(held, _uniform(held.positions) < self.share) for held in self.held]
+        self.held = [held.where(mask) for held, mask in split if mask.any()]
+        for held, mask in split:
+            if not mask.all():
+                yield held.where(~mask)
 
     def join(self) -> None:
         """Join the rows of all blocks that are of one form: the same parts for any block size."""

@@ -5,10 +5,9 @@ from numbers import Real
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from scipy.special import comb
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from streamrf.errors import BadRowError, DataError, ParameterError
 
@@ -436,7 +435,7 @@ class ShiftInvariantKernel(Kernel):
         """Gamma as a number, or an error."""
         if isinstance(self.gamma, str) and self.gamma in ("scale", "median"):
             raise ParameterError(f"gamma={self.gamma!r} is learnt from rows: call learn(X) first")
-        if not isinstance(self.gamma, Real) or not 0 < self.gamma < np.inf:
+        if not isinstance(self.gamma, Real) or not 0 < float(self.gamma) < np.inf:
             raise ParameterError(GAMMA_RULE.format(self.gamma))
         return float(self.gamma)
 
@@ -460,8 +459,7 @@ class Gaussian(ShiftInvariantKernel):
     """
 
     def __call__(self, X, Y=None):
-        X, Y = _centred(X, Y)
-        return rbf_kernel(X, Y, gamma=self.checked_gamma)
+        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "sqeuclidean"))
 
     def frequencies(self, rng, shape):
         """Draw normal entries of variance ``2 gamma``."""
@@ -480,7 +478,7 @@ class Laplacian(ShiftInvariantKernel):
     order = 1
 
     def __call__(self, X, Y=None):
-        return laplacian_kernel(*_centred(X, Y), gamma=self.checked_gamma)
+        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "cityblock"))
 
     def frequencies(self, rng, shape):
         """Draw Cauchy entries of scale gamma."""
@@ -550,7 +548,7 @@ def _centred(X, Y):
 
 
 def _is_finite(value):
-    return isinstance(value, Real) and -np.inf < value < np.inf
+    return isinstance(value, Real) and -np.inf < float(value) < np.inf
 
 
 def _check_degree(degree):

@@ -12,11 +12,11 @@ from streamrf import storage
 from streamrf.codes import CodeBook
 from streamrf.compute import computing
 from streamrf.encoder import Encoder, as_columns
-from streamrf.engine import stream
+from streamrf.engine import Job, as_client, cut, map_in_order, stream, workers
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.fields import Fields, loading
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
-from streamrf.sources import as_source
+from streamrf.sources import Source, as_source
 from streamrf.sources.base import Block
 
 KIND = "model"
@@ -91,14 +91,10 @@ class Model:
         Parameters
         ----------
         source : Source, or array (n, n_features)
-        options : `on_bad_rows` and `progress`, see `streamrf.engine.stream`
+        options : `start`, `stop`, `on_bad_rows` and `progress`, see `streamrf.engine.stream`
         """
         source = as_source(source)
-        if source.n_features != self.n_features:
-            raise ShapeError(
-                f"{source.where} has {source.n_features} features, "
-                f"but the model was trained on {self.n_features}"
-            )
+        self._check_width(source)
         for block in stream(source, block_rows=self._block_rows, **options):
             with computing():
                 scores = self.scores(block.X)
@@ -108,20 +104,64 @@ class Model:
     def _block_rows(self):
         return int(np.clip(BLOCK_BYTES // (8 * self.encoder.n_components), 64, 4096))
 
+    def scored(
+        self, source, *, engine=None, parts: int | None = None, **options
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Give the scores of rows in order, with the place of the first; holds few at a time.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        engine : None, or a `distributed.Client` whose workers do it
+        parts : shards on a cluster
+        options : see `stream`
+        """
+        source = as_source(source)
+        if engine is None:
+            _check_no_parts(parts)
+            for block, scores in self.stream(source, **options):
+                yield block.position, scores
+            return
+        n_outputs = len(self.intercept if self.labels is None else self.labels)
+        yield from self._on_cluster(_ScoresJob, source, engine, parts, 8 * n_outputs, options)
+
+    def _on_cluster(self, kind, source, engine, parts, row_bytes, options):
+        """Give the summaries of shards in order."""
+        self._check_width(source)
+        client = as_client(engine)
+        progress = options.pop("progress", None)
+        shards = cut(source, (0, None), parts, len(workers(client)), row_bytes)
+        yield from map_in_order(client, kind(self, source, options), shards, progress)
+
+    def _check_width(self, source):
+        if source.n_features != self.n_features:
+            raise ShapeError(
+                f"{source.where} has {source.n_features} features, "
+                f"but the model was trained on {self.n_features}"
+            )
+
     def predict(self, source, **options) -> np.ndarray:
-        """Give the label or value of each row of a source or array."""
-        parts = [self.decide(scores) for _, scores in self.stream(source, **options)]
+        """Give the label or value of each row of a source or array; `options` as in `scored`."""
+        parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
         return np.concatenate(parts)
 
     def decision_function(self, source, **options) -> np.ndarray:
         """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
-        scores = np.concatenate([scores for _, scores in self.stream(source, **options)])
+        scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
-    def evaluate(self, source, y=None, *, weights=None, **options) -> dict:
+    def evaluate(
+        self, source, y=None, *, weights=None, engine=None, parts: int | None = None, **options
+    ) -> dict:
         """Give the errors on a source with targets, or on arrays X and y.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        y, weights : of the rows of an array
+        engine, parts, options : see `scored`
 
         Returns
         -------
@@ -136,11 +176,19 @@ class Model:
         source = as_source(source, y, weights)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
-        errors: ErrorSums
-        if self.book is None:
-            errors = ValueErrors(len(self.intercept))
-        else:
-            errors = ClassErrors(self.labels)
+        if engine is None:
+            _check_no_parts(parts)
+            return self._errors(source, options).report()
+        errors: ErrorSums = self._no_errors()
+        for part in self._on_cluster(_ErrorsJob, source, engine, parts, 0, options):
+            errors = errors + part
+        return errors.report()
+
+    def _no_errors(self):
+        return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
+
+    def _errors(self, source, options) -> ErrorSums:
+        errors = self._no_errors()
         for block, scores in self.stream(source, **options):
             if self.book is None:
                 if block.y.dtype.kind == "U":
@@ -148,7 +196,7 @@ class Model:
                 errors.add(as_columns(block.y), scores, block.weights)
             else:
                 errors.add(block.y, scores.argmax(axis=1), block.weights)
-        return errors.report()
+        return errors
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file, atomically."""
@@ -190,6 +238,36 @@ class Model:
         history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
         fields.end()
         return cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
+
+
+@dataclass(frozen=True)
+class _ModelJob(Job):
+    """What a worker needs to use a model."""
+
+    model: Model
+    source: Source
+    options: dict
+
+    def _window(self, start, stop):
+        return self.options | {"start": start, "stop": stop}
+
+
+class _ScoresJob(_ModelJob):
+    def summarise(self, start, stop, n_threads):
+        with computing(n_threads):
+            scored = self.model.stream(self.source, **self._window(start, stop))
+            return start, np.concatenate([scores for _, scores in scored])
+
+
+class _ErrorsJob(_ModelJob):
+    def summarise(self, start, stop, n_threads):
+        with computing(n_threads):
+            return self.model._errors(self.source, self._window(start, stop))
+
+
+def _check_no_parts(parts):
+    if parts is not None:
+        raise ParameterError("parts is for a cluster: give engine=, or leave parts out")
 
 
 def load_model(path: str | os.PathLike) -> Model:

@@ -152,13 +152,14 @@ class ClassSums(TargetSums):
         self.labels, self.sums, self.weights = labels, sums, weights
 
     def combined(self, other, sign):
-        """Join the labels; a class that is left without weight disappears."""
+        """Join the labels; a class that subtraction leaves without weight disappears."""
+        _check_numbers(self.labels, other.labels)
         both = ClassSums(self.labels, self.sums.copy(), self.weights.copy())
         both._learn(other.labels)
         place = np.searchsorted(both.labels, other.labels.astype(both.labels.dtype))
         both.sums[place] += sign * other.sums
         both.weights[place] += sign * other.weights
-        keep = both.weights > 0
+        keep = (both.weights > 0) | (sign > 0)
         keep |= both.sums.any(axis=1)
         return ClassSums(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
 

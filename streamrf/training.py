@@ -1,13 +1,13 @@
 """One pass over a source: calibrate, add up, choose the penalty, solve."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 from sklearn.base import clone
 
-from streamrf import describe, memory
+from streamrf import describe, memory, shards
 from streamrf.checkpoint import EVERY, Keeper
 from streamrf.codes import CodeBook
 from streamrf.encoder import CALIBRATION_ROWS, Encoder, as_columns
@@ -101,6 +101,18 @@ class Pass:
         self.statistics.sums.gram.release()
         self.statistics.sums.check_exact()
         return replace(self.statistics, n_skipped=self._n_skipped)
+
+    def absorb(self, statistics: Statistics, holdouts: Iterable[Holdout]) -> None:
+        """Go on from what copies of this pass, when it was new, have added up of other rows."""
+        self.statistics = Statistics(
+            self.statistics.encoder,
+            statistics.sums.copy(),  # what has come over a network may be read-only
+            statistics.ledger,
+        )
+        self._n_skipped = statistics.n_skipped
+        if self.holdout is not None:
+            for rows in self.holdout.absorb(holdouts):
+                self._sum(rows)
 
     def copy(self) -> "Pass":
         """Give a pass that goes on from here by itself."""
@@ -236,6 +248,7 @@ def begin(
     rows: tuple[int, int | None] | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = EVERY,
+    spill: str | os.PathLike | None = None,
     random_state=None,
 ) -> Pass:
     """Calibrate on a peek at the source, or take the calibration of earlier statistics.
@@ -252,7 +265,7 @@ def begin(
     on_bad_rows : "raise" or "skip"
     like : statistics, or their file, whose map and calibration to take
     hold_out : keep a share of the rows aside for the choice of alpha
-    rows, checkpoint, checkpoint_every : see `accumulate`
+    rows, checkpoint, checkpoint_every, spill : see `accumulate`
     """
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
@@ -260,6 +273,10 @@ def begin(
         like = load_statistics(like)
     start, stop = window(source, rows)
     keeper = None
+    if spill is not None:
+        if checkpoint is not None:
+            raise ParameterError("checkpoint and spill do the same; give one of them")
+        checkpoint = shards.first_file(spill)
     if checkpoint is not None:
         job = _job(
             source,
@@ -397,12 +414,20 @@ def run(
     memory_limit: int | str | None = None,
     n_threads: int | None = None,
     progress: Callable[[int], None] | None = None,
+    engine=None,
+    parts: int | None = None,
+    spill: str | os.PathLike | None = None,
+    outlook: Callable[[shards.Outlook], None] | None = None,
 ) -> None:
-    """Fold the source into the pass; the memory needed is checked before the first read."""
+    """Fold the source into the pass; the memory needed is checked before the first read.
+
+    `outlook` is called with what a cluster is going to hold; for the others see `accumulate`.
+    """
     start, stop = window(source, rows)
     keeper = pass_.keeper
     encoder = pass_.statistics.encoder
     n_outputs = codes.n_bits if hasattr(codes, "n_bits") else 32
+    _check_engine(engine, parts, spill, keeper)
     plan = memory.plan(
         encoder.n_components,
         encoder.n_features,
@@ -411,6 +436,24 @@ def run(
         held_bytes=0 if pass_.holdout is None else MOST_BYTES * (1 if keeper is None else 2),
         memory_limit=memory_limit,
     )
+
+    if engine is not None:
+        if keeper is not None:
+            keeper.write_first(pass_.to_tree)
+            pass_.keeper = None
+        shards.run(
+            engine,
+            source,
+            pass_,
+            n_outputs=n_outputs,
+            window=(start, stop),
+            on_bad_rows=on_bad_rows,
+            parts=parts,
+            spill=spill,
+            progress=progress,
+            outlook=outlook,
+        )
+        return
 
     def read(first: int, update: Callable[[Pass, Block], None]) -> None:
         fold(
@@ -434,6 +477,20 @@ def run(
         raise EmptySourceError(f"{source.where} has no rows from {start} on")
 
 
+def _check_engine(engine, parts, spill, keeper):
+    """Refuse settings that are for a cluster, or for one process, alone."""
+    if engine is None and (parts is not None or spill is not None):
+        name = "parts" if parts is not None else "spill"
+        raise ParameterError(
+            f"{name} is for a cluster: give engine=, a distributed.Client, or leave {name} out"
+        )
+    if engine is not None and keeper is not None and spill is None:
+        raise ParameterError(
+            "checkpoint is for a pass of one process; for one on a cluster give spill=, a folder "
+            "that the workers share"
+        )
+
+
 def accumulate(
     source: Source,
     features: FeatureMap | None = None,
@@ -452,6 +509,9 @@ def accumulate(
     n_threads: int | None = None,
     progress: Callable[[int], None] | None = None,
     random_state=None,
+    engine=None,
+    parts: int | None = None,
+    spill: str | os.PathLike | None = None,
 ) -> Statistics:
     """Add up a source's rows in one pass.
 
@@ -485,6 +545,13 @@ def accumulate(
     n_threads : None means all
     progress : called with the number of rows done after each block
     random_state : int, RandomState or None; seeds the map if it has no seed of its own
+    engine : None (threads of this process), or a `distributed.Client`: the workers of its cluster
+        read the rows, from where the source says, and add them up, each with all of its threads.
+        The calibration is made here, so the sums are those of one process, to the last bit (on
+        rounded features).
+    parts : shards of rows, one task each, on a cluster; None means what suits rows and workers
+    spill : folder that the workers of a cluster share. Each shard's sums are kept there, and the
+        same call goes on from those if the run was lost. Delete it when the statistics are safe.
 
     Raises
     ------
@@ -505,6 +572,7 @@ def accumulate(
         rows=rows,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
+        spill=spill,
         random_state=random_state,
     )
     run(
@@ -516,5 +584,8 @@ def accumulate(
         memory_limit=memory_limit,
         n_threads=n_threads,
         progress=progress,
+        engine=engine,
+        parts=parts,
+        spill=spill,
     )
     return pass_.join()

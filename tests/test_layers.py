@@ -37,6 +37,7 @@ FLOORS = {
     "path": 3,
     "engine": 3,
     "model": 4,
+    "shards": 4,
     "statistics": 5,
     "training": 6,
     "estimators": 7,

@@ -181,9 +181,9 @@ def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
 
     def tile(start):
         groups = slice(start, min(start + TILE_GROUPS, n_groups))
-        columns = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
-        columns[:, : groups.stop - start] = x[groups].transpose(1, 0, 2)
-        columns = columns.reshape(d, -1)
+        rows = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
+        rows[:, : groups.stop - start] = x[groups].transpose(1, 0, 2)
+        columns = rows.reshape(d, -1)
 
         def project(W):
             product = (W @ columns).reshape(len(W), -1, width)

@@ -150,7 +150,7 @@ def pack(Q, panels, squares):
                 for k in range(PANEL):
                     j = p * PANEL + k
                     if count == ROWS and j < width:
-                        total = 0  # of whole numbers, so that LLVM may add in any order
+                        total = np.int64(0)  # of whole numbers: LLVM may add in any order
                         for lane in range(ROWS):
                             value = np.int32(Q[g * ROWS + lane, j])
                             panels[p, g, k, lane] = np.int16(value)

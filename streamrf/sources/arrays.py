@@ -65,6 +65,12 @@ class ArraySource(Source):
         self._key = fingerprint(as_matrix(self._X[:FINGERPRINT_ROWS], "X"))
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (self._X, self._y, self._weights)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @property
     def stores(self) -> list[Store]:
         """The array."""
         return [Store(self._key, self.where, self.n_rows)]

@@ -1,0 +1,400 @@
+"""The engine of a Dask cluster: one task a shard, its sums merged on the workers.
+
+The caller brings a `distributed.Client`. A task is a function of its range of rows and of a job
+that every worker holds once, so a task that runs again, because its worker was lost, gives the same
+sums, and the scheduler's graph sees to it that each shard's are added once. Neither rows nor
+features are keys of the graph.
+"""
+
+import pickle
+import resource
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import uuid4
+
+from streamrf.compute import computing
+from streamrf.errors import ClusterError, ConsumedError, ParameterError, StreamrfError
+from streamrf.sources import ArraySource, Source
+
+S = TypeVar("S")
+Client = Any  # distributed.Client: imported by who makes one, never by `import streamrf`
+Future = Any
+
+MERGE_FIRST = 10  # priority: sums that wait hold memory
+SHARDS_A_WORKER = 8
+FEWEST_ROWS = 16_384  # of a shard: below, making and merging its sums shows beside the products
+RECOUNT_SECONDS = 5.0
+MOST_ARRAY_BYTES = 256 << 20  # of arrays in memory, which every worker gets a copy of
+ROWS_BYTES = 32 << 20  # of the results of a shard, where they are kept by row
+PATIENCE = 60.0  # seconds for a first worker
+
+_one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
+
+
+class Job(ABC, Generic[S]):
+    """What every worker holds: all that a shard needs but its range. Picklable."""
+
+    @abstractmethod
+    def summarise(self, start: int, stop: int, n_threads: int) -> S:
+        """Give the summary of the rows ``[start, stop)``, the same whenever it is asked for."""
+
+
+class Worker(NamedTuple):
+    """A worker process: threads, bytes it may use (None: no limit) and has had in use at most."""
+
+    n_threads: int
+    memory_limit: int | None
+    peak_bytes: int
+
+
+def as_client(engine: Any) -> Client:
+    """Give a client as it is, and refuse anything else."""
+    distributed = sys.modules.get("distributed")  # imported already, if there is a client
+    if distributed is None or not isinstance(engine, distributed.Client):
+        raise ParameterError(
+            f"engine must be None or a distributed.Client, got {type(engine).__name__}"
+        )
+    if engine.asynchronous:
+        raise ParameterError("engine is an asynchronous client; make it with asynchronous=False")
+    return engine
+
+
+def workers(client: Client) -> dict[str, Worker]:
+    """Give the workers by address; wait for the first one.
+
+    Raises
+    ------
+    ClusterError
+        If none comes, or one cannot import streamrf.
+    """
+    with _cluster_errors(client):
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise ClusterError(
+                f"the scheduler {_address(client)} has had no worker for {PATIENCE:.0f} s; start "
+                f"some: dask worker {_address(client)}"
+            ) from None
+        try:
+            return client.run(describe)
+        except ImportError as error:
+            raise ClusterError(
+                f"a worker of {_address(client)} cannot import streamrf ({error}); install it "
+                "where the workers run"
+            ) from error
+
+
+def default_parts(n_rows: int, n_workers: int) -> int:
+    """Give a number of shards: enough to even out workers, few enough to be worth their sums.
+
+    Examples
+    --------
+    >>> default_parts(60_000, 2), default_parts(10**9, 100)
+    (4, 800)
+    """
+    most = -(-n_rows // FEWEST_ROWS)
+    return max(1, n_workers, min(SHARDS_A_WORKER * n_workers, most))
+
+
+def cut(
+    source: Source,
+    window: tuple[int, int | None],
+    parts: int | None,
+    n_workers: int,
+    row_bytes: int = 0,
+) -> list[tuple[int, int]]:
+    """Give the ranges of rows of the shards.
+
+    Parameters
+    ----------
+    source : re-readable
+    window : rows ``[start, stop)``
+    parts : shards wanted; None means what suits rows and workers
+    n_workers : workers to share the shards
+    row_bytes : bytes of the result of a row, where results are kept by row
+
+    Raises
+    ------
+    ConsumedError
+        A source that can be read once only.
+    ParameterError
+        Fewer than one part, or arrays too large to send.
+    """
+    if not source.seekable or source.n_rows is None:
+        raise ConsumedError(
+            f"{source.where} can be read once, from its first row on, and workers read shards of "
+            "rows each by itself; write the rows to HDF5 files, or leave out the cluster"
+        )
+    if isinstance(source, ArraySource) and source.n_bytes > MOST_ARRAY_BYTES:
+        raise ParameterError(
+            f"{source.where} holds {source.n_bytes >> 20} MiB in memory, which every worker would "
+            f"get a copy of, and {MOST_ARRAY_BYTES >> 20} MiB are the most; write the rows to HDF5 "
+            "files where the workers can read them, or leave out the cluster"
+        )
+    start, stop = window
+    stop = source.n_rows if stop is None else stop
+    if parts is None:
+        parts = default_parts(stop - start, n_workers)
+        parts = max(parts, -(-(stop - start) * row_bytes // ROWS_BYTES))
+    ranges = [(max(low, start), min(high, stop)) for low, high in source.split(parts)]
+    return [(low, high) for low, high in ranges if low < high]
+
+
+def map_reduce(
+    client: Client,
+    job: Job[S],
+    shards: list[tuple[int, int]],
+    progress: Callable[[int], None] | None = None,
+) -> S:
+    """Add up the summaries of shards with ``+``, on the workers where they lie.
+
+    Two summaries on one worker are merged there; only when every shard is done are the totals of
+    the workers merged over the network, in pairs, and the last one comes home.
+
+    Parameters
+    ----------
+    client : of the cluster
+    job : sent once
+    shards : ranges of rows
+    progress : called with the number of rows of each shard done
+
+    Raises
+    ------
+    ClusterError
+        The scheduler was lost, or shards end every worker that takes them.
+    Exception
+        The first error of a shard, which is not tried again.
+    """
+    run = _Run(client, job, "streamrf-shard")
+    with run:
+        total = _merged(run, shards, progress)
+        with _cluster_errors(client):
+            return total.result()
+
+
+def map_in_order(
+    client: Client,
+    job: Job[S],
+    shards: list[tuple[int, int]],
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[S]:
+    """Give the summaries of shards in their order; few are kept waiting at a time.
+
+    Parameters and errors are those of `map_reduce`.
+    """
+    run = _Run(client, job, "streamrf-rows")
+    with run:
+        ahead: deque = deque()
+        for shard in shards:
+            ahead.append((shard, run.submit(shard)))
+            if len(ahead) >= 2 * run.n_workers:
+                yield _next(run, ahead, progress)
+        while ahead:
+            yield _next(run, ahead, progress)
+
+
+def _next(run, ahead, progress):
+    (start, stop), future = ahead.popleft()
+    with _cluster_errors(run.client):
+        summary = future.result()
+    if progress is not None:
+        progress(stop - start)
+    return summary
+
+
+class _Run:
+    """The futures of one run; those left are cancelled on leaving."""
+
+    def __init__(self, client: Client, job: Job, name: str):
+        self.client = client
+        self._name = f"{name}-{uuid4().hex[:12]}"
+        self._job = job
+        self._future: Future = None
+        self._numbers = count()
+        self._counted = 0.0
+        self._n_workers = 1
+        self.alive: dict[Any, Future] = {}
+
+    def __enter__(self) -> "_Run":
+        import dask
+
+        # In the graph rather than scattered: what is scattered is gone with its last worker, and
+        # the scheduler can send this again. It is one message, however large.
+        blob = pickle.dumps(self._job, protocol=5)
+        large = {"distributed.admin.large-graph-warning-threshold": len(blob) + (64 << 20)}
+        with _cluster_errors(self.client), dask.config.set(large):
+            self._future = self.client.submit(
+                pickle.loads, blob, key=f"{self._name}-job", pure=False
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        left, self.alive, self._future = list(self.alive.values()), {}, None
+        if left and self.client.status == "running":
+            self.client.cancel(left)
+
+    def submit(self, shard: tuple[int, int]) -> Future:
+        """Have a shard summarised."""
+        return self._submit("shard", summarise, self._future, *shard)
+
+    def merge(self, a: Future, b: Future) -> Future:
+        """Have two summaries added."""
+        merged = self._submit("merge", merge, a, b, priority=MERGE_FIRST)
+        del self.alive[a.key], self.alive[b.key]
+        return merged
+
+    def _submit(self, kind, function, *args, **options):
+        key = (f"{self._name}-{kind}", next(self._numbers))
+        with _cluster_errors(self.client):
+            future = self.client.submit(function, *args, key=key, pure=False, retries=0, **options)
+        self.alive[future.key] = future
+        return future
+
+    @property
+    def n_workers(self) -> int:
+        """Workers there are, counted every few seconds."""
+        now = time.monotonic()
+        if now >= self._counted:
+            with _cluster_errors(self.client):
+                self._n_workers = max(1, len(self.client.nthreads()))
+            self._counted = now + RECOUNT_SECONDS
+        return self._n_workers
+
+    def place(self, futures: list[Future]) -> dict[Any, str | None]:
+        """Give the address of a worker that holds each result, by key."""
+        with _cluster_errors(self.client):
+            places = self.client.who_has(futures)
+        return {future.key: next(iter(places.get(future.key, ())), None) for future in futures}
+
+
+def _merged(run: _Run, shards, progress) -> Future:
+    """Give the future of the sum of all shards."""
+    from distributed import as_completed
+
+    to_come = deque(shards)
+    rows_of: dict[Any, int] = {}  # of the shards in progress, by key
+    n_merging = 0
+    waiting: dict[str | None, Future] = {}  # the one total of each worker
+    done = as_completed(loop=run.client.loop)
+
+    def send():
+        # A second shard waits at each worker, so that none idles between two; not near the end,
+        # where it had better be free for whichever worker is first to finish.
+        most = (2 if len(to_come) >= run.n_workers else 1) * run.n_workers
+        while to_come and len(rows_of) < most:
+            start, stop = to_come.popleft()
+            future = run.submit((start, stop))
+            rows_of[future.key] = stop - start
+            done.add(future)
+
+    send()
+    for batch in done.batches():
+        for future in batch:
+            _check(run.client, future)
+        places = run.place(batch)
+        for future in batch:
+            n_rows = rows_of.pop(future.key, None)
+            if n_rows is None:
+                n_merging -= 1
+            elif progress is not None:
+                progress(n_rows)
+            partner = waiting.pop(places[future.key], None)
+            if partner is None:
+                waiting[places[future.key]] = future
+            else:
+                done.add(run.merge(partner, future))
+                n_merging += 1
+        send()
+        if not rows_of and not n_merging:
+            totals = list(waiting.values())
+            if len(totals) == 1:
+                return totals[0]
+            waiting = {None: totals[-1]} if len(totals) % 2 else {}
+            for a, b in zip(totals[::2], totals[1::2], strict=False):
+                done.add(run.merge(a, b))
+                n_merging += 1
+    raise AssertionError("every shard ends in the total")
+
+
+def _check(client, future):
+    """Raise what a task has raised."""
+    if future.status != "finished":
+        with _cluster_errors(client):
+            future.result()
+
+
+@contextmanager
+def _cluster_errors(client: Client) -> Iterator[None]:
+    """Put what Dask raises for a cluster that fails in our words."""
+    from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker
+
+    try:
+        yield
+    except StreamrfError:  # some are OSError or RuntimeError too
+        raise
+    except KilledWorker as error:
+        raise ClusterError(
+            f"the task {error.task!r} ended {error.allowed_failures + 1} workers, one after the "
+            "other; see their logs. Most often memory ran out: use more parts, fewer components or "
+            "workers with more memory"
+        ) from error
+    except (FutureCancelledError, CommClosedError, OSError, RuntimeError) as error:
+        lost = isinstance(error, FutureCancelledError | CommClosedError)
+        if not lost and client.status == "running":
+            raise
+        raise ClusterError(
+            f"the scheduler {_address(client)} was lost or gave up the run ({_first_line(error)}); "
+            "start it again. With a spill folder the next run goes on from the shards finished"
+        ) from error
+
+
+def _first_line(error):
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _address(client):
+    scheduler = client.scheduler
+    return scheduler.address if scheduler is not None else "of this client"
+
+
+# What runs on the workers.
+
+
+def summarise(job: Job[S], start: int, stop: int) -> S:
+    """Summarise a shard with all threads of the worker, while no other shard computes here."""
+    from distributed import get_worker
+
+    with _one_shard:
+        return job.summarise(start, stop, get_worker().state.nthreads)
+
+
+def merge(a: Any, b: Any) -> Any:
+    """Add two summaries; neither is changed, because either may be needed again."""
+    with computing(1):
+        return a + b
+
+
+def describe(dask_worker: Any) -> Worker:
+    """Tell of this worker."""
+    limit = dask_worker.memory_manager.memory_limit
+    return Worker(dask_worker.state.nthreads, limit, _peak_bytes())
+
+
+def _peak_bytes():
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else 1024 * peak
+    # Not ru_maxrss: there Linux counts what the parent held before this program began.
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
