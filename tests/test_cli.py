@@ -215,6 +215,15 @@ def test_every_word_of_the_tables_trains(option, word):
     if word == "error-correcting" or option == "--decode":
         words |= {"--codes": "error-correcting", "--bits": "20"}
     words |= {option: word}
+    if "fourier" in word or "fastfood" in word:
+        words |= {"--kernel": "gaussian", "--gamma": "median"}
+    elif word in ("gaussian", "laplacian", "cauchy"):
+        words |= {"--map": "fourier"}
+    if option == "--kernel" or words.get("--kernel") == "gaussian":
+        words.pop("--degree", None)
+        words.pop("--coef0", None)
+    if word == "vovk-infinite":
+        words["--gamma"] = "0.5"
     told("fit", "data.h5", *(part for pair in words.items() for part in pair), "--model", "new.h5")
     assert word in misused("fit", "data.h5", option, "nonsense", "--model", "new.h5")
 

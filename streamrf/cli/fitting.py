@@ -11,6 +11,7 @@ import typer
 from sklearn.base import BaseEstimator
 
 from streamrf.cli.base import (
+    CODES,
     ON_BAD_ROWS,
     Answer,
     Bar,
@@ -23,22 +24,48 @@ from streamrf.cli.base import (
     Y,
     aligned,
     check_room,
+    made,
+    option_of,
     pick,
     pick_word,
+    read_codes,
+    read_penalty,
+    read_rows,
+    read_seconds,
     say,
+    telling,
     writing,
     wrong,
 )
-from streamrf.codes import DECODINGS, ErrorCorrectingCodes, OneVsRest
+from streamrf.codes import DECODINGS
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, StreamrfError
-from streamrf.features import Craft, FeatureMap, RandomMaclaurin
-from streamrf.features.maclaurin import PROJECTIONS
-from streamrf.kernels import Kernel, Polynomial
+from streamrf.features import (
+    Craft,
+    Fastfood,
+    FeatureMap,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+    TensorSketch,
+    TreeSketch,
+)
+from streamrf.features.fourier import FourierMap
+from streamrf.features.maclaurin import MEASURES, PROJECTIONS
+from streamrf.kernels import (
+    ArcCosine,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Polynomial,
+    VovkInfinite,
+    VovkReal,
+)
 from streamrf.model import Model
 from streamrf.preprocessing import CHOICES
 from streamrf.rounding import PRECISIONS
-from streamrf.solve import check_alpha
 from streamrf.sources import HDF5Source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import Pass, begin, run
@@ -48,20 +75,29 @@ T = TypeVar("T")
 # What the words stand for. A row takes the settings that are its constructor's arguments.
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "polynomial": Polynomial,
+    "exponential": Exponential,
+    "vovk-real": VovkReal,
+    "vovk-infinite": VovkInfinite,
+    "arc-cosine": ArcCosine,
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "cauchy": Cauchy,
 }
 MAPS: dict[str, Callable[..., FeatureMap]] = {
     "maclaurin": RandomMaclaurin,
-}
-CODES: dict[str, Callable[..., BaseEstimator]] = {
-    "one-vs-rest": OneVsRest,
-    "error-correcting": ErrorCorrectingCodes,
+    "tensor-sketch": TensorSketch,
+    "tree-sketch": TreeSketch,
+    "fourier": RandomFourier,
+    "structured-fourier": StructuredFourier,
+    "fastfood": Fastfood,
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
 CRAFT = "craft-"  # before a map's word: made wide, then compacted
 MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
 
-MAP, KERNEL, COMPONENTS, UP_FACTOR = "craft-maclaurin", "polynomial", 4096, 8
+MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", 4096, 8
+LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
 
 
 def _option(panel: str, text: str, *names: str, words: Iterable[str] = (), **more: Any) -> Any:
@@ -87,10 +123,18 @@ def fit(
         str | None, _feature(f"Random feature map; {MAP}.", "--map", words=MAP_WORDS)
     ] = None,
     kernel: Annotated[
-        str | None, _feature(f"Kernel it approximates; {KERNEL}.", words=KERNELS)
+        str | None,
+        _feature("Kernel it approximates; polynomial, of Fourier maps gaussian.", words=KERNELS),
     ] = None,
     degree: Annotated[int | None, _feature("Degree of the kernel; 3.")] = None,
-    gamma: Annotated[float | None, _feature("Scale of the kernel; 1.")] = None,
+    gamma: Annotated[
+        str | None,
+        _feature("Scale of the kernel; 1.", metavar="|".join(("NUMBER", *LEARNT_GAMMA))),
+    ] = None,
+    sigma: Annotated[
+        str | None,
+        _feature("Width of the kernel; 1.", metavar="|".join(("NUMBER", *LEARNT_SIGMA))),
+    ] = None,
     coef0: Annotated[float | None, _feature("Constant of the kernel; 1.")] = None,
     components: Annotated[int | None, _feature(f"Width of the features; {COMPONENTS}.")] = None,
     up_components: Annotated[
@@ -103,6 +147,9 @@ def fit(
         bool | None, _feature("Constant and linear terms exactly; --h01.", "--h01/--no-h01")
     ] = None,
     p: Annotated[float | None, _feature("Degree n is drawn with probability ~ p^-n; 2.")] = None,
+    measure: Annotated[
+        str | None, _feature("How degrees are chosen; geometric.", words=MEASURES)
+    ] = None,
     normalize: Annotated[
         str | None, _feature("Scaling of rows before the map; none.", words=NORMALIZE)
     ] = None,
@@ -125,6 +172,28 @@ def fit(
         _target("Ridge penalty; auto: best on rows held out of the pass.", metavar="auto|NUMBER"),
     ] = "auto",
     on_bad_rows: OnBadRows = "raise",
+    rows: Annotated[
+        str | None,
+        _option("Data", "Only these rows, counted from 0; all by default.", metavar="START:STOP"),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        _option(
+            "Run",
+            "File that keeps the state of the pass: the same command goes on from it after a kill, "
+            "an interruption, or when the data have grown.",
+            metavar="FILE",
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        str,
+        _option(
+            "Run",
+            "Time between two writings of it, longer where they would take over 2 % of the time; "
+            "300s. 0: after every block.",
+            metavar="TIME",
+        ),
+    ] = "300s",
     memory_limit: Annotated[
         str | None, _option("Run", "Such as '2 GiB'; four fifths of what is free.", metavar="SIZE")
     ] = None,
@@ -140,28 +209,37 @@ def fit(
     if model is None and statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
     pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
-    penalty = _penalty(alpha)
-    target_codes = _codes(codes, regression, n_bits=bits, decode=decode)
+    penalty = read_penalty(alpha)
+    target_codes = read_codes(codes, regression, n_bits=bits, decode=decode)
     words: dict[str, Any] = {
-        "map": map_, "kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0,
+        "map": map_, "kernel": kernel, "degree": degree, "coef0": coef0,
+        "gamma": _number(gamma, "--gamma", LEARNT_GAMMA),
+        "sigma": _number(sigma, "--sigma", LEARNT_SIGMA), "measure": measure,
         "n_components": components, "up_components": up_components, "projection": projection,
         "h01": h01, "p": p, "normalize": normalize, "precision": precision,
     }  # fmt: skip
     settings = _settings(**words) if like is None else _no_settings(words, like)
     settings |= {"codes": target_codes, "regression": regression, "random_state": seed}
     settings["hold_out"] = model is not None and penalty == "auto"
+    window = read_rows(rows, "--rows")
+    settings |= {"rows": window, "checkpoint": checkpoint}
+    settings["checkpoint_every"] = read_seconds(checkpoint_every, "--checkpoint-every")
 
     began = time.perf_counter()
     inputs = data if like is None else [*data, like]
-    with writing({"--model": model, "--statistics": statistics}, inputs):
+    outputs = {"--model": model, "--statistics": statistics, "--checkpoint": checkpoint}
+    with writing(outputs, inputs), telling():
         source = HDF5Source(data, x=x, y=y, weights=weights)
         if like is not None:
             settings["like"] = _earlier(like, regression)
-        with computing(threads), Bar(source.n_rows) as bar:
+        with computing(threads), Bar(_count(source, window)) as bar:
             bar.stage("calibrating")
             pass_ = begin(source, on_bad_rows=on_bad_rows, **settings)
-            if statistics is not None:
-                check_room(statistics, 8 * len(pass_.statistics.gram))
+            for path in (statistics, checkpoint):
+                if path is not None:
+                    check_room(path, 8 * len(pass_.statistics.gram))
+            n_resumed = 0 if pass_.keeper is None else pass_.keeper.n_resumed
+            bar.advance(n_resumed)
             bar.stage("reading")
             pass_began = time.perf_counter()
             run(
@@ -169,6 +247,7 @@ def fit(
                 pass_,
                 codes=target_codes,
                 on_bad_rows=on_bad_rows,
+                rows=window,
                 memory_limit=memory_limit,
                 n_threads=threads,
                 progress=bar.advance,
@@ -180,41 +259,38 @@ def fit(
     _warn(sums)
     figures = _figures(trained, sums) | {
         "n_rows_held_out": n_held,
+        "n_rows_resumed": n_resumed,
         "model": model,
         "statistics": statistics,
+        "checkpoint": checkpoint,
         "seconds": time.perf_counter() - began,
         "pass_seconds": pass_seconds,
-        "rows_per_second": sums.n_rows / pass_seconds,
+        "rows_per_second": (sums.n_rows + sums.n_skipped - n_resumed) / pass_seconds,
         "peak_memory_bytes": _peak_memory(),
     }
     return Answer(figures, aligned(_story(figures, source.where, sums)), as_json)
 
 
-def _penalty(text: str) -> float | str:
-    if text == "auto":
+def _number(text: str | None, option: str, words: tuple[str, ...]) -> float | str | None:
+    """Read a number, or one of the words for numbers that are learnt from rows."""
+    if text is None or text in words:
         return text
     try:
-        alpha = float(text)
+        return float(text)
     except ValueError:
-        raise wrong("--alpha", f"{text!r} is neither auto nor a number") from None
-    check_alpha(alpha)  # now, not after the pass
-    return alpha
+        raise wrong(option, f"{text!r} is neither a number nor one of {words}") from None
 
 
-def _codes(word: str | None, regression: bool, **settings: Any) -> BaseEstimator | None:
-    if word is None and not any(settings.values()):
-        return None
-    if regression:
-        raise wrong("--codes", "target codes are for classes; leave them out with --regression")
-    if settings["decode"] is not None:
-        pick_word(DECODINGS, settings["decode"], "--decode")
-    word = word or "one-vs-rest"
-    return _made(pick(CODES, word, "--codes"), f"--codes {word}", settings)
+def _count(source: HDF5Source, rows: tuple[int, int | None] | None) -> int:
+    """Give the number of rows to read."""
+    start, stop = (0, None) if rows is None else rows
+    stop = source.n_rows if stop is None else min(stop, source.n_rows)
+    return max(0, stop - start)
 
 
 def _no_settings(words: dict[str, Any], like: str) -> dict[str, Any]:
     """Give no settings for `begin`: it takes those of earlier statistics."""
-    given = [_option_of(name) for name, value in words.items() if value is not None]
+    given = [option_of(name) for name, value in words.items() if value is not None]
     if given:
         raise wrong("--like", f"takes map and scales from {like}; leave out {', '.join(given)}")
     return {"features": None}
@@ -234,7 +310,8 @@ def _features(
     map: str | None,
     kernel: str | None,
     degree: int | None,
-    gamma: float | None,
+    gamma: float | str | None,
+    sigma: float | str | None,
     coef0: float | None,
     n_components: int | None,
     up_components: int | None,
@@ -245,11 +322,14 @@ def _features(
     make = MAPS[map.removeprefix(CRAFT)]
     if settings["projection"] is not None:
         pick_word(PROJECTIONS, settings["projection"], "--projection")
-    kernel = kernel or KERNEL
-    exact = _made(
+    if settings["measure"] is not None:
+        pick_word(MEASURES, settings["measure"], "--measure")
+    is_fourier = inspect.isclass(make) and issubclass(make, FourierMap)
+    kernel = kernel or ("gaussian" if is_fourier else "polynomial")
+    exact = made(
         pick(KERNELS, kernel, "--kernel"),
         f"--kernel {kernel}",
-        {"degree": degree, "gamma": gamma, "coef0": coef0},
+        {"degree": degree, "gamma": gamma, "sigma": sigma, "coef0": coef0},
     )
     if h01 is None and "h01" in inspect.signature(make).parameters:
         h01 = True
@@ -258,27 +338,9 @@ def _features(
     if not map.startswith(CRAFT):
         if up_components is not None:
             raise wrong("--up-components", f"is for --map {CRAFT}{map}; leave it out")
-        return _made(make, f"--map {map}", settings | {"n_components": width})
+        return made(make, f"--map {map}", settings | {"n_components": width})
     wide = UP_FACTOR * width if up_components is None else up_components
-    return Craft(_made(make, f"--map {map}", settings | {"n_components": wide}), width)
-
-
-def _made(make: Callable[..., T], words: str, settings: dict[str, Any]) -> T:
-    """Construct with the settings that were given; wrong usage where they are not its own."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    takes = inspect.signature(make).parameters
-    for name in given:
-        if name not in takes:
-            raise wrong(_option_of(name), f"is no setting of {words}; leave it out")
-    for name, parameter in takes.items():
-        if parameter.default is parameter.empty and name not in given:
-            raise wrong(_option_of(name), f"{words} needs {_option_of(name)}")
-    return make(**given)
-
-
-def _option_of(name: str) -> str:
-    """Give the option that sets an argument."""
-    return "--" + name.removeprefix("n_").replace("_", "-")
+    return Craft(made(make, f"--map {map}", settings | {"n_components": wide}), width)
 
 
 def _earlier(path: str, regression: bool) -> Statistics:
