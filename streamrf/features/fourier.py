@@ -36,6 +36,7 @@ class FourierMap(FeatureMap):
         """Learn the kernel's gamma; draw frequencies and offsets."""
         kernel = Gaussian() if self.kernel is None else self.kernel
         self.kernel_ = learn_kernel(kernel, self.kind, sample)
+        self.kernel_.check_settings()
         n_frequencies = self.n_components - self._n_sines
         offsets = rng.uniform(0, 2 * np.pi, size=n_frequencies)
         offsets[: self._n_sines] = 0
@@ -128,7 +129,7 @@ class StructuredFourier(FourierMap):
     variance than independent ones have.
 
     The frequencies are normal up to terms in 1/p: the mean of the features' products is within
-    ``0.6 / p`` of the kernel, far below their deviation. `Fastfood` has no such bias.
+    ``0.7 / p`` of the kernel, far below their deviation. `Fastfood` has no such bias.
 
     Parameters
     ----------
