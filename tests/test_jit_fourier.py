@@ -10,6 +10,8 @@ from streamrf.compute import computing
 from streamrf.jit import hadamard
 from streamrf.jit.lanes import LANES
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 EPSILON = np.finfo(np.float32).eps
 ONE = np.float32(1)
 
