@@ -3,10 +3,13 @@
 import contextlib
 import functools
 import glob
+import inspect
 import io
 import json
+import logging
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,8 +21,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
+from sklearn.base import BaseEstimator
 
-from streamrf.errors import ParameterError, StorageError, StreamrfError
+from streamrf.codes import DECODINGS, ErrorCorrectingCodes, OneVsRest
+from streamrf.errors import Interruption, ParameterError, StorageError, StreamrfError
+from streamrf.solve import check_alpha
 from streamrf.storage.files import reason
 
 P = ParamSpec("P")
@@ -32,6 +38,12 @@ app = typer.Typer(
 )
 
 ON_BAD_ROWS = ("raise", "skip")
+CODES: dict[str, Callable[..., BaseEstimator]] = {
+    "one-vs-rest": OneVsRest,
+    "error-correcting": ErrorCorrectingCodes,
+}
+
+SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}  # of a unit
 
 Data = Annotated[
     list[str],
@@ -97,6 +109,8 @@ def answering(command: Callable[P, Answer]) -> Callable[P, None]:
             _show(command(*args, **kwargs))
         except StreamrfError as error:
             _end(1, str(error))
+        except Interruption as stop:
+            _end(128 + stop.number, str(stop))
         except KeyboardInterrupt as interrupt:
             _end(130, str(interrupt) or "interrupted; nothing was written")
         except OSError as error:
@@ -108,6 +122,28 @@ def answering(command: Callable[P, Answer]) -> Callable[P, None]:
 def say(message: str) -> None:
     """Tell something on standard error, as one line."""
     typer.echo(f"streamrf: {' '.join(message.splitlines())}", err=True)
+
+
+@contextlib.contextmanager
+def telling() -> Iterator[None]:
+    """Tell what the library logs."""
+    handler = _Teller()
+    logger = logging.getLogger("streamrf")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+class _Teller(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        warning = "warning: " if record.levelno >= logging.WARNING else ""
+        say(warning + record.getMessage())
 
 
 def _end(status: int, message: str) -> NoReturn:
@@ -250,6 +286,8 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
     before = {path: _identity(path) for path in named.values()}
     try:
         yield
+    except Interruption:  # it says itself what was written
+        raise
     except (KeyboardInterrupt, StreamrfError) as end:
         written = [path for path in before if _identity(path) != before[path]]
         told = f"{' and '.join(written) or 'nothing'} was written"
@@ -308,3 +346,73 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
+
+
+def read_seconds(text: str, option: str) -> float:
+    """Read a time.
+
+    Examples
+    --------
+    >>> read_seconds("300s", "--every"), read_seconds("1.5 h", "--every"), read_seconds("0", "")
+    (300.0, 5400.0, 0.0)
+    """
+    match = re.fullmatch(r"(\d+\.?\d*) *([a-z]*)", text.strip())
+    if not match or match[2] not in SECONDS:
+        raise wrong(option, f"{text!r} is no time such as 300s, 5m or 1h")
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def read_rows(text: str | None, option: str) -> tuple[int, int | None] | None:
+    """Read a range of rows.
+
+    Examples
+    --------
+    >>> read_rows("100:200", "--rows"), read_rows("5000:", "--rows"), read_rows(None, "--rows")
+    ((100, 200), (5000, None), None)
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    if not match:
+        raise wrong(option, f"{text!r} is no range of rows such as 0:15000 or 15000:")
+    return int(match[1] or 0), int(match[2]) if match[2] else None
+
+
+def read_penalty(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        alpha = float(text)
+    except ValueError:
+        raise wrong("--alpha", f"{text!r} is neither auto nor a number") from None
+    check_alpha(alpha)  # now, not after the pass
+    return alpha
+
+
+def read_codes(word: str | None, regression: bool, **settings: Any) -> BaseEstimator | None:
+    if word is None and not any(settings.values()):
+        return None
+    if regression:
+        raise wrong("--codes", "target codes are for classes; leave them out with --regression")
+    if settings["decode"] is not None:
+        pick_word(DECODINGS, settings["decode"], "--decode")
+    word = word or "one-vs-rest"
+    return made(pick(CODES, word, "--codes"), f"--codes {word}", settings)
+
+
+def made(make: Callable[..., T], words: str, settings: dict[str, Any]) -> T:
+    """Construct with the settings that were given; wrong usage where they are not its own."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    takes = inspect.signature(make).parameters
+    for name in given:
+        if name not in takes:
+            raise wrong(option_of(name), f"is no setting of {words}; leave it out")
+    for name, parameter in takes.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise wrong(option_of(name), f"{words} needs {option_of(name)}")
+    return make(**given)
+
+
+def option_of(name: str) -> str:
+    """Give the option that sets an argument."""
+    return "--" + name.removeprefix("n_").replace("_", "-")
