@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.fields import Fields
+from streamrf.hashing import uniform
 from streamrf.sources.base import Block
 
 SHARE = 0.2  # at most this share of the rows
@@ -18,17 +19,28 @@ RAW_DTYPES = ("uint8", "int16", "float32", "float64")
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows apart from their store: X (n, n_features), y and weights or None, positions (n,)."""
+    """Rows apart from their store.
+
+    Parameters
+    ----------
+    X : (n, n_features)
+    y : (n,) labels or targets, or (n, n_targets)
+    weights : (n,) or None
+    positions : (n,) int64, places in the whole source
+    places : (n,) int64, places in the store
+    """
 
     X: np.ndarray
     y: Any
     weights: np.ndarray | None
     positions: np.ndarray
+    places: np.ndarray
 
     def where(self, mask: np.ndarray | slice) -> "Rows":
         """Give the rows that a mask (copied) or a slice (not copied) picks."""
         weights = None if self.weights is None else self.weights[mask]
-        return Rows(self.X[mask], self.y[mask], weights, self.positions[mask])
+        positions, places = self.positions[mask], self.places[mask]
+        return Rows(self.X[mask], self.y[mask], weights, positions, places)
 
     @property
     def form(self) -> tuple:
@@ -68,8 +80,8 @@ class Holdout:
 
     def take(self, block: Block) -> Iterator[Rows]:
         """Hold some rows of the block; give the others, and any let go."""
-        rows = Rows(block.X, block.y, block.weights, block.positions)
-        picked = _uniform(rows.positions) < self.share
+        rows = as_rows(block)
+        picked = uniform(rows.positions) < self.share
         if not picked.any():
             yield rows
             return
@@ -93,7 +105,7 @@ class Holdout:
 
     def _halve(self):
         self.share /= 2
-        split = [(held, _uniform(held.positions) < self.share) for held in self.held]
+        split = [(held, uniform(held.positions) < self.share) for held in self.held]
         self.held = [held.where(mask) for held, mask in split if mask.any()]
         for held, mask in split:
             if not mask.all():
@@ -133,7 +145,8 @@ class Holdout:
 
 def as_rows(block: Block) -> Rows:
     """Give a block's rows."""
-    return Rows(block.X, block.y, block.weights, block.positions)
+    places = block.positions + (block.row - block.position)
+    return Rows(block.X, block.y, block.weights, block.positions, places)
 
 
 def _joined(parts: list[Rows]) -> Rows:
@@ -147,12 +160,14 @@ def _joined(parts: list[Rows]) -> Rows:
         np.concatenate([rows.y for rows in parts]),
         weights,
         np.concatenate([rows.positions for rows in parts]),
+        np.concatenate([rows.places for rows in parts]),
     )
 
 
 def _as_rows(fields: Fields, n_features: int) -> Rows:
     positions = fields.array("positions", np.int64, (None,))
     n = len(positions)
+    places = fields.array("places", np.int64, (n,))
     X = fields.array("X", "iuf", (n, n_features))
     y = fields.array("y", "biufU", (n, ...))
     weights = fields.maybe_array("weights", np.float64, (n,))
@@ -163,14 +178,4 @@ def _as_rows(fields: Fields, n_features: int) -> Rows:
     if weights is not None and (weights < 0).any():
         raise fields.wrong("weights", "holds a weight below 0")
     fields.end()
-    return Rows(X, y, weights, positions)
-
-
-def _uniform(positions):
-    """Hash positions to [0, 1): the finalizer of SplitMix64 (Steele et al., OOPSLA 2014)."""
-    with np.errstate(over="ignore"):
-        x = positions.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        x ^= x >> np.uint64(31)
-    return x / 2.0**64
+    return Rows(X, y, weights, positions, places)

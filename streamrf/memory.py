@@ -33,6 +33,7 @@ def plan(
     n_outputs: int,
     *,
     exact: bool = True,
+    n_folds: int = 0,
     held_bytes: int = 0,
     memory_limit: int | str | None = None,
 ) -> Plan:
@@ -43,6 +44,7 @@ def plan(
     n_components, n_features : widths of features and raw rows
     n_outputs : classes, bits or targets
     exact : rounded features (float32 blocks and partial sums) or float64
+    n_folds : folds that the sums are kept in, each with totals and partial sums of its own
     held_bytes : raw rows held out for the choice of alpha
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
 
@@ -54,7 +56,7 @@ def plan(
     limit = parse_bytes(memory_limit)
 
     def fixed_bytes(width):
-        return _fixed_bytes(width, n_outputs, exact) + held_bytes
+        return _fixed_bytes(width, n_outputs, exact, n_folds) + held_bytes
 
     def row_bytes(width):
         return width * (4 if exact else 8) + 4 * n_features * 8
@@ -80,11 +82,13 @@ def plan(
     return Plan(int(rows), int(fixed + rows * per_row))
 
 
-def _fixed_bytes(n_components, n_outputs, exact):
+def _fixed_bytes(n_components, n_outputs, exact, n_folds):
     """Bytes that do not depend on the block: totals, partial sums, the factor, target sums."""
     packed = n_components * (n_components + 1) // 2
-    totals = packed * (8 + 8 + (4 if exact else 0))
-    return INTERPRETER_BYTES + BUFFER_BYTES + totals + 4 * 8 * n_components * n_outputs
+    partial = 4 if exact else 0
+    totals = packed * (8 + 8 + (n_folds * (8 + partial) if n_folds else partial))
+    targets = (4 + n_folds) * 8 * n_components * n_outputs
+    return INTERPRETER_BYTES + BUFFER_BYTES + totals + targets
 
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,

@@ -182,13 +182,16 @@ def _plan(pass_, workers, n_outputs) -> memory.Plan:
     encoder = pass_.statistics.encoder
     held = 0 if pass_.holdout is None else MOST_BYTES
     width = encoder.n_components
-    spare = SPARE_TOTALS * 8 * (width * (width + 1) // 2 + width * n_outputs)
+    n_folds = pass_.statistics.n_folds
+    totals = 8 * (width * (width + 1) // 2 + width * n_outputs)
+    spare = SPARE_TOTALS * max(n_folds, 1) * totals
     limits = [worker.memory_limit for worker in workers.values() if worker.memory_limit]
     return memory.plan(
         width,
         encoder.n_features,
         n_outputs,
         exact=encoder.calibration.exact,
+        n_folds=n_folds,
         held_bytes=held + spare + DASK_BYTES,
         memory_limit=int(SAFE_SHARE * min(limits)) if limits else None,
     )
@@ -200,6 +203,7 @@ def _name(source, pass_, on_bad_rows) -> str:
     job = {
         "encoder": pass_.statistics.encoder.digests,
         "targets": type(pass_.statistics.sums.targets).__name__,
+        "folds": pass_.statistics.n_folds,
         "stores": [store.key for store in source.stores],
         "settings": source.settings,
         "on_bad_rows": on_bad_rows,

@@ -68,6 +68,13 @@ class Normal:
         packed.centred(self.gram, self.feature_sums, self.weight, self.step, out)
         return out
 
+    def full(self) -> np.ndarray:
+        """Give the Gram of the centred features in their own units as a full matrix."""
+        n = len(self.step)
+        out = np.empty((n, n))
+        packed.unpack(self.centred(), out)
+        return out
+
     def mean_diagonal(self) -> float:
         """Give the mean squared norm of a centred feature: what a relative alpha is relative to."""
         diagonal = np.empty(len(self.step))
@@ -192,11 +199,8 @@ class Reduced:
     """
 
     def __init__(self, normal: Normal):
-        n = len(normal.step)
-        full = np.empty((n, n))
-        packed.unpack(normal.centred(), full)
         self._normal = normal
-        self._form = Tridiagonal(full)
+        self._form = Tridiagonal(normal.full())
         self._moments = self._form.to_basis(normal.centred_moments().T)
 
     def fit(self, alpha: float) -> Fit:

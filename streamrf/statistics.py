@@ -4,20 +4,24 @@ import functools
 import os
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from streamrf import storage
 from streamrf.codes import CodeBook, OneVsRest
 from streamrf.compute import computing
+from streamrf.crossvalidation import CrossValidation, cross_validate
 from streamrf.encoder import Encoder
 from streamrf.errors import DataError, MergeError, ParameterError
 from streamrf.fields import Fields, loading
+from streamrf.folds import FoldedSums, rebuilt
+from streamrf.labels import find_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.path import Path, trace
 from streamrf.solve import RELATIVE_ALPHAS, Normal, check_alpha
-from streamrf.sums import BitSums, Sums
+from streamrf.sums import BitSums, ClassSums, Sums
 
 KIND = "statistics"
 
@@ -36,13 +40,13 @@ class Statistics:
     Parameters
     ----------
     encoder : how raw rows became features
-    sums : the sums
+    sums : the sums, in folds or not
     ledger : the row ranges counted
     n_skipped : rows left out for NaN or infinity
     """
 
     encoder: Encoder
-    sums: Sums
+    sums: Sums | FoldedSums
     ledger: Ledger
     n_skipped: int = 0
 
@@ -55,6 +59,11 @@ class Statistics:
     def n_rows(self) -> int:
         """Rows counted."""
         return self.sums.n_rows
+
+    @property
+    def n_folds(self) -> int:
+        """Folds that the sums are kept in; 0 where they are not."""
+        return self.sums.n_folds
 
     @property
     def n_clipped(self) -> int:
@@ -74,7 +83,8 @@ class Statistics:
     def __add__(self, other: "Statistics") -> "Statistics":
         self._check_alike(other)
         ledger = self.ledger + other.ledger  # first: it may refuse, and costs little
-        sums = self.sums + other.sums
+        ours: Any = self.sums
+        sums = ours + other.sums
         sums.check_exact()
         return Statistics(
             self.encoder,
@@ -91,9 +101,10 @@ class Statistics:
                 "its rows in the sums is not known and they cannot be removed; subtract first, "
                 "then scale"
             )
+        ours: Any = self.sums
         return Statistics(
             self.encoder,
-            self.sums - other.sums,
+            ours - other.sums,
             self.ledger - other.ledger,
             self.n_skipped - other.n_skipped,
         )
@@ -133,11 +144,26 @@ class Statistics:
                     f"the two sides were summed with different {name}; "
                     "start the second run from the first one's file: like="
                 )
+        if self.n_folds != other.n_folds:
+            raise MergeError(
+                f"one side keeps its sums in {self.n_folds or 'no'} folds, the other in "
+                f"{other.n_folds or 'none'}; without_folds() joins them"
+            )
+
+    def without_folds(self) -> "Statistics":
+        """Give the same statistics with the folds added up, as small as if there had been none."""
+        sums = self.sums.joined() if isinstance(self.sums, FoldedSums) else self.sums
+        return replace(self, sums=sums)
 
     def normal(self, matrix: np.ndarray | None = None) -> Normal:
         """Give the normal equations, for code words `matrix` (n_classes, n_bits) of the classes."""
-        sums, calibration = self.sums, self.encoder.calibration
-        targets = sums.targets
+        return self._normal(self.sums, matrix)
+
+    def _normal(self, sums, matrix):
+        """Give the normal equations of sums, ours or those of a fold."""
+        calibration, targets = self.encoder.calibration, sums.targets
+        if matrix is not None and isinstance(targets, ClassSums):
+            matrix = matrix[find_labels(self.sums.targets.labels, targets.labels)[0]]
         moments, totals = targets.moments(matrix, calibration.root_scale)
         root = np.sqrt(calibration.mean_weight or 1.0)
         return Normal(
@@ -220,6 +246,40 @@ class Statistics:
         with self._computing():
             return trace(normal, alphas, self.n_rows, self.weight, self._square_unit(book), solve)
 
+    def cross_validate(self, alphas=None, codes=None, *, random_state=0) -> CrossValidation:
+        """Give the exact K-fold mean squared errors of many penalties; no data is read again.
+
+        Each fold costs about as much as six calls of `solve`, for any number of penalties.
+
+        Parameters
+        ----------
+        alphas, codes, random_state : see `path`
+
+        Returns
+        -------
+        CrossValidation
+
+        Raises
+        ------
+        ParameterError
+            If the sums are not kept in folds.
+        """
+        if not isinstance(self.sums, FoldedSums):
+            raise ParameterError(
+                "these statistics keep no folds; accumulate(..., folds=5) does, and path() gives "
+                "generalised cross-validation without"
+            )
+        book = self.book(codes, random_state)
+        whole = self._solvable(book)
+        matrix = None if book is None else book.matrix
+        folds = [self._normal(part, matrix) for part in self.sums.parts]
+        alphas = self.alpha_grid() if alphas is None else alphas
+        weight_unit = self.weight / whole.weight
+        unit = self._square_unit(book) / weight_unit
+        solve = functools.partial(self.solve, codes=codes, random_state=random_state)
+        with self._computing():
+            return cross_validate(whole, folds, alphas, weight_unit, unit, solve)
+
     def _square_unit(self, book):
         """Give what a sum of squares of 1 is worth, for each output."""
         calibration = self.encoder.calibration
@@ -299,7 +359,7 @@ class Statistics:
         fields = Fields.of(tree)
         encoder = Encoder.from_tree(fields.tree("encoder"))
         calibration = encoder.calibration
-        sums = Sums.from_tree(fields.tree("sums"), encoder.n_components, calibration.exact)
+        sums = rebuilt(fields.tree("sums"), encoder.n_components, calibration.exact)
         ledger = Ledger.from_tree(fields.tree("ledger"))
         n_skipped = fields.integer("n_skipped")
         fields.end()

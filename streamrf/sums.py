@@ -425,11 +425,23 @@ class Sums:
         return isinstance(self.gram, ExactGram) and not self.is_scaled
 
     @property
+    def n_folds(self) -> int:
+        """Folds kept apart: none."""
+        return 0
+
+    @property
     def n_components(self) -> int:
         """Width of the features."""
         return self.targets.sums.shape[1]
 
-    def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray, n_clipped: int = 0) -> None:
+    def add(
+        self,
+        Q: np.ndarray,
+        roots: np.ndarray,
+        y: np.ndarray,
+        n_clipped: int = 0,
+        places: np.ndarray | None = None,
+    ) -> None:
         """Add a block.
 
         Parameters
@@ -438,6 +450,7 @@ class Sums:
         roots : (n,) float64, roots of the rows' weights
         y : (n,) labels, or (n, n_targets) rounded targets
         n_clipped : entries of Q that were clipped
+        places : (n,) of the rows in their store; only sums in folds ask for them
         """
         self.targets.add(Q, roots, y)  # first: it may refuse a label, and then nothing has changed
         self.gram.add(Q)
@@ -486,22 +499,20 @@ class Sums:
         gram = type(self.gram)(self.n_components)
         return Sums(gram, self.targets.zero_like(isinstance(gram, ExactGram)))
 
-    def check_exact(self) -> None:
-        """Raise unless every total is a whole number that float64 holds exactly."""
-        if not self.exact:
-            return
+    def release(self) -> None:
+        """Give the memory of partial sums back."""
+        self.gram.release()
+
+    def diagonal(self) -> np.ndarray:
+        """Give the sums of squares of the features, float64 (n_components,)."""
         diagonal = np.empty(self.n_components)
         packed.diagonal(self.gram.totals, diagonal)
-        square = diagonal.max(initial=0)
-        greatest = max(square, self.targets.total)
-        if isinstance(self.targets, ValueSums):
-            squares = float(max(self.targets.squares, default=0))
-            greatest = max(greatest, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
-        if greatest >= EXACT_FLOAT64:
-            raise StreamrfError(
-                f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
-                "save parts of the rows in statistics files of their own"
-            )
+        return diagonal
+
+    def check_exact(self) -> None:
+        """Raise unless every total is a whole number that float64 holds exactly."""
+        if self.exact:
+            check_exact(self.diagonal(), self.targets, self.n_rows)
 
     def to_tree(self) -> dict:
         """Give the numbers as a tree."""
@@ -530,10 +541,7 @@ class Sums:
             raise fields.wrong("exact", f"is {not exact}; the calibration says {exact}")
         n_rows, n_clipped = fields.integer("n_rows"), fields.integer("n_clipped")
         is_scaled = fields.flag("scaled")
-        inner = fields.tree("targets")
-        kind = TARGETS[inner.text("class", TARGETS)]
-        targets = kind.from_fields(inner, n_components, exact and not is_scaled)
-        inner.end()
+        targets = read_targets(fields.tree("targets"), n_components, exact and not is_scaled)
         fields.end()
         diagonal = np.empty(n_components)
         packed.diagonal(totals, diagonal)
@@ -541,6 +549,20 @@ class Sums:
             raise fields.wrong("gram", "holds a sum of squares below 0")
         gram = (ExactGram if exact else FloatGram)(n_components, totals)
         return cls(gram, targets, n_rows, n_clipped, is_scaled)
+
+
+def check_exact(diagonal: np.ndarray, targets: TargetSums, n_rows: int) -> None:
+    """Raise unless sums of whole numbers, by their sums of squares, are ones that float64 holds."""
+    square = diagonal.max(initial=0)
+    greatest = max(square, targets.total)
+    if isinstance(targets, ValueSums):
+        squares = float(max(targets.squares, default=0))
+        greatest = max(greatest, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
+    if greatest >= EXACT_FLOAT64:
+        raise StreamrfError(
+            f"the sums have outgrown 2^53 after {n_rows} rows and are no longer exact; "
+            "save parts of the rows in statistics files of their own"
+        )
 
 
 def _check_numbers(ours, theirs):
@@ -554,6 +576,14 @@ def _check_numbers(ours, theirs):
 
 
 TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}
+
+
+def read_targets(fields: Fields, n_components: int, exact: bool) -> TargetSums:
+    """Rebuild sums of targets from their tree."""
+    kind = TARGETS[fields.text("class", TARGETS)]
+    targets = kind.from_fields(fields, n_components, exact)
+    fields.end()
+    return targets
 
 
 def _exact_product(s, t):

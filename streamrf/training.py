@@ -21,6 +21,7 @@ from streamrf.errors import (
 )
 from streamrf.features import FeatureMap
 from streamrf.fields import Fields, loading
+from streamrf.folds import FoldedSums, check_folds
 from streamrf.gram import ExactGram, FloatGram
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
 from streamrf.labels import as_labels, find_labels
@@ -87,7 +88,7 @@ class Pass:
         y = rows.y
         if isinstance(sums.targets, ValueSums):
             y = calibration.targets(as_columns(y), roots)
-        sums.add(Q, roots, y, n_clipped)
+        sums.add(Q, roots, y, n_clipped, rows.places)
 
     def join(self) -> Statistics:
         """Add the rows held out and give the statistics."""
@@ -98,7 +99,7 @@ class Pass:
 
     def finished(self) -> Statistics:
         """Give the statistics of the rows summed so far."""
-        self.statistics.sums.gram.release()
+        self.statistics.sums.release()
         self.statistics.sums.check_exact()
         return replace(self.statistics, n_skipped=self._n_skipped)
 
@@ -245,6 +246,7 @@ def begin(
     on_bad_rows: str = "raise",
     like: Statistics | str | os.PathLike | None = None,
     hold_out: bool = False,
+    folds: int | None = None,
     rows: tuple[int, int | None] | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = EVERY,
@@ -265,13 +267,14 @@ def begin(
     on_bad_rows : "raise" or "skip"
     like : statistics, or their file, whose map and calibration to take
     hold_out : keep a share of the rows aside for the choice of alpha
-    rows, checkpoint, checkpoint_every, spill : see `accumulate`
+    folds, rows, checkpoint, checkpoint_every, spill : see `accumulate`
     """
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
     if like is not None and not isinstance(like, Statistics):
         like = load_statistics(like)
     start, stop = window(source, rows)
+    n_folds = _n_folds(folds, like)
     keeper = None
     if spill is not None:
         if checkpoint is not None:
@@ -288,6 +291,7 @@ def begin(
             regression=regression,
             precision=precision,
             hold_out=hold_out,
+            folds=n_folds,
             first_row=start,
             random_state=random_state,
         )
@@ -323,7 +327,9 @@ def begin(
         )
         targets = _empty_targets(encoder, source, codes, classes, regression, random_state)
     gram = (ExactGram if encoder.calibration.exact else FloatGram)(encoder.n_components)
-    statistics = Statistics(encoder, Sums(gram, targets), Ledger())
+    sums = Sums(gram, targets)
+    in_folds = FoldedSums.zero(sums, n_folds) if n_folds else sums
+    statistics = Statistics(encoder, in_folds, Ledger())
     holdout = None
     if hold_out:
         n_rows = None if stop is None else stop - start
@@ -343,6 +349,19 @@ def window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, in
             "give (start, stop) with 0 <= start < stop"
         )
     return start, stop
+
+
+def _n_folds(folds: int | None, like: Statistics | None) -> int:
+    """Give the folds asked for, or those of earlier statistics."""
+    n_folds = check_folds(folds)
+    if like is None:
+        return n_folds
+    if n_folds not in (0, like.n_folds):
+        raise ParameterError(
+            f"folds={folds}, but the statistics to continue have {like.n_folds or 'none'}; leave "
+            "folds out to take theirs"
+        )
+    return like.n_folds
 
 
 def _job(source, features, like, *, normalize, codes, precision, random_state, **settings) -> dict:
@@ -433,6 +452,7 @@ def run(
         encoder.n_features,
         n_outputs,
         exact=encoder.calibration.exact,
+        n_folds=pass_.statistics.n_folds,
         held_bytes=0 if pass_.holdout is None else MOST_BYTES * (1 if keeper is None else 2),
         memory_limit=memory_limit,
     )
@@ -502,6 +522,7 @@ def accumulate(
     precision: str = "exact",
     on_bad_rows: str = "raise",
     like: Statistics | str | os.PathLike | None = None,
+    folds: int | None = None,
     rows: tuple[int, int | None] | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = EVERY,
@@ -530,6 +551,9 @@ def accumulate(
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     like : earlier statistics, or their file: take their map and calibration, so that both can be
         added
+    folds : number of folds to keep the sums in, for `Statistics.cross_validate`; None means no
+        folds, or with `like` as many as there. A row's fold is a hash of its place in its store.
+        Needs as many Grams as folds beside the total
     rows : ``(start, stop)``, the only rows to add up; stop None means to the end. The calibration
         still looks at the whole source, so parts of one source made with one seed can be added.
     checkpoint : file that keeps the state of the pass. The same call goes on from it after the last
@@ -569,6 +593,7 @@ def accumulate(
         precision=precision,
         on_bad_rows=on_bad_rows,
         like=like,
+        folds=folds,
         rows=rows,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
