@@ -1,14 +1,20 @@
 """Files that appear whole or not at all, and the system's errors in our words."""
 
 import contextlib
+import fcntl
+import glob
 import io
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 
 from streamrf.errors import FormatError, SourceNotFoundError, StorageError, StreamrfError
 from streamrf.storage.base import Path
+
+
+_LEFT = re.compile(r"\.[0-9a-f]{12}\.tmp\Z")
 
 
 @contextlib.contextmanager
@@ -18,9 +24,12 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
     folder, name = os.path.split(target)
     if os.path.lexists(target) and not os.path.isfile(target):
         raise StorageError(f"cannot write {os.fspath(path)}: it exists and is no regular file")
+    _sweep(folder, name)
     temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
     try:
         with open(temporary, "xb") as file:
+            with contextlib.suppress(OSError):  # some file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -36,6 +45,19 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _sweep(folder: str, name: str) -> None:
+    """Delete what processes that were killed while they wrote the same file have left behind.
+
+    A checkpoint that is killed again and again would fill the disk. Who still writes holds a lock.
+    """
+    for path in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name[:200])}.*.tmp")):
+        if not _LEFT.search(path):
+            continue
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
 
 
 @contextlib.contextmanager
