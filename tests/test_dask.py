@@ -1,0 +1,300 @@
+"""On a cluster of worker processes: the same sums to the last byte, read where the workers are."""
+
+import functools
+import pickle
+from itertools import pairwise
+
+import h5py
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from distributed.protocol import dumps
+
+import integers
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf import engine, shards
+from streamrf.compute import computing
+from streamrf.errors import (
+    ConsumedError,
+    DataError,
+    MemoryBudgetError,
+    ParameterError,
+    StreamrfError,
+)
+from streamrf.shards import Outlook
+from streamrf.training import begin, run
+
+N, WIDTH, CHUNK = 3000, 8, 128
+
+
+def cluster(n_workers, threads=1, **options):
+    """A cluster of processes, with a dashboard at any free port."""
+    return LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=threads,
+        processes=True,
+        dashboard_address=":0",
+        **options,
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Unless a test asks for more: threads cost more time than such small sums."""
+    with computing(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """Rows of classes, of values and with weights, two of them with NaN."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("rows") / "rows.h5"
+    X = rng.normal(size=(N, WIDTH)).astype(np.float32)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X, chunks=(CHUNK, WIDTH), compression="gzip")
+        X[[5, 2999]] = np.nan
+        file.create_dataset("bad", data=X, chunks=(CHUNK, WIDTH))
+        labels = rng.integers(0, 5, N)
+        labels[:2000] %= 3  # two of the labels come late
+        file["y"] = labels
+        file["words"] = [["ant", "bee", "crocodile", "dog", "emu"][label] for label in labels]
+        file["values"] = rng.normal(size=(N, 2)) * (1.0, 1e6) + (0.0, 1e9)
+        file["weights"] = rng.gamma(2.0, 50.0, N)
+    return path
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    with cluster(2) as workers, Client(workers) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def two_threads():
+    with cluster(1, 2) as workers, Client(workers) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def four_workers():
+    with cluster(4) as workers, Client(workers) as client:
+        yield client
+
+
+@pytest.fixture(params=["two_workers", "two_threads", "four_workers"])
+def client(request):
+    return request.getfixturevalue(request.param)
+
+
+BITS = {"codes": srf.ErrorCorrectingCodes(n_bits=3), "classes": range(7)}
+CASES = {
+    "classes": ({}, {}),
+    "words": ({"y": "words"}, {}),
+    "classes-known": ({}, {"classes": range(9)}),
+    "classes-weighted": ({"weights": "weights"}, {"normalize": "l2"}),
+    "bits": ({}, BITS),
+    "values": ({"y": "values"}, {"regression": True}),
+    "skipped": ({"x": "bad"}, {"on_bad_rows": "skip"}),
+    "window": ({}, {"rows": (100, 2500)}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_bytes_are_those_of_one_process(client, path, tmp_path, case):
+    names, options = CASES[case]
+    source = srf.HDF5Source(path, **names)
+    accumulate = functools.partial(
+        srf.accumulate, source, integers.features(), random_state=0, **options
+    )
+    alone = accumulate()
+    alone.save(tmp_path / "alone.h5")
+    for parts in (1, 5, 23):
+        accumulate(engine=client, parts=parts).save(tmp_path / "together.h5")
+        assert (tmp_path / "together.h5").read_bytes() == (tmp_path / "alone.h5").read_bytes()
+
+
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.RandomFeatureRegressor])
+def test_the_penalty_and_the_model_are_those_of_one_process(client, path, tmp_path, kind):
+    y = "y" if kind is srf.RandomFeatureClassifier else "values"
+    source = srf.HDF5Source(path, y=y)
+    kind(integers.features(), random_state=0).fit(source).save(tmp_path / "alone.h5")
+    for parts in (2, 23):
+        estimator = kind(integers.features(), random_state=0)
+        estimator.fit(source, engine=client, parts=parts).save(tmp_path / "together.h5")
+        assert (tmp_path / "together.h5").read_bytes() == (tmp_path / "alone.h5").read_bytes()
+
+
+def test_predictions_and_errors_are_those_of_one_process(client, path):
+    source = srf.HDF5Source(path)
+    model = srf.RandomFeatureClassifier(integers.features(), random_state=0).fit(source).model_
+    np.testing.assert_array_equal(model.predict(source, engine=client), model.predict(source))
+    np.testing.assert_allclose(
+        model.decision_function(source, engine=client, parts=7),
+        model.decision_function(source),
+        atol=1e-10,
+    )
+    assert model.evaluate(source, engine=client, parts=7) == model.evaluate(source)
+
+
+def test_errors_of_values_are_those_of_one_process(two_workers, path):
+    source = srf.HDF5Source(path, y="values", weights="weights")
+    model = srf.RandomFeatureRegressor(integers.features(), random_state=0).fit(source).model_
+    together, alone = model.evaluate(source, engine=two_workers, parts=7), model.evaluate(source)
+    assert together.keys() == alone.keys()
+    assert list(together.values()) == pytest.approx(list(alone.values()), rel=1e-10)
+
+
+def test_progress_tells_every_row_once(two_workers, path):
+    seen = []
+    source = srf.HDF5Source(path)
+    srf.accumulate(source, integers.features(), engine=two_workers, parts=5, progress=seen.append)
+    assert len(seen) == 5
+    assert sum(seen) == N
+
+
+def test_arrays_go_along(two_workers, rng):
+    X, y = rng.normal(size=(500, 4)), rng.integers(0, 3, 500)
+    alone = srf.accumulate(srf.ArraySource(X, y), integers.features(), random_state=0)
+    together = srf.accumulate(
+        srf.ArraySource(X, y), integers.features(), random_state=0, engine=two_workers, parts=3
+    )
+    assert_same_bytes(together.to_tree(), alone.to_tree())
+
+
+def test_large_arrays_stay_at_home(two_workers, monkeypatch):
+    monkeypatch.setattr(engine.dask, "MOST_ARRAY_BYTES", 1 << 20)
+    source = srf.ArraySource(np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2)
+    with pytest.raises(ParameterError, match=r"holds 4 MiB in memory.*write the rows to HDF5"):
+        srf.accumulate(source, integers.features(), engine=two_workers)
+
+
+def test_what_is_read_once_is_refused(two_workers):
+    source = srf.IteratorSource([(np.eye(4), np.arange(4))])
+    with pytest.raises(ConsumedError, match=r"can be read once.*write the rows to HDF5 files"):
+        srf.accumulate(source, integers.features(), engine=two_workers)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "local"}, "engine must be None or a distributed.Client, got str"),
+        ({"parts": 3}, "parts is for a cluster"),
+        ({"spill": "folder"}, "spill is for a cluster"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(path, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match=message):
+        srf.accumulate(srf.HDF5Source(path), integers.features(), **options)
+
+
+def test_a_checkpoint_is_refused(two_workers, path, tmp_path):
+    source = srf.HDF5Source(path)
+    with pytest.raises(ParameterError, match="give spill="):
+        srf.accumulate(
+            source, integers.features(), engine=two_workers, checkpoint=tmp_path / "state.h5"
+        )
+
+
+def test_a_bad_row_is_named_once(two_workers, path):
+    source = srf.HDF5Source(path, x="bad")
+    like = srf.accumulate(srf.HDF5Source(path), integers.features(), random_state=0)
+    runs = "streamrf-shard"
+    with pytest.raises(DataError, match=r"rows.h5, dataset 'bad', row (5|2999): column 0 is NaN"):
+        srf.accumulate(source, like=like, engine=two_workers, parts=6)
+    assert not [key for key in two_workers.who_has() if runs in str(key)]
+
+
+def test_a_task_is_small_however_many_rows(two_workers, path, monkeypatch):
+    """What the scheduler is sent for a shard, and for a merge: less than 1 KB."""
+    sizes = {}
+    send = Client._send_to_scheduler
+
+    def measured(self, message):
+        if message["op"] == "update-graph":
+            name = str(message["keys"])
+            kind = next(kind for kind in ("job", "shard'", "merge") if kind in name)
+            sizes.setdefault(kind, []).append(sum(map(len, dumps(message))))
+        return send(self, message)
+
+    monkeypatch.setattr(Client, "_send_to_scheduler", measured)
+    srf.accumulate(srf.HDF5Source(path), integers.features(), engine=two_workers, parts=9)
+    assert len(sizes["job"]) == 1
+    assert (len(sizes["shard'"]), len(sizes["merge"])) == (9, 8)
+    assert max(sizes["shard'"] + sizes["merge"]) < 1024
+
+
+def test_the_job_is_cheap_to_send(path):
+    """Neither zeros of the sums nor rows travel with the map."""
+    source = srf.HDF5Source(path)
+    pass_ = begin(source, integers.features(2048), random_state=0)
+    assert len(pickle.dumps(pass_)) < 1 << 20 < pass_.statistics.gram.nbytes
+
+
+def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path):
+    told: list[Outlook] = []
+    source = srf.HDF5Source(path)
+    pass_ = begin(source, integers.features(1024), random_state=0)
+    run(source, pass_, engine=two_workers, parts=12, outlook=told.append)
+    (outlook,) = told
+    peaks = [worker.peak_bytes for worker in engine.workers(two_workers).values()]
+    assert len(peaks) == len(outlook.workers) == 2
+    assert len(outlook.shards) == 12
+    assert max(peaks) <= outlook.worker_bytes
+
+
+def test_sums_that_no_worker_can_hold_are_refused(two_workers, path, monkeypatch):
+    monkeypatch.setattr(shards, "SAFE_SHARE", 0.1)
+    with pytest.raises(MemoryBudgetError, match=r"would fit|no width fits"):
+        srf.accumulate(srf.HDF5Source(path), integers.features(8192), engine=two_workers)
+
+
+def test_all_threads_of_a_worker_compute_whatever_the_environment_says(two_threads):
+    """A nanny starts its worker with one thread for BLAS; the sums take those the worker has."""
+    assert set(two_threads.run(_environment).values()) == {"1"}
+    found = two_threads.submit(engine.dask.summarise, _Threads(), 0, 0).result()
+    assert found == (2, 2, [2])
+
+
+def _environment():
+    import os
+
+    return os.environ["OMP_NUM_THREADS"]
+
+
+class _Threads(engine.Job):
+    def summarise(self, start, stop, n_threads):
+        import numba
+        from threadpoolctl import threadpool_info
+
+        with computing(n_threads):
+            blas = {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}
+            return n_threads, numba.get_num_threads(), sorted(blas)
+
+
+def test_two_tasks_of_a_process_take_turns(two_threads):
+    """Numba's workqueue layer aborts the process when two threads enter it."""
+    tasks = [two_threads.submit(engine.dask.summarise, _Turn(), i, 0) for i in range(4)]
+    spans = sorted(two_threads.gather(tasks))
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+class _Turn(engine.Job):
+    def summarise(self, start, stop, n_threads):
+        import time
+
+        began = time.monotonic()
+        time.sleep(0.05)
+        return began, time.monotonic()
+
+
+def test_a_cluster_without_workers_is_told(monkeypatch, path):
+    monkeypatch.setattr(engine.dask, "PATIENCE", 0.5)
+    with (
+        cluster(0) as workers,
+        Client(workers) as client,
+        pytest.raises(StreamrfError, match="no worker for 0 s; start some: dask worker tcp:"),
+    ):
+        srf.accumulate(srf.HDF5Source(path), integers.features(), engine=client)
