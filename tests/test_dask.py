@@ -97,6 +97,7 @@ CASES = {
     "bits": ({}, BITS),
     "values": ({"y": "values"}, {"regression": True}),
     "skipped": ({"x": "bad"}, {"on_bad_rows": "skip"}),
+    "folds": ({"weights": "weights"}, {"folds": 3}),
     "window": ({}, {"rows": (100, 2500)}),
 }
 

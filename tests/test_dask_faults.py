@@ -1,0 +1,223 @@
+"""Losing workers or the scheduler changes nothing; data that cannot be read fail once, by name."""
+
+import functools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager, suppress
+
+import h5py
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import integers
+import streamrf as srf
+from streamrf.compute import computing
+from streamrf.engine import workers
+from streamrf.errors import ClusterError, CorruptFileError
+
+N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Threads cost more time than such small sums."""
+    with computing(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("rows") / "rows.h5"
+    with h5py.File(path, "w") as file:
+        X = rng.normal(size=(N, WIDTH)).astype(np.float32)
+        file.create_dataset("X", data=X, chunks=(CHUNK, WIDTH), compression="gzip")
+        file["y"] = rng.integers(0, 5, N)
+    return path
+
+
+@pytest.fixture(scope="module")
+def accumulate(path):
+    """``accumulate(source, **options)`` of one map and seed."""
+    features = integers.features(200)
+    return functools.partial(srf.accumulate, srf.HDF5Source(path), features, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def alone(accumulate, tmp_path_factory):
+    """The bytes of the statistics file of one process."""
+    return saved(accumulate(), tmp_path_factory.mktemp("alone"))
+
+
+def saved(statistics, folder) -> bytes:
+    path = folder / "saved.h5"
+    statistics.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def after(n_shards, action):
+    """A `progress` that acts once, when some shards are done."""
+    seen = []
+
+    def progress(n_rows):
+        seen.append(n_rows)
+        if len(seen) == n_shards:
+            action()
+
+    return progress
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(client, accumulate, alone, tmp_path):
+    accumulate(engine=client, parts=2)  # so that both have compiled
+    pids = client.run(os.getpid)
+    assert len(pids) == 2
+    victim = next(iter(pids.values()))
+    kill = after(PARTS // 2, lambda: os.kill(victim, signal.SIGKILL))
+    assert saved(accumulate(engine=client, parts=PARTS, progress=kill), tmp_path) == alone
+    client.wait_for_workers(2, timeout=30)
+    assert victim not in client.run(os.getpid).values()
+
+
+@pytest.mark.slow
+def test_all_workers_killed_at_once_change_nothing(client, accumulate, alone, tmp_path):
+    """Not even the job is left then but in the scheduler's graph."""
+    pids = client.run(os.getpid).values()
+
+    def kill():
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    statistics = accumulate(engine=client, parts=PARTS, progress=after(PARTS // 2, kill))
+    assert saved(statistics, tmp_path) == alone
+
+
+def test_a_worker_retired_while_sums_are_merged_changes_nothing(
+    client, accumulate, alone, tmp_path
+):
+    client.wait_for_workers(2, timeout=30)
+    address = next(iter(workers(client)))
+    retire = after(PARTS // 2, lambda: client.retire_workers([address], close_workers=True))
+    assert saved(accumulate(engine=client, parts=PARTS, progress=retire), tmp_path) == alone
+
+
+def test_a_corrupt_chunk_fails_the_job_once_by_name(client, path, accumulate, tmp_path):
+    damaged = tmp_path / "damaged.h5"
+    damaged.write_bytes(path.read_bytes())
+    with h5py.File(damaged, "r+") as file:
+        chunk = file["X"].id.get_chunk_info(13)
+    with open(damaged, "r+b") as file:
+        file.seek(chunk.byte_offset)
+        file.write(b"\xff" * chunk.size)
+    source = with_sample(srf.HDF5Source(damaged), srf.HDF5Source(path))
+    with pytest.raises(CorruptFileError, match=r"damaged.h5, dataset 'X': rows 1200 to 1399 "):
+        srf.accumulate(source, like=accumulate(), engine=client, parts=PARTS)
+    assert not [key for key in client.who_has() if "streamrf-shard" in str(key)]
+
+
+def test_a_file_that_workers_cannot_see_is_named(client, path, accumulate, tmp_path):
+    moved = tmp_path / "moved.h5"
+    moved.write_bytes(path.read_bytes())
+    source = with_sample(srf.HDF5Source(moved), srf.HDF5Source(path))
+    moved.unlink()
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*moved.h5"):
+        srf.accumulate(source, like=accumulate(), engine=client, parts=4)
+
+
+def with_sample(source, good):
+    """The source with the calibration rows of another, so that only workers find what is wrong."""
+    source.sample = functools.partial(_given, good.sample(4096))
+    return source
+
+
+def _given(sample, n_rows):
+    return sample
+
+
+def test_shards_spilled_are_not_computed_again(client, accumulate, alone, tmp_path):
+    spill = tmp_path / "spill"
+    options = {"engine": client, "parts": PARTS, "spill": spill}
+    assert saved(accumulate(**options), tmp_path) == alone
+    files = {file: file.stat().st_mtime_ns for file in spill.glob("shard-*.h5")}
+    assert len(files) == PARTS
+    damaged, *_ = files
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    assert saved(accumulate(**options), tmp_path) == alone
+    changed = {file for file, time in files.items() if file.stat().st_mtime_ns != time}
+    assert changed == {damaged}
+
+
+def test_a_spill_folder_keeps_a_map_without_a_seed(client, path, tmp_path):
+    source, features = srf.HDF5Source(path), integers.features(random_state=None)
+    options = {"engine": client, "parts": 4, "spill": tmp_path}
+    first = srf.accumulate(source, features, **options)
+    again = srf.accumulate(source, features, **options)
+    assert saved(first, tmp_path) == saved(again, tmp_path)
+
+
+def test_rows_held_out_are_spilled_too(client, path, tmp_path):
+    source = srf.HDF5Source(path)
+    options = {"engine": client, "parts": 4, "spill": tmp_path / "spill"}
+    models = []
+    for cluster in ({}, options, options):
+        estimator = srf.RandomFeatureClassifier(integers.features(), random_state=0)
+        models.append(saved(estimator.fit(source, **cluster), tmp_path))
+    assert models[0] == models[1] == models[2]
+
+
+@pytest.mark.slow
+def test_a_scheduler_lost_is_told_and_the_next_run_goes_on(accumulate, alone, tmp_path):
+    spill = tmp_path / "spill"
+    options = {"parts": PARTS, "spill": spill}
+    with scheduler_and_worker(tmp_path) as (address, scheduler), Client(address) as client:
+        kill = after(PARTS // 2, scheduler.kill)
+        with pytest.raises(ClusterError, match=r"lost.*With a spill folder the next run goes on"):
+            accumulate(engine=client, progress=kill, **options)
+    finished = {file: file.stat().st_mtime_ns for file in spill.glob("shard-*.h5")}
+    assert PARTS // 2 <= len(finished) < PARTS
+    with scheduler_and_worker(tmp_path) as (address, _), Client(address) as client:
+        assert saved(accumulate(engine=client, **options), tmp_path) == alone
+    assert all(file.stat().st_mtime_ns == time for file, time in finished.items())
+
+
+@contextmanager
+def scheduler_and_worker(folder):
+    """A scheduler and a worker as one starts them by hand."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    options = ["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+    scheduler = dask(folder, *options)
+    worker = dask(folder, "worker", address, "--nthreads", "1", "--no-dashboard")
+    try:
+        yield address, scheduler
+    finally:
+        for process in (worker, scheduler):
+            process.terminate()
+        for process in (worker, scheduler):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+            process.wait()
+
+
+def dask(folder, *arguments):
+    log = open(folder / f"{arguments[0]}-{time.monotonic_ns()}.log", "wb")  # noqa: SIM115
+    with log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", *arguments], stdout=log, stderr=log, cwd=folder
+        )
