@@ -91,6 +91,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.check_drawn(fitted, n_features)
         fitted.end()
 
+    @property
+    def grain(self) -> int:
+        """Groups of rows that a thread takes at once; a panel holds as many for every thread."""
+        return 1
+
     def lane_width(self, n_features: int) -> int:
         """Count the numbers a row occupies on its way, for the size of a panel."""
         return n_features + self.n_components
@@ -159,9 +164,9 @@ def panels(
     same memory at every step.
     """
     per_group = 4 * lanes.LANES * features.lane_width(n_features)
-    threads = numba.get_num_threads()
+    unit = features.grain * numba.get_num_threads()
     n_groups = -(-n_rows // lanes.LANES)
-    groups = max(threads, PANEL_BYTES // per_group // threads * threads)
+    groups = max(unit, PANEL_BYTES // per_group // unit * unit)
     groups = max(1, min(groups, n_groups))  # no rows: no panels, and a range needs a step
     x = np.empty((groups, n_features, lanes.LANES), dtype=np.float32)
     z = np.empty((groups, features.n_components, lanes.LANES), dtype=np.float32)

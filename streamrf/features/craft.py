@@ -66,6 +66,11 @@ class Craft(FeatureMap):
     def _padded(self):
         return 1 << (self.up_.n_components - 1).bit_length()
 
+    @property
+    def grain(self):
+        """That of the up-projection."""
+        return self.up_.grain
+
     def lane_width(self, n_features):
         """Count the numbers of a row that are alive at once."""
         return self.up_.lane_width(n_features) + self._padded + self.n_components

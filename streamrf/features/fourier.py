@@ -5,6 +5,7 @@ from abc import abstractmethod
 import numpy as np
 
 from streamrf.features.base import (
+    TILE_GROUPS,
     FeatureMap,
     check_kernel,
     learn_kernel,
@@ -99,6 +100,11 @@ class RandomFourier(FourierMap):
     def independent(self):
         """Whether components are independent: not if in pairs."""
         return not self.paired
+
+    @property
+    def grain(self):
+        """A dense tile."""
+        return TILE_GROUPS
 
     def _draw_frequencies(self, n_features, n_frequencies, rng):
         frequencies = self.kernel_.frequencies(rng, (n_frequencies, n_features))

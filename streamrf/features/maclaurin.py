@@ -5,6 +5,7 @@ import numpy as np
 from streamrf import degrees
 from streamrf.errors import ParameterError
 from streamrf.features.base import (
+    TILE_GROUPS,
     FeatureMap,
     check_kernel,
     check_lanes,
@@ -257,6 +258,13 @@ class RandomMaclaurin(FeatureMap):
         if self.inner_ is None:
             fitted.value("inner_")
         check_kernel(fitted, "kernel_", DotProductKernel if self.inner_ is None else Composed)
+
+    @property
+    def grain(self):
+        """A dense tile if there are dense products."""
+        if self.inner_ is not None:
+            return self.inner_.grain
+        return TILE_GROUPS if self.projection == "rademacher" else 1
 
     def lane_width(self, n_features):
         """Count the numbers of a row that are alive at once."""
