@@ -237,8 +237,9 @@ class _Run:
         return self
 
     def __exit__(self, *error: object) -> None:
-        left, self.alive, self._future = list(self.alive.values()), {}, None
-        if left and self.client.status == "running":
+        left = [*self.alive.values(), self._future]
+        self.alive, self._future = {}, None
+        if self.client.status == "running":
             self.client.cancel(left)
 
     def submit(self, shard: tuple[int, int]) -> Future:
