@@ -43,7 +43,9 @@ class RandomMaclaurin(FeatureMap):
         for independent signs), at least one to each degree, so that the map stays unbiased
     p : float above 1, base of the geometric distribution
     tolerance : float, the tail at which an infinite series is cut, relative to the kernel's
-        greatest value on the sample; finite series are never cut
+        greatest value on the sample; finite series are never cut. Products of many factors vary
+        as 3^n: with a series that ends slowly (`ArcCosine`) and "optimized", which gives every
+        degree a feature, 0.01 errs less than 1e-4 (relative to the kernel 0.02, not 1.06)
     inner : None, or an unfitted map with independent components
         The kernel is then ``sum a_n K(x,y)^n`` with K the kernel of `inner`, and every factor a
         component of `inner`, drawn for it alone; its n_components does not matter
