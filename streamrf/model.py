@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,7 +106,7 @@ class Model:
 
     def scored(
         self, source, *, engine=None, parts: int | None = None, **options
-    ) -> Iterator[tuple[int, np.ndarray]]:
+    ) -> Generator[tuple[int, np.ndarray], None, None]:
         """Give the scores of rows in order, with the place of the first; holds few at a time.
 
         Parameters

@@ -32,6 +32,7 @@ FLOORS = {
     "scores": 2,
     "ledger": 2,
     "checkpoint": 3,
+    "cluster": 3,
     "encoder": 3,
     "memory": 3,
     "holdout": 3,

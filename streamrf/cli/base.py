@@ -72,6 +72,34 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads that compute; all by default.", rich_help_panel="Run"),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Scheduler of a Dask cluster whose workers do it, such as tcp://host:8786.",
+        rich_help_panel="Cluster",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Worker processes to start here, which do it.", rich_help_panel="Cluster"
+    ),
+]
+TlsCa = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Authority of a tls:// scheduler.", rich_help_panel="Cluster"
+    ),
+]
+TlsCert = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Certificate to show it.", rich_help_panel="Cluster"),
+]
+TlsKey = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Key of the certificate.", rich_help_panel="Cluster"),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Output")
 ]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from sklearn.base import BaseEstimator
 
+from streamrf import engine
 from streamrf.cli.base import (
     CODES,
     ON_BAD_ROWS,
@@ -18,8 +19,13 @@ from streamrf.cli.base import (
     Data,
     Json,
     OnBadRows,
+    Scheduler,
     Threads,
+    TlsCa,
+    TlsCert,
+    TlsKey,
     Weights,
+    Workers,
     X,
     Y,
     aligned,
@@ -33,10 +39,12 @@ from streamrf.cli.base import (
     read_rows,
     read_seconds,
     say,
+    shown_bytes,
     telling,
     writing,
     wrong,
 )
+from streamrf.cluster import Place, connected
 from streamrf.codes import DECODINGS
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, StreamrfError
@@ -66,6 +74,7 @@ from streamrf.kernels import (
 from streamrf.model import Model
 from streamrf.preprocessing import CHOICES
 from streamrf.rounding import PRECISIONS
+from streamrf.shards import Outlook
 from streamrf.sources import HDF5Source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import Pass, begin, run
@@ -198,6 +207,23 @@ def fit(
         str | None, _option("Run", "Such as '2 GiB'; four fifths of what is free.", metavar="SIZE")
     ] = None,
     threads: Threads = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    parts: Annotated[
+        int | None, _option("Cluster", "Shards of rows, one task each; what suits.", min=1)
+    ] = None,
+    spill: Annotated[
+        str | None,
+        _option(
+            "Cluster",
+            "Folder that the workers share: finished shards are kept there, and the same command "
+            "goes on from them if the scheduler was lost.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     seed: Annotated[int, _option("Run", "Seed of all that is random; 0.", min=0)] = 0,
     model: Annotated[str | None, _option("Output", "Model file to write.", metavar="OUT")] = None,
     statistics: Annotated[
@@ -223,8 +249,14 @@ def fit(
     settings["hold_out"] = model is not None and penalty == "auto"
     window = read_rows(rows, "--rows")
     settings |= {"rows": window, "checkpoint": checkpoint}
+    place = Place(scheduler, workers, tls_ca, tls_cert, tls_key)
+    for option, value in (("--parts", parts), ("--spill", spill)):
+        if value is not None and place.is_here:
+            raise wrong(option, "is for a cluster; give --scheduler or --workers, or leave it out")
+    settings["spill"] = spill
     settings["checkpoint_every"] = read_seconds(checkpoint_every, "--checkpoint-every")
 
+    cluster = _Cluster()
     began = time.perf_counter()
     inputs = data if like is None else [*data, like]
     outputs = {"--model": model, "--statistics": statistics, "--checkpoint": checkpoint}
@@ -232,7 +264,11 @@ def fit(
         source = HDF5Source(data, x=x, y=y, weights=weights)
         if like is not None:
             settings["like"] = _earlier(like, regression)
-        with computing(threads), Bar(_count(source, window)) as bar:
+        with (
+            connected(place, threads) as client,
+            computing(threads),
+            Bar(_count(source, window)) as bar,
+        ):
             bar.stage("calibrating")
             pass_ = begin(source, on_bad_rows=on_bad_rows, **settings)
             for path in (statistics, checkpoint):
@@ -251,8 +287,13 @@ def fit(
                 memory_limit=memory_limit,
                 n_threads=threads,
                 progress=bar.advance,
+                engine=client,
+                parts=parts,
+                spill=spill,
+                outlook=cluster.tell,
             )
             pass_seconds = time.perf_counter() - pass_began
+            cluster_figures = cluster.figures(client)
             n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
             bar.stage("solving")
             trained, sums = _finish(pass_, penalty, target_codes, seed, model, statistics)
@@ -267,8 +308,41 @@ def fit(
         "pass_seconds": pass_seconds,
         "rows_per_second": (sums.n_rows + sums.n_skipped - n_resumed) / pass_seconds,
         "peak_memory_bytes": _peak_memory(),
+        "cluster": cluster_figures,
     }
     return Answer(figures, aligned(_story(figures, source.where, sums)), as_json)
+
+
+class _Cluster:
+    """What the workers are to hold, told when it is known, and what they have held."""
+
+    def __init__(self) -> None:
+        self._outlook: Outlook | None = None
+
+    def tell(self, outlook: Outlook) -> None:
+        """Tell a person before the first read."""
+        self._outlook = outlook
+        limits = [worker.memory_limit for worker in outlook.workers.values()]
+        least = min((limit for limit in limits if limit), default=None)
+        say(
+            f"{len(outlook.shards):,} shards on {len(outlook.workers):,} workers, each of which "
+            f"will use up to {shown_bytes(outlook.worker_bytes)}"
+            + (f" of {shown_bytes(least)}" if least else "")
+        )
+
+    def figures(self, client: Any) -> dict[str, Any] | None:
+        """Give what `--json` prints; None without a cluster."""
+        if self._outlook is None:
+            return None
+        workers = self._outlook.workers.values()
+        peaks = [worker.peak_bytes for worker in engine.workers(client).values()]
+        return {
+            "workers": len(workers),
+            "threads": sum(worker.n_threads for worker in workers),
+            "shards": len(self._outlook.shards),
+            "worker_memory_bytes_planned": self._outlook.worker_bytes,
+            "worker_memory_bytes_peak": max(peaks),
+        }
 
 
 def _number(text: str | None, option: str, words: tuple[str, ...]) -> float | str | None:

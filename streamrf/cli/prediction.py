@@ -1,9 +1,11 @@
 """`streamrf predict`: labels or values of rows, streamed into an HDF5 file."""
 
+import contextlib
 import errno
 import io
 import os
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import h5py
@@ -16,12 +18,18 @@ from streamrf.cli.base import (
     Data,
     Json,
     ModelFile,
+    Scheduler,
     Threads,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    Workers,
     X,
     aligned,
     shown_bytes,
     writing,
 )
+from streamrf.cluster import Place, connected
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, StorageError, StreamrfError
 from streamrf.model import Model, load_model
@@ -51,9 +59,15 @@ def predict(
         ),
     ] = False,
     threads: Threads = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     as_json: Json = False,
 ) -> Answer:
     """Write the label or value of each row of HDF5 files to a new HDF5 file."""
+    place = Place(scheduler, workers, tls_ca, tls_cert, tls_key)
     began = time.perf_counter()
     with writing({"--output": output}, [model, *data]):
         trained = load_model(model)
@@ -61,9 +75,15 @@ def predict(
         labels = None if trained.labels is None else _storable(trained.labels)
         if scores and labels is None:
             raise ParameterError(f"{model} gives values, not classes, and has no --scores")
-        with computing(threads), Bar(source.n_rows) as bar:
+        with (
+            connected(place, threads) as client,
+            computing(threads),
+            Bar(source.n_rows) as bar,
+        ):
             bar.stage("predicting")
-            _predict(trained, source, labels, scores, output, bar)
+            scored = trained.scored(source, engine=client, progress=bar.advance)
+            with contextlib.closing(scored):
+                _predict(trained, source, labels, scores, output, scored)
     seconds = time.perf_counter() - began
     names = ["y", "scores", "labels"] if scores else ["y"]
     figures = {
@@ -87,9 +107,9 @@ def _predict(
     labels: np.ndarray | None,
     scores: bool,
     output: str,
-    bar: Bar,
+    scored: Iterator[tuple[int, np.ndarray]],
 ) -> None:
-    """Fill the file block by block."""
+    """Fill the file by ranges of rows as they come."""
     n_rows, n_outputs = source.n_rows, len(model.intercept)
     shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
     if labels is None:
@@ -104,13 +124,13 @@ def _predict(
             datasets = _Datasets(file, shapes)
             if scores:
                 datasets.put("labels", 0, labels)
-            for block, closeness in model.stream(source, progress=bar.advance):
+            for row, closeness in scored:
                 if labels is None:
-                    datasets.put("y", block.position, model.decide(closeness))
+                    datasets.put("y", row, model.decide(closeness))
                     continue
-                datasets.put("y", block.position, labels[closeness.argmax(axis=1)])
+                datasets.put("y", row, labels[closeness.argmax(axis=1)])
                 if scores:
-                    datasets.put("scores", block.position, closeness)
+                    datasets.put("scores", row, closeness)
     except StreamrfError:
         raise
     except OSError as error:

@@ -14,14 +14,20 @@ from streamrf.cli.base import (
     Json,
     ModelFile,
     OnBadRows,
+    Scheduler,
     Threads,
+    TlsCa,
+    TlsCert,
+    TlsKey,
     Weights,
+    Workers,
     X,
     Y,
     aligned,
     pick_word,
     say,
 )
+from streamrf.cluster import Place, connected
 from streamrf.compute import computing
 from streamrf.model import load_model
 from streamrf.sources import HDF5Source
@@ -37,16 +43,28 @@ def evaluate(
     weights: Weights = None,
     on_bad_rows: OnBadRows = "raise",
     threads: Threads = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     as_json: Json = False,
 ) -> Answer:
     """Give the errors of a model on HDF5 files with targets."""
     pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
+    place = Place(scheduler, workers, tls_ca, tls_cert, tls_key)
     began = time.perf_counter()
     trained = load_model(model)
     source = HDF5Source(data, x=x, y=y, weights=weights)
-    with computing(threads), Bar(source.n_rows) as bar:
+    with (
+        connected(place, threads) as client,
+        computing(threads),
+        Bar(source.n_rows) as bar,
+    ):
         bar.stage("evaluating")
-        report = trained.evaluate(source, on_bad_rows=on_bad_rows, progress=bar.advance)
+        report = trained.evaluate(
+            source, engine=client, on_bad_rows=on_bad_rows, progress=bar.advance
+        )
     seconds = time.perf_counter() - began
     n_skipped = source.n_rows - report["n_rows"]
     if n_skipped:

@@ -211,7 +211,7 @@ def _next(run, ahead, progress):
 
 
 class _Run:
-    """The futures of one run; those left are cancelled on leaving."""
+    """The futures of one run; those left are released on leaving."""
 
     def __init__(self, client: Client, job: Job, name: str):
         self.client = client
@@ -237,10 +237,10 @@ class _Run:
         return self
 
     def __exit__(self, *error: object) -> None:
-        left = [*self.alive.values(), self._future]
-        self.alive, self._future = {}, None
-        if self.client.status == "running":
-            self.client.cancel(left)
+        # By name, because the frames of an error may still hold them. Not `cancel`: the scheduler
+        # stumbles over keys that are cancelled and released at a time.
+        for future in (*self.alive.values(), self._future):
+            future.release()
 
     def submit(self, shard: tuple[int, int]) -> Future:
         """Have a shard summarised."""

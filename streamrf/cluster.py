@@ -1,0 +1,130 @@
+"""Clients of Dask clusters: of one that runs, or of one of processes here."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from streamrf.errors import ClusterError, ParameterError, SourceNotFoundError
+
+PATIENCE = 20.0  # seconds for a scheduler to answer
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a cluster is, or is to be.
+
+    Parameters
+    ----------
+    scheduler : address such as "tcp://host:8786", or None
+    workers : worker processes to start here instead, or None
+    tls_ca, tls_cert, tls_key : PEM files of a "tls://" scheduler: the authority that signs, and the
+        certificate and key to show
+    """
+
+    scheduler: str | None = None
+    workers: int | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether there is no cluster at all."""
+        return self.scheduler is None and self.workers is None
+
+    def check(self) -> None:
+        """Refuse what does not go together.
+
+        Raises
+        ------
+        ParameterError
+            Both a scheduler and workers; TLS without its three files, or without a scheduler.
+        SourceNotFoundError
+            A TLS file that is missing.
+        """
+        files = {"--tls-ca": self.tls_ca, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
+        given = [name for name, path in files.items() if path is not None]
+        if self.scheduler is not None and self.workers is not None:
+            raise ParameterError(
+                "--scheduler names a cluster that runs and --workers starts one here; give one"
+            )
+        if given and self.scheduler is None:
+            raise ParameterError(f"{given[0]} is for a scheduler; give --scheduler tls://HOST:PORT")
+        if given and len(given) < len(files):
+            missing = next(name for name in files if name not in given)
+            raise ParameterError(f"{missing} is missing; TLS needs {', '.join(files)}")
+        if self.scheduler is not None and self.scheduler.startswith("tls://") and not given:
+            raise ParameterError(f"{self.scheduler} wants TLS; give {', '.join(files)}")
+        for name, path in files.items():
+            if path is not None and not os.path.isfile(path):
+                raise SourceNotFoundError(f"{name}: there is no file {path}")
+
+
+@contextmanager
+def connected(place: Place, n_threads: int | None = None) -> Iterator[Any]:
+    """Give a client of the cluster, or None where there is to be none; closed on leaving.
+
+    Parameters
+    ----------
+    place : where
+    n_threads : threads that workers started here share; None means one for each processor
+
+    Raises
+    ------
+    ClusterError
+        If there is no scheduler, or it refuses.
+    """
+    place.check()
+    if place.is_here:
+        yield None
+        return
+    if place.workers is not None:
+        with _processes(place.workers, n_threads) as client:
+            yield client
+        return
+    with _client(place) as client:
+        yield client
+
+
+@contextmanager
+def _processes(n_workers, n_threads):
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=max(1, (n_threads or len(os.sched_getaffinity(0))) // n_workers),
+            processes=True,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,  # what a task raises is raised here too
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def _client(place):
+    from distributed import Client, Security
+
+    security = None
+    if place.tls_ca is not None:
+        security = Security(
+            tls_ca_file=place.tls_ca,
+            tls_client_cert=place.tls_cert,
+            tls_client_key=place.tls_key,
+            require_encryption=True,
+        )
+    try:
+        return Client(place.scheduler, security=security, timeout=PATIENCE)
+    except (OSError, ValueError, TypeError) as error:
+        raise ClusterError(
+            f"no scheduler that lets us in answers at {place.scheduler} ({_first_line(error)}); "
+            "start one with: dask scheduler, or check address, port and certificates"
+        ) from error
+
+
+def _first_line(error):
+    return (str(error).splitlines() or [type(error).__name__])[0]
