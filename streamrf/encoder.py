@@ -1,7 +1,7 @@
 """Raw rows to features ready to be summed: preprocessing, map and calibration as one."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,11 +28,13 @@ class Encoder:
     preprocessing : scaling of raw rows
     features : the fitted map
     calibration : shifts and steps
+    picks : (n_components,) int64, the features of the map that are used, or None for all
     """
 
     preprocessing: Preprocessing
     features: FeatureMap
     calibration: Calibration
+    picks: np.ndarray | None = None
 
     @classmethod
     def calibrate(
@@ -88,8 +90,9 @@ class Encoder:
     def digests(self) -> dict[str, str]:
         """Fingerprints of the parts, by their names for messages."""
         tree = self.to_tree()
+        features = tree["features"] if self.picks is None else [tree["features"], tree["picks"]]
         return {
-            "feature maps": digest(tree["features"]),
+            "feature maps": digest(features),
             "preprocessing": digest(tree["preprocessing"]),
             "calibrations": digest(tree["calibration"]),
         }
@@ -106,9 +109,8 @@ class Encoder:
         n_clipped = 0
         with featurising():
             for rows, x, z in panels(self.features, len(X), self.n_features):
-                self.preprocessing.load(X[rows], x)
-                self.features.map_lanes(x, z)
-                n_clipped += self.calibration.store(z, roots[rows], out[rows])
+                picked = self._mapped(X[rows], x, z)
+                n_clipped += self.calibration.store(picked, roots[rows], out[rows])
         return n_clipped
 
     def scale(self, X: np.ndarray, out: np.ndarray) -> None:
@@ -118,9 +120,22 @@ class Encoder:
         ones = np.ones(len(X))
         with featurising():
             for rows, x, z in panels(self.features, len(X), self.n_features):
-                self.preprocessing.load(X[rows], x)
-                self.features.map_lanes(x, z)
-                lanes.store_scaled(z, shift, inverse_step, ones[rows], out[rows])
+                picked = self._mapped(X[rows], x, z)
+                lanes.store_scaled(picked, shift, inverse_step, ones[rows], out[rows])
+
+    def _mapped(self, X, x, z):
+        """Give the features used of raw rows, as lanes; x and z are buffers."""
+        self.preprocessing.load(X, x)
+        self.features.map_lanes(x, z)
+        return z if self.picks is None else z[:, self.picks]
+
+    def select(self, picks: np.ndarray) -> "Encoder":
+        """Give the encoder of some of the features, by their places among those used now."""
+        calibration = replace(
+            self.calibration, shift=self.calibration.shift[picks], step=self.calibration.step[picks]
+        )
+        picks = picks if self.picks is None else self.picks[picks]
+        return replace(self, calibration=calibration, picks=picks)
 
     def check_width(self, X: np.ndarray) -> None:
         """Refuse rows of another width."""
@@ -131,11 +146,12 @@ class Encoder:
 
     def to_tree(self) -> dict:
         """Give the parts as a tree."""
-        return {
+        tree = {
             "preprocessing": self.preprocessing.to_tree(),
             "features": to_tree(self.features),
             "calibration": self.calibration.to_tree(),
         }
+        return tree if self.picks is None else tree | {"picks": self.picks}
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Encoder":
@@ -144,16 +160,18 @@ class Encoder:
         preprocessing = Preprocessing.from_tree(fields.tree("preprocessing"))
         features = from_tree(fields.tree("features"), DESCRIBED)
         calibration = Calibration.from_tree(fields.tree("calibration"))
-        fields.end()
         if not isinstance(features, FeatureMap):
             raise fields.wrong("features", f"is a {type(features).__name__}; expected a map")
         features.check_fitted(preprocessing.n_features, fields, "features")
-        if features.n_components != len(calibration.shift):
+        width, picks = len(calibration.shift), None
+        if fields.is_array("picks"):
+            picks = fields.indices("picks", np.int64, (width,), features.n_components)
+        elif features.n_components != width:
             raise fields.wrong(
-                "calibration",
-                f"is for {len(calibration.shift)} features; the map has {features.n_components}",
+                "calibration", f"is for {width} features; the map has {features.n_components}"
             )
-        return cls(preprocessing, features, calibration)
+        fields.end()
+        return cls(preprocessing, features, calibration, picks)
 
 
 def as_columns(y: np.ndarray) -> np.ndarray:

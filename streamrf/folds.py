@@ -5,7 +5,9 @@ the pass without folds to the last byte, and those of all rows but a fold are on
 """
 
 import copy
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -126,6 +128,23 @@ class FoldedSums:
             raise MergeError("the rows to remove were counted in other folds than here")
         targets = self.targets.combined(other.targets, sign)
         return FoldedSums(targets, parts, self.n_clipped + int(sign) * other.n_clipped)
+
+    def select(self, picks: np.ndarray) -> "FoldedSums":
+        """Give the sums of some features alone, see `Sums.select`."""
+        parts = [part.select(picks) for part in self.parts]
+        return FoldedSums(self.targets.select(picks), parts, self.n_clipped)
+
+    def retargeted(self, change: Callable[[Any], TargetSums]) -> "FoldedSums":
+        """Give the sums of the same rows with other targets, see `Sums.retargeted`."""
+        parts = [part.retargeted(change) for part in self.parts]
+        return FoldedSums(change(self.targets), parts, self.n_clipped)
+
+    def beside(self, other: "FoldedSums") -> "FoldedSums":
+        """Give the sums of our targets and then those of `other`, see `Sums.beside`."""
+        pairs = zip(self.parts, other.parts, strict=True)
+        parts = [ours.beside(theirs) for ours, theirs in pairs]
+        targets: Any = self.targets
+        return FoldedSums(targets.beside(other.targets), parts, self.n_clipped)
 
     def scaled(self, factor: float) -> "FoldedSums":
         """Give ``factor * self``, see `Sums.scaled`."""

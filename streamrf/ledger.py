@@ -26,6 +26,12 @@ class Ledger:
         """Rows counted, skipped ones included."""
         return int(sum((r[:, 1] - r[:, 0]).sum() for r in self.ranges.values()))
 
+    def same_rows(self, other: "Ledger") -> bool:
+        """Tell whether both have counted the same rows."""
+        return self.ranges.keys() == other.ranges.keys() and all(
+            np.array_equal(ranges, other.ranges[key]) for key, ranges in self.ranges.items()
+        )
+
     def __add__(self, other: "Ledger") -> "Ledger":
         """Join; rows on both sides are refused."""
         ranges = dict(self.ranges)

@@ -2,8 +2,13 @@
 
 import functools
 import os
+<<<<<<< HEAD
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+=======
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+>>>>>>> 466966a (wip)
 from typing import Any
 
 import numpy as np
@@ -15,6 +20,7 @@ from streamrf.encoder import Encoder, as_columns
 from streamrf.engine import Job, as_client, cut, map_in_order, stream, workers
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.fields import Fields, loading
+from streamrf.labels import as_labels, find_labels
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.sources import Source, as_source
 from streamrf.sources.base import Block
@@ -84,6 +90,27 @@ class Model:
         if self.book is None:
             return scores[:, 0] if scores.shape[1] == 1 else scores
         return self.labels[scores.argmax(axis=1)]
+
+    def among(self, labels) -> "Model":
+        """Give the model that chooses among some of the classes only.
+
+        The coefficients stay those learnt from all rows.
+
+        Parameters
+        ----------
+        labels : two of the model's labels or more
+        """
+        if self.book is None:
+            raise ParameterError("a regression model has no classes to choose among")
+        wanted = np.unique(as_labels(np.asarray(labels)))
+        index, unknown = find_labels(self.labels, wanted)
+        if unknown.any():
+            raise ParameterError(
+                f"the model has no class {wanted[unknown][0].item()!r}; it knows "
+                f"{self.labels.tolist()}"
+            )
+        book = CodeBook(self.book.matrix[index], self.book.decode)
+        return replace(self, labels=self.labels[index], book=book)
 
     def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
         """Give each block of a source or array with its scores; holds one block at a time.

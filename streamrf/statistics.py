@@ -2,8 +2,9 @@
 
 import functools
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from streamrf.encoder import Encoder
 from streamrf.errors import DataError, MergeError, ParameterError
 from streamrf.fields import Fields, loading
 from streamrf.folds import FoldedSums, rebuilt
-from streamrf.labels import find_labels
+from streamrf.labels import as_labels, find_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.path import Path, trace
+from streamrf.pruning import most_useful
 from streamrf.solve import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.sums import BitSums, ClassSums, Sums
 
@@ -135,15 +137,12 @@ class Statistics:
         """Whether rows were scaled, so that the sums are exact to rounding only."""
         return self.sums.is_scaled
 
-    def _check_alike(self, other):
+    def _check_alike(self, other, advice="start the second run from the first one's file: like="):
         if not isinstance(other, Statistics):
             raise MergeError(f"expected statistics to merge with, got {type(other).__name__}")
         for name, digest in self.encoder.digests.items():
             if other.encoder.digests[name] != digest:
-                raise MergeError(
-                    f"the two sides were summed with different {name}; "
-                    "start the second run from the first one's file: like="
-                )
+                raise MergeError(f"the two sides were summed with different {name}; {advice}")
         if self.n_folds != other.n_folds:
             raise MergeError(
                 f"one side keeps its sums in {self.n_folds or 'no'} folds, the other in "
@@ -154,6 +153,128 @@ class Statistics:
         """Give the same statistics with the folds added up, as small as if there had been none."""
         sums = self.sums.joined() if isinstance(self.sums, FoldedSums) else self.sums
         return replace(self, sums=sums)
+
+    def relabel(self, names: Mapping[Any, Any]) -> "Statistics":
+        """Give the statistics with other labels; classes given the same label become one.
+
+        Class sums add up, so the result is that of a pass over rows labelled so. What the sums
+        cannot do is leave a class out: the Gram is over all rows (design/0004-pruning.md); see
+        `Model.among` for a choice among some classes.
+
+        Parameters
+        ----------
+        names : the new label of each old one; labels that are not named stay as they are
+
+        Raises
+        ------
+        ParameterError
+            If there are no classes, if the sums are by bit, or if a label is not one of theirs.
+        """
+        if not isinstance(self.sums.targets, ClassSums):
+            kind = "values" if self.labels is None else "the bits of an agreed code"
+            raise ParameterError(f"these statistics hold sums of {kind}, which have no labels")
+        known = self.sums.targets.labels.tolist()
+        unknown = [label for label in names if label not in known]
+        if unknown:
+            raise ParameterError(f"there is no label {unknown[0]!r} to rename; there are {known}")
+        if len({isinstance(names.get(label, label), str) for label in known}) > 1:
+            raise ParameterError("the new labels are numbers and strings; give all of one kind")
+
+        def renamed(targets: ClassSums) -> ClassSums:
+            labels = [names.get(label, label) for label in targets.labels.tolist()]
+            return targets.relabelled(as_labels(np.array(labels))) if labels else targets
+
+        return replace(self, sums=self.sums.retargeted(renamed))
+
+    def with_targets(self, other: "Statistics") -> "Statistics":
+        """Give the statistics of our targets and then those of `other`, of the same rows.
+
+        Targets that were forgotten, or come later, take a pass of their own over the same rows with
+        the same map and seed; one solve then serves all targets.
+
+        Raises
+        ------
+        MergeError
+            Unless both hold values of the same rows, summed with the same map and steps.
+        """
+        ours, theirs = self.encoder.calibration, other.encoder.calibration
+        alike = replace(
+            other.encoder,
+            calibration=replace(
+                theirs, target_shift=ours.target_shift, target_step=ours.target_step
+            ),
+        )
+        self._check_alike(
+            replace(other, encoder=alike), "sum the same source with the same map and seed"
+        )
+        if not self.ledger.same_rows(other.ledger):
+            raise MergeError("the two sides have counted different rows, so they cannot be joined")
+        both = replace(
+            ours,
+            target_shift=np.concatenate((ours.target_shift, theirs.target_shift)),
+            target_step=np.concatenate((ours.target_step, theirs.target_step)),
+        )
+        encoder = replace(self.encoder, calibration=both)
+        sums: Any = self.sums
+        return replace(self, encoder=encoder, sums=sums.beside(other.sums))
+
+    def select(self, picks) -> "Statistics":
+        """Give the statistics of some features alone, as if the map had no others.
+
+        ``(a + b).select(p)`` is ``a.select(p) + b.select(p)``, to the last byte.
+
+        Parameters
+        ----------
+        picks : (n,) places of the features to keep, none twice
+
+        Raises
+        ------
+        ParameterError
+            If there is no such feature, or one is named twice.
+        """
+        picks = np.asarray(picks)
+        width = self.sums.n_components
+        right = picks.ndim == 1 and picks.dtype.kind in "iu" and picks.size > 0
+        if not right or picks.min() < 0 or picks.max() >= width:
+            raise ParameterError(f"picks must be places of features from 0 to {width - 1}")
+        if len(np.unique(picks)) < len(picks):
+            raise ParameterError("picks names a feature twice")
+        picks = picks.astype(np.int64)
+        return replace(self, encoder=self.encoder.select(picks), sums=self.sums.select(picks))
+
+    def prune(
+        self, n_components: int, alpha: float | None = None, codes=None, *, random_state=0
+    ) -> "Statistics":
+        """Give the statistics of the most useful features alone.
+
+        From none, the feature is added that lowers the penalised training loss, summed over the
+        outputs, the most (forward selection; `streamrf.pruning`). Others prune alike by
+        ``other.select(pruned.picks)``, so that they can be added.
+
+        Parameters
+        ----------
+        n_components : features to keep
+        alpha : penalty of the loss; None means the best by generalised cross-validation, `path`
+        codes, random_state : outputs that the loss is over, see `solve`
+        """
+        width = self.sums.n_components
+        whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
+        if not whole or not 1 <= n_components <= width:
+            raise ParameterError(
+                f"n_components must be a whole number from 1 to {width}, got {n_components!r}"
+            )
+        book = self.book(codes, random_state)
+        normal = self._solvable(book)
+        if alpha is None:
+            alpha = self.path(None, codes, random_state=random_state).best_alpha()
+        check_alpha(alpha)
+        return self.select(most_useful(normal, int(n_components), float(alpha), book is None))
+
+    @property
+    def picks(self) -> np.ndarray:
+        """Places in the map of the features that are summed, int64 (n_components,)."""
+        picks = self.encoder.picks
+        return np.arange(self.sums.n_components) if picks is None else picks
 
     def normal(self, matrix: np.ndarray | None = None) -> Normal:
         """Give the normal equations, for code words `matrix` (n_classes, n_bits) of the classes."""

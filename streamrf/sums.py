@@ -7,7 +7,8 @@ for any order, block size, thread count or split.
 
 import copy
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,10 @@ class TargetSums(ABC):
     @abstractmethod
     def combined(self, other: "TargetSums", sign: float) -> "TargetSums":
         """Give ``self + sign * other`` as new sums."""
+
+    @abstractmethod
+    def select(self, picks: np.ndarray) -> "TargetSums":
+        """Give the sums of some features alone, by their places."""
 
     @abstractmethod
     def scaled(self, factor: float) -> "TargetSums":
@@ -162,6 +167,18 @@ class ClassSums(TargetSums):
         keep = (both.weights > 0) | (sign > 0)
         keep |= both.sums.any(axis=1)
         return ClassSums(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
+
+    def select(self, picks):
+        """Take columns."""
+        return replace(self, sums=self.sums[:, picks])
+
+    def relabelled(self, names: np.ndarray) -> "ClassSums":
+        """Give the sums under other labels, a name for each label; equal names are added up."""
+        labels, index = np.unique(names, return_inverse=True)
+        sums, weights = np.zeros((len(labels), self.sums.shape[1])), np.zeros(len(labels))
+        np.add.at(sums, index, self.sums)
+        np.add.at(weights, index, self.weights)
+        return ClassSums(labels, sums, weights)
 
     def scaled(self, factor):
         """Weigh the sums."""
@@ -265,6 +282,10 @@ class BitSums(TargetSums):
             self.feature_sums + sign * other.feature_sums,
         )
 
+    def select(self, picks):
+        """Take columns."""
+        return replace(self, sums=self.sums[:, picks], feature_sums=self.feature_sums[picks])
+
     def scaled(self, factor):
         """Weigh the sums."""
         return BitSums(
@@ -353,6 +374,15 @@ class ValueSums(TargetSums):
         """Start for as many targets."""
         return ValueSums.zero(self.sums.shape[1], len(self.squares), exact)
 
+    def beside(self, other: "ValueSums") -> "ValueSums":
+        """Give the sums of our targets and then those of `other`, of the same rows."""
+        return replace(
+            self,
+            sums=np.concatenate((self.sums, other.sums)),
+            totals=self.totals + other.totals,
+            squares=self.squares + other.squares,
+        )
+
     def combined(self, other, sign):
         """Add; the numbers of targets must agree."""
         if len(self.squares) != len(other.squares):
@@ -366,6 +396,10 @@ class ValueSums(TargetSums):
             self.feature_sums + sign * other.feature_sums,
             self.weight + sign * other.weight,
         )
+
+    def select(self, picks):
+        """Take columns."""
+        return replace(self, sums=self.sums[:, picks], feature_sums=self.feature_sums[picks])
 
     def scaled(self, factor):
         """Weigh the sums."""
@@ -482,6 +516,36 @@ class Sums:
             self.n_clipped + int(sign) * other.n_clipped,
             self.is_scaled or other.is_scaled,
         )
+
+    def select(self, picks: np.ndarray) -> "Sums":
+        """Give the sums of some features alone, by their places; `n_clipped` stays that of all."""
+        totals = np.empty(len(picks) * (len(picks) + 1) // 2)
+        packed.select(self.gram.totals, self.n_components, picks, totals)
+        gram = type(self.gram)(len(picks), totals)
+        targets = self.targets.select(picks)
+        return Sums(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
+
+    def retargeted(self, change: Callable[[Any], TargetSums]) -> "Sums":
+        """Give the sums of the same rows with ``change(targets)`` in place of their targets."""
+        return Sums(self.gram, change(self.targets), self.n_rows, self.n_clipped, self.is_scaled)
+
+    def beside(self, other: "Sums") -> "Sums":
+        """Give the sums of our targets and then those of `other`; the rows must be the same."""
+        ours, theirs = self.targets, other.targets
+        if not isinstance(ours, ValueSums) or not isinstance(theirs, ValueSums):
+            raise MergeError("only targets that are values can stand side by side, not classes")
+        same = (
+            self.n_rows == other.n_rows
+            and ours.weight == theirs.weight
+            and np.array_equal(ours.feature_sums, theirs.feature_sums)
+            and np.array_equal(self.gram.totals, other.gram.totals)
+        )
+        if not same:
+            raise MergeError(
+                "the two sides are not sums of the same rows: their features add up to different "
+                "totals; sum the other targets from the same rows, weights and map"
+            )
+        return self.retargeted(lambda targets: targets.beside(theirs))
 
     def scaled(self, factor: float) -> "Sums":
         """Give ``factor * self``: counts stay, whole numbers do not."""

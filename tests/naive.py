@@ -252,6 +252,16 @@ def unpack(vector, n):
     return full(vector, n)
 
 
+def column(vector, n, j):
+    """Column j of the matrix."""
+    return full(vector, n)[:, j]
+
+
+def select(vector, n, picks):
+    """The rows and columns picked, packed."""
+    return packed(full(vector, n)[np.ix_(picks, picks)])
+
+
 def packed_pack(matrix):
     """The lower triangle of a matrix, packed."""
     return packed(matrix)

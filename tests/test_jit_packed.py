@@ -84,6 +84,27 @@ def test_centring_can_be_done_in_place(rng):
     np.testing.assert_array_equal(vector, expected)
 
 
+@pytest.mark.parametrize("n", SIZES)
+def test_every_column_can_be_read(rng, n):
+    vector = rng.standard_normal(n * (n + 1) // 2)
+    for j in range(n):
+        out = np.full(n, np.nan)
+        packed.column(vector, j, out)
+        np.testing.assert_array_equal(out, naive.column(vector, n, j))
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_rows_and_columns_can_be_selected(rng, n, n_threads):
+    vector = rng.standard_normal(n * (n + 1) // 2)
+    for count in range(1, n + 1):
+        picks = rng.permutation(n)[:count]
+        out = np.full(count * (count + 1) // 2, np.nan)
+        with computing(n_threads):
+            packed.select(vector, n, picks, out)
+        np.testing.assert_array_equal(out, naive.select(vector, n, picks))
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("length", [1, 1000, 65536, 65537, 150_001])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])

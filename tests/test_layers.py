@@ -37,6 +37,7 @@ FLOORS = {
     "memory": 3,
     "holdout": 3,
     "path": 3,
+    "pruning": 3,
     "folds": 3,
     "crossvalidation": 4,
     "engine": 3,

@@ -25,6 +25,16 @@ def _place(row, column, n_columns, offset):
     return n_columns + column - 1 + offset, n_columns + row
 
 
+@njit(nogil=True, cache=True)
+def _index(i, j, n_rows, n_columns, offset):
+    """Place in the packed vector of the matrix entry (i, j), on whichever side of the diagonal."""
+    if i < j:
+        i, j = j, i
+    if j < n_columns:
+        return j * n_rows + i + offset
+    return (i - n_columns + 1 - offset) * n_rows + j - n_columns
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def flush(partial, totals):
     """``totals += partial; partial = 0``, any lengths that agree."""
@@ -99,3 +109,33 @@ def pack(full, out):
         for row in range(n_rows):
             i, j = _place(row, column, n_columns, offset)
             out[column * n_rows + row] = full[i, j]
+
+
+@njit(nogil=True, cache=True)
+def column(packed, j, out):
+    """``out = G[:, j]``."""
+    n = out.size
+    n_rows, n_columns, offset = _shape(n)
+    for i in range(n):
+        out[i] = packed[_index(i, j, n_rows, n_columns, offset)]
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def select(packed, n, picks, out):
+    """``out = G[picks][:, picks]``, packed to packed.
+
+    Parameters
+    ----------
+    packed : the packed (n, n) matrix
+    n : its order
+    picks : (m,) int64, rows and columns to keep, in any order
+    out : the packed (m, m) matrix
+    """
+    n_rows, n_columns, offset = _shape(n)
+    out_rows, out_columns, out_offset = _shape(picks.size)
+    for task in prange(out_columns):
+        out_column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
+        for row in range(out_rows):
+            i, j = _place(row, out_column, out_columns, out_offset)
+            k = _index(picks[i], picks[j], n_rows, n_columns, offset)
+            out[out_column * out_rows + row] = packed[k]
