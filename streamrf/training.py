@@ -366,9 +366,14 @@ def _n_folds(folds: int | None, like: Statistics | None) -> int:
 
 def _job(source, features, like, *, normalize, codes, precision, random_state, **settings) -> dict:
     """Give all that the sums depend on but the rows themselves, as a tree."""
-    settings |= {"source": source.settings, "codes": describe.to_tree(codes)}
+    settings = {
+        "like": None if like is None else like.encoder.digests,
+        "source": source.settings,
+        "codes": describe.to_tree(codes),
+        **settings,
+    }
     if like is not None:
-        return settings | {"like": like.encoder.digests}
+        return settings
     seeded = isinstance(random_state, int | np.integer)
     return settings | {
         "features": describe.to_tree(clone(features, safe=False)),

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from streamrf.errors import FormatError, SourceNotFoundError, StorageError, StreamrfError
 from streamrf.storage.base import Path
 
-
 _LEFT = re.compile(r"\.[0-9a-f]{12}\.tmp\Z")
 
 

@@ -1,0 +1,196 @@
+#!/usr/bin/env python
+"""Kills `streamrf fit --checkpoint` again and again, and compares what it ends with.
+
+A file of rows is trained on once without a checkpoint: the truth. Then the same command with a
+checkpoint after every block is killed (SIGKILL) at a random moment, started again, killed again a
+few times and at last let through, each time with other threads and another block size. Its
+statistics file must be the same to the last byte. This is repeated until `--kills` kills are done.
+
+A third of the kills fall anywhere from the start of the process on, a third anywhere in the pass,
+and a third while the checkpoint's temporary file lies in the folder, which is while it is written.
+
+    scripts/torture.py --kills 50
+"""
+
+import argparse
+import glob
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from streamrf import memory  # noqa: E402
+from streamrf.errors import MemoryBudgetError  # noqa: E402
+from streamrf.holdout import MOST_BYTES  # noqa: E402
+
+N_FEATURES = 20
+POLL_SECONDS = 0.0002
+MOST_SECONDS = 600.0  # of one run, or it hangs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--components", type=int, default=512)
+    parser.add_argument("--most-kills", type=int, default=4, help="of one job, before it may end")
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    seed = random.randrange(2**32) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        counts = torture(Path(folder), random.Random(seed), options)
+    print(json.dumps({"seed": seed, **vars(options), **counts} | {"seed": seed}))
+    return 1 if counts["differing"] or counts["failed"] else 0
+
+
+def torture(folder: Path, draw: random.Random, options) -> dict[str, int]:
+    """Kill until enough are killed; count what happened."""
+    write_data(folder / "data.h5", options.rows)
+    truth = folder / "truth.stats.h5"
+    began = time.monotonic()
+    run(command(folder, truth, options, draw, checkpoint=False)).check_returncode()
+    seconds = time.monotonic() - began
+    counts = Counter(kills=0, in_start_up=0, in_pass=0, in_write=0)
+    counts.update(jobs=0, resumed=0, differing=0, failed=0)
+    while counts["kills"] < options.kills:
+        job_on_trial(folder, truth, seconds, draw, options, counts)
+        print(f"{dict(counts)}", file=sys.stderr, flush=True)
+    return dict(counts)
+
+
+def job_on_trial(folder, truth, seconds, draw, options, counts) -> None:
+    """Take one job from its start to its end, with some kills on the way."""
+    found = folder / "found.stats.h5"
+    for path in [*glob.glob(str(folder / ".*.tmp")), folder / "job.checkpoint", found]:
+        Path(path).unlink(missing_ok=True)
+    for _ in range(min(draw.randint(1, options.most_kills), options.kills - counts["kills"])):
+        ended = killed(folder, found, seconds, draw, options, counts)
+        if ended is not None:
+            counts["failed"] += ended != 0
+            break
+    done = run(command(folder, found, options, draw))
+    counts["jobs"] += 1
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+        counts["failed"] += 1
+        return
+    counts["resumed"] += json.loads(done.stdout)["n_rows_resumed"] > 0
+    counts["differing"] += found.read_bytes() != truth.read_bytes()
+
+
+def killed(folder, found, seconds, draw, options, counts) -> int | None:
+    """Kill one run at a random moment; give its exit status if it was faster."""
+    kind = draw.choice(["anywhere", "pass", "write"])
+    writing = str(folder / ".job.checkpoint.*.tmp")
+    process = subprocess.Popen(
+        command(folder, found, options, draw),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    lingering = set(glob.glob(writing))  # of a run killed before
+    before = written(folder)
+    moment = time.monotonic() + draw.uniform(0, seconds)
+    if kind != "anywhere":  # the checkpoint that some write brings is there, or never comes
+        skipped = draw.randint(0, 12 if kind == "pass" else 6)
+        moment = wait_for_writes(process, writing, lingering, skipped)
+        moment += draw.uniform(0, 0.2 if kind == "pass" else 0.004)
+    while process.poll() is None and time.monotonic() < moment:
+        time.sleep(POLL_SECONDS)
+    in_write = bool(set(glob.glob(writing)) - lingering)
+    process.send_signal(signal.SIGKILL)
+    status = process.wait()
+    if status != -signal.SIGKILL:
+        return status
+    counts["kills"] += 1
+    reached = "write" if in_write else "start_up" if written(folder) == before else "pass"
+    counts[f"in_{reached}"] += 1
+    return None
+
+
+def written(folder) -> int | None:
+    """Give what changes when the checkpoint is replaced."""
+    path = folder / "job.checkpoint"
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def wait_for_writes(process, pattern, seen, count) -> float:
+    """Wait until the checkpoint has begun to be written more than `count` times, or the end."""
+    deadline = time.monotonic() + MOST_SECONDS
+    seen = set(seen)
+    while process.poll() is None and time.monotonic() < deadline:
+        new = set(glob.glob(pattern)) - seen
+        if new and count <= 0:
+            break
+        count -= len(new)
+        seen |= new
+        time.sleep(POLL_SECONDS)
+    return time.monotonic()
+
+
+def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
+    """Give a command whose threads and blocks differ each time, and whose sums may not."""
+    words = [
+        sys.executable, "-m", "streamrf.cli", "fit", str(folder / "data.h5"),
+        "--components", str(options.components), "--up-components", str(4 * options.components),
+        "--normalize", "l2", "--alpha", "auto", "--seed", "0", "--json",
+        "--statistics", str(statistics), "--model", str(statistics) + ".model",
+        "--threads", str(draw.randint(1, 2)),
+    ]  # fmt: skip
+    if checkpoint:
+        words += ["--checkpoint", str(folder / "job.checkpoint"), "--checkpoint-every", "0"]
+        words += ["--memory-limit", str(memory_for(draw.randint(300, 4096), options.components))]
+    return words
+
+
+def memory_for(block_rows: int, n_components: int) -> int:
+    """Give the least memory limit in bytes that lets blocks have so many rows."""
+    low, high = 0, 1 << 36
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            plan = memory.plan(
+                n_components, N_FEATURES, 32, held_bytes=2 * MOST_BYTES, memory_limit=middle
+            )
+            enough = plan.block_rows >= block_rows
+        except MemoryBudgetError:
+            enough = False
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def run(words) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        words, env=environment(), capture_output=True, text=True, timeout=MOST_SECONDS
+    )
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def write_data(path: Path, n_rows: int) -> None:
+    """Rows of ten classes, in chunks that no block size divides."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(10, N_FEATURES))
+    y = rng.integers(0, 10, size=n_rows)
+    X = centres[y] + rng.normal(size=(n_rows, N_FEATURES))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X.astype(np.float32), chunks=(77, N_FEATURES))
+        file["y"] = y
+
+
+if __name__ == "__main__":
+    sys.exit(main())
