@@ -2,13 +2,8 @@
 
 import functools
 import os
-<<<<<<< HEAD
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
-=======
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
->>>>>>> 466966a (wip)
 from typing import Any
 
 import numpy as np
