@@ -24,7 +24,7 @@ from streamrf.kernels import (
     VovkReal,
 )
 from streamrf.model import Model, load_model
-from streamrf.sources import ArraySource, HDF5Source, IteratorSource
+from streamrf.sources import ArraySource, DaskArraySource, HDF5Source, IteratorSource
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import accumulate
 
@@ -36,6 +36,7 @@ __all__ = [
     "Cauchy",
     "Composed",
     "Craft",
+    "DaskArraySource",
     "DotProduct",
     "ErrorCorrectingCodes",
     "Exponential",

@@ -18,7 +18,7 @@ from streamrf.features import RandomMaclaurin
 from streamrf.features.base import RAW_DTYPES
 from streamrf.kernels import Polynomial
 from streamrf.model import Model
-from streamrf.sources import ArraySource, IteratorSource, Source
+from streamrf.sources import ArraySource, DaskArraySource, IteratorSource, Source, is_dask_array
 from streamrf.statistics import Statistics
 from streamrf.training import Pass, begin, run
 
@@ -36,7 +36,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : Source with targets, or array (n_rows, n_features)
+        X : Source with targets, or array or Dask array (n_rows, n_features)
         y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
         sample_weight : (n_rows,) or None; None with a Source, which brings its own
         engine, parts, spill : a `distributed.Client` whose workers do it, see `accumulate`
@@ -49,6 +49,10 @@ class _RandomFeatureEstimator(BaseEstimator):
             if y is not None or sample_weight is not None:
                 raise ParameterError("a source brings its own targets and weights; give it alone")
             source = X
+            self._forget_names()
+            self.n_features_in_ = source.n_features
+        elif is_dask_array(X):
+            source = DaskArraySource(X, y, sample_weight)
             self._forget_names()
             self.n_features_in_ = source.n_features
         else:
@@ -163,7 +167,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         return self.model_
 
     def _rows(self, X):
-        if isinstance(X, Source):
+        if isinstance(X, Source) or is_dask_array(X):
             return X
         return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
 

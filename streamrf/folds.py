@@ -31,7 +31,7 @@ def fold_of(places: np.ndarray, n_folds: int) -> np.ndarray:
     Examples
     --------
     >>> np.bincount(fold_of(np.arange(10_000), 5)).tolist()
-    [1986, 1939, 2064, 2025, 1986]
+    [1963, 2010, 1993, 2009, 2025]
     """
     return np.minimum(uniform(places, SALT) * n_folds, n_folds - 1).astype(np.int64)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import dask.array
 import h5py
 import numpy as np
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
@@ -92,6 +93,13 @@ def _array(folder, X, y=None, weights=None):
     return sources.ArraySource(X, y, weights)
 
 
+def _dask(folder, X, y=None, weights=None):
+    X, y, weights = (
+        None if a is None else dask.array.from_array(a, (13, *a.shape[1:])) for a in (X, y, weights)
+    )
+    return sources.DaskArraySource(X, y, weights)
+
+
 def _memmap(folder, X, y=None, weights=None):
     np.save(folder / "X.npy", X)
     return sources.ArraySource(np.load(folder / "X.npy", mmap_mode="r"), y, weights)
@@ -146,6 +154,7 @@ SOURCES = [
     SourceCase("hdf5-files", sources.HDF5Source, _hdf5_files, stores=3),
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
+    SourceCase("dask-array", sources.DaskArraySource, _dask),
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),

@@ -20,7 +20,7 @@ import pytest
 import streamrf as srf
 from cases import SOURCES, arrivals, write_hdf5
 from integers import assert_same_bytes, features
-from streamrf import checkpoint, holdout, memory, storage
+from streamrf import checkpoint, holdout, memory, storage, training
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -453,7 +453,8 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole_and_the_pass_going(path, ca
     )
 
 
-def test_rows_before_an_error_are_kept(path, tmp_path, caplog):
+def test_rows_before_an_error_are_kept(path, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(training, "CALIBRATION_ROWS", 100)  # that do not meet the bad row
     dirty = X.copy()
     dirty[750, 1] = np.nan
     write_hdf5(tmp_path / "data.h5", dirty, LABELS, chunks=(50, D))

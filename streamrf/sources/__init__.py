@@ -7,6 +7,7 @@ from typing import Any
 from streamrf.errors import ParameterError
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Block, Source, check_rows
+from streamrf.sources.dask_array import DaskArraySource, is_dask_array
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.reader import read_ahead
@@ -14,11 +15,13 @@ from streamrf.sources.reader import read_ahead
 __all__ = [
     "ArraySource",
     "Block",
+    "DaskArraySource",
     "HDF5Source",
     "IteratorSource",
     "Source",
     "as_source",
     "check_rows",
+    "is_dask_array",
     "read_ahead",
 ]
 
@@ -28,7 +31,7 @@ def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
 
     Parameters
     ----------
-    X : Source, or array-like of shape (n_rows, n_features)
+    X : Source, or array-like or Dask array of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_targets), or None
     weights : array-like of shape (n_rows,), or None
 
@@ -51,4 +54,6 @@ def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
         raise ParameterError(f"X is the path {X!r}; use HDF5Source({X!r}, x=..., y=...)")
     if isinstance(X, Iterator) or (callable(X) and not isinstance(X, type)):
         raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
+    if is_dask_array(X):
+        return DaskArraySource(X, y, weights)
     return ArraySource(X, y, weights)

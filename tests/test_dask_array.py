@@ -1,0 +1,97 @@
+"""Dask arrays as rows: chunk by chunk, here and on a cluster."""
+
+import re
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import integers
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf.compute import computing
+from streamrf.errors import ParameterError, ShapeError
+
+N, WIDTH, CHUNK = 5000, 6, 500
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Threads cost more time than such small sums."""
+    with computing(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, WIDTH)).astype(np.float32)
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def test_the_sums_are_those_of_the_arrays(arrays, client):
+    X, y = arrays
+    lazy = srf.DaskArraySource(da.from_array(X, (CHUNK, 4)), da.from_array(y, 700))
+    accumulate = {"features": integers.features(), "random_state": 0}
+    alone = srf.accumulate(srf.ArraySource(X, y), like=srf.accumulate(lazy, **accumulate))
+    for options in ({}, {"engine": client, "parts": 1}, {"engine": client, "parts": 7}):
+        together = srf.accumulate(lazy, **accumulate, **options)
+        assert_same_bytes(together.sums.to_tree(), alone.sums.to_tree())
+
+
+def test_an_estimator_takes_dask_arrays(arrays, client):
+    X, y = (da.from_array(a, CHUNK) if a.ndim == 1 else da.from_array(a, (CHUNK, WIDTH))
+            for a in arrays)  # fmt: skip
+    model = srf.RandomFeatureClassifier(integers.features(64), random_state=0).fit(X, y)
+    again = srf.RandomFeatureClassifier(integers.features(64), random_state=0)
+    again.fit(X, y, engine=client)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+    assert model.evaluate(X, y) == model.evaluate(*arrays)
+    np.testing.assert_array_equal(model.predict(X), model.predict(arrays[0]))
+
+
+def test_no_more_than_a_chunk_is_computed_at_a_time(arrays):
+    X, y = arrays
+    sizes = []
+
+    def seen(block):
+        sizes.append(len(block))
+        return block
+
+    lazy = da.from_array(X, (CHUNK, WIDTH)).map_blocks(seen, dtype=X.dtype, meta=X[:0])
+    source = srf.DaskArraySource(lazy, y)
+    assert sum(sizes) == CHUNK  # the fingerprint
+    srf.accumulate(source, integers.features())
+    assert max(sizes) == CHUNK
+
+
+def test_chunks_of_unknown_size_are_refused(arrays):
+    X, y = (da.from_array(a, CHUNK) for a in arrays)
+    some = X[X[:, 0] > 0]
+    with pytest.raises(ShapeError, match=re.escape("X.compute_chunk_sizes()")):
+        srf.RandomFeatureClassifier().fit(some, y)
+    with pytest.raises(ShapeError, match=r"y has chunks of unknown size"):
+        srf.DaskArraySource(X, y[y > 0])
+    with pytest.raises(ShapeError, match="y has 4999 rows and X has 5000"):
+        srf.DaskArraySource(X, y[1:])
+
+
+def test_arrays_persisted_on_a_cluster_are_refused(arrays, client):
+    X = client.persist(da.from_array(arrays[0], CHUNK))
+    with pytest.raises(ParameterError, match=r"X is persisted on a cluster.*before persist"):
+        srf.DaskArraySource(X, arrays[1])
+
+
+def test_what_is_no_dask_array_is_refused():
+    with pytest.raises(ParameterError, match="X is a ndarray; expected a dask"):
+        srf.DaskArraySource(np.eye(3))

@@ -1,0 +1,164 @@
+"""The command line on clusters: processes started for it, and schedulers with and without TLS."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import closing, contextmanager, suppress
+
+import h5py
+import numpy as np
+import pytest
+
+N, WIDTH = 2000, 6
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("rows") / "rows.h5"
+    X = rng.normal(size=(N, WIDTH)).astype(np.float32)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X, chunks=(100, WIDTH))
+        file["y"] = (X[:, 0] * X[:, 1] > 0).astype(int)
+    return path
+
+
+FIT = ["--components", "64", "--map", "maclaurin", "--degree", "2"]
+
+
+def streamrf(*arguments, status=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "streamrf.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def test_the_files_are_those_of_one_process(path, tmp_path):
+    """One run after the other: each makes its own scheduler and worker processes."""
+    alone, together = tmp_path / "alone.model.h5", tmp_path / "together.model.h5"
+    streamrf("fit", path, *FIT, "--model", alone)
+    spill = tmp_path / "spill"
+    options = ["--workers", 2, "--parts", 4, "--spill", spill, "--json"]
+    done = streamrf("fit", path, *FIT, "--model", together, *options)
+    assert together.read_bytes() == alone.read_bytes()
+    assert len(list(spill.glob("shard-*.h5"))) == 4
+    assert "4 shards on 2 workers, each of which will use up to" in done.stderr
+    cluster = json.loads(done.stdout)["cluster"]
+    assert (cluster["workers"], cluster["shards"]) == (2, 4)
+    assert 0 < cluster["worker_memory_bytes_peak"] <= cluster["worker_memory_bytes_planned"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", 2, "--scheduler", "tcp://127.0.0.1:1"], "give one"),
+        (["--scheduler", "tls://127.0.0.1:1"], "wants TLS; give --tls-ca, --tls-cert, --tls-key"),
+        (["--scheduler", "tls://h:1", "--tls-ca", "ca.pem"], "--tls-cert is missing"),
+        (["--tls-ca", "ca.pem"], "--tls-ca is for a scheduler"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(path, tmp_path, options, message):
+    done = streamrf("fit", path, *FIT, "--model", tmp_path / "m.h5", *options, status=1)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_spill_folder_is_for_a_cluster(path, tmp_path):
+    done = streamrf("fit", path, "--model", tmp_path / "m.h5", "--spill", tmp_path, status=2)
+    assert "is for a cluster" in " ".join(done.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """An authority, and a certificate and key that it has signed; and those of a stranger."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl, which makes the certificates, is not installed")
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ["req", "-newkey", "rsa:2048", "-nodes"]
+    for name in ("ours", "stranger"):
+        openssl(
+            *new, "-subj", f"/CN={name}", "-x509", "-days", "2", "-keyout", f"{name}-ca.key",
+            "-out", f"{name}-ca.pem",
+        )  # fmt: skip
+        openssl(*new, "-subj", "/CN=host", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl(
+            "x509", "-req", "-days", "2", "-in", f"{name}.csr", "-CA", f"{name}-ca.pem",
+            "-CAkey", f"{name}-ca.key", "-CAcreateserial", "-out", f"{name}.pem",
+        )  # fmt: skip
+    return folder
+
+
+def shown(certificates, name, ca="ours"):
+    return [
+        "--tls-ca", certificates / f"{ca}-ca.pem",
+        "--tls-cert", certificates / f"{name}.pem",
+        "--tls-key", certificates / f"{name}.key",
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scheduler(certificates, tmp_path_factory):
+    """The address of a scheduler that wants certificates, with one worker."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("cluster")
+    address = f"tls://127.0.0.1:{port}"
+    tls = [f"{option}-file" if option == "--tls-ca" else option for option in TLS]
+    files = [certificates / name for name in ("ours-ca.pem", "ours.pem", "ours.key")]
+    tls = [str(word) for pair in zip(tls, files, strict=True) for word in pair]
+    at = ["--host", "127.0.0.1", "--port", str(port), "--protocol", "tls", "--no-dashboard"]
+    with (
+        dask(folder, "scheduler", *at, *tls),
+        dask(folder, "worker", address, "--nthreads", "1", "--no-dashboard", *tls),
+    ):
+        yield address
+
+
+TLS = ("--tls-ca", "--tls-cert", "--tls-key")
+
+
+@contextmanager
+def dask(folder, *arguments):
+    with open(folder / f"{arguments[0]}.log", "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dask", *arguments], stdout=log, stderr=log, cwd=folder
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+        process.kill()
+        process.wait()
+
+
+def test_with_the_certificate_a_client_is_let_in(path, tmp_path, scheduler, certificates):
+    model, data = tmp_path / "m.h5", [path]
+    cluster = ["--scheduler", scheduler, *shown(certificates, "ours")]
+    streamrf("fit", *data, *FIT, "--model", model, *cluster)
+    report = streamrf("evaluate", model, *data, *cluster, "--json").stdout
+    assert json.loads(report)["n_rows"] == N
+    for name, options in (("together.h5", cluster), ("alone.h5", [])):
+        streamrf("predict", model, *data, "--output", tmp_path / name, *options)
+    assert (tmp_path / "together.h5").read_bytes() == (tmp_path / "alone.h5").read_bytes()
+
+
+def test_without_the_certificate_a_client_is_refused(path, tmp_path, scheduler, certificates):
+    fit = ["fit", path, *FIT, "--model", tmp_path / "m.h5", "--scheduler"]
+    plain = scheduler.replace("tls://", "tcp://")
+    for options in ([plain], [scheduler, *shown(certificates, "stranger")]):
+        done = streamrf(*fit, *options, status=1)
+        assert "no scheduler that lets us in answers" in done.stderr
+    assert not (tmp_path / "m.h5").exists()
