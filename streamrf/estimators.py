@@ -139,6 +139,7 @@ class _RandomFeatureEstimator(BaseEstimator):
             on_bad_rows=self.on_bad_rows,
             hold_out=isinstance(self.alpha, str),
             spill=spill,
+            memory_limit=self.memory_limit,
             random_state=self.random_state,
         )
 

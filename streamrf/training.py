@@ -251,6 +251,7 @@ def begin(
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = EVERY,
     spill: str | os.PathLike | None = None,
+    memory_limit: int | str | None = None,
     random_state=None,
 ) -> Pass:
     """Calibrate on a peek at the source, or take the calibration of earlier statistics.
@@ -302,6 +303,17 @@ def begin(
                 pass_ = Pass.from_tree(state, keeper)
             _check_goes_on(pass_, keeper, stop, on_bad_rows)
             return pass_
+    width = getattr(features, "n_components", None) if like is None else like.encoder.n_components
+    if isinstance(width, int | np.integer) and width > 0:
+        memory.plan(  # before the calibration rows are mapped and room for the sums is made
+            int(width),
+            source.n_features,
+            getattr(codes, "n_bits", 32),
+            exact=precision == "exact" if like is None else like.encoder.calibration.exact,
+            n_folds=n_folds,
+            held_bytes=MOST_BYTES if hold_out else 0,
+            memory_limit=memory_limit,
+        )
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
@@ -603,6 +615,7 @@ def accumulate(
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         spill=spill,
+        memory_limit=memory_limit,
         random_state=random_state,
     )
     run(

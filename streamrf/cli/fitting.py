@@ -270,7 +270,7 @@ def fit(
             Bar(_count(source, window)) as bar,
         ):
             bar.stage("calibrating")
-            pass_ = begin(source, on_bad_rows=on_bad_rows, **settings)
+            pass_ = begin(source, on_bad_rows=on_bad_rows, memory_limit=memory_limit, **settings)
             for path in (statistics, checkpoint):
                 if path is not None:
                     check_room(path, 8 * len(pass_.statistics.gram))
