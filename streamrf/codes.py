@@ -90,6 +90,11 @@ class CodeBook:
             closest = max(closest, int(agreement.max()))
         return (self.n_bits - closest) // 2
 
+    @property
+    def margin(self) -> float:
+        """What the score of a codeword met exactly is above that of the closest other one."""
+        return self.minimum_distance * (2.0 if self.decode == "euclidean" else 1.0)
+
     def scores(self, outputs: np.ndarray) -> np.ndarray:
         """Closeness of each row of outputs to each codeword, larger is better.
 

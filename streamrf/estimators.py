@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -28,6 +29,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
     _regression: bool
     _codes: Any
+    _keeps_factor: Any
     _pass: Pass
     _solved: tuple[Model, Statistics] | None
 
@@ -155,7 +157,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         )
 
     def _solve(self, pass_):
-        self._solved = pass_.finish(self.alpha, self._codes)
+        self._solved = pass_.finish(self.alpha, self._codes, uncertainty=self._keeps_factor)
 
     def _answer(self):
         check_is_fitted(self, "n_features_in_")
@@ -192,6 +194,19 @@ class _RandomFeatureEstimator(BaseEstimator):
         return X, y, sample_weight
 
 
+def _has_probabilities(estimator) -> bool:
+    """Tell whether rows are held out to fit probabilities on, or were given to `calibrate`."""
+    if isinstance(estimator.alpha, str):
+        return True
+    solved = getattr(estimator, "_solved", None)
+    if solved is not None and solved[0].probabilities is not None:
+        return True
+    raise AttributeError(
+        "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
+        "calibrate(X, y) takes them after fit"
+    )
+
+
 class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     """Ridge regression of class codes on random features, learnt in one pass.
 
@@ -216,6 +231,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     """
 
     _regression = False
+    _keeps_factor = False
 
     def __init__(
         self,
@@ -262,6 +278,31 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
         return self._model_for(X).decision_function(self._rows(X))
 
+    @available_if(_has_probabilities)
+    def predict_proba(self, X, *, engine=None, parts=None):
+        """Give the probability of each class, float64 (n, n_classes), rows adding up to 1.
+
+        Fitted with ``alpha="auto"`` on the rows held out, or by `calibrate`. The most probable
+        class is the one that `predict` gives.
+        """
+        return self._model_for(X).predict_proba(self._rows(X), engine=engine, parts=parts)
+
+    def calibrate(self, X, y=None):
+        """Fit the probabilities on rows that were not trained on.
+
+        Parameters
+        ----------
+        X : Source with labels, or array (n_rows, n_features)
+        y : (n_rows,) labels; None with a Source
+
+        Returns
+        -------
+        self
+        """
+        model = self._model_for(X).calibrate(self._rows(X), y)
+        self._solved = (model, self.statistics_)
+        return self
+
     def score(self, X, y=None, sample_weight=None):
         """Give the accuracy on a source, or on arrays X and y."""
         if isinstance(X, Source):
@@ -289,8 +330,11 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, alpha, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
+    features, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
         see `RandomFeatureClassifier`
+    alpha : as there, or (n_targets,) floats, one penalty for each target
+    uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
+        model is then as large as the statistics
 
     Attributes
     ----------
@@ -308,6 +352,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         alpha="auto",
         normalize=None,
         precision="exact",
+        uncertainty=False,
         on_bad_rows="raise",
         memory_limit=None,
         n_threads=None,
@@ -317,10 +362,25 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.alpha = alpha
         self.normalize = normalize
         self.precision = precision
+        self.uncertainty = uncertainty
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
         self.n_threads = n_threads
         self.random_state = random_state
+
+    @property
+    def _keeps_factor(self):
+        return self.uncertainty
+
+    def predict(self, X, return_std=False, *, engine=None, parts=None):
+        """Give the value of each row of an array or source.
+
+        With `return_std` give the standard deviations of new targets as well, noise included; it
+        needs ``uncertainty=True``. See `Model.predict`.
+        """
+        return self._model_for(X).predict(
+            self._rows(X), return_std=return_std, engine=engine, parts=parts
+        )
 
     def score(self, X, y=None, sample_weight=None):
         """Give the coefficient of determination R2 on a source, or on arrays X and y."""

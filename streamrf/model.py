@@ -16,7 +16,9 @@ from streamrf.engine import Job, as_client, cut, map_in_order, stream, workers
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.fields import Fields, loading
 from streamrf.labels import as_labels, find_labels
-from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
+from streamrf.posterior import Posterior
+from streamrf.probabilities import Probabilities
+from streamrf.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
 from streamrf.sources import Source, as_source
 from streamrf.sources.base import Block
 
@@ -35,9 +37,11 @@ class Model:
     intercept : (n_outputs,) float64
     labels : (n_classes,) sorted, or None for regression
     book : code book of the labels, or None for regression
-    alpha : penalty the coefficients were solved with
+    alpha : penalty the coefficients were solved with, or (n_outputs,) of them
     n_rows : rows the model was trained on
     history : (alpha, figure on the held-out rows) of every penalty tried; empty if alpha was given
+    posterior : covariance of the coefficients, or None unless solved with ``uncertainty=True``
+    probabilities : what turns scores into probabilities, or None where no rows were held out
     """
 
     encoder: Encoder
@@ -45,9 +49,11 @@ class Model:
     intercept: np.ndarray
     labels: Any
     book: CodeBook | None
-    alpha: float
+    alpha: Any
     n_rows: int
     history: tuple = field(default=())
+    posterior: Posterior | None = None
+    probabilities: Probabilities | None = None
 
     @property
     def n_features(self) -> int:
@@ -71,9 +77,12 @@ class Model:
 
         In float64, so that a row's scores do not depend on the rows beside it by more than 1e-12.
         """
+        return self._scaled(X) @ coef.T + intercept
+
+    def _scaled(self, X):
         Z = np.empty((len(X), self.encoder.n_components), dtype=np.float64)
         self.encoder.scale(X, Z)
-        return Z @ coef.T + intercept
+        return Z
 
     @functools.cached_property
     def _class_coef(self):
@@ -105,7 +114,11 @@ class Model:
                 f"{self.labels.tolist()}"
             )
         book = CodeBook(self.book.matrix[index], self.book.decode)
-        return replace(self, labels=self.labels[index], book=book)
+        probabilities = self.probabilities
+        if probabilities is not None:  # as steep for the scores themselves
+            slope = probabilities.slope * book.margin / self.book.margin
+            probabilities = replace(probabilities, slope=slope)
+        return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
 
     def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
         """Give each block of a source or array with its scores; holds one block at a time.
@@ -162,10 +175,108 @@ class Model:
                 f"but the model was trained on {self.n_features}"
             )
 
-    def predict(self, source, **options) -> np.ndarray:
-        """Give the label or value of each row of a source or array; `options` as in `scored`."""
+    def predict(self, source, *, return_std: bool = False, **options):
+        """Give the label or value of each row of a source or array.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        return_std : give the standard deviations of new targets of weight 1 as well, noise
+            included: about 95 % of them lie within 2 deviations. Needs a model solved with
+            ``uncertainty=True``; costs n_components^2 operations a row
+        options : as in `scored`
+
+        Returns
+        -------
+        (n,), or (n, n_targets) where there are several; with `return_std` two arrays of this shape
+        """
+        if return_std:
+            return self._with_deviations(source, **options)
         parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
         return np.concatenate(parts)
+
+    def _with_deviations(self, source, *, engine=None, parts=None, **options):
+        """Give values and their standard deviations."""
+        _check_no_parts(parts)
+        posterior = self._checked_posterior()
+        if engine is not None:
+            raise ParameterError("return_std=True is computed in this process; leave out engine")
+        source = as_source(source)
+        self._check_width(source)
+        values, deviations = [], []
+        for block in stream(source, block_rows=self._block_rows, **options):
+            with computing():
+                Z = self._scaled(block.X)
+                values.append(self.decide(Z @ self.coef.T + self.intercept))
+                deviations.append(
+                    self.decide(posterior.deviations(Z, self.encoder.calibration.step))
+                )
+        return np.concatenate(values), np.concatenate(deviations)
+
+    @property
+    def coef_variances(self) -> np.ndarray:
+        """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
+        posterior = self._checked_posterior()
+        own = np.outer(posterior.noise, posterior.inverse_diagonal)
+        return own * self.encoder.calibration.step**2
+
+    def _checked_posterior(self) -> Posterior:
+        if self.book is not None:
+            raise ParameterError("a classifier's deviations are no use; predict_proba tells more")
+        if self.posterior is None:
+            raise ParameterError(
+                "this model does not keep the covariance of its coefficients: solve or fit it with "
+                "uncertainty=True"
+            )
+        return self.posterior
+
+    def predict_proba(self, source, **options) -> np.ndarray:
+        """Give the probability of each class, float64 (n, n_classes); `options` as in `scored`.
+
+        The most probable class is the one that `predict` gives.
+
+        Raises
+        ------
+        ParameterError
+            If no probabilities were fitted, see `calibrate`.
+        """
+        if self.book is None:
+            raise ParameterError("a regression model has no probabilities; use return_std=True")
+        if self.probabilities is None:
+            raise ParameterError(
+                "no rows were held out to fit probabilities on: fit with alpha='auto', or give "
+                "rows that were not trained on to calibrate(X, y)"
+            )
+        margin = self.book.margin
+        scored = self.scored(source, **options)
+        return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
+
+    def calibrate(self, source, y=None, *, weights=None, **options) -> "Model":
+        """Give the model with probabilities fitted on rows that it was not trained on.
+
+        Parameters
+        ----------
+        source : Source with labels, or array (n, n_features); some hundred rows will do
+        y, weights : of the rows of an array
+        options : see `stream`; the scores of all rows are held
+
+        Raises
+        ------
+        UnknownLabelError
+            For a label that was not seen in training.
+        """
+        if self.book is None:
+            raise ParameterError("a regression model has no probabilities; use return_std=True")
+        source = as_source(source, y, weights)
+        if not source.has_targets:
+            raise DataError(f"{source.where} has no labels to fit to; name the dataset: y=")
+        parts = []
+        for block, scores in self.stream(source, **options):
+            index = class_indices(self.labels, block.y)
+            weight = np.ones(len(index)) if block.weights is None else block.weights
+            parts.append((scores / self.book.margin, index, weight))
+        columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return replace(self, probabilities=Probabilities.fit(*columns))
 
     def decision_function(self, source, **options) -> np.ndarray:
         """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
@@ -226,7 +337,7 @@ class Model:
 
     def to_tree(self) -> dict:
         """Give the model as a tree."""
-        return {
+        tree = {
             "encoder": self.encoder.to_tree(),
             "coef": self.coef,
             "intercept": self.intercept,
@@ -236,6 +347,11 @@ class Model:
             "n_rows": self.n_rows,
             "history": np.array(self.history, dtype=np.float64).reshape(-1, 2),
         }
+        if self.posterior is not None:
+            tree["posterior"] = self.posterior.to_tree()
+        if self.probabilities is not None:
+            tree["probabilities"] = self.probabilities.to_tree()
+        return tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Model":
@@ -258,8 +374,25 @@ class Model:
         alpha: Any = fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
         n_rows = fields.integer("n_rows")
         history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
+        posterior = probabilities = None
+        if book is None and fields.is_tree("posterior"):
+            inner = fields.tree("posterior")
+            posterior = Posterior.from_tree(inner, encoder.n_components, n_outputs)
+        if book is not None and fields.is_tree("probabilities"):
+            probabilities = Probabilities.from_tree(fields.tree("probabilities"))
         fields.end()
-        return cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
+        return cls(
+            encoder,
+            coef,
+            intercept,
+            labels,
+            book,
+            alpha,
+            n_rows,
+            history,
+            posterior,
+            probabilities,
+        )
 
 
 @dataclass(frozen=True)

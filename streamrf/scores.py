@@ -32,6 +32,26 @@ class ErrorSums(ABC):
         """Give the figures by name."""
 
 
+def class_indices(labels: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Give the place among sorted `labels` of each true label, int64 (n,).
+
+    Raises
+    ------
+    UnknownLabelError
+        For a label that is not among them.
+    """
+    if np.ndim(y) != 1:
+        raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
+    y = as_labels(y)
+    index, unknown = find_labels(labels, y)
+    if unknown.any():
+        shown = labels.tolist() if len(labels) <= 20 else f"{len(labels)} labels"
+        raise UnknownLabelError(
+            f"label {y[unknown][0].item()!r} was not seen in training; the model knows {shown}"
+        )
+    return index
+
+
 class ClassErrors(ErrorSums):
     """Confusion counts (weights where rows carry them).
 
@@ -49,19 +69,11 @@ class ClassErrors(ErrorSums):
 
     def add(self, y, predicted, weights=None):
         """Add rows with true labels y (n,) and predicted class indices (n,)."""
-        if np.ndim(y) != 1:
-            raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
-        y = as_labels(y)
-        index, unknown = find_labels(self.labels, y)
-        if unknown.any():
-            shown = self.labels.tolist() if len(self.labels) <= 20 else f"{len(self.labels)} labels"
-            raise UnknownLabelError(
-                f"label {y[unknown][0].item()!r} was not seen in training; the model knows {shown}"
-            )
+        index = class_indices(self.labels, y)
         k = len(self.labels)
         cells = np.bincount(index * k + predicted, weights, minlength=k * k)
         self.confusion += cells.reshape(k, k)
-        self.n_rows += len(y)
+        self.n_rows += len(index)
 
     def __add__(self, other):
         """Join two evaluations of the same labels."""

@@ -100,31 +100,32 @@ class Normal:
         SolveError
             If the penalised Gram is not positive definite in float64.
         """
+        return self.solved(self.factored(alpha, work))
+
+    def factored(self, alpha: float, work: np.ndarray | None = None) -> np.ndarray:
+        """Give the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
         check_alpha(alpha)
-        solution = self._solved(alpha, work)
-        if solution is None:
+        factor = self._factor(alpha, self.centred(work))
+        if factor is None:
             safe = self._safe_alpha(alpha)
             raise SolveError(
                 f"alpha={alpha:.3g} is too small: the Gram of {len(self.step)} features is "
                 f"singular to working precision; alpha={safe:.3g} factors, so use that, a larger "
                 "one, or alpha='auto'"
             )
-        return solution
+        return factor
 
     def path(self, alphas) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
         """Give (alpha, v, b) for each penalty; one that does not factor is left out."""
         work = np.empty_like(self.gram)
         for alpha in alphas:
             check_alpha(alpha)
-            solution = self._solved(alpha, work)
-            if solution is not None:
-                yield alpha, *solution
+            factor = self._factor(alpha, self.centred(work))
+            if factor is not None:
+                yield alpha, *self.solved(factor)
 
-    def _solved(self, alpha, work):
-        """Give v and b, or None where the penalised Gram does not factor."""
-        factor = self._factor(alpha, self.centred(work))
-        if factor is None:
-            return None
+    def solved(self, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Give v and b by the factor of the penalised Gram."""
         solution, _ = lapack.dpftrs(
             len(self.step),
             factor,

@@ -21,6 +21,7 @@ from streamrf.labels import as_labels, find_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.path import Path, trace
+from streamrf.posterior import Posterior
 from streamrf.pruning import most_useful
 from streamrf.solve import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.sums import BitSums, ClassSums, Sums
@@ -304,7 +305,7 @@ class Statistics:
         unit = (calibration.mean_weight or 1.0) / calibration.root_scale**2
         return self.sums.targets.total * unit
 
-    def solve(self, alpha=1.0, codes=None, *, random_state=0) -> Model:
+    def solve(self, alpha=1.0, codes=None, *, uncertainty: bool = False, random_state=0) -> Model:
         """Solve for one penalty, or for one for each output.
 
         Parameters
@@ -313,6 +314,9 @@ class Statistics:
             target or bit of the code, at one factorisation for each value; the intercept is not
             penalised
         codes : target codes of the classes; None means one-vs-rest, or the bits summed
+        uncertainty : keep the packed factor in the model, for the deviations of its predictions
+            and the variances of its coefficients; regression only. As large as the Gram, and four
+            times the cost of the solve
         random_state : int, seed of the code book, where `codes` has none
 
         Returns
@@ -320,9 +324,35 @@ class Statistics:
         Model
         """
         book = self.book(codes, random_state)
+        if uncertainty:
+            return self._solve_with_posterior(alpha, book)
         if np.ndim(alpha) == 0:
             return self.models([alpha], book)[0]
         return self._solve_each(np.asarray(alpha), book)
+
+    def _solve_with_posterior(self, alpha, book):
+        """Solve for one penalty and keep the factor."""
+        if book is not None:
+            raise ParameterError(
+                "uncertainty=True is for values; of classes, predict_proba tells how sure it is"
+            )
+        if np.ndim(alpha):
+            raise ParameterError("uncertainty=True needs one alpha, as one factor serves all")
+        normal = self._solvable(book)
+        with self._computing():
+            factor = normal.factored(alpha)
+            v, b = normal.solved(factor)
+            posterior = Posterior.of(
+                normal,
+                float(alpha),
+                factor,
+                v,
+                n_rows=self.n_rows,
+                weight=self.weight,
+                unit=self._square_unit(book),
+                root_scale=self.encoder.calibration.root_scale,
+            )
+        return replace(self._model(float(alpha), v, b, book, ()), posterior=posterior)
 
     def _solve_each(self, alphas, book):
         """Solve for one penalty for each output."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -24,18 +25,18 @@ from streamrf.fields import Fields, loading
 from streamrf.folds import FoldedSums, check_folds
 from streamrf.gram import ExactGram, FloatGram
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
-from streamrf.labels import as_labels, find_labels
+from streamrf.labels import as_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
-from streamrf.solve import RELATIVE_ALPHAS, check_alpha
+from streamrf.probabilities import Probabilities
+from streamrf.selection import FEWEST_HELD, best, fitted_probabilities, tried
+from streamrf.solve import RELATIVE_ALPHAS
 from streamrf.sources import Source
 from streamrf.sources.base import Block, check_rows
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
 
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
-FEWEST_HELD = 10
-SCORED_ROWS = 1024
 
 
 class Pass:
@@ -148,44 +149,55 @@ class Pass:
         return cls(statistics, holdout, keeper)
 
     def finish(
-        self, alpha: float | str = "auto", codes=None, random_state: int = 0
+        self, alpha="auto", codes=None, random_state: int = 0, *, uncertainty: bool = False
     ) -> tuple[Model, Statistics]:
         """Choose the penalty, join the rows held out, and solve on all rows.
 
         Parameters
         ----------
-        alpha : float, or "auto": the best of `RELATIVE_ALPHAS` on the rows held out
-        codes, random_state : see `Statistics.solve`
+        alpha : float or (n_outputs,) floats, or "auto": the best of `RELATIVE_ALPHAS` on the rows
+            held out, which also fit the probabilities of classes
+        codes, random_state, uncertainty : see `Statistics.solve`
         """
-        history = self._score_alphas(codes, random_state) if alpha == "auto" else ()
+        settings: dict[str, Any] = {"uncertainty": uncertainty, "random_state": random_state}
+        if not (isinstance(alpha, str) and alpha == "auto"):
+            statistics = self.join()
+            return statistics.solve(alpha, codes, **settings), statistics
+        held = self._held()
+        trials = self._trials(held, codes, random_state)
+        probabilities = Probabilities.usual()
+        if trials:
+            leader = best(trials).model
+            chosen = leader.alpha
+            if leader.book is not None:
+                probabilities = fitted_probabilities(leader, held)
         statistics = self.join()
-        if alpha != "auto":
-            check_alpha(alpha)
-            chosen = float(alpha)
-        elif history:
-            chosen = min(history, key=lambda row: row[1:])[0]  # least error, then squared error
-        else:
+        if not trials:
             scale = statistics.alpha_scale()
             chosen = FALLBACK_ALPHA * (scale if scale > 0 else 1.0)  # 0: features that never vary
-        model = statistics.solve(chosen, codes, random_state=random_state)
-        return replace(model, history=tuple((a, figure) for a, figure, _ in history)), statistics
+        model = statistics.solve(chosen, codes, **settings)
+        history = tuple((trial.model.alpha, trial.figure) for trial in trials)
+        fitted = None if model.book is None else probabilities
+        return replace(model, history=history, probabilities=fitted), statistics
 
-    def _score_alphas(self, codes, random_state):
-        """Give (alpha, figure, mean squared error) on the rows held out for every alpha."""
+    def _held(self) -> list[Rows]:
+        """Give the rows held out, joined as far as they can be."""
+        if self.holdout is None:
+            return []
+        self.holdout.join()
+        return self.holdout.held
+
+    def _trials(self, held, codes, random_state):
+        """Give how every penalty fares on the rows held out; nothing where they are too few."""
         statistics = self.finished()
-        held = []
-        if self.holdout is not None:
-            self.holdout.join()
-            held = self.holdout.held
         labels = statistics.labels
-        if sum(len(rows.X) for rows in held) < FEWEST_HELD or statistics.n_rows < FEWEST_HELD:
-            return ()
-        if labels is not None and len(labels) < 2:
-            return ()
+        n_held = sum(len(rows.X) for rows in held)
+        enough = min(n_held, statistics.n_rows) >= FEWEST_HELD
+        if not enough or (labels is not None and len(labels) < 2):
+            return []
         book = statistics.book(codes, random_state)
         alphas = list(RELATIVE_ALPHAS * statistics.alpha_scale())
-        models = statistics.models(alphas, book) if alphas[-1] > 0 else []
-        return tuple((m.alpha, *_score(m, held)) for m in models)
+        return tried(statistics.models(alphas, book), held) if alphas[-1] > 0 else []
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
@@ -210,28 +222,6 @@ def _misfit(rows: Block | Rows, statistics: Statistics) -> str | None:
         now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
         return f"rows have {now}, the sums began with {then}; give all rows weights, or none"
     return None
-
-
-def _score(model: Model, held: list[Rows]) -> tuple[float, float]:
-    """Give the share of wrong labels (or the mean squared error) and the mean squared error."""
-    wrong = squares = total = 0.0
-    for rows in held:
-        for start in range(0, len(rows.X), SCORED_ROWS):
-            part = rows.where(slice(start, start + SCORED_ROWS))
-            weights = np.ones(len(part.X)) if part.weights is None else part.weights
-            outputs = model.outputs(part.X)
-            if model.book is None:
-                truth = as_columns(part.y)
-            else:
-                index, unknown = find_labels(model.labels, as_labels(part.y))
-                found = model.book.scores(outputs).argmax(axis=1)
-                wrong += weights @ ((found != index) | unknown)
-                truth = model.book.matrix[index]
-            squares += weights @ np.square(outputs - truth).mean(axis=1)
-            total += weights.sum()
-    total = total or 1.0
-    figure = squares if model.book is None else wrong
-    return float(figure / total), float(squares / total)
 
 
 def begin(

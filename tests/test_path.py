@@ -8,6 +8,7 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
 import streamrf as srf
+from plain import hat_matrix, plain_features, plain_targets
 from streamrf.errors import ParameterError, SolveError
 from streamrf.tridiagonal import ROWS, Tridiagonal
 
@@ -49,16 +50,6 @@ def features(n_components):
     )
 
 
-def plain(statistics, X, weights=None):
-    """Rows as the sums see them, by the encoder's own rounding: features and square roots."""
-    encoder = statistics.encoder
-    roots = encoder.calibration.roots(weights, len(X))
-    Q = np.empty((len(X), encoder.n_components), dtype=encoder.calibration.dtype)
-    encoder.encode(X, roots, Q)
-    r = roots / encoder.calibration.root_scale
-    return Q.astype(np.float64) * encoder.calibration.step / r[:, np.newaxis], r**2
-
-
 def regression(weighted, precision="exact", n_targets=2):
     X, y = load_diabetes(return_X_y=True)
     y = np.stack((y, np.sin(y), 3 * X[:, 2]), axis=1)[:, :n_targets]
@@ -66,23 +57,8 @@ def regression(weighted, precision="exact", n_targets=2):
     statistics = srf.accumulate(
         srf.ArraySource(X, y, weights), features(40), regression=True, precision=precision
     )
-    Z, w = plain(statistics, X, weights)
-    w = w * (statistics.encoder.calibration.mean_weight or 1.0)
-    calibration = statistics.encoder.calibration
-    return statistics, Z, rounded_targets(calibration, y, w), w
-
-
-def rounded_targets(calibration, y, w):
-    roots = np.sqrt(w / (calibration.mean_weight or 1.0))
-    t = calibration.targets(y, roots * calibration.root_scale)
-    return t / roots[:, np.newaxis] * calibration.target_step + calibration.target_shift
-
-
-def hat(Z, w, alpha):
-    """The matrix that takes weighted targets to fitted values, the intercept not penalised."""
-    D = np.sqrt(w)[:, np.newaxis] * np.column_stack((np.ones(len(Z)), Z))
-    penalty = np.diag([0.0] + [alpha] * Z.shape[1])
-    return D @ np.linalg.solve(D.T @ D + penalty, D.T)
+    Z, w = plain_features(statistics.encoder, X, weights)
+    return statistics, Z, plain_targets(statistics.encoder, y, weights), w
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
@@ -92,7 +68,7 @@ def test_degrees_of_freedom_and_residuals_are_those_of_the_hat_matrix(weighted, 
     path = statistics.path(ALPHAS)
     assert path.weight == pytest.approx(w.sum())
     for i, alpha in enumerate(ALPHAS):
-        H = hat(Z, w, alpha)
+        H = hat_matrix(Z, w, alpha)
         t = np.sqrt(w)[:, np.newaxis] * y
         residuals = ((t - H @ t) ** 2).sum(axis=0)
         assert path.dof[i] == pytest.approx(np.trace(H), rel=1e-7)
@@ -131,9 +107,9 @@ def test_a_path_of_classes_is_over_the_bits_of_the_code(codes):
     path = statistics.path(ALPHAS, codes)
     book = statistics.book(codes)
     T = book.matrix[y]
-    Z, w = plain(statistics, X)
+    Z, w = plain_features(statistics.encoder, X)
     for i, alpha in enumerate(ALPHAS):
-        H = hat(Z, w, alpha)
+        H = hat_matrix(Z, w, alpha)
         residuals = ((T - H @ T) ** 2).sum(axis=0)
         np.testing.assert_allclose(path.residuals[i], residuals, rtol=1e-8)
         assert path.gcv[i] == pytest.approx(
