@@ -1,0 +1,355 @@
+"""What every reproduction shares: data, cells that resume, summaries, tables, plots.
+
+A script lists its *cells*, dicts of settings such as ``{"dataset": "usps", "seed": 3}``, and has
+one function that gives the figures of a cell. `Results.run` works them off and appends each to a
+file as it ends, so that the same command goes on where it was interrupted. The script then
+summarises over seeds (`summary`), lays the paper's figures beside (`beside`), prints a `table`, and
+with ``--docs`` writes a CSV, a plot and its part of docs/reproduction.md (`publish`).
+
+    settings = harness.arguments(__doc__)
+    results = harness.Results(settings.results / "usps.jsonl")
+    results.run(harness.chosen(cells, settings.only), work, settings.minutes)
+    rows = harness.summary(results.records, by=("dataset", "map"), figure="error_percent")
+    print(harness.table(rows))
+"""
+
+import argparse
+import csv
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numba
+import numpy as np
+import scipy
+import sklearn
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import streamrf as srf
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPER = Path(__file__).parent / "paper"
+DOCS = ROOT / "docs" / "reproduction"
+PAGE = ROOT / "docs" / "reproduction.md"
+
+Row = dict[str, Any]  # settings and figures by name: strings, numbers, booleans or None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Rows in memory; without an official split all are in X and y.
+
+    Parameters
+    ----------
+    name : that of the file
+    X, y : (n_rows, n_features) of the file's dtype, (n_rows,)
+    X_test, y_test : likewise, or None
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray | None = None
+    y_test: np.ndarray | None = None
+
+
+def data_folder() -> Path:
+    """Give the folder of the data sets, or leave with a message."""
+    place = os.environ.get("STREAMRF_DATA")
+    if not place:
+        raise SystemExit("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    return Path(place)
+
+
+@cache
+def load(name: str) -> DataSet:
+    """Read a data set, such as "mnist", from ``$STREAMRF_DATA/mnist.h5``, once."""
+    with h5py.File(data_folder() / f"{name}.h5") as file:
+        if "train" not in file:
+            return DataSet(name, file["X"][()], file["y"][()])
+        train, test = file["train"], file["test"]
+        return DataSet(name, train["X"][()], train["y"][()], test["X"][()], test["y"][()])
+
+
+class Results:
+    """Figures of finished cells, one JSON line each, in a file that outlives interruptions.
+
+    Parameters
+    ----------
+    path : made with its folder where it is missing; a last line cut short is dropped
+
+    Attributes
+    ----------
+    records : list of rows: a cell's settings, its figures, "seconds", and "circumstances"
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.records: list[dict] = []
+        self._finished: set[str] = set()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = path.read_bytes() if path.exists() else b""
+        ended = whole[: whole.rfind(b"\n") + 1]
+        if len(ended) < len(whole):
+            path.write_bytes(ended)
+        for line in ended.decode().splitlines():
+            self._keep(json.loads(line))
+
+    def _keep(self, line):
+        self._finished.add(_key(line["cell"]))
+        self.records.append(
+            {**line["cell"], **line["figures"], "circumstances": line["circumstances"]}
+        )
+
+    def is_finished(self, cell: Row) -> bool:
+        """Whether a cell with these very settings has its figures already."""
+        return _key(cell) in self._finished
+
+    def run(
+        self, cells: Iterable[Row], work: Callable[[Row], Row], minutes: float = math.inf
+    ) -> None:
+        """Work off the cells that are not finished, in order.
+
+        Parameters
+        ----------
+        cells : settings, JSON scalars
+        work : gives the figures of a cell, JSON values; its wall time is added as "seconds"
+        minutes : start no cell later than this
+        """
+        begun = time.monotonic()
+        waiting = [cell for cell in cells if not self.is_finished(cell)]
+        for number, cell in enumerate(waiting, start=1):
+            if time.monotonic() - begun > 60 * minutes:
+                print(f"{len(waiting) - number + 1} cells wait for another run", flush=True)
+                return
+            start = time.perf_counter()
+            figures = dict(work(cell))
+            figures["seconds"] = round(time.perf_counter() - start, 3)
+            line = {"cell": cell, "figures": figures, "circumstances": circumstances()}
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            self._keep(line)
+            print(f"[{number}/{len(waiting)}]", json.dumps({**cell, **figures}), flush=True)
+
+
+def _key(cell):
+    return json.dumps(cell, sort_keys=True)
+
+
+def chosen(cells: Iterable[Row], only: Iterable[str]) -> list[Row]:
+    """Give the cells that agree with ``name=value[,value...]`` filters, as --only takes them."""
+    wanted = [
+        (name, values.split(",")) for name, _, values in (text.partition("=") for text in only)
+    ]
+    return [cell for cell in cells if all(str(cell.get(name)) in values for name, values in wanted)]
+
+
+def summary(records: Iterable[Row], by: Sequence[str], figure: str) -> list[Row]:
+    """Give mean and deviation of a figure over the records that agree in the settings `by`.
+
+    Rows in order of first appearance, with `by`, "mean", "std" (of a sample; NaN for one record),
+    "n" (records) and "seconds" (mean).
+    """
+    groups: dict[tuple, list[Row]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[name] for name in by), []).append(record)
+    rows = []
+    for key, group in groups.items():
+        values = [float(record[figure]) for record in group]
+        row = dict(zip(by, key, strict=True))
+        row["mean"] = statistics.fmean(values)
+        row["std"] = statistics.stdev(values) if len(values) > 1 else math.nan
+        row["n"] = len(values)
+        row["seconds"] = statistics.fmean(float(record["seconds"]) for record in group)
+        rows.append(row)
+    return rows
+
+
+def beside(
+    rows: Iterable[Row], paper: Iterable[Row], keys: Sequence[str], figure: str
+) -> list[Row]:
+    """Lay the paper's figure beside each row that it has one for, as "paper", and "ratio".
+
+    Parameters
+    ----------
+    rows : of `summary`
+    paper : rows of `read_csv`
+    keys : settings that both have and must agree in
+    figure : the paper's column
+    """
+    known = {tuple(row[key] for key in keys): float(row[figure]) for row in paper}
+    found = []
+    for row in rows:
+        value = known.get(tuple(row[key] for key in keys))
+        both = {} if value is None else {"paper": value, "ratio": float(row["mean"]) / value}
+        found.append({**row, **both})
+    return found
+
+
+def read_csv(path: Path) -> list[Row]:
+    """Read a CSV: numbers as int or float, empty fields as None."""
+    with path.open(newline="") as file:
+        return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _value(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text or None
+
+
+def write_csv(path: Path, rows: Sequence[Row], digits: int = 5) -> None:
+    """Write rows, floats to `digits` significant digits; a column for every name in any row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: _text(value, f".{digits}g") for name, value in row.items()})
+
+
+def table(rows: Sequence[Row], formats: dict[str, str] | None = None) -> str:
+    """Lay rows out as a Markdown table, which reads well in a terminal too.
+
+    Parameters
+    ----------
+    rows : all with the columns that are shown; what a row lacks stays empty
+    formats : the columns to show, in order, and the format of their floats (".2f"); None: all
+    """
+    if formats is None:
+        formats = {name: ".4g" for row in rows for name in row}
+    cells = [list(formats)]
+    cells += [[_text(row.get(name), form) for name, form in formats.items()] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(formats))]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def pivot(rows: Iterable[Row], down: str, across: str, show: Callable[[Row], str]) -> list[Row]:
+    """Give one row for each value of `down`, with a column for each of `across`: ``show(row)``."""
+    found: dict[object, Row] = {}
+    for row in rows:
+        found.setdefault(row[down], {down: row[down]})[str(row[across])] = show(row)
+    return list(found.values())
+
+
+def _text(value, form):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return format(value, form) if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def plot(path: Path, columns: int = 1, size: tuple[float, float] = (4.5, 3.4)) -> Iterator:
+    """Give axes side by side, (columns,), each of `size` inches; saves a small PNG on leaving."""
+    width, height = size
+    figure = Figure(figsize=(width * columns, height), dpi=80, layout="constrained")
+    yield figure.subplots(1, columns, squeeze=False)[0]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    FigureCanvasAgg(figure).print_png(path, metadata={"Software": None})
+
+
+@cache
+def circumstances() -> dict:
+    """Give commit, versions and machine."""
+    modules = {"streamrf": srf, "numpy": np, "scipy": scipy, "numba": numba, "sklearn": sklearn}
+    return {
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": {name: module.__version__ for name, module in modules.items()},
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+    }
+
+
+def _commit():
+    """Give the commit, with a plus where the package or these scripts were changed since."""
+
+    def git(*words):
+        command = ["git", "-C", str(ROOT), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "streamrf", "scripts/reproduce")
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def _cpu():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def provenance(records: Iterable[dict]) -> str:
+    """Say in one line where and when in the history the records were made."""
+    made = [record["circumstances"] for record in records]
+    commits = ", ".join(dict.fromkeys(one["commit"] for one in made))
+    machines = dict.fromkeys(f"{one['cores']} cores of {one['cpu']}" for one in made)
+    libraries = dict.fromkeys(
+        f"Python {one['python']}, NumPy {one['versions']['numpy']}, "
+        f"scikit-learn {one['versions']['sklearn']}"
+        for one in made
+    )
+    return f"Made at {commits} on {'; '.join(machines)} ({'; '.join(libraries)})."
+
+
+def publish(name: str, text: str) -> None:
+    """Put text into docs/reproduction.md between the comments "begin name" and "end name".
+
+    Raises
+    ------
+    SystemExit
+        If the page does not hold the two, in this order.
+    """
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    page = PAGE.read_text()
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"{PAGE} has no lines {begin.strip()!r} and {end!r} to write between")
+    PAGE.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}")
+
+
+def parser(doc: str) -> argparse.ArgumentParser:
+    """Give a parser with the arguments that every script takes; `doc` is the script's docstring."""
+    words = argparse.ArgumentParser(description=doc.split("\n\n")[0])
+    words.add_argument(
+        "--results",
+        type=Path,
+        default=ROOT / "build" / "reproduce",
+        metavar="FOLDER",
+        help="where finished cells are kept; a run goes on from there (default: build/reproduce)",
+    )
+    words.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE...]",
+        help="run some of the cells, such as dataset=usps",
+    )
+    words.add_argument("--minutes", type=float, default=math.inf, help="start no cell later")
+    words.add_argument("--docs", action="store_true", help="write CSV, plot and page under docs/")
+    return words
+
+
+def arguments(doc: str) -> argparse.Namespace:
+    """Parse the arguments that every script takes."""
+    return parser(doc).parse_args()
