@@ -15,6 +15,7 @@ from streamrf.jit import lanes
 from streamrf.preprocessing import Preprocessing
 from streamrf.rounding import Calibration, calibration_class
 from streamrf.sources.base import Block
+from streamrf.stages import stage
 
 CALIBRATION_ROWS = 4096
 
@@ -107,7 +108,7 @@ class Encoder:
         out : of the calibration's dtype
         """
         n_clipped = 0
-        with featurising():
+        with featurising(), stage("featurise"):
             for rows, x, z in panels(self.features, len(X), self.n_features):
                 picked = self._mapped(X[rows], x, z)
                 n_clipped += self.calibration.store(picked, roots[rows], out[rows])
@@ -118,7 +119,7 @@ class Encoder:
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         ones = np.ones(len(X))
-        with featurising():
+        with featurising(), stage("featurise"):
             for rows, x, z in panels(self.features, len(X), self.n_features):
                 picked = self._mapped(X[rows], x, z)
                 lanes.store_scaled(picked, shift, inverse_step, ones[rows], out[rows])

@@ -18,6 +18,7 @@ from streamrf.fields import Fields
 from streamrf.gram import ExactGram, FloatGram
 from streamrf.jit import lanes, packed
 from streamrf.labels import as_labels, find_labels, join_labels, narrowed
+from streamrf.stages import stage
 
 EXACT_FLOAT64 = 2.0**53
 
@@ -486,8 +487,10 @@ class Sums:
         n_clipped : entries of Q that were clipped
         places : (n,) of the rows in their store; only sums in folds ask for them
         """
-        self.targets.add(Q, roots, y)  # first: it may refuse a label, and then nothing has changed
-        self.gram.add(Q)
+        with stage("targets"):  # first: it may refuse a label, and then nothing has changed
+            self.targets.add(Q, roots, y)
+        with stage("gram"):
+            self.gram.add(Q)
         self.n_rows += len(Q)
         self.n_clipped += n_clipped
 
@@ -565,7 +568,8 @@ class Sums:
 
     def release(self) -> None:
         """Give the memory of partial sums back."""
-        self.gram.release()
+        with stage("gram"):
+            self.gram.release()
 
     def diagonal(self) -> np.ndarray:
         """Give the sums of squares of the features, float64 (n_components,)."""

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "compute": 0,
+    "stages": 0,
     "jit": 0,
     "validation": 1,
     "kernels": 1,
@@ -49,8 +50,10 @@ FLOORS = {
     "selection": 5,
     "training": 6,
     "estimators": 7,
-    "cli": 8,
-    "__init__": 9,
+    "benchmark": 8,
+    "warmup": 8,
+    "cli": 9,
+    "__init__": 10,
 }
 
 

@@ -3,9 +3,11 @@
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from streamrf.errors import ParameterError
+from streamrf.stages import stage
 
 T = TypeVar("T")
 
@@ -44,12 +46,26 @@ def _read_ahead(blocks: Iterator[T], depth: int) -> Generator[T, None, None]:
     # where a thread waiting on a queue would hang a script that left this generator half read.
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamrf-reader")
     try:
-        ahead: deque[Future] = deque(executor.submit(next, blocks, _END) for _ in range(depth))
-        while (block := ahead.popleft().result()) is not _END:
-            ahead.append(executor.submit(next, blocks, _END))
+        ahead: deque[Future] = deque(_submit(executor, blocks) for _ in range(depth))
+        while (block := _waited(ahead.popleft())) is not _END:
+            ahead.append(_submit(executor, blocks))
             yield block
             del block  # or this item would live on while the next is waited for
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
         if isinstance(blocks, Generator):
             blocks.close()
+
+
+def _submit(executor: ThreadPoolExecutor, blocks: Iterator) -> Future:
+    return executor.submit(copy_context().run, _read, blocks)
+
+
+def _read(blocks: Iterator) -> Any:
+    with stage("read"):
+        return next(blocks, _END)
+
+
+def _waited(block: Future) -> Any:
+    with stage("wait"):
+        return block.result()
