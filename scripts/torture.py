@@ -10,6 +10,8 @@ A third of the kills fall anywhere from the start of the process on, a third any
 and a third while the checkpoint's temporary file lies in the folder, which is while it is written.
 
     scripts/torture.py --kills 50
+
+With `--dask` workers and schedulers of a cluster are killed instead, see `torture_dask.py`.
 """
 
 import argparse
@@ -41,7 +43,12 @@ MOST_SECONDS = 600.0  # of one run, or it hangs
 
 
 def main() -> int:
+    if "--dask" in sys.argv:
+        import torture_dask
+
+        return torture_dask.main([word for word in sys.argv[1:] if word != "--dask"])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dask", action="store_true", help="kill workers of a cluster instead")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--components", type=int, default=512)
