@@ -593,7 +593,7 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
         ((*FIT, "--nonsense"), ["No such option"]),
         ((*FIT, "--degree", "x"), ["--degree", "valid integer"]),
         ((*FIT, "--alpha", "x"), ["--alpha", "'x' is neither auto nor a number"]),
-        ((*FIT, "--map", "nystrom"), ["--map", "'nystrom' is not one of maclaurin, craft-mac"]),
+        ((*FIT, "--map", "nystrom"), ["--map", "'nystrom' is not one of fastfood, craft-fast"]),
         ((*FIT, "--on-bad-rows", "drop"), ["--on-bad-rows", "'drop' is not one of raise, skip"]),
         ((*FIT, "--up-components", "900"), ["--up-components", "is for --map craft-maclaurin"]),
         ((*FIT, "--codes", "error-correcting"), ["--bits", "needs --bits"]),

@@ -1,6 +1,7 @@
 """`streamrf fit`: words to a feature map, target codes and one pass."""
 
 import inspect
+import re
 import resource
 import sys
 import time
@@ -18,8 +19,10 @@ from streamrf.cli.base import (
     Bar,
     Data,
     Json,
+    MemoryLimit,
     OnBadRows,
     Scheduler,
+    Seed,
     Threads,
     TlsCa,
     TlsCert,
@@ -48,16 +51,7 @@ from streamrf.cluster import Place, connected
 from streamrf.codes import DECODINGS
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, StreamrfError
-from streamrf.features import (
-    Craft,
-    Fastfood,
-    FeatureMap,
-    RandomFourier,
-    RandomMaclaurin,
-    StructuredFourier,
-    TensorSketch,
-    TreeSketch,
-)
+from streamrf.features import TABLE, Craft, FeatureMap
 from streamrf.features.fourier import FourierMap
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS
 from streamrf.kernels import (
@@ -81,6 +75,18 @@ from streamrf.training import Pass, begin, run
 
 T = TypeVar("T")
 
+
+def _word(name: str) -> str:
+    """Give the word of a map.
+
+    Examples
+    --------
+    >>> _word("RandomFourier"), _word("TensorSketch")
+    ('fourier', 'tensor-sketch')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().removeprefix("random-")
+
+
 # What the words stand for. A row takes the settings that are its constructor's arguments.
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "polynomial": Polynomial,
@@ -93,12 +99,7 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "cauchy": Cauchy,
 }
 MAPS: dict[str, Callable[..., FeatureMap]] = {
-    "maclaurin": RandomMaclaurin,
-    "tensor-sketch": TensorSketch,
-    "tree-sketch": TreeSketch,
-    "fourier": RandomFourier,
-    "structured-fourier": StructuredFourier,
-    "fastfood": Fastfood,
+    _word(name): make for name, make in TABLE.items() if make is not Craft
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
@@ -180,6 +181,14 @@ def fit(
         str,
         _target("Ridge penalty; auto: best on rows held out of the pass.", metavar="auto|NUMBER"),
     ] = "auto",
+    folds: Annotated[
+        int | None,
+        _target(
+            "Folds to keep the sums in, so that solve can cross-validate; none. Each takes as much "
+            "memory as the sums.",
+            metavar="K",
+        ),
+    ] = None,
     on_bad_rows: OnBadRows = "raise",
     rows: Annotated[
         str | None,
@@ -203,9 +212,7 @@ def fit(
             metavar="TIME",
         ),
     ] = "300s",
-    memory_limit: Annotated[
-        str | None, _option("Run", "Such as '2 GiB'; four fifths of what is free.", metavar="SIZE")
-    ] = None,
+    memory_limit: MemoryLimit = None,
     threads: Threads = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
@@ -224,7 +231,7 @@ def fit(
             metavar="FOLDER",
         ),
     ] = None,
-    seed: Annotated[int, _option("Run", "Seed of all that is random; 0.", min=0)] = 0,
+    seed: Seed = 0,
     model: Annotated[str | None, _option("Output", "Model file to write.", metavar="OUT")] = None,
     statistics: Annotated[
         str | None, _option("Output", "Statistics file to write.", metavar="OUT")
@@ -246,6 +253,7 @@ def fit(
     }  # fmt: skip
     settings = _settings(**words) if like is None else _no_settings(words, like)
     settings |= {"codes": target_codes, "regression": regression, "random_state": seed}
+    settings["folds"] = folds
     settings["hold_out"] = model is not None and penalty == "auto"
     window = read_rows(rows, "--rows")
     settings |= {"rows": window, "checkpoint": checkpoint}
@@ -273,7 +281,7 @@ def fit(
             pass_ = begin(source, on_bad_rows=on_bad_rows, memory_limit=memory_limit, **settings)
             for path in (statistics, checkpoint):
                 if path is not None:
-                    check_room(path, 8 * len(pass_.statistics.gram))
+                    check_room(path, _gram_bytes(pass_.statistics))
             n_resumed = 0 if pass_.keeper is None else pass_.keeper.n_resumed
             bar.advance(n_resumed)
             bar.stage("reading")
@@ -427,6 +435,12 @@ def _earlier(path: str, regression: bool) -> Statistics:
     return statistics
 
 
+def _gram_bytes(statistics: Statistics) -> int:
+    """Give what the Grams take in a file, which is nearly all of it."""
+    width = statistics.encoder.n_components
+    return 4 * width * (width + 1) * max(1, statistics.n_folds)
+
+
 def _finish(
     pass_: Pass,
     alpha: float | str,
@@ -472,6 +486,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_entries_clipped": sums.n_clipped,
         "n_features": sums.encoder.n_features,
         "n_components": sums.encoder.n_components,
+        "n_folds": sums.n_folds,
         "labels": None if labels is None else labels.tolist(),
         "n_targets": len(sums.class_sums) if labels is None else None,
         "alpha": None if trained is None else trained.alpha,
