@@ -116,14 +116,19 @@ class FoldedSums:
         self.n_clipped += n_clipped
 
     def __add__(self, other: "FoldedSums") -> "FoldedSums":
-        return self._combined(other, 1.0)
+        return self._combined(other, 1.0, [a + b for a, b in self._pairs(other)])
 
     def __sub__(self, other: "FoldedSums") -> "FoldedSums":
-        return self._combined(other, -1.0)
+        return self._combined(other, -1.0, [a - b for a, b in self._pairs(other)])
 
-    def _combined(self, other, sign):
-        pairs = zip(self.parts, other.parts, strict=True)
-        parts = [ours + theirs if sign > 0 else ours - theirs for ours, theirs in pairs]
+    def absorb(self, other: "FoldedSums", sign: float) -> "FoldedSums":
+        """Give ``self + sign * other`` in the memory of our Grams, which are lost."""
+        return self._combined(other, sign, [a.absorb(b, sign) for a, b in self._pairs(other)])
+
+    def _pairs(self, other):
+        return zip(self.parts, other.parts, strict=True)
+
+    def _combined(self, other, sign, parts):
         if any(part.n_rows < 0 for part in parts):
             raise MergeError("the rows to remove were counted in other folds than here")
         targets = self.targets.combined(other.targets, sign)

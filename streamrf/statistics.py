@@ -1,6 +1,7 @@
 """The statistics of a pass: sums, where they came from, and what can be solved from them."""
 
 import functools
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -84,33 +85,38 @@ class Statistics:
         return self.sums.targets.sums
 
     def __add__(self, other: "Statistics") -> "Statistics":
-        self._check_alike(other)
-        ledger = self.ledger + other.ledger  # first: it may refuse, and costs little
-        ours: Any = self.sums
-        sums = ours + other.sums
-        sums.check_exact()
-        return Statistics(
-            self.encoder,
-            sums,
-            ledger,
-            self.n_skipped + other.n_skipped,
-        )
+        return self._combined(other, 1, operator.add)
 
     def __sub__(self, other: "Statistics") -> "Statistics":
+        return self._combined(other, -1, operator.sub)
+
+    def absorb(self, other: "Statistics", sign: int = 1) -> "Statistics":
+        """Give ``self + other``, or ``self - other`` for a `sign` of -1, in the memory of our sums.
+
+        So two Grams are held where the operators hold three. Ours are lost, even if it is refused.
+        """
+        return self._combined(other, sign, lambda ours, theirs: ours.absorb(theirs, float(sign)))
+
+    def _combined(self, other, sign, combine):
         self._check_alike(other)
-        if self.is_scaled or other.is_scaled:
+        if sign < 0 and (self.is_scaled or other.is_scaled):
             raise MergeError(
                 f"{'the left' if self.is_scaled else 'the right'} side was scaled, so the share of "
                 "its rows in the sums is not known and they cannot be removed; subtract first, "
                 "then scale"
             )
-        ours: Any = self.sums
-        return Statistics(
-            self.encoder,
-            ours - other.sums,
-            self.ledger - other.ledger,
-            self.n_skipped - other.n_skipped,
-        )
+        # First the ledger: it may refuse, and costs little.
+        ledger = self.ledger + other.ledger if sign > 0 else self.ledger - other.ledger
+        n_skipped = self.n_skipped + sign * other.n_skipped
+        if n_skipped < 0 or self.n_rows + sign * other.n_rows < 0:
+            raise MergeError(
+                f"the right side has {other.n_rows} rows and left out {other.n_skipped} of those "
+                f"it counted, the left side only {self.n_rows} and {self.n_skipped}: they were not "
+                "summed from the same data"
+            )
+        sums = combine(self.sums, other.sums)
+        sums.check_exact()
+        return Statistics(self.encoder, sums, ledger, n_skipped)
 
     def scale(self, factor: float) -> "Statistics":
         """Give the statistics with every weight multiplied by `factor`: below 1, old rows fade.
@@ -138,7 +144,9 @@ class Statistics:
         """Whether rows were scaled, so that the sums are exact to rounding only."""
         return self.sums.is_scaled
 
-    def _check_alike(self, other, advice="start the second run from the first one's file: like="):
+    def _check_alike(
+        self, other, advice="start the second run from the first one's file: like= or --like"
+    ):
         if not isinstance(other, Statistics):
             raise MergeError(f"expected statistics to merge with, got {type(other).__name__}")
         for name, digest in self.encoder.digests.items():

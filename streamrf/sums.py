@@ -165,6 +165,9 @@ class ClassSums(TargetSums):
         place = np.searchsorted(both.labels, other.labels.astype(both.labels.dtype))
         both.sums[place] += sign * other.sums
         both.weights[place] += sign * other.weights
+        if sign < 0:
+            _check_left(both.weights[place], other.weights, other.labels)
+            np.maximum(both.weights, 0.0, out=both.weights)
         keep = (both.weights > 0) | (sign > 0)
         keep |= both.sums.any(axis=1)
         return ClassSums(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
@@ -275,11 +278,15 @@ class BitSums(TargetSums):
             np.array_equal(self.labels, other.labels) and np.array_equal(self.matrix, other.matrix)
         ):
             raise MergeError("the two sides were summed by different code books")
+        weights = self.weights + sign * other.weights
+        if sign < 0:
+            _check_left(weights, other.weights, other.labels)
+            np.maximum(weights, 0.0, out=weights)
         return BitSums(
             self.labels,
             self.matrix,
             self.sums + sign * other.sums,
-            self.weights + sign * other.weights,
+            weights,
             self.feature_sums + sign * other.feature_sums,
         )
 
@@ -390,12 +397,17 @@ class ValueSums(TargetSums):
             raise MergeError(
                 f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
             )
+        squares = [a + int(sign) * b for a, b in zip(self.squares, other.squares, strict=True)]
+        weight = self.weight + sign * other.weight
+        if sign < 0:
+            pairs = [(weight, other.weight), *zip(squares, other.squares, strict=True)]
+            weight, *squares = (_left(left, removed) for left, removed in pairs)
         return ValueSums(
             self.sums + sign * other.sums,
             [a + int(sign) * b for a, b in zip(self.totals, other.totals, strict=True)],
-            [a + int(sign) * b for a, b in zip(self.squares, other.squares, strict=True)],
+            squares,
             self.feature_sums + sign * other.feature_sums,
-            self.weight + sign * other.weight,
+            weight,
         )
 
     def select(self, picks):
@@ -495,12 +507,16 @@ class Sums:
         self.n_clipped += n_clipped
 
     def __add__(self, other: "Sums") -> "Sums":
-        return self._combined(other, 1.0)
+        return self._combined(other, 1.0, np.empty_like(self.gram.totals))
 
     def __sub__(self, other: "Sums") -> "Sums":
-        return self._combined(other, -1.0)
+        return self._combined(other, -1.0, np.empty_like(self.gram.totals))
 
-    def _combined(self, other, sign):
+    def absorb(self, other: "Sums", sign: float) -> "Sums":
+        """Give ``self + sign * other`` in the memory of our Gram, which is lost."""
+        return self._combined(other, sign, self.gram.totals)
+
+    def _combined(self, other, sign, out):
         if type(self.gram) is not type(other.gram) or type(self.targets) is not type(other.targets):
             raise MergeError(
                 f"one side holds {type(self.gram).__name__} and {type(self.targets).__name__}, "
@@ -511,9 +527,10 @@ class Sums:
                 f"one side has {self.n_components} features, the other {other.n_components}"
             )
         targets = self.targets.combined(other.targets, sign)
-        totals = self.gram.totals + sign * other.gram.totals
+        combine = np.add if sign > 0 else np.subtract
+        combine(self.gram.totals, other.gram.totals, out=out)
         return Sums(
-            type(self.gram)(self.n_components, totals),
+            type(self.gram)(self.n_components, out),
             targets,
             self.n_rows + int(sign) * other.n_rows,
             self.n_clipped + int(sign) * other.n_clipped,
@@ -613,7 +630,7 @@ class Sums:
         fields.end()
         diagonal = np.empty(n_components)
         packed.diagonal(totals, diagonal)
-        if (diagonal < 0).any():
+        if exact and (diagonal < 0).any():  # what subtraction leaves of floats may be
             raise fields.wrong("gram", "holds a sum of squares below 0")
         gram = (ExactGram if exact else FloatGram)(n_components, totals)
         return cls(gram, targets, n_rows, n_clipped, is_scaled)
@@ -641,6 +658,26 @@ def _check_numbers(ours, theirs):
             f"one side has labels such as {ours[0].item()!r}, the other such as "
             f"{theirs[0].item()!r}; give both the same dtype"
         )
+
+
+def _check_left(left, removed, labels):
+    """Refuse to remove more of a class than there is; unrounded sums may miss 0 by rounding."""
+    short = left < -1e-9 * removed
+    if short.any():
+        raise MergeError(
+            f"more rows of class {labels[short][0].item()!r} would be removed than were counted: "
+            "the right side was summed with other labels"
+        )
+
+
+def _left(left, removed):
+    """Give what is left of a sum that cannot be below 0; unrounded it may be, by rounding."""
+    if left < -1e-9 * removed:
+        raise MergeError(
+            "more would be removed than was counted: the right side was summed with other targets "
+            "or weights"
+        )
+    return max(left, type(left)(0))
 
 
 TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}
