@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from streamrf.cli.algebra import merge, subtract
 from streamrf.cli.base import Answer, Json, answering, app, main
 from streamrf.cli.demonstration import demonstrate
 from streamrf.cli.fitting import fit
-from streamrf.cli.inspection import info
+from streamrf.cli.inspection import info, statistics_info
 from streamrf.cli.prediction import predict
 from streamrf.cli.scoring import evaluate
+from streamrf.cli.solving import solve
 
 __all__ = ["app", "main"]
 
@@ -26,8 +28,14 @@ def demo(
     return demonstrate(folder, fit, evaluate, as_json)
 
 
-for _command in (fit, evaluate, predict, info, demo):
+for _command in (fit, evaluate, predict, info, solve, demo):
     app.command()(answering(_command))
+
+_stats = typer.Typer(no_args_is_help=True, help="Add statistics files, subtract them, look inside.")
+_stats.command("merge")(answering(merge))
+_stats.command("subtract")(answering(subtract))
+_stats.command("info")(answering(statistics_info))
+app.add_typer(_stats, name="stats")
 
 
 def _print_version(asked: bool) -> None:

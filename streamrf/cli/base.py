@@ -24,7 +24,14 @@ from rich.text import Text
 from sklearn.base import BaseEstimator
 
 from streamrf.codes import DECODINGS, ErrorCorrectingCodes, OneVsRest
-from streamrf.errors import Interruption, ParameterError, StorageError, StreamrfError
+from streamrf.errors import (
+    Interruption,
+    MemoryBudgetError,
+    ParameterError,
+    StorageError,
+    StreamrfError,
+)
+from streamrf.memory import parse_bytes
 from streamrf.solve import check_alpha
 from streamrf.storage.files import reason
 
@@ -53,6 +60,9 @@ Data = Annotated[
         "the files it matches.",
         show_default=False,
     ),
+]
+StatisticsFile = Annotated[
+    str, typer.Argument(metavar="STATS", help="Statistics file.", show_default=False)
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that fit wrote.")]
 X = Annotated[str, typer.Option("--x", help="Dataset of rows.", rich_help_panel="Data")]
@@ -99,6 +109,21 @@ TlsCert = Annotated[
 TlsKey = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Key of the certificate.", rich_help_panel="Cluster"),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Such as '2 GiB'; four fifths of what is free.",
+        rich_help_panel="Run",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Seed of all that is random; 0.", rich_help_panel="Run", show_default=False
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Output")
@@ -342,13 +367,23 @@ def _check_output(what: str, place: str) -> None:
         raise StorageError(f"{what}: no right to write in the folder {folder}; choose another")
 
 
-def check_room(path: str, n_bytes: int) -> None:
-    """Refuse a file that its disk has no room for."""
+def check_room(path: str, n_bytes: int, smaller: str = " or lower --components") -> None:
+    """Refuse a file that its disk has no room for; `smaller` tells how to need less."""
     free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
     if free < n_bytes:
         raise StorageError(
             f"{path} will need {shown_bytes(n_bytes)} and its disk has {shown_bytes(free)} free; "
-            "make room, choose another folder or lower --components"
+            f"make room or choose another folder{smaller}"
+        )
+
+
+def check_memory(what: str, n_bytes: float, memory_limit: str | None) -> None:
+    """Refuse work that needs more memory than there is."""
+    limit = parse_bytes(memory_limit)
+    if n_bytes > limit:
+        raise MemoryBudgetError(
+            f"{what} takes about {shown_bytes(n_bytes)}, above the memory limit of "
+            f"{shown_bytes(limit)}; free memory or raise --memory-limit"
         )
 
 

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import h5py
 import hdf5plugin  # noqa: F401  registers the common filters
+import numpy as np
 import typer
 from sklearn.base import BaseEstimator
 
 from streamrf import storage
-from streamrf.cli.base import Answer, Json, aligned, shown_bytes
+from streamrf.cli.base import Answer, Json, StatisticsFile, aligned, shown_bytes
 from streamrf.encoder import Encoder
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.ledger import Ledger
@@ -36,6 +37,13 @@ def info(
         figures = _data(file)
     figures = {"file": file, "kind": kind, "bytes": os.path.getsize(file)} | figures
     return Answer(figures, aligned(_story(figures)), as_json)
+
+
+def statistics_info(statistics: StatisticsFile, as_json: Json = False) -> Answer:
+    """Tell what a statistics file holds: rows, classes, map, and the row ranges counted."""
+    figures = _statistics(load_statistics(statistics))
+    kind = {"file": statistics, "kind": "statistics", "bytes": os.path.getsize(statistics)}
+    return Answer(kind | figures, aligned(_story(kind | figures)), as_json)
 
 
 def _kind(path: str) -> str:
@@ -65,8 +73,10 @@ def _model(model: Model) -> dict[str, Any]:
         "labels": None if model.labels is None else model.labels.tolist(),
         "n_targets": len(model.intercept) if model.labels is None else None,
         "codes": codes,
-        "alpha": model.alpha,
+        "alpha": model.alpha if np.ndim(model.alpha) == 0 else model.alpha.tolist(),
         "alphas": [list(tried) for tried in model.history],
+        "has_deviations": model.posterior is not None,
+        "has_probabilities": model.probabilities is not None,
         "n_rows": model.n_rows,
     }
 
@@ -77,6 +87,9 @@ def _statistics(statistics: Statistics) -> dict[str, Any]:
         **_encoder(statistics.encoder),
         "labels": None if labels is None else labels.tolist(),
         "n_targets": len(statistics.class_sums) if labels is None else None,
+        "n_folds": statistics.n_folds,
+        "is_scaled": statistics.is_scaled,
+        "weight": float(statistics.weight),
         "n_rows": statistics.n_rows,
         "n_rows_skipped": statistics.n_skipped,
         "n_entries_clipped": statistics.n_clipped,
@@ -164,13 +177,36 @@ def _story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     **figures["codes"]
                 ),
             )
-        yield "alpha", f"{figures['alpha']:.6g}"
+        yield "alpha", _alphas(figures["alpha"])
+        yield "predicts", _predicts(figures)
         return
+    if figures["n_folds"]:
+        yield "folds", f"{figures['n_folds']:,}"
+    if figures["is_scaled"]:
+        yield "scaled", "rows count with factors: exact to rounding only"
     yield "skipped", f"{figures['n_rows_skipped']:,} rows with NaN or infinity"
     yield "clipped", f"{figures['n_entries_clipped']:,} entries"
     for store in figures["stores"]:
         rows = _few(f"{start:,} to {stop - 1:,}" for start, stop in store["ranges"])
         yield "counted", f"rows {rows} of {store['name']}"
+
+
+def _alphas(alpha: float | list[float]) -> str:
+    """Tell one penalty, or those of all outputs."""
+    if isinstance(alpha, float):
+        return f"{alpha:.6g}"
+    return _few(f"{one:.6g}" for one in alpha) + ", one for each output"
+
+
+def _predicts(figures: dict[str, Any]) -> str:
+    """Tell what a model gives of a row."""
+    if figures["labels"] is None:
+        return "values and deviations" if figures["has_deviations"] else "values"
+    return (
+        "labels, scores and probabilities"
+        if figures["has_probabilities"]
+        else ("labels and scores")
+    )
 
 
 def _told(dataset: dict[str, Any]) -> str:

@@ -2,10 +2,11 @@
 
 import contextlib
 import errno
+import functools
 import io
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import h5py
@@ -37,6 +38,8 @@ from streamrf.sources import HDF5Source
 from streamrf.storage.files import reason, replacing
 from streamrf.storage.image import Image
 
+Columns = Callable[[np.ndarray], np.ndarray]
+
 
 def predict(
     model: ModelFile,
@@ -44,6 +47,8 @@ def predict(
     output: Annotated[
         str,
         typer.Option(
+            "--output",
+            "-o",
             metavar="OUT",
             help="HDF5 file to write, with dataset y in the order of the rows.",
             rich_help_panel="Output",
@@ -55,6 +60,15 @@ def predict(
         typer.Option(
             "--scores",
             help="Also write scores, a column for each class, and the labels of the columns.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
+    probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--probabilities",
+            help="Also write probabilities, a column for each class, and the labels of the "
+            "columns; for models of fit --alpha auto.",
             rich_help_panel="Output",
         ),
     ] = False,
@@ -73,8 +87,7 @@ def predict(
         trained = load_model(model)
         source = HDF5Source(data, x=x, y=None)
         labels = None if trained.labels is None else _storable(trained.labels)
-        if scores and labels is None:
-            raise ParameterError(f"{model} gives values, not classes, and has no --scores")
+        columns = _columns(trained, model, scores=scores, probabilities=probabilities)
         with (
             connected(place, threads) as client,
             computing(threads),
@@ -83,9 +96,9 @@ def predict(
             bar.stage("predicting")
             scored = trained.scored(source, engine=client, progress=bar.advance)
             with contextlib.closing(scored):
-                _predict(trained, source, labels, scores, output, scored)
+                _predict(trained, source, labels, columns, output, scored)
     seconds = time.perf_counter() - began
-    names = ["y", "scores", "labels"] if scores else ["y"]
+    names = ["y", *columns, "labels"] if columns else ["y"]
     figures = {
         "n_rows": source.n_rows,
         "output": output,
@@ -101,11 +114,29 @@ def predict(
     return Answer(figures, aligned(story), as_json)
 
 
+def _columns(model: Model, where: str, **asked: bool) -> dict[str, Columns]:
+    """Give the datasets of a column for each class, each with what makes it out of scores."""
+    wanted = [name for name, is_asked in asked.items() if is_asked]
+    if not wanted:
+        return {}
+    if model.book is None:
+        raise ParameterError(f"{where} gives values, not classes, and has no --{wanted[0]}")
+    made: dict[str, Columns] = {"scores": lambda scores: scores}
+    if "probabilities" in wanted:
+        if model.probabilities is None:
+            raise ParameterError(
+                f"{where} has no probabilities, which are fitted on rows held out: make it by fit "
+                "--alpha auto, or leave out --probabilities"
+            )
+        made["probabilities"] = functools.partial(model.probabilities.of, margin=model.book.margin)
+    return {name: made[name] for name in wanted}
+
+
 def _predict(
     model: Model,
     source: HDF5Source,
     labels: np.ndarray | None,
-    scores: bool,
+    columns: dict[str, Columns],
     output: str,
     scored: Iterator[tuple[int, np.ndarray]],
 ) -> None:
@@ -116,21 +147,21 @@ def _predict(
         shapes["y"] = ((n_rows, n_outputs) if n_outputs > 1 else (n_rows,), np.dtype(np.float64))
     else:
         shapes["y"] = ((n_rows,), labels.dtype)
-        if scores:
-            shapes["scores"] = ((n_rows, len(labels)), np.dtype(np.float64))
-            shapes["labels"] = (labels.shape, labels.dtype)
+        if columns:
+            by_class = ((n_rows, len(labels)), np.dtype(np.float64))
+            shapes |= dict.fromkeys(columns, by_class) | {"labels": (labels.shape, labels.dtype)}
     try:
         with replacing(output) as file:
             datasets = _Datasets(file, shapes)
-            if scores:
+            if columns:
                 datasets.put("labels", 0, labels)
             for row, closeness in scored:
                 if labels is None:
                     datasets.put("y", row, model.decide(closeness))
                     continue
                 datasets.put("y", row, labels[closeness.argmax(axis=1)])
-                if scores:
-                    datasets.put("scores", row, closeness)
+                for name, made in columns.items():
+                    datasets.put(name, row, made(closeness))
     except StreamrfError:
         raise
     except OSError as error:
