@@ -6,8 +6,10 @@ checkpoint after every block is killed (SIGKILL) at a random moment, started aga
 few times and at last let through, each time with other threads and another block size. Its
 statistics file must be the same to the last byte. This is repeated until `--kills` kills are done.
 
-A third of the kills fall anywhere from the start of the process on, a third anywhere in the pass,
-and a third while the checkpoint's temporary file lies in the folder, which is while it is written.
+A third of the kills fall in the start-up, which ends when the first checkpoint begins to be
+written, a third between two writings, and a third inside a writing. What counts is where the
+process died: a kill inside a writing leaves a temporary file behind. The next kill is aimed at the
+place that has had the fewest.
 
     scripts/torture.py --kills 50
 
@@ -38,7 +40,10 @@ from streamrf.errors import MemoryBudgetError  # noqa: E402
 from streamrf.holdout import MOST_BYTES  # noqa: E402
 
 N_FEATURES = 20
+PLACES = ("start_up", "block", "write")
 POLL_SECONDS = 0.0002
+WRITE_SECONDS = 0.004
+BLOCK_SECONDS = 0.2
 MOST_SECONDS = 600.0  # of one run, or it hangs
 
 
@@ -63,27 +68,28 @@ def main() -> int:
 
 
 def torture(folder: Path, draw: random.Random, options) -> dict[str, int]:
-    """Kill until enough are killed; count what happened."""
+    """Kill until enough are killed, or a run fails by itself; count what happened."""
     write_data(folder / "data.h5", options.rows)
     truth = folder / "truth.stats.h5"
     began = time.monotonic()
-    run(command(folder, truth, options, draw, checkpoint=False)).check_returncode()
-    seconds = time.monotonic() - began
-    counts = Counter(kills=0, in_start_up=0, in_pass=0, in_write=0)
+    done = run(command(folder, truth, options, draw, checkpoint=False))
+    done.check_returncode()
+    start_up = time.monotonic() - began - json.loads(done.stdout)["pass_seconds"]
+    counts = Counter(kills=0, **{f"in_{place}": 0 for place in PLACES})
     counts.update(jobs=0, resumed=0, differing=0, failed=0)
-    while counts["kills"] < options.kills:
-        job_on_trial(folder, truth, seconds, draw, options, counts)
+    while counts["kills"] < options.kills and not counts["failed"]:
+        job_on_trial(folder, truth, start_up, draw, options, counts)
         print(f"{dict(counts)}", file=sys.stderr, flush=True)
     return dict(counts)
 
 
-def job_on_trial(folder, truth, seconds, draw, options, counts) -> None:
+def job_on_trial(folder, truth, start_up, draw, options, counts) -> None:
     """Take one job from its start to its end, with some kills on the way."""
     found = folder / "found.stats.h5"
     for path in [*glob.glob(str(folder / ".*.tmp")), folder / "job.checkpoint", found]:
         Path(path).unlink(missing_ok=True)
     for _ in range(min(draw.randint(1, options.most_kills), options.kills - counts["kills"])):
-        ended = killed(folder, found, seconds, draw, options, counts)
+        ended = killed(folder, found, start_up, draw, options, counts)
         if ended is not None:
             counts["failed"] += ended != 0
             break
@@ -97,33 +103,32 @@ def job_on_trial(folder, truth, seconds, draw, options, counts) -> None:
     counts["differing"] += found.read_bytes() != truth.read_bytes()
 
 
-def killed(folder, found, seconds, draw, options, counts) -> int | None:
+def killed(folder, found, start_up, draw, options, counts) -> int | None:
     """Kill one run at a random moment; give its exit status if it was faster."""
-    kind = draw.choice(["anywhere", "pass", "write"])
-    writing = str(folder / ".job.checkpoint.*.tmp")
+    aim = min(PLACES, key=lambda place: (counts[f"in_{place}"], draw.random()))
+    before = written(folder), half_written(folder)
     process = subprocess.Popen(
         command(folder, found, options, draw),
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    lingering = set(glob.glob(writing))  # of a run killed before
-    before = written(folder)
-    moment = time.monotonic() + draw.uniform(0, seconds)
-    if kind != "anywhere":  # the checkpoint that some write brings is there, or never comes
-        skipped = draw.randint(0, 12 if kind == "pass" else 6)
-        moment = wait_for_writes(process, writing, lingering, skipped)
-        moment += draw.uniform(0, 0.2 if kind == "pass" else 0.004)
-    while process.poll() is None and time.monotonic() < moment:
-        time.sleep(POLL_SECONDS)
-    in_write = bool(set(glob.glob(writing)) - lingering)
+    if aim == "start_up":
+        wait_until(process, time.monotonic() + draw.uniform(0, start_up))
+    else:
+        wait_for_writes(process, folder, before[1], draw.randint(0, 12))
+        longest = WRITE_SECONDS if aim == "write" else BLOCK_SECONDS
+        wait_until(process, time.monotonic() + draw.uniform(0, longest))
     process.send_signal(signal.SIGKILL)
     status = process.wait()
     if status != -signal.SIGKILL:
         return status
+    if half_written(folder) - before[1]:
+        place = "write"
+    else:
+        place = "start_up" if written(folder) == before[0] else "block"
     counts["kills"] += 1
-    reached = "write" if in_write else "start_up" if written(folder) == before else "pass"
-    counts[f"in_{reached}"] += 1
+    counts[f"in_{place}"] += 1
     return None
 
 
@@ -133,18 +138,27 @@ def written(folder) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
 
 
-def wait_for_writes(process, pattern, seen, count) -> float:
+def half_written(folder) -> set[str]:
+    """Give the temporary files of the checkpoint that are there."""
+    return set(glob.glob(str(folder / ".job.checkpoint.*.tmp")))
+
+
+def wait_until(process, moment) -> None:
+    """Wait until the moment comes, or the end."""
+    while process.poll() is None and time.monotonic() < moment:
+        time.sleep(POLL_SECONDS)
+
+
+def wait_for_writes(process, folder, seen, count) -> None:
     """Wait until the checkpoint has begun to be written more than `count` times, or the end."""
     deadline = time.monotonic() + MOST_SECONDS
-    seen = set(seen)
     while process.poll() is None and time.monotonic() < deadline:
-        new = set(glob.glob(pattern)) - seen
+        new = half_written(folder) - seen
         if new and count <= 0:
             break
         count -= len(new)
-        seen |= new
+        seen = seen | new
         time.sleep(POLL_SECONDS)
-    return time.monotonic()
 
 
 def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
