@@ -16,11 +16,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import streamrf as srf
 from cases import SOURCES, arrivals, write_hdf5
 from integers import assert_same_bytes, features
 from streamrf import checkpoint, holdout, memory, storage, training
+from streamrf.cli import app
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -586,7 +588,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_command_says_how_to_go_on(number, status, path, tmp_path):
+def test_the_command_says_how_to_go_on(number, status, path, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(150_000, 20)).astype(np.float32)
     write_hdf5(tmp_path / "data.h5", rows, (rows[:, 0] > 0).astype(int), chunks=(100, 20))
@@ -614,24 +616,29 @@ def test_the_command_says_how_to_go_on(number, status, path, tmp_path):
     )
     assert match, err
     assert not (tmp_path / "out.h5").exists()
-    done = subprocess.run([*fit, "--json"], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    blocks_of(monkeypatch, 4096)
+    done = CliRunner().invoke(app, [*fit[3:], "--json"])
+    assert done.exit_code == 0, done.stderr
     assert done.stderr == f"streamrf: {path}: goes on after the {match[1]} rows counted already\n"
     figures = json.loads(done.stdout)
     assert figures["n_rows_resumed"] == int(match[1].replace(",", ""))
     assert figures["n_rows"] == 150_000
 
 
-def test_torture():
-    """`scripts/torture.py` in short."""
+@pytest.mark.parametrize("n_kills", [3, pytest.param(12, marks=pytest.mark.slow)])
+def test_torture(n_kills):
+    """`scripts/torture.py` in short: killed in the start-up, in a block and inside a writing."""
     done = subprocess.run(
         [
-            sys.executable, ROOT / "scripts" / "torture.py", "--kills", "3", "--most-kills", "3",
-            "--rows", "20000", "--components", "64", "--seed", "3",
+            sys.executable, ROOT / "scripts" / "torture.py", "--kills", str(n_kills),
+            "--most-kills", "4", "--rows", "20000", "--components", "64", "--seed", "0",
         ],
         capture_output=True,
         text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
-    assert (counts["kills"], counts["differing"], counts["failed"]) == (3, 0, 0)
+    assert (counts["kills"], counts["differing"], counts["failed"]) == (n_kills, 0, 0)
+    places = [counts[f"in_{place}"] for place in ("start_up", "block", "write")]
+    assert sum(places) == n_kills
+    assert sum(place > 0 for place in places) >= 2  # the next is aimed where fewest have fallen

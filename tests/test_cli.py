@@ -15,10 +15,10 @@ import h5py
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from typer.testing import CliRunner
 
 import streamrf as srf
-from streamrf.cli import app, base, fitting
+from commands import answer, misused, refused, streamrf, told
+from streamrf.cli import base, fitting
 
 ROOT = Path(__file__).resolve().parents[1]
 X, Y = load_digits(return_X_y=True)
@@ -28,44 +28,6 @@ NAMES = np.array([f"Ziffer {'ä' * (digit % 2)}{digit}" for digit in Y])
 VALUES = X[:, :4].sum(axis=1) / 7.0
 
 SMALL = ("--map", "maclaurin", "--components", "100", "--degree", "2", "--normalize", "l2")
-
-
-def streamrf(*arguments):
-    """Run in this process, with standard output and error apart."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if not isinstance(done.exception, SystemExit | None):
-        raise done.exception
-    return done
-
-
-def answer(*arguments) -> dict:
-    """Expect success, one JSON object on standard output, and nothing else anywhere."""
-    done = streamrf(*arguments, "--json")
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    return json.loads(done.stdout, parse_constant=pytest.fail)
-
-
-def told(*arguments) -> str:
-    """Expect success and give what a person reads."""
-    done = streamrf(*arguments)
-    assert (done.exit_code, done.stderr) == (0, ""), done.output
-    return done.stdout
-
-
-def refused(*arguments) -> str:
-    """Expect a clear error of data or arguments, and give its one line."""
-    done = streamrf(*arguments)
-    assert (done.exit_code, done.stdout) == (1, ""), done.output
-    match = re.fullmatch(r"streamrf: (.*)\n", done.stderr)
-    assert match, done.stderr
-    return match[1]
-
-
-def misused(*arguments) -> str:
-    """Expect wrong usage, and give what is said of it without the frame around it."""
-    done = streamrf(*arguments)
-    assert (done.exit_code, done.stdout) == (2, ""), done.output
-    return " ".join(re.sub("[^ -~]", " ", done.stderr).split())
 
 
 def command(*arguments) -> list[str]:
