@@ -173,7 +173,7 @@ def map_reduce(
     Exception
         The first error of a shard, which is not tried again.
     """
-    run = _Run(client, job, "streamrf-shard")
+    run = _Run(client, job, "shard")
     with run:
         total = _merged(run, shards, progress)
         with _cluster_errors(client):
@@ -190,7 +190,7 @@ def map_in_order(
 
     Parameters and errors are those of `map_reduce`.
     """
-    run = _Run(client, job, "streamrf-rows")
+    run = _Run(client, job, "rows")
     with run:
         ahead: deque = deque()
         for shard in shards:
@@ -211,11 +211,15 @@ def _next(run, ahead, progress):
 
 
 class _Run:
-    """The futures of one run; those left are released on leaving."""
+    """The futures of one run; those left are released on leaving.
 
-    def __init__(self, client: Client, job: Job, name: str):
+    Keys are ``("streamrf-KIND-RUN", number)``, which Dask's dashboard groups by kind.
+    """
+
+    def __init__(self, client: Client, job: Job, kind: str):
         self.client = client
-        self._name = f"{name}-{uuid4().hex[:12]}"
+        self._kind = kind
+        self._name = uuid4().hex[:8]
         self._job = job
         self._future: Future = None
         self._numbers = count()
@@ -232,7 +236,7 @@ class _Run:
         large = {"distributed.admin.large-graph-warning-threshold": len(blob) + (64 << 20)}
         with _cluster_errors(self.client), dask.config.set(large):
             self._future = self.client.submit(
-                pickle.loads, blob, key=f"{self._name}-job", pure=False
+                pickle.loads, blob, key=f"streamrf-job-{self._name}", pure=False
             )
         return self
 
@@ -244,7 +248,7 @@ class _Run:
 
     def submit(self, shard: tuple[int, int]) -> Future:
         """Have a shard summarised."""
-        return self._submit("shard", summarise, self._future, *shard)
+        return self._submit(self._kind, summarise, self._future, *shard)
 
     def merge(self, a: Future, b: Future) -> Future:
         """Have two summaries added."""
@@ -253,7 +257,7 @@ class _Run:
         return merged
 
     def _submit(self, kind, function, *args, **options):
-        key = (f"{self._name}-{kind}", next(self._numbers))
+        key = (f"streamrf-{kind}-{self._name}", next(self._numbers))
         with _cluster_errors(self.client):
             future = self.client.submit(function, *args, key=key, pure=False, retries=0, **options)
         self.alive[future.key] = future

@@ -1,0 +1,130 @@
+#!/usr/bin/env python
+"""Speed of a pass on worker processes beside that of this process.
+
+MNIST, 60,000 rows, `--components` features. Each round runs the pass here with one thread and with
+two, on one worker process with one thread and with two, and on two workers with one thread each, in
+turn; one JSON line a run, told where a cluster's time goes: seconds in shards and in merges, waits
+for sums of other workers, and what is left, which is sending and waiting for the scheduler. The
+last line has the medians, how many times as fast two workers are as one, and what the engine costs
+beside the same threads here. All workers live from the start to the end and have compiled before.
+Use a machine that is quiet and has two cores or more. Needs STREAMRF_DATA, the folder of
+`mnist.h5`.
+
+    python scripts/bench_dask.py --rounds 5
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from distributed import Client, LocalCluster, get_task_stream
+from figures import circumstances
+
+import streamrf as srf
+from streamrf import training
+
+WARM_ROWS = 2048
+
+
+class Place(NamedTuple):
+    """Where a pass runs; no workers means this process."""
+
+    n_workers: int
+    n_threads: int
+
+    @property
+    def name(self) -> str:
+        """Give a short name."""
+        here = "here" if not self.n_workers else f"{self.n_workers} worker"
+        return f"{here} x {self.n_threads}"
+
+
+PLACES = [Place(0, 1), Place(1, 1), Place(2, 1), Place(0, 2), Place(1, 2)]
+
+
+def main() -> None:
+    """Run the rounds and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--components", type=int, default=4096)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--parts", type=int, default=None)
+    options = parser.parse_args()
+    if not os.environ.get("STREAMRF_DATA"):
+        parser.error("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    seconds: dict[Place, list[float]] = defaultdict(list)
+    with ExitStack() as stack:
+        clients = {
+            place: stack.enter_context(client_of(stack, place)) if place.n_workers else None
+            for place in PLACES
+        }
+        for place, client in clients.items():
+            one_pass(place, client, WARM_ROWS, options.components, 2 * max(place.n_workers, 1))
+        for number in range(options.rounds):
+            for place, client in clients.items():
+                row = one_pass(place, client, options.rows, options.components, options.parts)
+                seconds[place].append(row["seconds"])
+                print(json.dumps({"round": number, "place": place.name, **row}), flush=True)
+    print(json.dumps({**summary(seconds), **vars(options), **circumstances()}))
+
+
+def client_of(stack: ExitStack, place: Place) -> Client:
+    """Give a client of new worker processes."""
+    cluster = stack.enter_context(
+        LocalCluster(
+            n_workers=place.n_workers,
+            threads_per_worker=place.n_threads,
+            memory_limit=0,
+            dashboard_address=":0",
+        )
+    )
+    return Client(cluster)
+
+
+def one_pass(
+    place: Place, client: Client | None, n_rows: int, n_components: int, parts: int | None
+) -> dict[str, Any]:
+    """Run the pass; give its seconds and where they went."""
+    source = srf.HDF5Source(Path(os.environ["STREAMRF_DATA"], "mnist.h5"), x="train/X", y="train/y")
+    features = srf.RandomMaclaurin(srf.Polynomial(degree=7), n_components, h01=True)
+    rows = (0, n_rows)
+    pass_ = training.begin(source, features, normalize="l2", rows=rows, random_state=0)
+    if client is None:
+        began = time.perf_counter()
+        training.run(source, pass_, rows=rows, n_threads=place.n_threads)
+        return {"seconds": time.perf_counter() - began}
+    with get_task_stream(client) as tasks:
+        began = time.perf_counter()
+        training.run(source, pass_, rows=rows, engine=client, parts=parts)
+        seconds = time.perf_counter() - began
+    spent: dict[str, float] = defaultdict(float)
+    for task in tasks.data:
+        name = task["key"][0] if isinstance(task["key"], tuple) else task["key"]
+        kind = name.split("-")[1]  # shard, merge or job
+        for part in task["startstops"]:
+            name = kind if part["action"] == "compute" else part["action"]
+            spent[name] += (part["stop"] - part["start"]) / place.n_workers
+    spent["rest"] = seconds - sum(spent.values())
+    return {"seconds": seconds, "of_these": {name: round(s, 3) for name, s in spent.items()}}
+
+
+def summary(seconds: dict[Place, list[float]]) -> dict[str, Any]:
+    """Give medians and their ratios."""
+    median = {place: statistics.median(values) for place, values in seconds.items()}
+    return {
+        "median_seconds": {place.name: round(value, 2) for place, value in median.items()},
+        "two_workers_speed": round(median[Place(1, 1)] / median[Place(2, 1)], 3),
+        "engine_overhead": {
+            f"{n} threads": round(median[Place(1, n)] / median[Place(0, n)] - 1, 4) for n in (1, 2)
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()
