@@ -467,6 +467,12 @@ class Statistics:
                 raise ParameterError("codes are for classes; these statistics hold target values")
             return None
         if isinstance(targets, BitSums):
+            n_bits, wanted = targets.matrix.shape[1], getattr(codes, "n_bits", None)
+            if wanted not in (None, n_bits):
+                raise ParameterError(
+                    f"these are sums of the {n_bits} bits of a code agreed before the pass, not of "
+                    f"{wanted}; leave codes out to take those"
+                )
             decode = getattr(codes, "decode", "euclidean")
             return CodeBook(targets.matrix, decode)
         if len(targets.labels) < 2:

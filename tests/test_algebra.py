@@ -1,12 +1,18 @@
 """Statistics put together and taken apart give the very sums of one pass, as files too."""
 
 import copy
+import os
+import re
 import tracemalloc
+from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 import streamrf as srf
+from cases import write_hdf5
+from commands import answer, misused, refused, told
 from integers import assert_same_bytes, features
 from streamrf.errors import DataError, MergeError
 
@@ -125,3 +131,160 @@ def test_unrounded_sums_of_which_nothing_is_left_can_be_saved(tmp_path):
         nothing.save(tmp_path / "nothing.h5")
         assert srf.load_statistics(tmp_path / "nothing.h5").n_rows == 0
         assert np.abs(nothing.gram).max() < 1e-9 * np.abs(a.gram).max()
+
+
+# ---- on the command line ------------------------------------------------------------------------
+
+SMALL = ("--map", "maclaurin", "--components", "30", "--normalize", "l2")
+QUARTERS = [f"quarter{i}.h5" for i in range(4)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Data in four files, their statistics of one calibration, and those of one pass over all."""
+    place = tmp_path_factory.mktemp("files")
+    before = os.getcwd()
+    os.chdir(place)
+    try:
+        for i, name in enumerate(QUARTERS):
+            rows = slice(300 * i, 300 * (i + 1))
+            write_hdf5(Path(name), X[rows], LABELS[rows])
+        answer("fit", QUARTERS[0], *SMALL, "--statistics", "s0.h5")
+        for i in (1, 2, 3):
+            answer("fit", QUARTERS[i], "--like", "s0.h5", "--statistics", f"s{i}.h5")
+        answer("fit", *QUARTERS, "--like", "s0.h5", "--alpha", "0.01", "--statistics", "whole.h5",
+               "--model", "m.h5")  # fmt: skip
+        answer("fit", QUARTERS[1], *SMALL, "--seed", "1", "--statistics", "map.h5")
+        answer("fit", QUARTERS[1], *SMALL, "--normalize", "standard", "--statistics", "scaled.h5")
+        answer("fit", QUARTERS[1], *SMALL, "--statistics", "calibrated.h5")
+        answer("fit", QUARTERS[0], *SMALL, "--folds", "3", "--statistics", "folds.h5")
+        write_hdf5(Path("words.h5"), X[300:600], WORDS[300:600])
+        answer("fit", "words.h5", "--like", "s0.h5", "--statistics", "swords.h5")
+    finally:
+        os.chdir(before)
+    return place
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, files):
+    """An empty folder to stand in, beside the files made once."""
+    monkeypatch.chdir(tmp_path)
+    for file in files.iterdir():
+        os.link(file, file.name)
+    return tmp_path
+
+
+def content(name):
+    return Path(name).read_bytes()
+
+
+@pytest.mark.usefixtures("folder")
+def test_four_quarters_merge_to_the_bytes_of_the_whole():
+    merged = answer("stats", "merge", "s2.h5", "s0.h5", "s3.h5", "s1.h5", "-o", "merged.h5")
+    assert content("merged.h5") == content("whole.h5")
+    assert (merged["n_rows"], merged["n_rows_each"]) == (1200, [300] * 4)
+    assert (merged["labels"], merged["output"]) == ([0, 1, 2], "merged.h5")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_model_of_merged_files_predicts_as_that_of_one_pass():
+    told("stats", "merge", *(f"s{i}.h5" for i in range(4)), "--output", "merged.h5")
+    told("solve", "merged.h5", "--alpha", "0.01", "--model", "m2.h5")
+    for model, found in (("m.h5", "p.h5"), ("m2.h5", "p2.h5")):
+        told("predict", model, *QUARTERS, "-o", found, "--scores")
+    with h5py.File("p.h5") as ours, h5py.File("p2.h5") as theirs:
+        for name in ("y", "scores"):
+            np.testing.assert_array_equal(ours[name], theirs[name], strict=True)
+    assert content("m.h5") == content("m2.h5")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_part_subtracted_leaves_the_bytes_of_the_others():
+    told("stats", "merge", "s0.h5", "s1.h5", "s3.h5", "-o", "others.h5")
+    left = answer("stats", "subtract", "whole.h5", "s2.h5", "-o", "left.h5")
+    assert content("left.h5") == content("others.h5")
+    assert (left["n_rows"], left["n_rows_each"]) == (900, [1200, 300])
+    told("stats", "subtract", "left.h5", "others.h5", "-o", "nothing.h5")
+    assert answer("stats", "info", "nothing.h5")["n_rows"] == 0
+
+
+def test_5000_rows_removed_are_those_of_a_pass_that_never_saw_them(data_dir, tmp_path):
+    source = srf.HDF5Source(data_dir / "ijcnn1.h5", x="train/X", y="train/y")
+    kernel = srf.Gaussian(gamma="median")
+    whole = srf.accumulate(source, srf.RandomFourier(kernel, 64), random_state=0, folds=2)
+    removed = srf.accumulate(source, like=whole, rows=(20_000, 25_000))
+    before = srf.accumulate(source, like=whole, rows=(0, 20_000))
+    after = srf.accumulate(source, like=whole, rows=(25_000, None))
+    for name, statistics in {"left": whole - removed, "never": before + after}.items():
+        statistics.save(tmp_path / name)
+    assert (tmp_path / "left").read_bytes() == (tmp_path / "never").read_bytes()
+    assert (whole - removed).n_rows == source.n_rows - 5000
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("merge", "s0.h5", "s1.h5", "s0.h5"), r"s0\.h5 cannot be added: rows 0 to 299 of quarter0"
+         r".* are on both sides and would be counted twice"),
+        (("merge", "s1.h5", "whole.h5"), "rows 0 to 299 of quarter1.* counted twice"),
+        (("merge", "s0.h5", "map.h5"), r"map\.h5 cannot .* different feature maps; .*--like"),
+        (("merge", "s0.h5", "scaled.h5"), "summed with different preprocessing; .*--like"),
+        (("merge", "s0.h5", "calibrated.h5"), "summed with different calibrations; .*--like"),
+        (("merge", "s0.h5", "swords.h5"), r"swords\.h5 cannot be added: labels must be"),
+        (("merge", "s1.h5", "folds.h5"), "sums in no folds, the other in 3"),
+        (("merge", "s0.h5", "m.h5"), r"m\.h5 holds a model, not statistics"),
+        (("merge", "s0.h5", "none.h5"), r"there is no file none\.h5"),
+        (("merge", "s0.h5", "quarter1.h5"), r"quarter1\.h5 is an HDF5 file but not one of"),
+        (("merge", "s0.h5", "s1.h5", "--memory-limit", "1 MiB"),
+         r"holding two statistics of .* takes about .* above the memory limit of 1\.0 MiB; "
+         "free memory or raise --memory-limit"),
+        (("subtract", "s0.h5", "s1.h5"), r"s1\.h5 cannot be removed: rows 0 to 299 of "
+         "quarter1.* were never counted here"),
+        (("subtract", "s1.h5", "whole.h5"), "were never counted here"),
+        (("subtract", "s0.h5", "map.h5"), "summed with different feature maps"),
+    ],
+    ids=lambda value: "-".join(value[:3]) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(arguments, message, folder):
+    before = set(folder.iterdir())
+    Path("out.h5").write_text("earlier")
+    line = refused("stats", *arguments, "-o", "out.h5")
+    assert re.search(message, line), line
+    assert content("out.h5") == b"earlier"
+    assert set(folder.iterdir()) - before == {folder / "out.h5"}
+
+
+@pytest.mark.usefixtures("folder")
+def test_no_input_is_overwritten():
+    for words in (("merge", "s0.h5", "s1.h5", "-o", "s1.h5"),
+                  ("subtract", "whole.h5", "s1.h5", "-o", "whole.h5")):  # fmt: skip
+        before = content(words[-1])
+        assert "is read from too; choose another name" in refused("stats", *words)
+        assert content(words[-1]) == before
+    assert "give two files or more" in misused("stats", "merge", "s0.h5", "-o", "new.h5")
+    assert "Missing option '--output'" in misused("stats", "merge", "s0.h5", "s1.h5")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_merge_in_words():
+    text = told("stats", "merge", "s0.h5", "s1.h5", "-o", "both.h5")
+    assert re.fullmatch(
+        r"read +300 rows of s0\.h5\nadded +300 rows of s1\.h5\nrows +600\nfeatures +30\n"
+        r"classes +3\ntime +\S+ s\nwritten +both\.h5, \S+ KiB\n",
+        text,
+    )
+    text = told("stats", "subtract", "both.h5", "s1.h5", "-o", "left.h5")
+    assert "removed   300 rows of s1.h5\nrows      300\n" in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_statistics_tell_what_they_hold():
+    found = answer("stats", "info", "folds.h5")
+    assert found == answer("info", "folds.h5")
+    assert (found["n_folds"], found["n_rows"], found["is_scaled"]) == (3, 300, False)
+    assert re.search(r"folds +3\n", told("stats", "info", "folds.h5"))
+    srf.load_statistics("s0.h5").scale(0.5).save("half.h5")
+    assert answer("stats", "info", "half.h5")["weight"] == 150
+    assert "exact to rounding only" in told("stats", "info", "half.h5")
+    assert "m.h5 holds a model, not statistics" in refused("stats", "info", "m.h5")
