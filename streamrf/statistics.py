@@ -335,7 +335,9 @@ class Statistics:
         if uncertainty:
             return self._solve_with_posterior(alpha, book)
         if np.ndim(alpha) == 0:
-            return self.models([alpha], book)[0]
+            with self._computing():
+                v, b = self._solvable(book).ridge(alpha)
+            return self._model(float(alpha), v, b, book)
         return self._solve_each(np.asarray(alpha), book)
 
     def _solve_with_posterior(self, alpha, book):
@@ -360,7 +362,7 @@ class Statistics:
                 unit=self._square_unit(book),
                 root_scale=self.encoder.calibration.root_scale,
             )
-        return replace(self._model(float(alpha), v, b, book, ()), posterior=posterior)
+        return replace(self._model(float(alpha), v, b, book), posterior=posterior)
 
     def _solve_each(self, alphas, book):
         """Solve for one penalty for each output."""
@@ -376,7 +378,7 @@ class Statistics:
                 which = np.flatnonzero(alphas == alpha)
                 check_alpha(alpha.item())
                 v[which], b[which] = normal.outputs(which).ridge(alpha.item())
-        return self._model(alphas.astype(np.float64), v, b, book, ())
+        return self._model(alphas.astype(np.float64), v, b, book)
 
     def path(self, alphas=None, codes=None, *, random_state=0) -> Path:
         """Tell many penalties apart by what the sums know of each; no data, no coefficients.
@@ -482,23 +484,20 @@ class Statistics:
         codes = OneVsRest() if codes is None else codes
         return codes.book(len(targets.labels), random_state=random_state)
 
-    def models(self, alphas, book, history=()) -> list[Model]:
-        """Solve for each penalty; with several, one that does not factor is left out."""
+    def models(self, alphas, book) -> list[Model]:
+        """Solve for each penalty; one that does not factor is left out."""
         normal = self._solvable(book)
         with self._computing():
-            if len(alphas) == 1:
-                solutions = [(alphas[0], *normal.ridge(alphas[0]))]
-            else:
-                solutions = list(normal.path(alphas))
-        return [self._model(float(alpha), v, b, book, history) for alpha, v, b in solutions]
+            solutions = list(normal.path(alphas))
+        return [self._model(float(alpha), v, b, book) for alpha, v, b in solutions]
 
-    def _model(self, alpha, v, b, book, history):
+    def _model(self, alpha, v, b, book):
         calibration = self.encoder.calibration
         b = b * calibration.root_scale
         if book is None:
             v = v * calibration.target_step[:, np.newaxis]
             b = b * calibration.target_step + calibration.target_shift
-        return Model(self.encoder, v, b, self.labels, book, alpha, self.n_rows, tuple(history))
+        return Model(self.encoder, v, b, self.labels, book, alpha, self.n_rows)
 
     def alpha_scale(self) -> float:
         """Give the mean squared norm of a centred feature, which a relative alpha refers to."""

@@ -1,5 +1,6 @@
 """One pass over a source: calibrate, add up, choose the penalty, solve."""
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -29,7 +30,7 @@ from streamrf.labels import as_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.probabilities import Probabilities
-from streamrf.selection import FEWEST_HELD, best, fitted_probabilities, tried
+from streamrf.selection import FEWEST_HELD, best, fitted_probabilities, searched
 from streamrf.solve import RELATIVE_ALPHAS
 from streamrf.sources import Source
 from streamrf.sources.base import Block, check_rows
@@ -196,8 +197,10 @@ class Pass:
         if not enough or (labels is not None and len(labels) < 2):
             return []
         book = statistics.book(codes, random_state)
-        alphas = list(RELATIVE_ALPHAS * statistics.alpha_scale())
-        return tried(statistics.models(alphas, book), held) if alphas[-1] > 0 else []
+        alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
+        if not alphas[-1] > 0:
+            return []
+        return searched(functools.partial(statistics.models, book=book), alphas, held)
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:

@@ -1,14 +1,17 @@
 """The penalty is chosen on rows held out by position, and X is read once."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
-from streamrf import holdout
+from streamrf import holdout, selection
 from streamrf.engine import fold
 from streamrf.errors import ConsumedError
+from streamrf.selection import Trial
 from streamrf.training import Pass, begin
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -151,18 +154,42 @@ def test_auto_takes_the_penalty_of_least_error_on_the_rows_held_out(rows, kind, 
     pass_ = held_pass(source, regression=regression)
     expected = list(by_hand(pass_, X, y, weights))
     model, statistics = pass_.finish("auto")
-    assert len(model.history) == len(expected)
     alphas, figures = np.transpose(model.history)
-    np.testing.assert_allclose(alphas, [alpha for alpha, _, _ in expected], rtol=1e-9)
+    every = [alpha for alpha, _, _ in expected]
+    places = np.searchsorted(every, alphas * (1 - 1e-6))
+    np.testing.assert_allclose(alphas, np.take(every, places), rtol=1e-9)
     # the smallest penalties leave a condition number of 1e8: 8 of 16 digits
-    np.testing.assert_allclose(figures, [figure for _, figure, _ in expected], rtol=1e-6)
-    best = min(expected, key=lambda row: row[1:])[0]
+    tried = [expected[place][1] for place in places]
+    np.testing.assert_allclose(figures, tried, rtol=1e-6)
+    best = min((expected[place] for place in places), key=lambda row: row[1:])[0]
+    bottom = min(expected, key=lambda row: row[1:])
+    assert figures.min() <= 1.01 * bottom[1]
     assert model.alpha == pytest.approx(best, rel=1e-9)
-    assert best not in (expected[0][0], expected[-1][0])  # a grid without a bottom proves little
+    assert bottom not in (expected[0], expected[-1])  # a grid without a bottom proves little
     assert_same_bytes(model.coef, statistics.solve(model.alpha).coef)
     assert model.n_rows == statistics.n_rows == N
     plain = accumulate(source, features(60), regression=regression)
     assert_same_bytes(statistics.to_tree(), plain.to_tree())
+
+
+@pytest.mark.parametrize("valley", range(9))
+@pytest.mark.parametrize("n_singular", [0, 4, 7])
+def test_the_search_finds_the_valley_wherever_it_lies(monkeypatch, valley, n_singular):
+    """Penalties stand for their own models; the least `n_singular` of them do not factor."""
+    asked = []
+
+    def solve(alphas):
+        asked.extend(alphas)
+        return [alpha for alpha in alphas if alpha >= n_singular]
+
+    def tried(models, held):
+        return [Trial(SimpleNamespace(alpha=a), abs(a - valley), 0.0) for a in models]
+
+    monkeypatch.setattr(selection, "tried", tried)
+    trials = selection.searched(solve, list(range(9)), [])
+    assert [trial.model.alpha for trial in trials] == sorted(set(asked) - set(range(n_singular)))
+    assert len(asked) == len(set(asked)) <= 6
+    assert selection.best(trials).model.alpha == max(valley, n_singular)
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])
@@ -255,7 +282,7 @@ def test_an_iterator_that_cannot_be_read_twice_is_enough(rows, kind, alpha):
     assert blocks.begun
     with pytest.raises(AssertionError, match="second time"):
         list(blocks)
-    assert len(fitted.model_.history) == (9 if alpha == "auto" else 0)
+    assert len(fitted.model_.history) == (6 if alpha == "auto" else 0)
     # 900 rows calibrate an iterator as they do an array, so the model is that of the array
     same = estimator(kind, alpha=alpha).fit(srf.ArraySource(X, y, weights))
     assert_same_bytes(fitted.model_.coef, same.model_.coef)
