@@ -74,13 +74,13 @@ def data_folder() -> Path:
 
 
 @cache
-def load(name: str) -> DataSet:
-    """Read a data set, such as "mnist", from ``$STREAMRF_DATA/mnist.h5``, once."""
+def load(name: str, x: str = "X") -> DataSet:
+    """Read a data set, such as "mnist", from ``$STREAMRF_DATA/mnist.h5``, once; `x` is its rows."""
     with h5py.File(data_folder() / f"{name}.h5") as file:
         if "train" not in file:
-            return DataSet(name, file["X"][()], file["y"][()])
+            return DataSet(name, file[x][()], file["y"][()])
         train, test = file["train"], file["test"]
-        return DataSet(name, train["X"][()], train["y"][()], test["X"][()], test["y"][()])
+        return DataSet(name, train[x][()], train["y"][()], test[x][()], test["y"][()])
 
 
 class Results:
