@@ -1,0 +1,129 @@
+#!/usr/bin/env python
+"""Figure 2 of Compact Random Feature Maps: spectra of Gram matrices, histograms of weights.
+
+1,000 MNIST rows of unit length, degree 7, coef0 1, E = 2^12 and D = 2^14. (a) The eigenvalues of
+the exact Gram matrix and of those of the maps. (b, c) The weights that ridge regression learns on
+the rows for two divisions of the digits, plain map and compact map: how many do nothing.
+
+    python scripts/reproduce/craftmaps_figure2.py --docs
+"""
+
+import harness
+import numpy as np
+from craftmaps_reconstruction import SAMPLE, sample
+from scipy import linalg, stats
+
+import streamrf as srf
+
+E, D = 2**12, 2**14
+MAPS = ("RFM", "TS", "CM RFM", "CM TS")
+DIVISIONS = {"0-4 or 5-9": (0, 1, 2, 3, 4), "even or odd": (0, 2, 4, 6, 8)}
+RANKS = np.unique(np.geomspace(1, SAMPLE, 60).astype(int)).tolist()
+BINS = np.linspace(-1, 1, 82)
+SMALL = 0.01  # of the greatest weight: such weights do next to nothing
+
+
+def feature_map(name: str, width: int = E, up: int = D) -> srf.features.FeatureMap:
+    """Give a map of the figure, seeded."""
+    kernel = srf.Polynomial(degree=7, coef0=1.0)
+    wide = up if name.startswith("CM ") else width
+    if name.endswith("TS"):
+        features = srf.TensorSketch(kernel, wide, random_state=0)
+    else:
+        features = srf.RandomMaclaurin(kernel, wide, h01=True, random_state=0)
+    return srf.Craft(features, width, random_state=0) if name.startswith("CM ") else features
+
+
+def cells():
+    """Give the settings of every cell."""
+    spectra = [{"panel": "spectrum", "map": name} for name in ("exact", *MAPS)]
+    return spectra + [
+        {"panel": "weights", "map": name, "division": division}
+        for name in ("RFM", "CM RFM")
+        for division in DIVISIONS
+    ]
+
+
+def work(cell):
+    """Give eigenvalues, or how weights are spread."""
+    return spectrum(cell["map"]) if cell["panel"] == "spectrum" else weights(cell)
+
+
+def spectrum(name, make=feature_map):
+    """Give eigenvalues at some ranks, and how many are above rounding."""
+    X = sample("mnist", 0)
+    if name == "exact":
+        gram = srf.Polynomial(degree=7, coef0=1.0)(X.astype(np.float64))
+    else:
+        Z = make(name).fit(X).transform(X).astype(np.float64)
+        gram = Z @ Z.T
+    values = np.maximum(linalg.eigvalsh(gram)[::-1], 0.0)
+    return {
+        "eigenvalues": values[np.array(RANKS) - 1].tolist(),
+        "trace": float(values.sum()),
+        "tail_percent": float(100 * values[SAMPLE // 2 :].sum() / values.sum()),
+    }
+
+
+def weights(cell, make=feature_map):
+    """Give the histogram of the weights over the greatest, and how many are small."""
+    X = sample("mnist", 0)
+    data = harness.load("mnist")
+    picks = np.sort(np.random.default_rng(0).permutation(len(data.X))[:SAMPLE])  # as in `sample`
+    y = np.isin(data.y[picks], DIVISIONS[cell["division"]]).astype(int)
+    model = srf.RandomFeatureClassifier(make(cell["map"]), alpha="auto", random_state=0)
+    w = model.fit(X, y).coef_[-1]
+    w = w / np.abs(w).max()
+    return {
+        "histogram": np.histogram(w, BINS)[0].tolist(),
+        "small_percent": float(100 * np.mean(np.abs(w) < SMALL)),
+        "kurtosis": float(stats.kurtosis(w)),
+    }
+
+
+def write(records):
+    """Write CSV, plot and page."""
+    spectra = [record for record in records if record["panel"] == "spectrum"]
+    learnt = [record for record in records if record["panel"] == "weights"]
+    values = np.array([record["eigenvalues"] for record in spectra]).T.tolist()
+    rows = [
+        {"rank": rank, **dict(zip((record["map"] for record in spectra), row, strict=True))}
+        for rank, row in zip(RANKS, values, strict=True)
+    ]
+    harness.write_csv(harness.DOCS / "craftmaps_figure2.csv", rows)
+    columns = 1 + len(DIVISIONS)
+    with harness.plot(harness.DOCS / "craftmaps_figure2.png", columns, (3.6, 3)) as axes:
+        for record in spectra:
+            style = "--" if record["map"].startswith("CM ") else "-"
+            axes[0].plot(RANKS, record["eigenvalues"], style, label=record["map"])
+        axes[0].set(xscale="log", yscale="log", xlabel="rank", ylabel="eigenvalue")
+        axes[0].legend(fontsize=7)
+        for axis, division in zip(axes[1:], DIVISIONS, strict=True):
+            for record in learnt:
+                if record["division"] == division:
+                    axis.stairs(record["histogram"], BINS, label=record["map"])
+            axis.set(title=f"weights, {division}", yscale="log", xlabel="of the greatest")
+            axis.legend(fontsize=7)
+    top = {"map": "", "trace": ".0f", "tail_percent": ".2f"}
+    bottom = {"map": "", "division": "", "small_percent": ".1f", "kurtosis": ".1f"}
+    text = (
+        "![Spectra and weights](reproduction/craftmaps_figure2.png)\n\n"
+        f"Share of the trace in the lower half of the {SAMPLE:,} eigenvalues:\n\n"
+        f"{harness.table(spectra, top)}\n\n"
+        f"Weights below {SMALL:.0%} of the greatest, and excess kurtosis:\n\n"
+        f"{harness.table(learnt, bottom)}\n\n{harness.provenance(records)}"
+    )
+    harness.publish("craftmaps figure 2", text)
+
+
+def main():
+    """Run cells, print what they found, and with --docs write it."""
+    settings = harness.arguments(__doc__)
+    results = harness.Results(settings.results / "craftmaps_figure2.jsonl")
+    results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
+    if settings.docs:
+        write(results.records)
+
+
+if __name__ == "__main__":
+    main()
