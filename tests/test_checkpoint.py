@@ -16,13 +16,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import streamrf as srf
 from cases import SOURCES, arrivals, write_hdf5
+from commands import answer, streamrf
 from integers import assert_same_bytes, features
 from streamrf import checkpoint, holdout, memory, storage, training
-from streamrf.cli import app
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -617,12 +616,31 @@ def test_the_command_says_how_to_go_on(number, status, path, tmp_path, monkeypat
     assert match, err
     assert not (tmp_path / "out.h5").exists()
     blocks_of(monkeypatch, 4096)
-    done = CliRunner().invoke(app, [*fit[3:], "--json"])
+    done = streamrf(*fit[3:], "--json")
     assert done.exit_code == 0, done.stderr
     assert done.stderr == f"streamrf: {path}: goes on after the {match[1]} rows counted already\n"
     figures = json.loads(done.stdout)
     assert figures["n_rows_resumed"] == int(match[1].replace(",", ""))
     assert figures["n_rows"] == 150_000
+
+
+def test_a_file_that_has_grown_goes_on_on_the_command_line(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_hdf5(tmp_path / "data.h5", X[:700], LABELS[:700], chunks=(100, D), maxshape=(None, D))
+    small = ("--map", "maclaurin", "--components", "16", "--alpha", "1")
+    fit = ("fit", "data.h5", *small, "--checkpoint", path, "--statistics", "s.h5", "--model", "m")
+    assert answer(*fit)["n_rows_resumed"] == 0
+    with h5py.File(tmp_path / "data.h5", "r+") as file:
+        file["X"].resize(N, axis=0)
+        file["X"][700:] = X[700:]
+        del file["y"]
+        file["y"] = LABELS
+    done = streamrf(*fit, "--json")
+    assert done.stderr == f"streamrf: {path}: goes on after the 700 rows counted already\n"
+    figures = json.loads(done.stdout)
+    assert (figures["n_rows"], figures["n_rows_resumed"]) == (N, 700)
+    answer("fit", "data.h5", "--like", "s.h5", "--statistics", "whole.h5")
+    assert (tmp_path / "s.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
 
 
 @pytest.mark.parametrize("n_kills", [3, pytest.param(12, marks=pytest.mark.slow)])
