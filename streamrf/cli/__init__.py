@@ -7,6 +7,7 @@ import typer
 
 from streamrf.cli.algebra import merge, subtract
 from streamrf.cli.base import Answer, Json, answering, app, main
+from streamrf.cli.benching import bench, warmup
 from streamrf.cli.demonstration import demonstrate
 from streamrf.cli.fitting import fit
 from streamrf.cli.inspection import info, statistics_info
@@ -28,7 +29,7 @@ def demo(
     return demonstrate(folder, fit, evaluate, as_json)
 
 
-for _command in (fit, evaluate, predict, info, solve, demo):
+for _command in (fit, evaluate, predict, info, solve, demo, bench, warmup):
     app.command()(answering(_command))
 
 _stats = typer.Typer(no_args_is_help=True, help="Add statistics files, subtract them, look inside.")

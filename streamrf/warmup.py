@@ -1,0 +1,102 @@
+"""Compile every kernel before it is needed; Numba keeps them on disk."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from streamrf.codes import ErrorCorrectingCodes
+from streamrf.features import (
+    Craft,
+    Fastfood,
+    FeatureMap,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+    TensorSketch,
+    TreeSketch,
+)
+from streamrf.features.base import RAW_DTYPES
+from streamrf.jit import lanes
+from streamrf.kernels import Polynomial
+from streamrf.sources import IteratorSource
+from streamrf.training import begin, run
+
+N_ROWS, N_FEATURES, N_COMPONENTS, N_CLASSES = 120, 8, 32, 10
+
+
+def warm_up(progress: Callable[[str], None] | None = None) -> Path:
+    """Fit and use a tiny model with every map, dtype of rows, precision and kind of target.
+
+    Parameters
+    ----------
+    progress : called with the name of what is being compiled
+
+    Returns
+    -------
+    the folder where the compiled kernels lie; ``NUMBA_CACHE_DIR`` chooses another
+    """
+    for what, settings in _fits():
+        if progress is not None:
+            progress(what)
+        _fit(**settings)
+    return Path(lanes.load.stats.cache_path)
+
+
+def _fits() -> Iterator[tuple[str, dict]]:
+    """Give what differs from a classifier of float32 rows, by names for a person."""
+    maps = _maps()
+    for features in maps:
+        yield type(features).__name__, {"features": features}
+    for dtype in RAW_DTYPES:
+        yield f"{np.dtype(dtype).name} rows", {"features": maps[0], "dtype": dtype}
+    yield "weights", {"features": maps[0], "weighted": True}
+    yield "float64 precision", {"features": maps[0], "precision": "float64"}
+    yield "values", {"features": maps[0], "regression": True}
+    yield "codes", {"features": maps[0], "codes": ErrorCorrectingCodes(6)}
+
+
+def _maps() -> list[FeatureMap]:
+    """Give one map for every kernel that maps are made of."""
+    width, cubic = N_COMPONENTS, Polynomial(degree=3, coef0=1.0)
+    maclaurin = RandomMaclaurin(cubic, width, h01=True)
+    return [
+        maclaurin,
+        RandomMaclaurin(cubic, width, projection="rademacher"),
+        RandomMaclaurin(cubic, width, projection="complex"),
+        Craft(RandomMaclaurin(cubic, 2 * width), width),
+        TensorSketch(cubic, width),
+        TreeSketch(cubic, width),
+        RandomFourier(n_components=width),
+        StructuredFourier(n_components=width),
+        Fastfood(n_components=width),
+    ]
+
+
+def _fit(
+    features: FeatureMap,
+    dtype: type = np.float32,
+    precision: str = "exact",
+    regression: bool = False,
+    weighted: bool = False,
+    codes: ErrorCorrectingCodes | None = None,
+) -> None:
+    rng = np.random.default_rng(0)
+    X: np.ndarray = rng.integers(1, 5, (N_ROWS, N_FEATURES)).astype(dtype)
+    y = rng.standard_normal(N_ROWS) if regression else rng.integers(0, N_CLASSES, N_ROWS)
+    block = (X, y, np.ones(N_ROWS)) if weighted else (X, y)
+    source = IteratorSource([block])
+    pass_ = begin(
+        source,
+        features,
+        normalize="l2",
+        codes=codes,
+        classes=None if codes is None else np.arange(N_CLASSES),
+        regression=regression,
+        precision=precision,
+        hold_out=True,
+        random_state=0,
+    )
+    run(source, pass_, codes=codes)
+    model, _ = pass_.finish("auto", codes)
+    model.predict(X)

@@ -1,0 +1,163 @@
+"""Benchmarks measure what they say, and kernels compiled ahead are used."""
+
+import json
+import tempfile
+import time
+
+import h5py
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import streamrf as srf
+from streamrf import benchmark
+from streamrf.cli import app
+from streamrf.encoder import CALIBRATION_ROWS
+from streamrf.features import TABLE
+from streamrf.stages import stage, watching
+from streamrf.warmup import warm_up
+
+STAGES = {"calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"}
+
+
+def streamrf(*arguments):
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if not isinstance(done.exception, SystemExit | None):
+        raise done.exception
+    return done
+
+
+@pytest.fixture
+def rows_file(tmp_path):
+    path = tmp_path / "rows.h5"
+    benchmark.write_rows(path, 1500, n_features=20)
+    return path
+
+
+@pytest.fixture
+def features():
+    return srf.RandomMaclaurin(srf.Polynomial(degree=2), n_components=40)
+
+
+def test_stages_are_counted_for_who_watches_alone():
+    with stage("nobody"):
+        pass
+    with watching() as outer:
+        with watching() as inner, stage("inside"):
+            time.sleep(0.001)
+        for _ in range(2):
+            with stage("twice"):
+                time.sleep(0.001)
+    assert (set(inner), set(outer)) == ({"inside"}, {"twice"})
+    assert outer["twice"] >= 0.002
+
+
+def test_a_pass_counts_the_seconds_of_the_reading_thread(features):
+    def blocks():
+        for _ in range(3):
+            time.sleep(0.02)
+            yield np.ones((CALIBRATION_ROWS, 4), np.uint8), np.arange(CALIBRATION_ROWS) % 2
+
+    with watching() as seconds:
+        srf.accumulate(srf.IteratorSource(blocks()), features)
+    assert seconds["read"] >= 0.04  # the calibration took the first block
+    assert set(seconds) == {"read", "wait", "featurise", "targets", "gram"}
+
+
+def test_made_rows_are_sparse_bytes_that_compress_and_can_be_told_apart(rows_file, features):
+    with h5py.File(rows_file) as file:
+        X, y = file["X"][()], file["y"][()]
+        assert file["X"].id.get_storage_size() < X.nbytes
+    assert (X.dtype, X.shape, y.shape) == (np.uint8, (1500, 20), (1500,))
+    assert 0.5 < np.mean(X == 0) < 0.8
+    clf = srf.RandomFeatureClassifier(features, normalize="l2", alpha=1e-3, random_state=0)
+    assert clf.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.8
+
+
+def test_measure_gives_figures_of_the_pass_that_it_ran(rows_file, features):
+    source = srf.HDF5Source(rows_file)
+    found = benchmark.measure(
+        source, features, test=source, n_pairs=3, rows=(100, 1400), normalize="l2"
+    )
+    assert (found["n_rows"], found["n_features"], found["n_components"]) == (1300, 20, 40)
+    assert set(found["seconds"]) == STAGES
+    whole, bare = np.array(found["pass_seconds"]), np.array(found["ssfrk_seconds"])
+    assert len(whole) == len(bare) == 3
+    np.testing.assert_allclose(found["ratios"], whole / bare)
+    assert found["ratio"] == np.median(found["ratios"])
+    seconds = found["seconds"]
+    assert seconds["pass"] == np.median(whole)
+    inside = [seconds[name] for name in ("calibrate", "wait", "featurise", "targets", "gram")]
+    assert sum(inside) == pytest.approx(seconds["pass"])
+    assert min(inside) > 0
+    np.testing.assert_allclose(found["rows_per_second"], 1300 / np.median(whole))
+
+    stats = srf.accumulate(source, features, rows=(100, 1400), normalize="l2", random_state=0)
+    model = stats.solve(found["alpha"])
+    assert found["error"] == model.evaluate(source)["error"]
+
+
+def test_the_peak_of_memory_can_be_forgotten():
+    benchmark.forget_peak()
+    before = benchmark.peak_bytes()
+    np.ones(4_000_000)
+    assert benchmark.peak_bytes() - before >= 16_000_000
+    benchmark.forget_peak()
+    assert benchmark.peak_bytes() - before < 16_000_000
+
+
+def test_bench_needs_no_data(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = streamrf(
+        "bench", "--components", 800, "--rows", 600, "--pairs", 2, "--threads", 1, "--json"
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["map"], found["n_rows"], found["n_components"]) == ("maclaurin", 600, 800)
+    assert (found["threads"], len(found["ratios"]), found["made_rows"]) == (1, 2, True)
+    assert {"processor", "load", "versions", "commit", "peak_bytes"} <= set(found)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", ["maclaurin", "craft-maclaurin", "structured-fourier"])
+def test_bench_reads_data_and_tells_a_person(rows_file, word):
+    done = streamrf("bench", rows_file, "--map", word, "--components", 64, "--pairs", 1)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "1,500 of 20 values, 64 features" in done.stdout
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert set(names) == STAGES | {"processor", "rows", "product", "ratio", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--map", "fourier"], 2, "'fourier' is not one of maclaurin, craft-maclaurin"),
+        (["--rows", 1501], 2, "has 1,500"),
+        (["--pairs", 0], 2, "greater than or equal to 1"),
+        (["--y", "labels"], 1, "streamrf: "),
+    ],
+)
+def test_bench_refuses_what_it_cannot_measure(rows_file, options, status, message):
+    done = streamrf("bench", rows_file, *options)
+    assert (done.exit_code, done.stdout) == (status, "")
+    assert message in done.stderr
+
+
+def test_measure_needs_a_pair(rows_file, features):
+    with pytest.raises(ValueError, match="n_pairs=0; expected at least 1"):
+        benchmark.measure(srf.HDF5Source(rows_file), features, n_pairs=0)
+
+
+def test_warm_up_reaches_every_map_and_says_where_the_kernels_lie():
+    told = []
+    place = warm_up(told.append)
+    assert set(TABLE) | {"uint8 rows", "values", "codes"} <= set(told)
+    assert list(place.glob("*.nbi"))
+
+
+def test_warmup_answers():
+    done = streamrf("warmup", "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert set(found) == {"seconds", "cache", "cache_bytes"}
+    assert found["cache_bytes"] > 0
