@@ -42,7 +42,7 @@ from streamrf.holdout import MOST_BYTES  # noqa: E402
 N_FEATURES = 20
 PLACES = ("start_up", "block", "write")
 POLL_SECONDS = 0.0002
-WRITE_SECONDS = 0.004
+WRITE_SECONDS = 0.002
 BLOCK_SECONDS = 0.2
 MOST_SECONDS = 600.0  # of one run, or it hangs
 
