@@ -204,10 +204,10 @@ def first_figure(records):
         "H0/1, thin dashed ones RF. The paper shows the same fall with D, and H0/1 below RF.",
         "![Errors of Gram matrices](reproduction/kar-karnick-figure1.png)",
         "The power of D that the error follows, fitted over all D. The root mean square falls as "
-        "D^-0.5, which the tests hold every map to. So does the mean absolute error of the "
-        "exponential kernel. Products of ten random signs' sums have heavy tails: few of them carry "
-        "the kernel's value and most draws lack those, so that the mean absolute error of kernels "
-        "of degree ten, least of all the homogeneous one, has not reached that law at these D.",
+        "D^-0.5, to which the tests hold every map, and the mean absolute error of the "
+        "exponential kernel nearly so. A product of ten factors has heavy tails: a few rare features carry most "
+        "of the kernel's value, and as long as a draw is likely to lack them the mean absolute "
+        "error falls more slowly, most of all with the homogeneous kernel, all of degree ten.",
         harness.table(slopes(records), dict.fromkeys(slopes(records)[0], ".2f")),
     ]
 
