@@ -205,9 +205,10 @@ def first_figure(records):
         "![Errors of Gram matrices](reproduction/kar-karnick-figure1.png)",
         "The power of D that the error follows, fitted over all D. The root mean square falls as "
         "D^-0.5, to which the tests hold every map, and the mean absolute error of the "
-        "exponential kernel nearly so. A product of ten factors has heavy tails: a few rare features carry most "
-        "of the kernel's value, and as long as a draw is likely to lack them the mean absolute "
-        "error falls more slowly, most of all with the homogeneous kernel, all of degree ten.",
+        "exponential kernel nearly so. A product of ten factors has heavy tails: a few rare "
+        "features carry most of the kernel's value, and as long as a draw is likely to lack them "
+        "the mean absolute error falls more slowly, most of all with the homogeneous kernel, all "
+        "of degree ten.",
         harness.table(slopes(records), dict.fromkeys(slopes(records)[0], ".2f")),
     ]
 

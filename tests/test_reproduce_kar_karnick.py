@@ -1,0 +1,188 @@
+"""The scripts that make Kar and Karnick's table and figures again do what they say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+pytest.importorskip("matplotlib", reason="the reproductions draw with the extra 'plots'")
+
+from streamrf import Exponential, Polynomial
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts" / "reproduce"
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        yield
+
+
+@pytest.fixture
+def protocol():
+    import kar_karnick
+
+    return kar_karnick
+
+
+@pytest.fixture
+def table():
+    import kar_karnick_table1
+
+    return kar_karnick_table1
+
+
+@pytest.fixture
+def figures():
+    import kar_karnick_figures
+
+    return kar_karnick_figures
+
+
+@pytest.fixture
+def spiral(protocol, monkeypatch, rng):
+    """Two classes that no line parts, in columns of other units, as the data set "spambase"."""
+    import harness
+
+    angles = rng.uniform(0, 2 * np.pi, 700)
+    X = np.stack((np.cos(angles), 1000 * np.sin(angles), rng.standard_normal(700)), axis=1)
+    y = (np.sin(2 * angles) > 0).astype(int)
+    data = harness.DataSet("spambase", X, y)
+    monkeypatch.setattr(harness, "load", lambda name, x: data)
+    protocol.split.cache_clear()
+    yield data
+    protocol.split.cache_clear()
+
+
+def test_a_split_keeps_each_row_once_and_scales_by_the_training_rows(protocol, spiral):
+    rows = protocol.split("spambase", 3)
+    assert (len(rows.X), len(rows.X_test)) == (420, 280)
+    assert np.linalg.norm(rows.X, axis=1).max() == pytest.approx(1)
+    # Undone with the scales of the training rows alone, the rows are those of the file.
+    order = np.random.default_rng(3).permutation(700)
+    train = spiral.X[order[:420]]
+    extent = train.max(axis=0) - train.min(axis=0)
+    back = np.concatenate((rows.X, rows.X_test)) * extent
+    ratio = np.linalg.norm((train - train.min(axis=0)) / extent, axis=1).max()
+    np.testing.assert_allclose(back * ratio + train.min(axis=0), spiral.X[order], atol=1e-9)
+    np.testing.assert_array_equal(np.concatenate((rows.y, rows.y_test)), spiral.y[order] == 1)
+    assert (protocol.split("spambase", 4).X_test != rows.X_test).any()
+
+
+def test_at_most_20000_rows_train(protocol, monkeypatch):
+    import harness
+
+    X = np.arange(1.0, 50_001.0)[:, np.newaxis]
+    monkeypatch.setattr(harness, "load", lambda name, x: harness.DataSet(name, X, X[:, 0] > 9))
+    protocol.split.cache_clear()
+    rows = protocol.split("ijcnn1", 0)
+    protocol.split.cache_clear()
+    assert (len(rows.X), len(rows.X_test)) == (20_000, 30_000)
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(degree=10), Exponential(0.5)], ids=str)
+def test_the_exact_svm_has_the_kernel(protocol, rng, kernel):
+    X = rng.standard_normal((80, 3))
+    X /= np.linalg.norm(X, axis=1).max()
+    y = X[:, 0] * X[:, 1] > 0
+    ours = protocol.exact_svm(kernel, C=1.0).fit(X[:50], y[:50])
+    twin = SVC(kernel="precomputed", C=1.0).fit(kernel(X[:50]), y[:50])
+    expected = twin.decision_function(kernel(X[50:], X[:50]))
+    # both stop at 1e-3 of the optimality conditions
+    np.testing.assert_allclose(ours.decision_function(X[50:]), expected, atol=1e-2)
+    assert np.abs(expected).max() > 0.5
+
+
+@pytest.mark.parametrize(("features", "exact"), [("rf", 0), ("h01", 1 + 3)])
+def test_exact_terms_come_on_top_of_the_paper_s_width(protocol, rng, features, exact):
+    X = rng.standard_normal((5, 3))
+    Z = protocol.feature_map(Polynomial(degree=10), features, 40, 3, seed=0).fit(X)
+    assert len(Z.scales_) == 40
+    assert Z.n_components == 40 + exact
+
+
+def test_both_learners_are_tried_on_one_map(protocol, spiral):
+    figures = protocol.features_trial("spambase", "exponential", "h01", 60, 1, C=100.0)
+    assert figures["C"] == 100.0
+    assert figures["alpha"] > 0
+    for learner in ("svm", "ridge"):
+        assert figures[f"{learner}_accuracy"] > 90  # the linear kernel: 60
+        assert figures[f"{learner}_train_s"] > 0
+    exact = protocol.exact_trial("spambase", "exponential", 1, C=100.0)
+    assert exact["svm_accuracy"] > 95
+
+
+def test_the_penalty_is_the_best_of_those_tried(protocol, spiral):
+    chosen = protocol.best_penalty("spambase", "polynomial", "rf", 40)
+    assert chosen["C"] in protocol.PENALTIES
+    assert 60 < chosen["accuracy"] <= 100
+
+
+def records(table):
+    """Two splits of one column each, all the same but the accuracy."""
+    made = []
+    for split, accuracy in enumerate((99.0, 98.0)):
+        at = {"dataset": "covtype_sample15k", "kernel": "polynomial", "split": split}
+        common = {"seconds": 1.0, "circumstances": {}}
+        exact = {"svm_accuracy": accuracy, "svm_train_s": 8.0, "svm_test_s": 4.0}
+        made.append({**at, "features": "exact", **exact, **common})
+        rf = {"svm_accuracy": 76.0, "svm_train_s": 2.0, "svm_test_s": 1.0}
+        rf |= {"ridge_accuracy": 78.5, "ridge_train_s": 0.5, "ridge_test_s": 1.0}
+        made.append({**at, "features": "rf", **rf, **common})
+    return made
+
+
+def test_the_table_has_means_speed_ups_and_the_paper_s_figures(table):
+    exact, svm, ridge = table.compared(records(table))
+    assert (exact["accuracy"], exact["splits"]) == (98.5, 2)
+    assert exact["accuracy_std"] == pytest.approx(np.sqrt(0.5))
+    assert exact["difference"] == pytest.approx(98.5 - 77.4)
+    assert (svm["D"], svm["train_speedup"], svm["test_speedup"]) == (1000, 4.0, 4.0)
+    assert ridge["train_speedup"] == 16.0
+    assert ridge["paper_train_speedup"] == pytest.approx(160.95 / 186.1)
+    assert table.over_liblinear([exact, svm, ridge]) == {
+        ("polynomial", "covtype_sample15k", "RF + LIBLINEAR"): 4.0
+    }
+
+
+def test_the_verdict_counts(table):
+    text = table.verdict(table.compared(records(table)))
+    assert "K + LIBSVM: accuracy within 1 point of the paper's in 0 of 1 cells" in text
+    assert "RF + ridge: accuracy within 1 point of the paper's in 0 of 1 cells, not more" in text
+    assert "1 point below in 1." in text
+    assert "faster than LIBLINEAR on the same features in 1 of 1 columns, 4.0 to 4.0" in text
+
+
+def test_every_cell_is_in_the_paper(table):
+    for cell in table.cells():
+        assert (cell["dataset"], cell["kernel"]) in table.paper()
+        assert (table.width(cell) is None) == (cell["features"] == "exact")
+
+
+def test_rows_are_uniform_in_the_ball(figures, rng):
+    X = figures.in_the_ball(4000, 3, rng)
+    volumes = np.linalg.norm(X, axis=1) ** 3
+    # uniform on [0, 1]: mean 1/2 with standard error sqrt(1/12/4000)
+    assert abs(volumes.mean() - 0.5) < 4 * np.sqrt(1 / 12 / 4000)
+    assert np.abs(X.mean(axis=0)).max() < 4 / np.sqrt(5 * 4000)  # E[x_i^2] = 1/5
+    assert volumes.max() <= 1
+
+
+def test_the_error_of_a_gram_matrix_falls(figures):
+    narrow, wide = (figures.gram_error("exponential", "h01", 5, D)["error"] for D in (10, 1000))
+    assert 5 < narrow / wide < 20
+
+
+def test_a_power_law_has_its_slope(figures):
+    made = [
+        {"kernel": "exponential", "features": "rf", "d": d, "D": D, "error": 3 * D**-0.25}
+        for d in (10, 20)
+        for D in (10, 100, 1000)
+    ]
+    (row,) = figures.slopes(made)
+    assert (row["kernel"], row["features"]) == ("exponential", "RF")
+    assert [row["d = 10"], row["d = 20"]] == pytest.approx([-0.25, -0.25])
