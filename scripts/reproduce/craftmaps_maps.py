@@ -12,7 +12,7 @@ BLOCK_ROWS = 4096
 
 
 def feature_map(
-    method: str, kernel: srf.Polynomial, gamma: float, n_components: int, n_features: int
+    method: str, kernel: srf.Polynomial | None, gamma: float, n_components: int, n_features: int
 ) -> srf.features.FeatureMap:
     """Give the map of a row of Table 1.
 
@@ -20,14 +20,15 @@ def feature_map(
     ----------
     method : "Fastfood", "RKS", "RFM", "TS", "CM RFM" or "CM TS"
     kernel : of the last four
-    gamma : of the first two
+    gamma : of the first two, whose components each have a frequency of their own and an offset, as
+        in algorithm 1 of Rahimi and Recht (2007)
     n_components : E
     n_features : width of the rows; H0/1 wherever the random features go beyond it
     """
     if method == "Fastfood":
-        return srf.Fastfood(srf.Gaussian(gamma=gamma), n_components)
+        return srf.Fastfood(srf.Gaussian(gamma=gamma), n_components, paired=False)
     if method == "RKS":
-        return srf.RandomFourier(srf.Gaussian(gamma=gamma), n_components)
+        return srf.RandomFourier(srf.Gaussian(gamma=gamma), n_components, paired=False)
     if method.startswith("CM "):
         up = feature_map(method[3:], kernel, gamma, UP * n_components, n_features)
         return srf.Craft(up, n_components)
@@ -130,9 +131,10 @@ def spanned_ridge(data: DataSet, kernel: srf.Polynomial, n_centres: int, seed: i
 def _solved(gram, penalty, moments):
     """Solve, or give None where the matrix is not positive definite in float64."""
     try:
-        return linalg.solve(gram + penalty, moments, assume_a="pos")
+        factor = linalg.cho_factor(gram + penalty, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         return None
+    return linalg.cho_solve(factor, moments, check_finite=False)
 
 
 def _best(data, kernel, centres, labels, solved, held, scale):
