@@ -2,7 +2,7 @@
 """Figure 5 of Compact Random Feature Maps: error of the Gram matrix of 1,000 MNIST rows.
 
 Random Maclaurin features (H0/1) alone and compacted, degree 7 and coef0 1, rows of unit length; the
-same rows throughout, ten draws of each map. Beside the paper's table, what the choice of degrees
+same rows throughout, five draws of each map. Beside the paper's table, what the choice of degrees
 does to the plain map: ``measure="geometric"`` (the paper's), "proportional" and "optimized".
 
     python scripts/reproduce/craftmaps_figure5.py --docs
@@ -17,8 +17,9 @@ PLAIN = "RFM h01"
 COMPACT = "CM RFM h01"
 WIDTHS = tuple(2**k for k in range(10, 16))
 UPS = (2**15, 2**16, 2**17)
+COMPARED = (2**12, 2**13)  # widths at which measures are compared
 MEASURES = ("geometric", "proportional", "optimized")
-SEEDS = range(10)
+SEEDS = range(5)
 
 
 def cells():
@@ -28,7 +29,7 @@ def cells():
         for width in WIDTHS:
             settings = {"up_components": None, "measure": "geometric", "seed": seed}
             found.append({"map": PLAIN, "n_components": width, **settings})
-        for width in WIDTHS[1:5]:
+        for width in COMPARED:
             found += [
                 {"map": name, "n_components": width, **settings, "measure": measure}
                 for name in (PLAIN, "RFM")
@@ -36,7 +37,7 @@ def cells():
             ]
         for up in UPS:
             settings["up_components"] = up
-            for width in WIDTHS:
+            for width in WIDTHS[:4]:
                 found.append({"map": COMPACT, "n_components": width, **settings})
     return [cell for i, cell in enumerate(found) if cell not in found[:i]]
 
@@ -79,7 +80,7 @@ def write(rows, records):
         "n_components",
         lambda row: f"{row['mean']:.3f} ± {row['std']:.3f} ({row['paper']:.3f})",
     )
-    asked = [row["ratio"] for row in known if row["map"] == COMPACT and row["n_components"] <= 8192]
+    asked = [row["ratio"] for row in known if row["map"] == COMPACT]
     gains = []
     for row in rows:
         if row["measure"] != "geometric":
@@ -97,7 +98,7 @@ def write(rows, records):
         "![Error of the Gram matrix](reproduction/craftmaps_figure5.png)\n\n"
         "Mean ± deviation over draws, and the paper's, by D (down) and E (across):\n\n"
         f"{harness.table(table)}\n\n"
-        f"For E up to 8,192 the compact map's errors are {min(asked):.2f} to {max(asked):.2f} "
+        f"The compact map's errors are {min(asked):.2f} to {max(asked):.2f} "
         "times the paper's.\n\n"
         "Other choices of degrees, plain map; the gain is the error of the geometric choice over "
         f"theirs:\n\n{harness.table(gains, columns | {'gain': '.2f'})}\n\n"

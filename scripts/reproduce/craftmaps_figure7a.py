@@ -12,7 +12,7 @@ from craftmaps_reconstruction import nrmse, sample
 
 import streamrf as srf
 
-DEGREES = range(2, 11)
+DEGREES = (2, 3, 4, 5, 7, 9, 11)
 UP, DOWN = 2**15, 2**13
 SEEDS = range(10)
 
