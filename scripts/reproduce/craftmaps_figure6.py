@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """Figure 6 of Compact Random Feature Maps: errors of Gram matrices on six data sets.
 
-Degree 7, coef0 1, rows of unit length, D twice the greatest E, as in the caption; five draws of each
-map on one sample of 1,000 rows. The scan names neither the six data sets nor their figures, so
-there is nothing of the paper's beside ours; here they are six of the sets at hand.
+Degree 7, coef0 1, rows of unit length, D twice the greatest E, as in the caption; five draws of
+each map on one sample of 1,000 rows. The paper's text names neither the six data sets nor their
+figures, so there is nothing of the paper's beside ours; here they are six of the sets at hand.
 
     python scripts/reproduce/craftmaps_figure6.py --docs
 """
