@@ -174,6 +174,13 @@ def exact_trial(dataset: str, kernel: str, number: int, C: float) -> dict[str, f
     return figures | {"C": C, "n_support": int(learner.n_support_.sum())}
 
 
+def ridge_trial(dataset: str, kernel: str, features: str, D: int, number: int) -> dict[str, float]:
+    """Give the figures of ridge alone on a split."""
+    rows = split(dataset, number)
+    exact = kernel_of(kernel, rows.X)
+    return trial(ridge(feature_map(exact, features, D, rows.X.shape[1], seed=number)), rows)
+
+
 def features_trial(
     dataset: str, kernel: str, features: str, D: int, number: int, C: float
 ) -> dict[str, float]:
