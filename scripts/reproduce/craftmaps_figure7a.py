@@ -2,7 +2,7 @@
 """Figure 7 (a) of Compact Random Feature Maps: error of the Gram matrix by polynomial degree.
 
 Ten samples of 1,000 MNIST rows of unit length, D = 2^15 and E = 2^13 as in the caption, coef0 1;
-each sample has draws of its own. The paper's figures stand in a plot alone, so there are none beside ours.
+each sample has draws of its own. The paper shows a plot alone, so there are no figures beside ours.
 
     python scripts/reproduce/craftmaps_figure7a.py --docs
 """
