@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from streamrf.compute import computing
 from streamrf.errors import FormatError, ParameterError
+from streamrf.fields import Fields
 
 DECODINGS = ("euclidean", "hamming")
 
@@ -122,7 +123,7 @@ class CodeBook:
         return {"matrix": self.matrix.astype(np.int8), "decode": self.decode}
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> "CodeBook":
+    def from_tree(cls, tree: dict | Fields) -> "CodeBook":
         """Rebuild from `to_tree`.
 
         Raises
@@ -130,13 +131,14 @@ class CodeBook:
         FormatError
             If the tree holds no code book.
         """
-        matrix, decode = tree.get("matrix"), tree.get("decode")
-        if not (isinstance(matrix, np.ndarray) and isinstance(decode, str)):
-            raise FormatError("the file holds no code book: it lacks its matrix or its decoding")
+        fields = Fields.of(tree)
+        matrix = fields.array("matrix", np.int8, (None, None))
+        decode = fields.text("decode", DECODINGS)
+        fields.end()
         try:
             return cls(matrix, decode)
         except ParameterError as error:
-            raise FormatError(f"the file holds a broken code book: {error}") from error
+            raise fields.wrong("matrix", f"is no code book: {error}") from error
 
 
 class OneVsRest(BaseEstimator):

@@ -365,7 +365,7 @@ class Model:
                 raise fields.wrong("labels", "are there without a book; expected null")
             n_outputs = len(encoder.calibration.target_shift)
         else:
-            book = CodeBook.from_tree(inner.rest())
+            book = CodeBook.from_tree(inner)
             labels = fields.labels("labels", book.n_classes)
             n_outputs = book.n_bits
         coef = fields.array("coef", np.float64, (n_outputs, encoder.n_components))

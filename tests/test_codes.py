@@ -213,11 +213,11 @@ def test_books_come_back_from_trees():
     [
         {},
         {"matrix": [[1], [-1]], "decode": "hamming"},
-        {"matrix": np.array([[1], [-1]]), "decode": None},
-        {"matrix": np.array([[1], [-1]]), "decode": "soft"},
-        {"matrix": np.array([[1], [1]]), "decode": "hamming"},
-        {"matrix": np.array([[1], [2]]), "decode": "hamming"},
-        {"matrix": np.array([1, -1]), "decode": "hamming"},
+        {"matrix": np.array([[1], [-1]], np.int8), "decode": None},
+        {"matrix": np.array([[1], [-1]], np.int8), "decode": "soft"},
+        {"matrix": np.array([[1], [1]], np.int8), "decode": "hamming"},
+        {"matrix": np.array([[1], [2]], np.int8), "decode": "hamming"},
+        {"matrix": np.array([1, -1], np.int8), "decode": "hamming"},
     ],
 )
 def test_a_tree_that_holds_no_book_is_refused(tree):

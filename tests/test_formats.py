@@ -1,0 +1,206 @@
+"""Files of every format version give what they gave; spoilt ones load right or are refused."""
+
+import json
+import random
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mutations
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf import storage
+from streamrf.checkpoint import Keeper
+from streamrf.errors import CheckpointError, FormatError, StreamrfError
+from streamrf.fields import Fields, loading
+from streamrf.storage.base import FORMAT_VERSION
+from streamrf.training import Pass
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ROOT = Path(__file__).resolve().parents[1]
+FIXTURES = ROOT / "tests" / "fixtures"
+sys.path.append(str(FIXTURES))
+
+import make  # noqa: E402
+
+NAMES = [
+    "classes.model.h5",
+    "classes.statistics.h5",
+    "pass.checkpoint",
+    "values.model.h5",
+    "values.statistics.h5",
+]
+VERSIONS = range(1, FORMAT_VERSION + 1)
+every_file = pytest.mark.parametrize("name", NAMES)
+
+
+def fixture(name, version=FORMAT_VERSION):
+    return FIXTURES / f"format-{version}" / name
+
+
+def load(path):
+    """What a file of any kind holds."""
+    kind = storage.read_kind(path)
+    if kind == "model":
+        return srf.load_model(path)
+    if kind == "statistics":
+        return srf.load_statistics(path)
+    keeper = Keeper(path, 0.0, {}, make.source("labels"))
+    with pytest.raises(CheckpointError, match="is of another job"):
+        keeper.read()
+    with loading(path):
+        return Pass.from_tree(Fields(storage.read(path, kind), str(path)).tree("state"))
+
+
+# ---- files that people have ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_has_its_files(version):
+    found = {path.name for path in fixture("", version).iterdir()}
+    assert found == {*NAMES, "figures.json"}
+    for name in NAMES:
+        header = fixture(name, version).read_bytes()[:512]
+        assert header.startswith(f"streamrf {version}\n".encode())
+
+
+def assert_gives(found, expected, rtol):
+    """The same words and whole numbers, and floats but for rounding."""
+    assert found.keys() == expected.keys()
+    for key in found:
+        a, b = np.array(found[key]), np.array(expected[key])
+        assert a.shape == b.shape, key
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=0, atol=rtol * np.abs(b).max(), err_msg=key)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=key)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@every_file
+def test_files_give_the_figures_recorded(name, version):
+    """Features may differ by rounding on another processor: of a resumed pass by whole steps."""
+    expected = json.loads(fixture("figures.json", version).read_text())[name]
+    rtol = 1e-3 if name == "pass.checkpoint" else 1e-5
+    assert_gives(make.figures(fixture(name, version)), expected, rtol)
+
+
+def test_sums_in_a_file_are_those_of_its_rows():
+    """By definition: ``q = rint((z - shift) / step)``, summed in whole numbers."""
+    statistics = srf.load_statistics(fixture("classes.statistics.h5"))
+    encoder = statistics.encoder
+    calibration = encoder.calibration
+    Z = encoder.features.transform(encoder.preprocessing.apply(make.ROWS)).astype(np.float64)
+    Q = np.rint((Z - calibration.shift) / calibration.step).astype(np.int64)
+    expected = np.array([Q[label == make.LABELS].sum(axis=0) for label in statistics.labels])
+    assert np.abs(statistics.class_sums - expected).max() <= 1  # a step, on another processor
+
+
+# ---- spoilt files -------------------------------------------------------------------------------
+
+seeds = st.integers(0, 2**32 - 1)
+on_files = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+
+@every_file
+@on_files
+@given(st.sampled_from(mutations.BLIND), seeds)
+def test_a_spoilt_file_loads_right_or_is_refused(tmp_path, name, mutate, seed):
+    original = fixture(name)
+    path = tmp_path / name
+    path.write_bytes(mutate(original.read_bytes(), random.Random(seed)))
+    try:
+        kind = storage.read_kind(path)
+        tree = storage.read(path, kind)
+    except StreamrfError:
+        return
+    assert_same_bytes(tree, storage.read(original, kind))  # only the header's remark was spoilt
+
+
+@every_file
+@on_files
+@given(st.sampled_from(mutations.SEALED), seeds)
+def test_a_forged_file_loads_or_is_refused_without_harm(tmp_path, name, mutate, seed):
+    path = tmp_path / name
+    path.write_bytes(mutate(fixture(name).read_bytes(), random.Random(seed)))
+    told = f"{path} loaded"
+    tracemalloc.start()
+    try:
+        load(path)
+    except FormatError as error:
+        told = str(error)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert str(path) in told
+    assert "\n" not in told
+    assert peak < 20e6  # the file has 30 kB
+
+
+@every_file
+def test_some_forged_files_load_and_some_do_not(tmp_path, name):
+    """Or the test above would say nothing."""
+    path = tmp_path / name
+    loaded = 0
+    for seed in range(60):
+        path.write_bytes(mutations.revalued(fixture(name).read_bytes(), random.Random(seed)))
+        try:
+            load(path)
+            loaded += 1
+        except FormatError:
+            pass
+    assert 5 < loaded < 55
+
+
+@every_file
+def test_every_key_of_a_file_is_missed(tmp_path, name):
+    """A key that a file may go without is a default that nobody sees."""
+    data = fixture(name).read_bytes()
+    document = mutations.document_of(data)
+    path = tmp_path / name
+    places = [
+        (holder, key)
+        for holder, key in mutations.places(document)
+        if isinstance(holder, dict) and not {"$array", "dtype"} & holder.keys()
+    ]
+    assert len(places) > 30
+    kept = []
+    for holder, key in places:
+        before = dict(holder)
+        del holder[key]
+        path.write_bytes(mutations.with_document(data, document))
+        try:
+            load(path)
+            kept.append(key)
+        except FormatError:
+            pass
+        holder.clear()
+        holder.update(before)
+    assert set(kept) <= {
+        *("probabilities", "posterior"),  # not every model has them
+        *("random_state", "n_components", "up", "kernel", "inner", "measure", "p", "projection"),
+        *("tolerance", "h01", "paired", "degree", "gamma", "coef0"),  # settings have defaults
+        *document.get("job", ()), "job", "y", "weights", "params", "fitted", "class",  # of the job
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_fuzz():
+    """`scripts/fuzz.py` in short."""
+    script = ROOT / "scripts" / "fuzz.py"
+    done = subprocess.run(
+        [sys.executable, script, "--files", "1000", "--seed", "0"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    assert counts["loaded"] + counts["refused"] == 1000
+    assert min(counts["loaded"], counts["refused"]) > 50
