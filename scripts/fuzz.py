@@ -1,0 +1,233 @@
+#!/usr/bin/env python
+"""Loads spoilt files, and uses those that load; prints a JSON line of what came of them.
+
+Models, statistics and checkpoints, of every feature map, are mutated (tests/mutations.py): half of
+them blindly, half with the digest made right again. A child process under a memory limit
+(RLIMIT_AS) loads each, and what loads it uses: a model predicts, statistics solve, a checkpoint
+gives its pass. A file must load or raise a `StreamrfError`. Whatever else happens is a bug, and the
+file is kept in `--keep`: another exception, a child that dies (a crash), or one that takes longer
+than `--seconds` (a hang).
+
+    scripts/fuzz.py --files 10000
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import resource
+import selectors
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "fixtures")]
+
+import numpy as np  # noqa: E402
+
+import cases  # noqa: E402
+import mutations  # noqa: E402
+import streamrf as srf  # noqa: E402
+from streamrf import storage  # noqa: E402
+from streamrf.checkpoint import Keeper  # noqa: E402
+from streamrf.compute import computing  # noqa: E402
+from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
+from streamrf.fields import Fields, loading  # noqa: E402
+from streamrf.training import Pass, begin, run  # noqa: E402
+
+OUTCOMES = ("loaded", "refused", "other_exception", "crash", "hang")
+N, D = 80, 6
+ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+LABELS = np.array(["a", "bc", "d"])[(ROWS[:, 0] > 0).astype(int) + (ROWS[:, 1] > 0)]
+VALUES = ROWS[:, :2].astype(np.float64)
+SOURCE = srf.ArraySource(ROWS, LABELS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=20.0, help="a file may take")
+    parser.add_argument("--memory", type=int, default=256, help="MiB that a file may take")
+    parser.add_argument("--keep", type=Path, help="folder for files that are bugs")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return serve(options.memory)
+    seed = random.randrange(2**32) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        originals = write_originals(Path(folder))
+        counts = fuzz(originals, Path(folder) / "spoilt", random.Random(seed), options)
+    print(json.dumps({"seed": seed, "files": options.files, "originals": len(originals), **counts}))
+    return 1 if any(counts[outcome] for outcome in OUTCOMES[2:]) else 0
+
+
+def fuzz(originals: list[bytes], path: Path, draw: random.Random, options) -> dict[str, int]:
+    """Spoil one file after the other; count what the child makes of them."""
+    counts = Counter(dict.fromkeys(("blind", "sealed", *OUTCOMES, "refused_in_use"), 0))
+    child = Child(options)
+    for number in range(options.files):
+        group = ("blind", "sealed")[number % 2]
+        mutate = draw.choice(mutations.BLIND if group == "blind" else mutations.SEALED)
+        path.write_bytes(mutate(draw.choice(originals), draw))
+        outcome, told = child.load(path)
+        counts[group] += 1
+        counts[outcome] += 1
+        counts["refused_in_use"] += told == "refused in use"
+        if outcome not in ("loaded", "refused"):
+            print(f"file {number} ({mutate.__name__}): {outcome}\n{told}", file=sys.stderr)
+            if options.keep is not None:
+                options.keep.mkdir(exist_ok=True)
+                (options.keep / f"{number}-{outcome}").write_bytes(path.read_bytes())
+    child.end()
+    return dict(counts)
+
+
+class Child:
+    """The process that loads, started again after it has died or hung."""
+
+    def __init__(self, options):
+        self._options = options
+        self._start()
+
+    def _start(self):
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--child", "--memory", str(self._options.memory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        assert self._process.stdout.readline() == "ready\n"
+
+    def load(self, path: Path) -> tuple[str, str]:
+        """Give what came of a file, and what there is to tell."""
+        self._process.stdin.write(f"{path}\n")
+        self._process.stdin.flush()
+        if not self._selector.select(self._options.seconds):
+            self.end()
+            self._start()
+            return "hang", f"longer than {self._options.seconds} s"
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            self.end()
+            self._start()
+            return "crash", f"the process ended with status {status}"
+        return tuple(json.loads(line))
+
+    def end(self):
+        """Stop the process."""
+        self._selector.close()
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+def serve(memory: int) -> int:
+    """Load the files named on standard input; answer by a line each."""
+    warnings.simplefilter("error")
+    with computing(1), tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        for content in write_originals(Path(folder)):  # compiles what a file needs
+            path = Path(folder) / "warm"
+            path.write_bytes(content)
+            assert outcome_of(path) == ("loaded", ""), outcome_of(path)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + (memory << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        print("ready", flush=True)
+        for line in sys.stdin:
+            print(json.dumps(outcome_of(Path(line.rstrip("\n")))), flush=True)
+    return 0
+
+
+def outcome_of(path: Path) -> tuple[str, str]:
+    """Load a file, and use what it holds."""
+    try:
+        held, use = load(path)
+    except StreamrfError:
+        return "refused", ""
+    except Exception:
+        return "other_exception", traceback.format_exc()
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            use(held)
+    except StreamrfError:
+        return "loaded", "refused in use"
+    except Exception:
+        return "other_exception", "in use: " + traceback.format_exc()
+    return "loaded", ""
+
+
+def load(path: Path):
+    """Give what a file of any kind holds, and what to do with it."""
+    kind = storage.read_kind(path)
+    if kind == "model":
+        return srf.load_model(path), predict
+    if kind == "checkpoint":
+        with contextlib.suppress(CheckpointError):  # of another job, which all are
+            Keeper(path, 0.0, {}, SOURCE).read()
+        with loading(path):
+            fields = Fields(storage.read(path, "checkpoint"), str(path))
+            return Pass.from_tree(fields.tree("state")), go_on
+    return srf.load_statistics(path), solve
+
+
+def predict(model) -> None:
+    rows = np.resize(ROWS, (20, model.n_features)) / 10
+    model.predict(rows)
+    if model.probabilities is not None:
+        model.predict_proba(rows)
+    if model.posterior is not None:
+        model.predict(rows, return_std=True)
+
+
+def solve(statistics) -> None:
+    statistics.solve(1.0)
+    statistics.path([0.1, 1.0])
+    _ = statistics - statistics
+
+
+def go_on(pass_) -> None:
+    pass_.finish("auto" if pass_.holdout is not None else 1.0)
+
+
+def write_originals(folder: Path) -> list[bytes]:
+    """Write files of every kind and map, and the fixtures; give their bytes."""
+    fixtures = sorted((ROOT / "tests" / "fixtures").rglob("*.*"))
+    found = [path for path in fixtures if path.suffix in (".h5", ".checkpoint")]
+    originals = [path.read_bytes() for path in found]
+    path = folder / "original"
+    rows = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
+    for case in cases.MAPS:
+        source = srf.ArraySource(rows, LABELS)
+        features = case.make(n_components=16, random_state=0)
+        statistics = srf.accumulate(source, features, random_state=0)
+        statistics.solve(1.0).save(path)
+        originals.append(path.read_bytes())
+    bits = {"codes": srf.ErrorCorrectingCodes(2), "classes": np.unique(LABELS)}
+    for y, settings in ((LABELS, {}), (LABELS, bits), (VALUES, {"regression": True, "folds": 2})):
+        source = srf.ArraySource(rows, y, 1 + rows[:, 0] ** 2)
+        statistics = srf.accumulate(source, features, random_state=0, **settings)
+        statistics.save(path)
+        originals.append(path.read_bytes())
+        path.unlink()
+        settings = {key: settings[key] for key in settings if key != "folds"}
+        pass_ = begin(source, features, hold_out=True, checkpoint=path, random_state=0, **settings)
+        run(source, pass_)
+        originals.append(path.read_bytes())
+        path.unlink()
+    return originals
+
+
+if __name__ == "__main__":
+    sys.exit(main())
