@@ -207,6 +207,29 @@ def test_maps_are_unbiased(rng, features):
     assert (np.abs(errors.mean(axis=0)) < 4.5 * spread + cut + 1e-6).all()
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Exponential(),
+        VovkReal(5),
+        VovkInfinite(gamma=0.5),
+        DotProduct([0, 0, 1, 0, 2]),
+        ArcCosine(),
+    ],
+    ids=repr,
+)
+def test_the_error_shrinks_as_one_over_the_root_of_the_width(rng, kernel):
+    """As the law of every map says of the kernels it is tried with; here of all the others."""
+    X = normalize(rng.standard_normal((12, 5)))
+    features = RandomMaclaurin(kernel, measure="optimized", tolerance=0.02)
+    errors = [
+        np.sqrt(np.mean(errors_over_draws(features.set_params(n_components=width), X, 40) ** 2))
+        for width in (48, 768)
+    ]
+    # 40 draws know a root mean square to about a tenth
+    assert 16**0.35 < errors[0] / errors[1] < 16**0.65
+
+
 # Degrees.
 
 
