@@ -13,10 +13,11 @@ import numpy as np
 
 from streamrf.errors import MergeError, ParameterError
 from streamrf.fields import Fields
-from streamrf.gram import GramSum
+from streamrf.gram import GramSum, gram_class
 from streamrf.hashing import uniform
 from streamrf.labels import find_labels
-from streamrf.sums import BitSums, Sums, TargetSums, check_exact, read_targets
+from streamrf.sums import EXACT_FLOAT64, Sums, check_exact
+from streamrf.targets import BitSums, TargetSums, read_targets
 
 MOST_FOLDS = 100
 SALT = 1  # another hash than the one that holds rows out
@@ -78,6 +79,17 @@ class FoldedSums:
                 totals += part.gram.totals
             self._gram = type(self.parts[0].gram)(self.n_components, totals)
         return self._gram
+
+    @property
+    def gram_class(self) -> type[GramSum]:
+        """How products of features are summed."""
+        return self.parts[0].gram_class
+
+    def with_totals(self, totals: str) -> "FoldedSums":
+        """Give the same sums in "float64" totals, the only ones that are kept in folds."""
+        if gram_class(self.gram_class.exact, totals) is not self.gram_class:
+            raise ParameterError(f"sums in folds have totals='float64', not {totals!r}")
+        return self
 
     @property
     def n_folds(self) -> int:
@@ -199,6 +211,8 @@ class FoldedSums:
         n_clipped = fields.integer("n_clipped")
         fields.end()
         for part in parts:
+            if part.gram_class.limit < EXACT_FLOAT64:
+                raise fields.wrong("folds", "are summed in 32 bits; expected 64")
             if part.is_scaled != parts[0].is_scaled or not _is_part(part.targets, targets):
                 raise fields.wrong("folds", "and the targets of all rows do not agree")
         return cls(targets, parts, n_clipped)

@@ -2,12 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import lapack
 
+from streamrf.errors import ConsumedError, ParameterError, StreamrfError
 from streamrf.jit import gram, lanes, packed
 
+MOST_COMPONENTS = 65_535  # of wider ones LAPACK cannot count the packed numbers in 32 bits
 PRODUCT_ROWS = 4096  # rows multiplied at a time
 FEWEST_HEAVY_ROWS = 16
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
@@ -73,12 +76,48 @@ PRODUCTS: type[Products] = IntegerProducts if gram.AVAILABLE else FloatProducts
 
 
 class GramSum(ABC):
-    """``sum_i q_i q_i^T`` in rectangular full packed format."""
+    """``sum_i q_i q_i^T`` in rectangular full packed format.
+
+    Parameters
+    ----------
+    n_components : width of the features
+    totals : packed sums to go on from, of `dtype`, used and not copied; None means zero
+    """
+
+    exact: ClassVar[bool]  # whether the features are whole numbers, and their sums too
+    limit: ClassVar[float]  # whole numbers below it are exact totals
+    dtype: ClassVar[type]  # of the totals
+    partial_bytes: ClassVar[int]  # held for each total while rows are added
+    factor_dtype: ClassVar[type] = np.float64  # that a solve takes
+
+    def __init__(self, n_components: int, totals: np.ndarray | None = None):
+        size = packed_size(n_components)
+        self.n_components = n_components
+        self._totals: np.ndarray | None = (
+            np.zeros(size, dtype=self.dtype) if totals is None else totals
+        )
+        self.n_splits = 0
+
+    def __reduce__(self):
+        """Send the sums alone: how to multiply is for each machine to say, and zeros are known."""
+        totals = self.totals
+        return type(self), (self.n_components, totals if totals.any() else None)
 
     @property
-    @abstractmethod
     def totals(self) -> np.ndarray:
-        """The sums, float64 of shape (n_components (n_components + 1) / 2,); not a copy."""
+        """The sums, of shape (n_components (n_components + 1) / 2,) and `dtype`; not a copy."""
+        if self._totals is None:
+            raise ConsumedError(
+                "the memory of these sums was used up by solve(overwrite=True); save the "
+                "statistics before, or solve without overwrite"
+            )
+        return self._totals
+
+    def surrender(self) -> np.ndarray:
+        """Give the totals away for good, to be overwritten."""
+        totals = self.totals
+        self._totals = None
+        return totals
 
     @abstractmethod
     def add(self, Q: np.ndarray) -> None:
@@ -87,6 +126,22 @@ class GramSum(ABC):
     @abstractmethod
     def release(self) -> None:
         """Give back the memory that only adding needs."""
+
+
+def packed_size(n_components: int) -> int:
+    """Give how many numbers a packed Gram has.
+
+    Raises
+    ------
+    ParameterError
+        If they are too many for LAPACK.
+    """
+    if n_components > MOST_COMPONENTS:
+        raise ParameterError(
+            f"n_components={n_components} is too many: LAPACK factors a packed Gram of at most "
+            f"{MOST_COMPONENTS} components"
+        )
+    return n_components * (n_components + 1) // 2
 
 
 class ExactGram(GramSum):
@@ -101,10 +156,14 @@ class ExactGram(GramSum):
 
     Parameters
     ----------
-    n_components : width of the features
-    totals : float64 to go on from, used and not copied; None means zero
+    n_components, totals : see `GramSum`
     products : how to multiply; None means the fastest here. The totals are the same bytes.
     """
+
+    exact = True
+    limit = 2.0**53
+    dtype = np.float64
+    partial_bytes = 4
 
     def __init__(
         self,
@@ -112,23 +171,16 @@ class ExactGram(GramSum):
         totals: np.ndarray | None = None,
         products: Products | None = None,
     ):
-        size = n_components * (n_components + 1) // 2
-        self._totals = np.zeros(size) if totals is None else totals
+        super().__init__(n_components, totals)
         self._products = PRODUCTS() if products is None else products
         self._partial: np.ndarray | None = None
         self._bound = np.zeros(n_components)
-        self.n_splits = 0
-
-    def __reduce__(self):
-        """Send the sums alone: how to multiply is for each machine to say, and zeros are known."""
-        totals = self.totals
-        return type(self), (len(self._bound), totals if totals.any() else None)
 
     @property
     def totals(self):
         """The sums, after the partial ones have joined them."""
         self._flush()
-        return self._totals
+        return super().totals
 
     def add(self, Q):
         """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
@@ -150,7 +202,7 @@ class ExactGram(GramSum):
         if (self._bound + squares).max(initial=0) >= limit:
             self._flush()
         if self._partial is None:
-            self._partial = np.zeros(len(self._totals), dtype=self._products.dtype)
+            self._partial = np.zeros(len(super().totals), dtype=self._products.dtype)
         self._bound += squares
         self._products.add(operand, self._partial)
 
@@ -166,30 +218,108 @@ class ExactGram(GramSum):
         self._products = type(self._products)()
 
 
+class CompactGram(GramSum):
+    """Sums of whole numbers in 32 bits: half the memory, for widths whose Gram is most of it.
+
+    The products are added where they stay. By Cauchy and Schwarz no sum is greater than the
+    greatest sum of squares, so rows are refused, with nothing added, before that reaches 2^31:
+    after about two million rows of the usual features. Factors are float32, in the same memory
+    where the sums are given up for them.
+
+    Parameters
+    ----------
+    n_components, totals, products : see `ExactGram`
+    """
+
+    exact = True
+    limit = 2.0**31
+    dtype = np.int32
+    partial_bytes = 0 if PRODUCTS.dtype is np.int32 else 4
+    factor_dtype = np.float32
+
+    def __init__(
+        self,
+        n_components: int,
+        totals: np.ndarray | None = None,
+        products: Products | None = None,
+    ):
+        super().__init__(n_components, totals)
+        self._products = PRODUCTS() if products is None else products
+        self._squares = np.zeros(n_components)
+        packed.diagonal(self.totals, self._squares)
+
+    def add(self, Q):
+        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
+        blocks = [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
+        if len(blocks) > 1:
+            self._check(sum(_column_squares(block) for block in blocks))
+        for block in blocks:
+            self._add_block(block)
+
+    def _check(self, squares):
+        if (self._squares + squares).max(initial=0) >= self.limit:
+            raise StreamrfError(
+                "the sums would outgrow 2^31, so 32-bit totals would no longer be exact; use "
+                "totals='float64', or sum parts of the rows"
+            )
+
+    def _add_block(self, Q):
+        squares, operand = self._products.prepare(Q)
+        self._check(squares)
+        if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
+            self.n_splits += 1
+            for half in np.array_split(Q, 2):
+                self._add_block(half)
+            return
+        if self._products.dtype is self.dtype:
+            self._products.add(operand, self.totals)
+        else:
+            partial: np.ndarray = np.zeros(len(self.totals), dtype=self._products.dtype)
+            self._products.add(operand, partial)
+            packed.flush(partial, self.totals)
+        self._squares += squares
+
+    def release(self):
+        """Give the memory of the product's operand back."""
+        self._products = type(self._products)()
+
+
 class FloatGram(GramSum):
     """Sums of float64 products, exact to rounding only."""
 
-    def __init__(self, n_components: int, totals: np.ndarray | None = None):
-        size = n_components * (n_components + 1) // 2
-        self._totals = np.zeros(size) if totals is None else totals
-        self.n_splits = 0
-
-    def __reduce__(self):
-        """Send the sums; zeros are known."""
-        width = int((np.sqrt(8 * len(self._totals) + 1) - 1) / 2)
-        return type(self), (width, self._totals if self._totals.any() else None)
-
-    @property
-    def totals(self):
-        """The sums."""
-        return self._totals
+    exact = False
+    limit = np.inf
+    dtype = np.float64
+    partial_bytes = 0
 
     def add(self, Q):
         """Add rows Q (n, n_components) float64."""
-        _add_product(lapack.dsfrk, Q, self._totals)
+        _add_product(lapack.dsfrk, Q, self.totals)
 
     def release(self):
         """Nothing to give back."""
+
+
+TOTALS: dict[str, type[GramSum]] = {"float64": ExactGram, "int32": CompactGram}
+
+
+def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
+    """Find how to sum products: of whole numbers or not, and in what totals.
+
+    Raises
+    ------
+    ParameterError
+        If there are no such totals.
+    """
+    if totals not in TOTALS:
+        raise ParameterError(f"totals must be one of {sorted(TOTALS)}, got {totals!r}")
+    if exact:
+        return TOTALS[totals]
+    if totals != "float64":
+        raise ParameterError(
+            f"totals={totals!r} are for whole numbers; precision='float64' needs totals='float64'"
+        )
+    return FloatGram
 
 
 def _add_product(syrk, Q, packed_sums):

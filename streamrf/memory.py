@@ -3,9 +3,11 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import psutil
 
 from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.gram import ExactGram, GramSum
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
@@ -32,7 +34,8 @@ def plan(
     n_features: int,
     n_outputs: int,
     *,
-    exact: bool = True,
+    gram: type[GramSum] = ExactGram,
+    in_place: bool = False,
     n_folds: int = 0,
     held_bytes: int = 0,
     memory_limit: int | str | None = None,
@@ -43,7 +46,8 @@ def plan(
     ----------
     n_components, n_features : widths of features and raw rows
     n_outputs : classes, bits or targets
-    exact : rounded features (float32 blocks and partial sums) or float64
+    gram : how products are summed
+    in_place : no memory for a factor: there is no solve, or one that takes that of the sums
     n_folds : folds that the sums are kept in, each with totals and partial sums of its own
     held_bytes : raw rows held out for the choice of alpha
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
@@ -56,10 +60,10 @@ def plan(
     limit = parse_bytes(memory_limit)
 
     def fixed_bytes(width):
-        return _fixed_bytes(width, n_outputs, exact, n_folds) + held_bytes
+        return _fixed_bytes(width, n_outputs, gram, in_place, n_folds) + held_bytes
 
     def row_bytes(width):
-        return width * (4 if exact else 8) + 4 * n_features * 8
+        return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
 
     def least_bytes(width):
         return fixed_bytes(width) + FEWEST_ROWS * row_bytes(width)
@@ -82,11 +86,13 @@ def plan(
     return Plan(int(rows), int(fixed + rows * per_row))
 
 
-def _fixed_bytes(n_components, n_outputs, exact, n_folds):
+def _fixed_bytes(n_components, n_outputs, gram, in_place, n_folds):
     """Bytes that do not depend on the block: totals, partial sums, the factor, target sums."""
-    packed = n_components * (n_components + 1) // 2
-    partial = 4 if exact else 0
-    totals = packed * (8 + 8 + (n_folds * (8 + partial) if n_folds else partial))
+    total = np.dtype(gram.dtype).itemsize
+    factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize
+    adding = total + gram.partial_bytes
+    each = adding if not n_folds else total + n_folds * adding
+    totals = n_components * (n_components + 1) // 2 * (each + factor)
     targets = (4 + n_folds) * 8 * n_components * n_outputs
     return INTERPRETER_BYTES + BUFFER_BYTES + totals + targets
 

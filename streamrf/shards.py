@@ -5,9 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from streamrf import engine, memory, storage
 from streamrf.describe import digest
 from streamrf.errors import FormatError, StorageError
+from streamrf.gram import packed_size
 from streamrf.holdout import MOST_BYTES, Holdout
 from streamrf.sources import Source
 from streamrf.storage.files import reason
@@ -183,14 +186,15 @@ def _plan(pass_, workers, n_outputs) -> memory.Plan:
     held = 0 if pass_.holdout is None else MOST_BYTES
     width = encoder.n_components
     n_folds = pass_.statistics.n_folds
-    totals = 8 * (width * (width + 1) // 2 + width * n_outputs)
+    gram = pass_.statistics.sums.gram_class
+    totals = np.dtype(gram.dtype).itemsize * packed_size(width) + 8 * width * n_outputs
     spare = SPARE_TOTALS * max(n_folds, 1) * totals
     limits = [worker.memory_limit for worker in workers.values() if worker.memory_limit]
     return memory.plan(
         width,
         encoder.n_features,
         n_outputs,
-        exact=encoder.calibration.exact,
+        gram=gram,
         n_folds=n_folds,
         held_bytes=held + spare + DASK_BYTES,
         memory_limit=int(SAFE_SHARE * min(limits)) if limits else None,

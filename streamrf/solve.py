@@ -23,7 +23,7 @@ class Normal:
 
     Parameters
     ----------
-    gram : packed float64, ``sum q q^T``
+    gram : packed float64 or int32, ``sum q q^T``
     feature_sums : (n_components,) float64, ``sum r q``
     weight : float, ``sum r^2``
     moments : (n_outputs, n_components) float64, ``sum t q``
@@ -40,6 +40,11 @@ class Normal:
     totals: np.ndarray
     step: np.ndarray
     squares: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def factor_dtype(self) -> type:
+        """Of a factor: float64, or as short as 32-bit sums, so that it fits in their memory."""
+        return np.float32 if self.gram.dtype == np.int32 else np.float64
 
     def outputs(self, which: np.ndarray) -> "Normal":
         """Give the equations of some outputs: a mask or indices."""
@@ -63,8 +68,11 @@ class Normal:
         )
 
     def centred(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Give the packed Gram of the centred features in their own units."""
-        out = np.empty_like(self.gram) if out is None else out
+        """Give the packed Gram of the centred features in their own units, float64 or in `out`.
+
+        `out` may be the memory of the Gram itself.
+        """
+        out = np.empty(self.gram.shape) if out is None else out
         packed.centred(self.gram, self.feature_sums, self.weight, self.step, out)
         return out
 
@@ -88,7 +96,8 @@ class Normal:
         Parameters
         ----------
         alpha : penalty on the squared coefficients of the features in their own units
-        work : packed float64 to factor in, or None
+        work : packed, to factor in; None means a new one of `factor_dtype`. May be the memory of
+            the Gram itself, which is lost then
 
         Returns
         -------
@@ -98,26 +107,29 @@ class Normal:
         Raises
         ------
         SolveError
-            If the penalised Gram is not positive definite in float64.
+            If the penalised Gram is not positive definite to the factor's precision.
         """
         return self.solved(self.factored(alpha, work))
 
     def factored(self, alpha: float, work: np.ndarray | None = None) -> np.ndarray:
         """Give the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
         check_alpha(alpha)
+        work = self._work() if work is None else work
+        overwritten = np.may_share_memory(work, self.gram)
         factor = self._factor(alpha, self.centred(work))
         if factor is None:
-            safe = self._safe_alpha(alpha)
+            advice = "use a larger one"
+            if not overwritten:
+                advice = f"alpha={self._safe_alpha(alpha):.3g} factors, so use that, a larger one"
             raise SolveError(
                 f"alpha={alpha:.3g} is too small: the Gram of {len(self.step)} features is "
-                f"singular to working precision; alpha={safe:.3g} factors, so use that, a larger "
-                "one, or alpha='auto'"
+                f"singular to working precision; {advice}, or alpha='auto'"
             )
         return factor
 
     def path(self, alphas) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
         """Give (alpha, v, b) for each penalty; one that does not factor is left out."""
-        work = np.empty_like(self.gram)
+        work = self._work()
         for alpha in alphas:
             check_alpha(alpha)
             factor = self._factor(alpha, self.centred(work))
@@ -126,15 +138,16 @@ class Normal:
 
     def solved(self, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Give v and b by the factor of the penalised Gram."""
-        solution, _ = lapack.dpftrs(
+        pftrs = lapack.spftrs if factor.dtype == np.float32 else lapack.dpftrs
+        solution, _ = pftrs(
             len(self.step),
             factor,
-            np.asfortranarray(self.centred_moments().T),
+            np.asfortranarray(self.centred_moments().T, dtype=factor.dtype),
             transr="N",
             uplo="L",
             overwrite_b=1,
         )
-        return self.unscaled(solution)
+        return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> np.ndarray:
         """Give the moments of centred features in their own units, (n_outputs, n_components)."""
@@ -150,11 +163,15 @@ class Normal:
         v = np.ascontiguousarray(coef.T) * self.step
         return v, (self.totals - v @ self.feature_sums) / self.weight
 
+    def _work(self):
+        return np.empty(self.gram.shape, dtype=self.factor_dtype)
+
     def _factor(self, alpha, work):
         """Give the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
-        factor, info = lapack.dpftrf(n, work, transr="N", uplo="L", overwrite_a=1)
+        pftrf = lapack.spftrf if work.dtype == np.float32 else lapack.dpftrf
+        factor, info = pftrf(n, work, transr="N", uplo="L", overwrite_a=1)
         return None if info else factor
 
     def _safe_alpha(self, alpha):
@@ -162,7 +179,7 @@ class Normal:
         scale = self.mean_diagonal()
         if not scale > 0:  # features that never vary
             return 1.0
-        work = np.empty_like(self.gram)
+        work = self._work()
         trial = max(float(alpha) * 10, 1e-14 * scale)
         while trial < scale:
             trial = float(f"{trial:.2e}")  # as the message will show it

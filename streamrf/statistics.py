@@ -25,7 +25,8 @@ from streamrf.path import Path, trace
 from streamrf.posterior import Posterior
 from streamrf.pruning import most_useful
 from streamrf.solve import RELATIVE_ALPHAS, Normal, check_alpha
-from streamrf.sums import BitSums, ClassSums, Sums
+from streamrf.sums import Sums
+from streamrf.targets import BitSums, ClassSums
 
 KIND = "statistics"
 
@@ -56,7 +57,10 @@ class Statistics:
 
     @property
     def gram(self) -> np.ndarray:
-        """Sums of products of features, packed float64 (LAPACK's RFP, TRANSR 'N', UPLO 'L')."""
+        """Sums of products of features, packed (LAPACK's RFP, TRANSR 'N', UPLO 'L').
+
+        float64, or int32 where they were summed with ``totals="int32"``.
+        """
         return self.sums.gram.totals
 
     @property
@@ -313,7 +317,25 @@ class Statistics:
         unit = (calibration.mean_weight or 1.0) / calibration.root_scale**2
         return self.sums.targets.total * unit
 
-    def solve(self, alpha=1.0, codes=None, *, uncertainty: bool = False, random_state=0) -> Model:
+    def with_totals(self, totals: str) -> "Statistics":
+        """Give the same sums in "float64" or "int32" totals, see `accumulate`.
+
+        Raises
+        ------
+        ParameterError
+            If they are not whole numbers below 2^31, or in folds.
+        """
+        return replace(self, sums=self.sums.with_totals(totals))
+
+    def solve(
+        self,
+        alpha=1.0,
+        codes=None,
+        *,
+        uncertainty: bool = False,
+        overwrite: bool = False,
+        random_state=0,
+    ) -> Model:
         """Solve for one penalty, or for one for each output.
 
         Parameters
@@ -325,6 +347,8 @@ class Statistics:
         uncertainty : keep the packed factor in the model, for the deviations of its predictions
             and the variances of its coefficients; regression only. As large as the Gram, and four
             times the cost of the solve
+        overwrite : factor in the memory of the sums, which are lost: half the memory. Only for one
+            alpha, without uncertainty
         random_state : int, seed of the code book, where `codes` has none
 
         Returns
@@ -332,11 +356,16 @@ class Statistics:
         Model
         """
         book = self.book(codes, random_state)
+        if overwrite and (uncertainty or np.ndim(alpha)):
+            raise ParameterError("overwrite=True is for one alpha, without uncertainty")
         if uncertainty:
             return self._solve_with_posterior(alpha, book)
         if np.ndim(alpha) == 0:
+            normal = self._solvable(book)
+            check_alpha(alpha)
+            work = self.sums.gram.surrender().view(normal.factor_dtype) if overwrite else None
             with self._computing():
-                v, b = self._solvable(book).ridge(alpha)
+                v, b = normal.ridge(alpha, work)
             return self._model(float(alpha), v, b, book)
         return self._solve_each(np.asarray(alpha), book)
 
@@ -350,7 +379,7 @@ class Statistics:
             raise ParameterError("uncertainty=True needs one alpha, as one factor serves all")
         normal = self._solvable(book)
         with self._computing():
-            factor = normal.factored(alpha)
+            factor = normal.factored(alpha, np.empty(normal.gram.shape))
             v, b = normal.solved(factor)
             posterior = Posterior.of(
                 normal,

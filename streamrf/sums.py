@@ -6,438 +6,19 @@ for any order, block size, thread count or split.
 """
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from streamrf.errors import MergeError, StreamrfError, UnknownLabelError
+from streamrf.errors import MergeError, ParameterError, StreamrfError
 from streamrf.fields import Fields
-from streamrf.gram import ExactGram, FloatGram
-from streamrf.jit import lanes, packed
-from streamrf.labels import as_labels, find_labels, join_labels, narrowed
+from streamrf.gram import CompactGram, GramSum, gram_class, packed_size
+from streamrf.jit import packed
 from streamrf.stages import stage
+from streamrf.targets import TargetSums, ValueSums, read_targets
 
 EXACT_FLOAT64 = 2.0**53
-
-
-class TargetSums(ABC):
-    """Sums of features times targets.
-
-    Attributes
-    ----------
-    sums : (n_outputs, n_components) float64
-    labels : (n_classes,) sorted, or None where targets are values
-    """
-
-    sums: np.ndarray
-    labels: Any
-
-    @property
-    @abstractmethod
-    def total(self) -> float:
-        """``sum root^2``, the weight of all rows."""
-
-    @property
-    @abstractmethod
-    def feature_totals(self) -> np.ndarray:
-        """``sum root q``, float64 (n_components,)."""
-
-    @abstractmethod
-    def moments(self, matrix: np.ndarray | None, root_scale: float) -> tuple:
-        """Give ``sum t q`` (n_outputs, n_components) and ``sum root t`` (n_outputs,).
-
-        Parameters
-        ----------
-        matrix : (n_classes, n_bits) code words; None where targets are values or bits agreed on
-        root_scale : unit of the roots; targets t of a row are its code word times root / root_scale
-        """
-
-    @abstractmethod
-    def squares_of(self, matrix: np.ndarray | None, root_scale: float) -> np.ndarray:
-        """Give ``sum t^2`` of the targets t that `moments` speaks of, float64 (n_outputs,)."""
-
-    def check(self, y: np.ndarray) -> None:  # noqa: B027 - most sums take any label
-        """Refuse labels that `add` would refuse."""
-
-    @abstractmethod
-    def add(self, Q: np.ndarray, roots: np.ndarray, y: np.ndarray) -> None:
-        """Add the rows Q with their roots and labels or rounded targets."""
-
-    @abstractmethod
-    def zero_like(self, exact: bool) -> "TargetSums":
-        """Give sums of nothing, ready for the same kind of targets, rounded or not."""
-
-    @abstractmethod
-    def combined(self, other: "TargetSums", sign: float) -> "TargetSums":
-        """Give ``self + sign * other`` as new sums."""
-
-    @abstractmethod
-    def select(self, picks: np.ndarray) -> "TargetSums":
-        """Give the sums of some features alone, by their places."""
-
-    @abstractmethod
-    def scaled(self, factor: float) -> "TargetSums":
-        """Give ``factor * self`` as new sums, no longer of whole numbers."""
-
-    @classmethod
-    @abstractmethod
-    def from_fields(cls, fields: Fields, n_components: int, exact: bool) -> "TargetSums":
-        """Rebuild from `to_tree`."""
-
-    @abstractmethod
-    def to_tree(self) -> dict:
-        """Give the numbers as a tree."""
-
-
-@dataclass
-class ClassSums(TargetSums):
-    """Sums of features by label; a new label may appear in any block.
-
-    Parameters
-    ----------
-    labels : (n_classes,) sorted
-    sums : (n_classes, n_components) float64, ``sum root q`` over the rows of a class
-    weights : (n_classes,) float64, ``sum root^2`` over the rows of a class
-    """
-
-    labels: np.ndarray
-    sums: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def zero(cls, n_components: int, labels=()) -> "ClassSums":
-        """Know the labels given, or none yet."""
-        labels = np.unique(as_labels(np.asarray(labels))) if len(labels) else np.empty(0, np.int64)
-        return cls(labels, np.zeros((len(labels), n_components)), np.zeros(len(labels)))
-
-    def add(self, Q, roots, y):
-        """Add rows with labels y (n,); a label whose rows weigh nothing is not learnt."""
-        weighty = roots > 0
-        if not weighty.all():
-            Q, roots, y = Q[weighty], roots[weighty], y[weighty]
-        found, index = np.unique(as_labels(y), return_inverse=True)
-        self._learn(found)
-        index = np.searchsorted(self.labels, found)[index]
-        lanes.add_rows(Q, index, roots, self.sums)
-        self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
-
-    @property
-    def total(self):
-        """Weight of all rows."""
-        return float(self.weights.sum())
-
-    @property
-    def feature_totals(self):
-        """Sums of features."""
-        return self.sums.sum(axis=0)
-
-    def moments(self, matrix, root_scale):
-        """Weigh the sums by the code words."""
-        return matrix.T @ self.sums / root_scale, matrix.T @ self.weights / root_scale
-
-    def squares_of(self, matrix, root_scale):
-        """Weigh the classes by the squares of their code words."""
-        return np.square(matrix).T @ self.weights / root_scale**2
-
-    def zero_like(self, exact):
-        """Know no label."""
-        return ClassSums.zero(self.sums.shape[1])
-
-    def _learn(self, found):
-        """Make room for labels not seen before."""
-        labels = join_labels(self.labels, found)
-        if len(labels) == len(self.labels):
-            return
-        place = np.searchsorted(labels, self.labels.astype(labels.dtype))
-        sums = np.zeros((len(labels), self.sums.shape[1]))
-        weights = np.zeros(len(labels))
-        sums[place], weights[place] = self.sums, self.weights
-        self.labels, self.sums, self.weights = labels, sums, weights
-
-    def combined(self, other, sign):
-        """Join the labels; a class that subtraction leaves without weight disappears."""
-        _check_numbers(self.labels, other.labels)
-        both = ClassSums(self.labels, self.sums.copy(), self.weights.copy())
-        both._learn(other.labels)
-        place = np.searchsorted(both.labels, other.labels.astype(both.labels.dtype))
-        both.sums[place] += sign * other.sums
-        both.weights[place] += sign * other.weights
-        if sign < 0:
-            _check_left(both.weights[place], other.weights, other.labels)
-            np.maximum(both.weights, 0.0, out=both.weights)
-        keep = (both.weights > 0) | (sign > 0)
-        keep |= both.sums.any(axis=1)
-        return ClassSums(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
-
-    def select(self, picks):
-        """Take columns."""
-        return replace(self, sums=self.sums[:, picks])
-
-    def relabelled(self, names: np.ndarray) -> "ClassSums":
-        """Give the sums under other labels, a name for each label; equal names are added up."""
-        labels, index = np.unique(names, return_inverse=True)
-        sums, weights = np.zeros((len(labels), self.sums.shape[1])), np.zeros(len(labels))
-        np.add.at(sums, index, self.sums)
-        np.add.at(weights, index, self.weights)
-        return ClassSums(labels, sums, weights)
-
-    def scaled(self, factor):
-        """Weigh the sums."""
-        return ClassSums(self.labels, factor * self.sums, factor * self.weights)
-
-    @classmethod
-    def from_fields(cls, fields, n_components, exact):
-        """Rebuild from `to_tree`."""
-        labels = fields.labels("labels")
-        n = len(labels)
-        sums = fields.array("sums", np.float64, (n, n_components))
-        return cls(labels, sums, fields.weights("weights", n))
-
-    def to_tree(self):
-        """Give the numbers as a tree."""
-        return {"class": "ClassSums", **vars(self)}
-
-
-@dataclass
-class BitSums(TargetSums):
-    """Sums of features by bit of an agreed code book: smaller than `ClassSums` for many classes.
-
-    Parameters
-    ----------
-    labels : (n_classes,) sorted, all that may appear
-    matrix : (n_classes, n_bits) float64 of +-1
-    sums : (n_bits, n_components) float64, ``sum bit root q``
-    weights : (n_classes,) float64, ``sum root^2`` over the rows of a class
-    feature_sums : (n_components,) float64, ``sum root q``
-    """
-
-    labels: np.ndarray
-    matrix: np.ndarray
-    sums: np.ndarray
-    weights: np.ndarray
-    feature_sums: np.ndarray
-
-    @classmethod
-    def zero(cls, n_components: int, labels: np.ndarray, matrix: np.ndarray) -> "BitSums":
-        """Agree on the labels and their code words."""
-        n_bits = matrix.shape[1]
-        zeros = np.zeros((n_bits, n_components))
-        return cls(labels, matrix, zeros, np.zeros(len(labels)), np.zeros(n_components))
-
-    def add(self, Q, roots, y):
-        """Add rows with labels y (n,), each one of the book's."""
-        index = self._places(y)
-        factors = self.matrix[index] * roots[:, np.newaxis]
-        Q = np.asarray(Q, dtype=np.float64)
-        self.sums += factors.T @ Q
-        self.feature_sums += roots @ Q
-        self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
-
-    def check(self, y):
-        """Refuse a label that is not in the book."""
-        self._places(y)
-
-    def _places(self, y):
-        y = as_labels(y)
-        index, unknown = find_labels(self.labels, y)
-        if unknown.any():
-            raise UnknownLabelError(
-                f"label {y[unknown][0].item()!r} is not in the code book made before the pass, "
-                f"which has {len(self.labels)} labels; give all labels as classes="
-            )
-        return index
-
-    @property
-    def total(self):
-        """Weight of all rows."""
-        return float(self.weights.sum())
-
-    @property
-    def feature_totals(self):
-        """Sums of features."""
-        return self.feature_sums
-
-    def moments(self, matrix, root_scale):
-        """Weigh the sums by the code words."""
-        return self.sums / root_scale, self.matrix.T @ self.weights / root_scale
-
-    def squares_of(self, matrix, root_scale):
-        """Weigh the classes by the squares of their code words."""
-        return np.square(self.matrix).T @ self.weights / root_scale**2
-
-    def zero_like(self, exact):
-        """Agree on the same book."""
-        return BitSums.zero(self.sums.shape[1], self.labels, self.matrix)
-
-    def combined(self, other, sign):
-        """Add; the code books must be the same."""
-        if not (
-            np.array_equal(self.labels, other.labels) and np.array_equal(self.matrix, other.matrix)
-        ):
-            raise MergeError("the two sides were summed by different code books")
-        weights = self.weights + sign * other.weights
-        if sign < 0:
-            _check_left(weights, other.weights, other.labels)
-            np.maximum(weights, 0.0, out=weights)
-        return BitSums(
-            self.labels,
-            self.matrix,
-            self.sums + sign * other.sums,
-            weights,
-            self.feature_sums + sign * other.feature_sums,
-        )
-
-    def select(self, picks):
-        """Take columns."""
-        return replace(self, sums=self.sums[:, picks], feature_sums=self.feature_sums[picks])
-
-    def scaled(self, factor):
-        """Weigh the sums."""
-        return BitSums(
-            self.labels,
-            self.matrix,
-            factor * self.sums,
-            factor * self.weights,
-            factor * self.feature_sums,
-        )
-
-    @classmethod
-    def from_fields(cls, fields, n_components, exact):
-        """Rebuild from `to_tree`."""
-        labels = fields.labels("labels")
-        n = len(labels)
-        matrix = fields.array("matrix", np.float64, (n, None))
-        if not (np.abs(matrix) == 1).all():
-            raise fields.wrong("matrix", "holds numbers that are neither -1 nor 1")
-        sums = fields.array("sums", np.float64, (matrix.shape[1], n_components))
-        weights = fields.weights("weights", n)
-        feature_sums = fields.array("feature_sums", np.float64, (n_components,))
-        return cls(labels, matrix, sums, weights, feature_sums)
-
-    def to_tree(self):
-        """Give the numbers as a tree."""
-        return {"class": "BitSums", **vars(self)}
-
-
-@dataclass
-class ValueSums(TargetSums):
-    """Sums of features times regression targets.
-
-    Parameters
-    ----------
-    sums : (n_targets, n_components) float64, ``sum t q``
-    totals, squares : lists of n_targets numbers, ``sum root t`` and ``sum t^2``; whole numbers of
-        any size when exact, because both pass 2^53 long before the other sums do
-    feature_sums : (n_components,) float64, ``sum root q``
-    weight : float, ``sum root^2``
-    """
-
-    sums: np.ndarray
-    totals: list
-    squares: list
-    feature_sums: np.ndarray
-    weight: float
-    labels = None
-
-    @classmethod
-    def zero(cls, n_components: int, n_targets: int, exact: bool) -> "ValueSums":
-        """Start for `n_targets` targets."""
-        zero = [0 if exact else 0.0] * n_targets
-        zeros = np.zeros((n_targets, n_components))
-        return cls(zeros, zero, list(zero), np.zeros(n_components), 0.0)
-
-    def add(self, Q, roots, y):
-        """Add rows with targets y (n, n_targets), rounded to whole numbers when exact."""
-        Q = np.asarray(Q, dtype=np.float64)
-        self.sums += y.T @ Q
-        self.feature_sums += roots @ Q
-        self.weight += float(roots @ roots)
-        for j, t in enumerate(y.T):
-            product = _exact_product if isinstance(self.squares[j], int) else _float_product
-            self.totals[j] += product(roots, t)
-            self.squares[j] += product(t, t)
-
-    @property
-    def total(self):
-        """Weight of all rows."""
-        return self.weight
-
-    @property
-    def feature_totals(self):
-        """Sums of features."""
-        return self.feature_sums
-
-    def moments(self, matrix, root_scale):
-        """Give the sums as they are: targets carry their root already."""
-        return self.sums, np.array(self.totals, dtype=np.float64)
-
-    def squares_of(self, matrix, root_scale):
-        """Give the sums as they are."""
-        return np.array(self.squares, dtype=np.float64)
-
-    def zero_like(self, exact):
-        """Start for as many targets."""
-        return ValueSums.zero(self.sums.shape[1], len(self.squares), exact)
-
-    def beside(self, other: "ValueSums") -> "ValueSums":
-        """Give the sums of our targets and then those of `other`, of the same rows."""
-        return replace(
-            self,
-            sums=np.concatenate((self.sums, other.sums)),
-            totals=self.totals + other.totals,
-            squares=self.squares + other.squares,
-        )
-
-    def combined(self, other, sign):
-        """Add; the numbers of targets must agree."""
-        if len(self.squares) != len(other.squares):
-            raise MergeError(
-                f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
-            )
-        squares = [a + int(sign) * b for a, b in zip(self.squares, other.squares, strict=True)]
-        weight = self.weight + sign * other.weight
-        if sign < 0:
-            pairs = [(weight, other.weight), *zip(squares, other.squares, strict=True)]
-            weight, *squares = (_left(left, removed) for left, removed in pairs)
-        return ValueSums(
-            self.sums + sign * other.sums,
-            [a + int(sign) * b for a, b in zip(self.totals, other.totals, strict=True)],
-            squares,
-            self.feature_sums + sign * other.feature_sums,
-            weight,
-        )
-
-    def select(self, picks):
-        """Take columns."""
-        return replace(self, sums=self.sums[:, picks], feature_sums=self.feature_sums[picks])
-
-    def scaled(self, factor):
-        """Weigh the sums."""
-        return ValueSums(
-            factor * self.sums,
-            [factor * float(total) for total in self.totals],
-            [factor * float(square) for square in self.squares],
-            factor * self.feature_sums,
-            factor * self.weight,
-        )
-
-    @classmethod
-    def from_fields(cls, fields, n_components, exact):
-        """Rebuild from `to_tree`."""
-        sums = fields.array("sums", np.float64, (None, n_components))
-        totals = fields.totals("totals", len(sums), exact)
-        squares = fields.totals("squares", len(sums), exact)
-        if any(square < 0 for square in squares):
-            raise fields.wrong("squares", "holds a sum of squares below 0")
-        feature_sums = fields.array("feature_sums", np.float64, (n_components,))
-        return cls(sums, totals, squares, feature_sums, fields.number("weight", least=0.0))
-
-    def to_tree(self):
-        """Give the numbers as a tree."""
-        return {"class": "ValueSums", **vars(self)}
 
 
 class Sums:
@@ -445,7 +26,7 @@ class Sums:
 
     Parameters
     ----------
-    gram : ExactGram or FloatGram
+    gram : sums of products of features
     targets : ClassSums, BitSums or ValueSums
     n_rows : int, rows added
     n_clipped : int, entries clipped on the way
@@ -454,7 +35,7 @@ class Sums:
 
     def __init__(
         self,
-        gram,
+        gram: GramSum,
         targets: TargetSums,
         n_rows: int = 0,
         n_clipped: int = 0,
@@ -469,7 +50,12 @@ class Sums:
     @property
     def exact(self) -> bool:
         """Whether every sum is one of whole numbers."""
-        return isinstance(self.gram, ExactGram) and not self.is_scaled
+        return self.gram.exact and not self.is_scaled
+
+    @property
+    def gram_class(self) -> type[GramSum]:
+        """How products of features are summed."""
+        return type(self.gram)
 
     @property
     def n_folds(self) -> int:
@@ -526,6 +112,8 @@ class Sums:
             raise MergeError(
                 f"one side has {self.n_components} features, the other {other.n_components}"
             )
+        if sign > 0 and self.gram.limit < EXACT_FLOAT64:  # beyond, 32 bits would wrap around
+            self._check_together(other)
         targets = self.targets.combined(other.targets, sign)
         combine = np.add if sign > 0 else np.subtract
         combine(self.gram.totals, other.gram.totals, out=out)
@@ -537,9 +125,31 @@ class Sums:
             self.is_scaled or other.is_scaled,
         )
 
+    def _check_together(self, other):
+        """Refuse sums whose total would not be exact."""
+        if (self.diagonal() + other.diagonal()).max(initial=0) >= self.gram.limit:
+            raise MergeError(
+                f"together the two sides reach {self.gram.limit:.0f}, from where on their totals "
+                "are not exact; add them as with_totals('float64')"
+            )
+
+    def with_totals(self, totals: str) -> "Sums":
+        """Give the same sums in "float64" or "int32" totals."""
+        kind = gram_class(self.gram.exact, totals)
+        if kind is type(self.gram):
+            return self
+        greatest = self.diagonal().max(initial=0)
+        if self.is_scaled or greatest >= kind.limit:
+            raise ParameterError(
+                f"totals={totals!r} hold whole numbers below {kind.limit:.0f}; these sums "
+                + ("were scaled" if self.is_scaled else f"reach {greatest:.0f}")
+            )
+        gram = kind(self.n_components, self.gram.totals.astype(kind.dtype))
+        return Sums(gram, self.targets, self.n_rows, self.n_clipped)
+
     def select(self, picks: np.ndarray) -> "Sums":
         """Give the sums of some features alone, by their places; `n_clipped` stays that of all."""
-        totals = np.empty(len(picks) * (len(picks) + 1) // 2)
+        totals: np.ndarray = np.empty(packed_size(len(picks)), dtype=self.gram.dtype)
         packed.select(self.gram.totals, self.n_components, picks, totals)
         gram = type(self.gram)(len(picks), totals)
         targets = self.targets.select(picks)
@@ -569,7 +179,8 @@ class Sums:
 
     def scaled(self, factor: float) -> "Sums":
         """Give ``factor * self``: counts stay, whole numbers do not."""
-        gram = type(self.gram)(self.n_components, factor * self.gram.totals)
+        kind = gram_class(self.gram.exact)
+        gram = kind(self.n_components, factor * self.gram.totals)
         return Sums(gram, self.targets.scaled(factor), self.n_rows, self.n_clipped, True)
 
     def copy(self) -> "Sums":
@@ -581,7 +192,7 @@ class Sums:
     def zero_like(self) -> "Sums":
         """Give sums of nothing, ready for the same kind of rows."""
         gram = type(self.gram)(self.n_components)
-        return Sums(gram, self.targets.zero_like(isinstance(gram, ExactGram)))
+        return Sums(gram, self.targets.zero_like(gram.exact))
 
     def release(self) -> None:
         """Give the memory of partial sums back."""
@@ -603,7 +214,7 @@ class Sums:
         """Give the numbers as a tree."""
         return {
             "gram": self.gram.totals,
-            "exact": isinstance(self.gram, ExactGram),
+            "exact": self.gram.exact,
             "targets": self.targets.to_tree(),
             "n_rows": self.n_rows,
             "n_clipped": self.n_clipped,
@@ -621,7 +232,12 @@ class Sums:
         exact : whether it rounds them
         """
         fields = Fields.of(tree)
-        totals = fields.array("gram", np.float64, (n_components * (n_components + 1) // 2,))
+        totals = fields.array("gram", "fi", (packed_size(n_components),))
+        kind = gram_class(exact)
+        if exact and totals.dtype == CompactGram.dtype:
+            kind = CompactGram
+        if totals.dtype != kind.dtype:
+            raise fields.wrong("gram", f"holds {totals.dtype.name}; expected {kind.dtype.__name__}")
         if fields.flag("exact") != exact:
             raise fields.wrong("exact", f"is {not exact}; the calibration says {exact}")
         n_rows, n_clipped = fields.integer("n_rows"), fields.integer("n_clipped")
@@ -632,8 +248,9 @@ class Sums:
         packed.diagonal(totals, diagonal)
         if exact and (diagonal < 0).any():  # what subtraction leaves of floats may be
             raise fields.wrong("gram", "holds a sum of squares below 0")
-        gram = (ExactGram if exact else FloatGram)(n_components, totals)
-        return cls(gram, targets, n_rows, n_clipped, is_scaled)
+        if not is_scaled and (diagonal >= kind.limit).any():
+            raise fields.wrong("gram", "holds sums of squares too great to be exact")
+        return cls(kind(n_components, totals), targets, n_rows, n_clipped, is_scaled)
 
 
 def check_exact(diagonal: np.ndarray, targets: TargetSums, n_rows: int) -> None:
@@ -648,62 +265,3 @@ def check_exact(diagonal: np.ndarray, targets: TargetSums, n_rows: int) -> None:
             f"the sums have outgrown 2^53 after {n_rows} rows and are no longer exact; "
             "save parts of the rows in statistics files of their own"
         )
-
-
-def _check_numbers(ours, theirs):
-    """Refuse labels of different kinds of numbers: their sum could not be taken apart again."""
-    kinds = {labels.dtype.kind for labels in (ours, theirs) if len(labels)}
-    if len(kinds) == 2 and "U" not in kinds:
-        raise MergeError(
-            f"one side has labels such as {ours[0].item()!r}, the other such as "
-            f"{theirs[0].item()!r}; give both the same dtype"
-        )
-
-
-def _check_left(left, removed, labels):
-    """Refuse to remove more of a class than there is; unrounded sums may miss 0 by rounding."""
-    short = left < -1e-9 * removed
-    if short.any():
-        raise MergeError(
-            f"more rows of class {labels[short][0].item()!r} would be removed than were counted: "
-            "the right side was summed with other labels"
-        )
-
-
-def _left(left, removed):
-    """Give what is left of a sum that cannot be below 0; unrounded it may be, by rounding."""
-    if left < -1e-9 * removed:
-        raise MergeError(
-            "more would be removed than was counted: the right side was summed with other targets "
-            "or weights"
-        )
-    return max(left, type(left)(0))
-
-
-TARGETS = {cls.__name__: cls for cls in (ClassSums, BitSums, ValueSums)}
-
-
-def read_targets(fields: Fields, n_components: int, exact: bool) -> TargetSums:
-    """Rebuild sums of targets from their tree."""
-    kind = TARGETS[fields.text("class", TARGETS)]
-    targets = kind.from_fields(fields, n_components, exact)
-    fields.end()
-    return targets
-
-
-def _exact_product(s, t):
-    """Give ``sum s t`` of whole numbers below 2^41 as an int of any size, without rounding."""
-    product = 0
-    for a, a_shift in _halves(s):
-        for b, b_shift in _halves(t):
-            product += int((a * b).astype(np.int64).sum()) << (a_shift + b_shift)
-    return product
-
-
-def _halves(t):
-    high = np.floor(t / 2.0**20)
-    return (high, 20), (t - high * 2.0**20, 0)
-
-
-def _float_product(s, t):
-    return float(s @ t)

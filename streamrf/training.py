@@ -24,18 +24,20 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.fields import Fields, loading
 from streamrf.folds import FoldedSums, check_folds
-from streamrf.gram import ExactGram, FloatGram
+from streamrf.gram import TOTALS, CompactGram, GramSum, gram_class, packed_size
 from streamrf.holdout import MOST_BYTES, Holdout, Rows, as_rows
 from streamrf.labels import as_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.probabilities import Probabilities
+from streamrf.rounding import calibration_class
 from streamrf.selection import FEWEST_HELD, best, fitted_probabilities, searched
 from streamrf.solve import RELATIVE_ALPHAS
 from streamrf.sources import Source
 from streamrf.sources.base import Block, check_rows
 from streamrf.statistics import Statistics, load_statistics
-from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
+from streamrf.sums import Sums
+from streamrf.targets import BitSums, ClassSums, TargetSums, ValueSums
 
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
 
@@ -240,6 +242,7 @@ def begin(
     like: Statistics | str | os.PathLike | None = None,
     hold_out: bool = False,
     folds: int | None = None,
+    totals: str | None = None,
     rows: tuple[int, int | None] | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = EVERY,
@@ -261,7 +264,7 @@ def begin(
     on_bad_rows : "raise" or "skip"
     like : statistics, or their file, whose map and calibration to take
     hold_out : keep a share of the rows aside for the choice of alpha
-    folds, rows, checkpoint, checkpoint_every, spill : see `accumulate`
+    folds, totals, rows, checkpoint, checkpoint_every, spill : see `accumulate`
     """
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
@@ -269,6 +272,7 @@ def begin(
         like = load_statistics(like)
     start, stop = window(source, rows)
     n_folds = _n_folds(folds, like)
+    gram = _gram_class(precision, totals, n_folds, like)
     keeper = None
     if spill is not None:
         if checkpoint is not None:
@@ -286,6 +290,7 @@ def begin(
             precision=precision,
             hold_out=hold_out,
             folds=n_folds,
+            totals=gram,
             first_row=start,
             random_state=random_state,
         )
@@ -298,15 +303,8 @@ def begin(
             return pass_
     width = getattr(features, "n_components", None) if like is None else like.encoder.n_components
     if isinstance(width, int | np.integer) and width > 0:
-        memory.plan(  # before the calibration rows are mapped and room for the sums is made
-            int(width),
-            source.n_features,
-            getattr(codes, "n_bits", 32),
-            exact=precision == "exact" if like is None else like.encoder.calibration.exact,
-            n_folds=n_folds,
-            held_bytes=MOST_BYTES if hold_out else 0,
-            memory_limit=memory_limit,
-        )
+        # before the calibration rows are mapped and room for the sums is made
+        _plan(int(width), source, codes, gram, n_folds, int(hold_out), memory_limit)
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
@@ -331,8 +329,7 @@ def begin(
             random_state=random_state,
         )
         targets = _empty_targets(encoder, source, codes, classes, regression, random_state)
-    gram = (ExactGram if encoder.calibration.exact else FloatGram)(encoder.n_components)
-    sums = Sums(gram, targets)
+    sums = Sums(gram(encoder.n_components), targets)
     in_folds = FoldedSums.zero(sums, n_folds) if n_folds else sums
     statistics = Statistics(encoder, in_folds, Ledger())
     holdout = None
@@ -356,6 +353,40 @@ def window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, in
     return start, stop
 
 
+def _gram_class(precision, totals, n_folds, like) -> type[GramSum]:
+    """Give how products are summed, as asked for or as in earlier statistics."""
+    if like is not None:
+        gram = like.sums.gram_class
+        if totals is not None and gram is not TOTALS.get(totals):
+            raise ParameterError(
+                f"totals={totals!r}, but the statistics to continue have others; leave totals out "
+                "to take theirs"
+            )
+        return gram
+    gram = gram_class(calibration_class(precision).exact, totals or "float64")
+    if gram is CompactGram and n_folds:
+        raise ParameterError(f"sums in folds have totals='float64', not {totals!r}")
+    return gram
+
+
+def _plan(width, source, codes, gram, n_folds, n_held, memory_limit) -> memory.Plan:
+    """Say what a pass is going to hold, with the rows held out `n_held` times.
+
+    Sums of 32 bits are there for widths at which the factor has to take their place.
+    """
+    packed_size(width)  # refuses what is too wide for any memory
+    return memory.plan(
+        width,
+        source.n_features,
+        codes.n_bits if hasattr(codes, "n_bits") else 32,
+        gram=gram,
+        in_place=gram is CompactGram and not n_held,
+        n_folds=n_folds,
+        held_bytes=n_held * MOST_BYTES,
+        memory_limit=memory_limit,
+    )
+
+
 def _n_folds(folds: int | None, like: Statistics | None) -> int:
     """Give the folds asked for, or those of earlier statistics."""
     n_folds = check_folds(folds)
@@ -369,8 +400,12 @@ def _n_folds(folds: int | None, like: Statistics | None) -> int:
     return like.n_folds
 
 
-def _job(source, features, like, *, normalize, codes, precision, random_state, **settings) -> dict:
+def _job(
+    source, features, like, *, normalize, codes, precision, totals, random_state, **settings
+) -> dict:
     """Give all that the sums depend on but the rows themselves, as a tree."""
+    if totals is CompactGram:
+        settings["totals"] = "int32"
     settings = {
         "like": None if like is None else like.encoder.digests,
         "source": source.settings,
@@ -454,17 +489,12 @@ def run(
     """
     start, stop = window(source, rows)
     keeper = pass_.keeper
-    encoder = pass_.statistics.encoder
     n_outputs = codes.n_bits if hasattr(codes, "n_bits") else 32
     _check_engine(engine, parts, spill, keeper)
-    plan = memory.plan(
-        encoder.n_components,
-        encoder.n_features,
-        n_outputs,
-        exact=encoder.calibration.exact,
-        n_folds=pass_.statistics.n_folds,
-        held_bytes=0 if pass_.holdout is None else MOST_BYTES * (1 if keeper is None else 2),
-        memory_limit=memory_limit,
+    n_held = 0 if pass_.holdout is None else 1 if keeper is None else 2  # copied to be written
+    sums = pass_.statistics.sums
+    plan = _plan(
+        sums.n_components, source, codes, sums.gram_class, sums.n_folds, n_held, memory_limit
     )
 
     if engine is not None:
@@ -533,6 +563,7 @@ def accumulate(
     on_bad_rows: str = "raise",
     like: Statistics | str | os.PathLike | None = None,
     folds: int | None = None,
+    totals: str | None = None,
     rows: tuple[int, int | None] | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = EVERY,
@@ -564,6 +595,10 @@ def accumulate(
     folds : number of folds to keep the sums in, for `Statistics.cross_validate`; None means no
         folds, or with `like` as many as there. A row's fold is a hash of its place in its store.
         Needs as many Grams as folds beside the total
+    totals : "float64", or "int32": half the memory for the sums, which are exact up to 2^31 (about
+        two million rows; beyond, the pass ends with an error), and, with
+        ``solve(alpha, overwrite=True)``, a quarter of it in all, for a float32 factor. None means
+        float64, or with `like` as there
     rows : ``(start, stop)``, the only rows to add up; stop None means to the end. The calibration
         still looks at the whole source, so parts of one source made with one seed can be added.
     checkpoint : file that keeps the state of the pass. The same call goes on from it after the last
@@ -604,6 +639,7 @@ def accumulate(
         on_bad_rows=on_bad_rows,
         like=like,
         folds=folds,
+        totals=totals,
         rows=rows,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,

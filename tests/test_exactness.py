@@ -12,12 +12,22 @@ import integers
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
 from streamrf import gram as gram_module
-from streamrf.errors import StreamrfError
-from streamrf.gram import PRODUCTS, ExactGram, FloatGram, FloatProducts, IntegerProducts
+from streamrf.errors import ParameterError, StreamrfError
+from streamrf.gram import (
+    PRODUCTS,
+    CompactGram,
+    ExactGram,
+    FloatGram,
+    FloatProducts,
+    IntegerProducts,
+    gram_class,
+    packed_size,
+)
 from streamrf.jit import gram as jit_gram
 from streamrf.jit.packed import diagonal
 from streamrf.statistics import Statistics
-from streamrf.sums import BitSums, ClassSums, Sums, ValueSums
+from streamrf.sums import Sums
+from streamrf.targets import BitSums, ClassSums, ValueSums
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -247,6 +257,49 @@ def test_any_blocks_of_whole_numbers_are_exact(blocks):
         for block in blocks:
             gram.add(block.astype(np.float32))
         np.testing.assert_array_equal(unpacked(gram.totals, blocks[0].shape[1]), twin_of(*blocks))
+
+
+def compact_of(products, *blocks):
+    gram = CompactGram(len(blocks[0][0]), products=products())
+    for block in blocks:
+        gram.add(np.array(block, dtype=np.float32))
+    return gram
+
+
+def test_totals_of_32_bits_are_the_same_numbers(products, rng):
+    blocks = [np.rint(rng.normal(0, 200, (n, 7))) for n in (1, 40, 5000)]
+    compact, wide = compact_of(products, *blocks), gram_of(products, *blocks)
+    assert compact.totals.dtype == np.int32
+    np.testing.assert_array_equal(compact.totals, wide.totals)
+    np.testing.assert_array_equal(unpacked(compact.totals, 7), twin_of(*blocks))
+
+
+def test_totals_of_32_bits_are_refused_one_above_the_bound_and_stay_as_they_were(products):
+    full = [[q, -q] for q in FULL[IntegerProducts]]
+    gram = compact_of(products, full)
+    assert gram.totals.max() == 2**31 - 1
+    before = gram.totals.copy()
+    for more in ([[1, 0]], np.ones((5000, 2))):
+        with pytest.raises(StreamrfError, match=r"outgrow 2\^31.*totals='float64'"):
+            gram.add(np.array(more, dtype=np.float32))
+        np.testing.assert_array_equal(gram.totals, before)
+    gram.add(np.zeros((3, 2), dtype=np.float32))
+    again = CompactGram(2, before.copy(), products())  # as from a file
+    with pytest.raises(StreamrfError, match=r"outgrow 2\^31"):
+        again.add(np.array([[1, 0]], dtype=np.float32))
+
+
+def test_a_gram_too_wide_for_lapack_is_refused():
+    assert packed_size(65_535) < 2**31 <= 65_536 * 65_537 // 2
+    with pytest.raises(ParameterError, match=r"65536 is too many: .* at most 65535"):
+        CompactGram(65_536)
+
+
+def test_unknown_totals_are_refused():
+    with pytest.raises(ParameterError, match=r"one of \['float64', 'int32'\], got 'int64'"):
+        gram_class(True, "int64")
+    with pytest.raises(ParameterError, match="precision='float64' needs totals='float64'"):
+        gram_class(False, "int32")
 
 
 def test_releasing_the_partial_sums_changes_nothing(products, rng):

@@ -13,6 +13,7 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
 from streamrf import memory
 from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.gram import CompactGram, ExactGram, FloatGram
 from streamrf.memory import parse_bytes, plan
 
 WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB
@@ -79,7 +80,8 @@ LIMITS = st.integers(memory.INTERPRETER_BYTES // 2, 2**36)
 SIZES = {
     "n_features": st.integers(1, 5000),
     "n_outputs": st.integers(1, 500),
-    "exact": st.booleans(),
+    "gram": st.sampled_from([CompactGram, ExactGram, FloatGram]),
+    "in_place": st.booleans(),
     "held_bytes": st.sampled_from([0, 64 << 20]),
 }
 
@@ -119,7 +121,7 @@ def test_a_plan_counts_what_is_held():
     packed = WIDTH * (WIDTH + 1) // 2
     found = plan(WIDTH, 10, 10, memory_limit="1 TiB")
     assert found.total_bytes > packed * 20 + found.block_rows * WIDTH * 4
-    assert plan(WIDTH, 10, 10, exact=False, memory_limit="1 TiB").total_bytes > packed * 16
+    assert plan(WIDTH, 10, 10, gram=FloatGram, memory_limit="1 TiB").total_bytes > packed * 16
     held = plan(WIDTH, 10, 10, held_bytes=1000, memory_limit="1 TiB")
     assert held.total_bytes == found.total_bytes + 1000
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
 from streamrf.errors import DataError, MergeError, UnknownLabelError
-from streamrf.gram import ExactGram, FloatGram
+from streamrf.gram import ExactGram, FloatGram, gram_class
 from streamrf.ledger import Ledger
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics import Statistics
-from streamrf.sums import BitSums, ClassSums, Sums, TargetSums, ValueSums
+from streamrf.sums import Sums
+from streamrf.targets import BitSums, ClassSums, TargetSums, ValueSums
 from streamrf.training import Pass, begin
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -64,20 +65,20 @@ def tree_of(summary):
     return summary.to_tree() if hasattr(summary, "to_tree") else dict(vars(summary))
 
 
-def sums(name, kind, targets, y, exact):
+def sums(name, kind, targets, y, exact, totals="float64"):
     """A row for `Sums`."""
     noise = 0 if exact else 0.123
     dtype = np.float32 if exact else np.float64
     rows = (Q + noise).astype(dtype)
 
     def zero():
-        gram = (ExactGram if exact else FloatGram)(WIDTH)
-        return Sums(gram, targets())
+        return Sums(gram_class(exact, totals)(WIDTH), targets())
 
     def add(summary, part):
         summary.add(rows[part], ROOTS[part] + noise, y[part], n_clipped=part.stop - part.start)
 
-    return Case(f"{name}-{'exact' if exact else 'float64'}", kind, zero, add, exact)
+    precision = totals if exact else "rounded"
+    return Case(f"{name}-{precision}", kind, zero, add, exact)
 
 
 def statistics(name, y, **options):
@@ -122,8 +123,10 @@ def every_sums(exact):
 CASES = [
     *every_sums(exact=True),
     *every_sums(exact=False),
+    sums("classes", ClassSums, lambda: ClassSums.zero(WIDTH), LABELS, True, "int32"),
     statistics("statistics-classes", LABELS),
     statistics("statistics-values", TARGETS, regression=True),
+    statistics("statistics-int32", TARGETS, regression=True, totals="int32"),
     statistics("statistics-float64", TARGETS, regression=True, precision="float64"),
     Case("ledger", Ledger, Ledger, count),
     Case(
@@ -266,7 +269,7 @@ def test_numbers_and_strings_are_not_labels_together():
 
 
 def test_a_label_outside_the_code_book_leaves_the_sums_as_they_were():
-    case = next(case for case in CASES if case.name == "bits-exact")
+    case = next(case for case in CASES if case.name == "bits-float64")
     summary = case.of(slice(0, 50))
     before = copy.deepcopy(tree_of(summary))
     with pytest.raises(UnknownLabelError, match=r"'kiwi' is not in the code book.*6 labels"):

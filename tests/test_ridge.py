@@ -16,7 +16,8 @@ from streamrf.gram import ExactGram, FloatGram
 from streamrf.jit.packed import add_diagonal
 from streamrf.rounding import Centring, Rounding
 from streamrf.solve import Normal
-from streamrf.sums import Sums, ValueSums
+from streamrf.sums import Sums
+from streamrf.targets import ValueSums
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
