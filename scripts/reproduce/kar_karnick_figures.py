@@ -194,11 +194,9 @@ def first_figure(records):
     ]
     harness.write_csv(harness.DOCS / "kar-karnick-figure1.csv", rows)
     draw_errors(records)
-    return [
-        "### Figure 1: error of the Gram matrix",
-        "`python scripts/reproduce/kar_karnick_figures.py --docs` wrote this part and "
-        "[kar-karnick-figure1.csv](reproduction/kar-karnick-figure1.csv). "
-        f"{harness.provenance(records)}",
+    parts = [
+        f"{harness.provenance(records)} All figures: "
+        "[kar-karnick-figure1.csv](reproduction/kar-karnick-figure1.csv).",
         f"Mean absolute error over the Gram matrix of {N_ROWS} rows drawn uniformly from the unit "
         f"ball, mean of {RUNS} runs, kernels of degree {DEGREE} and exp(<x,y>). Thick lines are "
         "H0/1, thin dashed ones RF. The paper shows the same fall with D, and H0/1 below RF.",
@@ -211,6 +209,7 @@ def first_figure(records):
         "of degree ten.",
         harness.table(slopes(records), dict.fromkeys(slopes(records)[0], ".2f")),
     ]
+    return "\n\n".join(parts)
 
 
 def second_figure(records):
@@ -218,10 +217,8 @@ def second_figure(records):
     rows = over_splits(records)
     harness.write_csv(harness.DOCS / "kar-karnick-figure2.csv", rows)
     parts = [
-        "### Figure 2: accuracy and seconds against D",
-        "`python scripts/reproduce/kar_karnick_figures.py --docs` wrote this part and "
-        "[kar-karnick-figure2.csv](reproduction/kar-karnick-figure2.csv). "
-        f"{harness.provenance(records)}",
+        f"{harness.provenance(records)} All figures: "
+        "[kar-karnick-figure2.csv](reproduction/kar-karnick-figure2.csv).",
         f"Means of {rows[0]['splits']} splits; D counts random features only, as in the paper. The "
         "penalties of LIBLINEAR are those of Table 1 at every D.",
     ]
@@ -229,7 +226,7 @@ def second_figure(records):
         draw_tasks(rows, figure)
         name = f"kar-karnick-figure2-{figure.removesuffix('_s')}.png"
         parts.append(f"![{title.capitalize()} against D](reproduction/{name})")
-    return [*parts, told(rows)]
+    return "\n\n".join([*parts, told(rows)])
 
 
 def told(rows):
@@ -266,8 +263,9 @@ def main():
     if second:
         print(harness.table(over_splits(second)))
     if settings.docs:
-        parts = (first_figure(first) if first else []) + (second_figure(second) if second else [])
-        harness.publish("kar-karnick figures", "\n\n".join(parts))
+        for number, records, write in ((1, first, first_figure), (2, second, second_figure)):
+            if records:
+                harness.publish(f"kar-karnick figure {number}", write(records))
 
 
 if __name__ == "__main__":

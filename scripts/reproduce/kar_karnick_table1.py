@@ -178,9 +178,7 @@ def verdict(rows):
 def page(rows, records):
     """Give the part of the page: what was done, what came out, accuracies and seconds."""
     parts = [
-        "### Table 1: accuracies, seconds and speed-ups",
-        "`python scripts/reproduce/kar_karnick_table1.py --docs` wrote this part and "
-        f"[{CSV}](reproduction/{CSV}). {harness.provenance(records)}",
+        f"{harness.provenance(records)} All figures: [{CSV}](reproduction/{CSV}).",
         PROTOCOL,
         verdict(rows),
     ]
