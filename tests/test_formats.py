@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -101,6 +102,25 @@ def test_sums_in_a_file_are_those_of_its_rows():
     Q = np.rint((Z - calibration.shift) / calibration.step).astype(np.int64)
     expected = np.array([Q[label == make.LABELS].sum(axis=0) for label in statistics.labels])
     assert np.abs(statistics.class_sums - expected).max() <= 1  # a step, on another processor
+
+
+def keys_of(document):
+    """The keys of a JSON document, without those of stores, settings of objects and arrays."""
+    for key, value in document.items():
+        if key == "params" or "$array" in document:
+            continue
+        if not re.fullmatch(r"[0-9a-f]{32}|\d+", key):
+            yield key
+        if isinstance(value, dict) and "$array" not in value:
+            yield from keys_of(value)
+
+
+@every_file
+def test_every_key_is_described(name):
+    page = (ROOT / "docs" / "formats.md").read_text()
+    keys = set(keys_of(mutations.document_of(fixture(name).read_bytes())))
+    assert len(keys) > 20
+    assert [key for key in sorted(keys) if not re.search(rf"[`/]{key}[`/]", page)] == []
 
 
 # ---- spoilt files -------------------------------------------------------------------------------
