@@ -1,0 +1,462 @@
+#!/usr/bin/env python
+"""What streamrf costs on MNIST, one JSON line a case; scripts/bench_docs.py makes tables of them.
+
+Every case runs in a process of its own. Its line goes to standard output and to a file, and a case
+that the file has already is passed over, so that the same command goes on where it was stopped.
+Needs STREAMRF_DATA, the folder of `mnist.h5`. Let nothing else run beside it: lines tell the load.
+
+    scripts/bench.py                   # every case, about two hours on two cores
+    scripts/bench.py ratio rows        # the cases whose names begin with one of these words
+    scripts/bench.py --again start     # once more; the file keeps the newest line of a case
+    scripts/bench.py --quick           # small widths and few rows, to see that all is well
+"""
+
+import argparse
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import streamrf as srf
+from streamrf import benchmark
+from streamrf.compute import computing
+from streamrf.features import FeatureMap
+from streamrf.jit import hadamard
+from streamrf.stages import watching
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "benchmarks" / "bench.jsonl"
+UP_FACTOR = 8
+SIDE, MOST_SHIFT = 28, 2  # pixels
+TRANSFORM_BYTES = 8 << 20  # of rows in lanes, as in a pass
+ADDITIONS = 1 << 34  # of a timed run of transforms
+IN_A_ROW = 16  # transforms of the same rows, which grow by a root of the length at each
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the cases are: as they are meant, or small.
+
+    Parameters
+    ----------
+    quick : whether to shrink
+    repeats : runs to take the median of; 0 means as many as a case has
+    """
+
+    quick: bool = False
+    n_repeats: int = 0
+
+    def width(self, n_components: int) -> int:
+        """Shrink a number of components, to no less than what exact linear terms need."""
+        return max(1024, n_components // 16) if self.quick else n_components
+
+    def rows(self, n_rows: int) -> int:
+        """Shrink a number of rows."""
+        return max(2000, n_rows // 20) if self.quick else n_rows
+
+    def repeats(self, usual: int) -> int:
+        """Give the number of runs."""
+        return self.n_repeats or (min(2, usual) if self.quick else usual)
+
+
+def maclaurin(n_components: int) -> FeatureMap:
+    """Give the structured Maclaurin map with exact linear terms, of degree 7."""
+    kernel = srf.Polynomial(degree=7, coef0=1.0)
+    return srf.RandomMaclaurin(kernel, n_components, h01=True)
+
+
+def craft(n_components: int) -> FeatureMap:
+    """Give the same, made eight times as wide and compacted."""
+    return srf.Craft(maclaurin(UP_FACTOR * n_components), n_components)
+
+
+def structured(n_components: int) -> FeatureMap:
+    """Give Fourier features by Hadamard transforms."""
+    return srf.StructuredFourier(srf.Gaussian(gamma="median"), n_components)
+
+
+MAPS = {"maclaurin": maclaurin, "craft": craft, "structured": structured}
+
+
+def mnist(part: str = "train") -> srf.HDF5Source:
+    """Give the rows as they lie on disk."""
+    place = os.environ.get("STREAMRF_DATA")
+    if not place:
+        raise SystemExit("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    return srf.HDF5Source(Path(place) / "mnist.h5", x=f"{part}/X", y=f"{part}/y")
+
+
+def ratio(name: str, n_components: int, n_rows: int, scale: Scale) -> dict:
+    """Give passes beside bare products."""
+    return benchmark.measure(
+        mnist(),
+        MAPS[name](scale.width(n_components)),
+        test=mnist("test"),
+        n_pairs=scale.repeats(5),
+        rows=(0, scale.rows(n_rows)),
+        normalize="l2",
+    )
+
+
+def wide(n_components: int, n_rows: int, totals: str, scale: Scale) -> dict:
+    """Give one pass and its solve at a width near the memory's end."""
+    return benchmark.measure(
+        mnist(),
+        maclaurin(scale.width(n_components)),
+        test=mnist("test"),
+        n_pairs=1,
+        rows=(0, scale.rows(n_rows)),
+        normalize="l2",
+        **({} if totals == "float64" else {"totals": totals}),
+    )
+
+
+def fit(
+    name: str,
+    n_components: int,
+    n_rows: int,
+    scale: Scale,
+    repeats: int = 3,
+    **settings,
+) -> dict:
+    """Give the time, memory and test error of a fit that chooses its penalty itself."""
+    n_rows = scale.rows(n_rows)
+    features = MAPS[name](scale.width(n_components))
+    source = mnist() if n_rows == mnist().n_rows else _first(n_rows)
+    clf = srf.RandomFeatureClassifier(features, normalize="l2", random_state=0, **settings)
+    srf.accumulate(source, features, normalize="l2", rows=(0, benchmark.FIRST_ROWS))
+    seconds, peak = [], 0
+    for _ in range(scale.repeats(repeats)):
+        began = time.perf_counter()
+        clf.fit(source)
+        seconds.append(time.perf_counter() - began)
+        peak = peak or benchmark.peak_bytes()
+    return {
+        "map": name,
+        "n_rows": n_rows,
+        "n_components": clf.features_.n_components,
+        "error": clf.evaluate(mnist("test"))["error"],
+        "alpha": float(clf.alpha_),
+        "fit_seconds": seconds,
+        "peak_bytes": peak,
+        "n_clipped": clf.statistics_.n_clipped,
+    }
+
+
+def _first(n_rows: int) -> srf.IteratorSource:
+    """Give the first rows of the training set, read anew for every pass."""
+
+    def blocks():
+        for block in mnist().blocks(0, n_rows):
+            yield block.X, block.y
+
+    return srf.IteratorSource(blocks)
+
+
+def transforms(length: int, scale: Scale) -> dict:
+    """Give additions a second of Walsh-Hadamard transforms."""
+    n_groups = max(2, TRANSFORM_BYTES // (64 * length))
+    rng = np.random.default_rng(0)
+    rows = 1e-18 * rng.standard_normal((n_groups, length, hadamard.LANES), dtype=np.float32)
+    a = rows.copy()
+    additions = a.size * length.bit_length() - a.size
+    count = max(1, (ADDITIONS >> (6 if scale.quick else 0)) // additions)
+    rates = []
+    with computing() as n_threads:
+        hadamard.fwht_groups(a)
+        for _ in range(scale.repeats(7)):
+            seconds = 0.0
+            for first in range(0, count, IN_A_ROW):
+                a[:] = rows
+                began = time.perf_counter()
+                for _ in range(min(IN_A_ROW, count - first)):
+                    hadamard.fwht_groups(a)
+                seconds += time.perf_counter() - began
+            rates.append(count * additions / seconds / 1e9)
+    return {
+        "length": length,
+        "n_threads": n_threads,
+        "gadds_per_second": statistics.median(rates),
+        "rates": rates,
+    }
+
+
+def shifted_mnist(copies: int, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Give the training rows several times over, each image moved by a few pixels at random."""
+    rng = np.random.default_rng(0)
+    along = np.arange(SIDE)
+    for _ in range(copies):
+        for block in mnist().blocks(0, n_rows):
+            n = len(block.X)
+            margins = ((0, 0), (MOST_SHIFT, MOST_SHIFT), (MOST_SHIFT, MOST_SHIFT))
+            padded = np.pad(block.X.reshape(n, SIDE, SIDE), margins)
+            down, right = rng.integers(0, 2 * MOST_SHIFT + 1, (2, n, 1, 1))
+            moved = padded[
+                np.arange(n)[:, None, None], down + along[:, None], right + along[None, :]
+            ]
+            yield moved.reshape(n, -1), block.y
+
+
+def one_length(copies: int, n_rows: int, n_components: int) -> dict:
+    """Give the time and memory of one pass over some copies of the rows, in this process."""
+    features = maclaurin(n_components)
+    srf.accumulate(mnist(), features, normalize="l2", rows=(0, benchmark.FIRST_ROWS))
+    source = srf.IteratorSource(functools.partial(shifted_mnist, copies, n_rows))
+    began = time.perf_counter()
+    found = srf.accumulate(source, features, normalize="l2", random_state=0)
+    seconds = time.perf_counter() - began
+    assert found.n_rows == copies * n_rows
+    return {"seconds": seconds, "peak_bytes": benchmark.peak_bytes()}
+
+
+def rows(scale: Scale) -> dict:
+    """Give time and memory of ten times the rows beside those of the rows, in turn."""
+    n_rows, width = scale.rows(60_000), scale.width(4096)
+    found: dict[int, list[dict]] = {1: [], 10: []}
+    for _ in range(scale.repeats(5)):
+        for copies, runs in found.items():
+            runs.append(_other_process("one_length", copies, n_rows, width))
+    once, often = found[1], found[10]
+    ratios = [b["seconds"] / a["seconds"] / 10 for a, b in zip(once, often, strict=True)]
+    growth = [b["peak_bytes"] / a["peak_bytes"] for a, b in zip(once, often, strict=True)]
+    return {
+        "n_rows": [n_rows, 10 * n_rows],
+        "n_components": width,
+        "seconds": [[run["seconds"] for run in runs] for runs in (once, often)],
+        "peak_bytes": [[run["peak_bytes"] for run in runs] for runs in (once, often)],
+        "time_ratio": statistics.median(ratios),
+        "time_ratios": ratios,
+        "memory_ratio": statistics.median(growth),
+    }
+
+
+def _other_process(function: str, *arguments) -> dict:
+    """Call a function of this file in a new process."""
+    command = [sys.executable, __file__, "--call", json.dumps([function, *arguments])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def prediction(n_components: int, scale: Scale) -> dict:
+    """Give rows a second of predictions beside those of the features alone, in turn."""
+    width, n_rows = scale.width(n_components), scale.rows(60_000)
+    features = maclaurin(width)
+    found = srf.accumulate(
+        mnist(), features, normalize="l2", rows=(0, scale.rows(8192)), random_state=0
+    )
+    model = found.solve(benchmark.RELATIVE_ALPHA * found.alpha_scale())
+    del found
+    model.predict(_first(benchmark.FIRST_ROWS))
+    before = _resident_bytes()
+    benchmark.forget_peak()
+    predicting, featurising, stages = [], [], []
+    peak = 0
+    for _ in range(scale.repeats(5)):
+        with watching() as seconds:
+            began = time.perf_counter()
+            for _ in model.scored(mnist(), stop=n_rows):
+                pass
+            predicting.append(time.perf_counter() - began)
+        stages.append(seconds)
+        peak = peak or benchmark.peak_bytes()
+        Z = np.empty((4096, width), dtype=np.float32)
+        roots = np.ones(4096)
+        began = time.perf_counter()
+        with computing():
+            for block in mnist().blocks(0, n_rows):
+                n = len(block.X)
+                model.encoder.encode(block.X, roots[:n], Z[:n])
+        featurising.append(time.perf_counter() - began)
+        del Z
+    ratios = [a / b for a, b in zip(predicting, featurising, strict=True)]
+    return {
+        "n_rows": n_rows,
+        "n_components": width,
+        "rows_per_second": n_rows / statistics.median(predicting),
+        "featurise_rows_per_second": n_rows / statistics.median(featurising),
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+        "seconds": stages[0],
+        "peak_bytes": peak,
+        "peak_bytes_beyond_model": peak - before,
+    }
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def start(scale: Scale) -> dict:
+    """Give the seconds of imports, and of fits of small data with and without compiled kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, model = f"{folder}/digits.h5", f"{folder}/model.h5"
+        _write_digits(data)
+        fitting = ["-m", "streamrf.cli", "fit", data, "--components", "512", "--normalize", "l2"]
+        fitting += ["--model", model, "--json"]
+        several = range(scale.repeats(5))
+        imports = [_seconds(["-c", "import streamrf"]) for _ in several]
+        bare = [_seconds(["-c", "pass"]) for _ in several]
+        sklearn = [_seconds(["-c", "import sklearn.base"]) for _ in several]
+        _seconds(fitting)
+        cached = [_seconds(fitting) for _ in several]
+        empty = []
+        for number in several:
+            place = f"{folder}/kernels{number}"
+            empty.append(_seconds(fitting, NUMBA_CACHE_DIR=place))
+        warm = _seconds(["-m", "streamrf.cli", "warmup"], NUMBA_CACHE_DIR=f"{folder}/warm")
+        ready = _seconds(fitting, NUMBA_CACHE_DIR=f"{folder}/warm")
+    return {
+        "import_seconds": statistics.median(imports) - statistics.median(bare),
+        "sklearn_import_seconds": statistics.median(sklearn) - statistics.median(bare),
+        "interpreter_seconds": bare,
+        "imports": imports,
+        "cached_fit_seconds": statistics.median(cached),
+        "cached_fits": cached,
+        "first_fit_seconds": statistics.median(empty),
+        "first_fits": empty,
+        "compilation_seconds": statistics.median(empty) - statistics.median(cached),
+        "warmup_seconds": warm,
+        "fit_after_warmup_seconds": ready,
+    }
+
+
+def _write_digits(path: str) -> None:
+    import h5py
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    with h5py.File(path, "w") as file:
+        file["X"], file["y"] = X.astype(np.uint8), y
+
+
+def _seconds(arguments: list[str], **environment: str) -> float:
+    """Give how long a Python process takes from its start to its end."""
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
+    return time.perf_counter() - began
+
+
+WIDTHS = (1024, 2048, 4096, 8192)
+ROWS = (7500, 15_000, 30_000, 60_000)
+
+CASES: dict[str, Callable[[Scale], dict]] = {
+    "start": start,
+    "hadamard-2^10": functools.partial(transforms, 1 << 10),
+    "hadamard-2^15": functools.partial(transforms, 1 << 15),
+    "hadamard-2^17": functools.partial(transforms, 1 << 17),
+    "ratio-maclaurin-4096": functools.partial(ratio, "maclaurin", 4096, 60_000),
+    "ratio-craft-4096": functools.partial(ratio, "craft", 4096, 60_000),
+    "ratio-structured-4096": functools.partial(ratio, "structured", 4096, 60_000),
+    "ratio-maclaurin-16384": functools.partial(ratio, "maclaurin", 16_384, 12_288),
+    "ratio-craft-16384": functools.partial(ratio, "craft", 16_384, 12_288),
+    "predict-4096": functools.partial(prediction, 4096),
+    "rows": rows,
+    **{
+        f"fit-{name}-{width}": functools.partial(fit, name, width, 60_000)
+        for name in ("maclaurin", "craft", "structured")
+        for width in WIDTHS
+    },
+    **{
+        f"fit-rows-{n_rows}": functools.partial(fit, "maclaurin", 4096, n_rows)
+        for n_rows in ROWS[:-1]
+    },
+    "fit-bits": functools.partial(
+        fit, "maclaurin", 4096, 60_000, codes=srf.ErrorCorrectingCodes(n_bits=200)
+    ),
+    "fit-float64": functools.partial(fit, "maclaurin", 4096, 60_000, precision="float64"),
+    "width-32768": functools.partial(wide, 32_768, 60_000, "float64"),
+    "width-65000": functools.partial(wide, 65_000, 8_000, "int32"),
+}
+FUNCTIONS = {"one_length": one_length}
+
+
+def main() -> None:
+    """Run the cases that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*", metavar="CASE", help="beginnings of names; all")
+    parser.add_argument("--output", type=Path, help=f"file of lines; {RESULTS.relative_to(ROOT)}")
+    parser.add_argument("--again", action="store_true", help="measure what the file has already")
+    parser.add_argument("--quick", action="store_true", help="small; writes no file of its own")
+    parser.add_argument("--repeats", type=int, default=0, help="runs to take the median of")
+    parser.add_argument("--list", action="store_true", help="print the names and end")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    parser.add_argument("--call", help=argparse.SUPPRESS)
+    settings = parser.parse_args()
+    scale = Scale(settings.quick, settings.repeats)
+    if settings.call:
+        function, *arguments = json.loads(settings.call)
+        print(json.dumps(FUNCTIONS[function](*arguments)))
+        return
+    if settings.inside:
+        before = benchmark.circumstances()  # the load, before this adds to it
+        figures = CASES[settings.inside](scale)
+        print(json.dumps({"case": settings.inside, **figures, **before}))
+        return
+    for word in settings.words:
+        if not any(name.startswith(word) for name in CASES):
+            parser.error(f"no case begins with {word!r}; there are {', '.join(CASES)}")
+    names = [name for name in CASES if name.startswith(tuple(settings.words) or "")]
+    if settings.list:
+        print("\n".join(names))
+        return
+    output = settings.output or (None if settings.quick else RESULTS)
+    failed = run_all(names, scale, output, settings.again)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+def run_all(names: list[str], scale: Scale, output: Path | None, again: bool) -> list[str]:
+    """Run cases, each in a process of its own; give the names of those that failed."""
+    done = set() if again else {line["case"] for line in lines(output)}
+    failed = []
+    for name in names:
+        if name in done:
+            print(f"{name}: in {output} already; --again measures once more", file=sys.stderr)
+            continue
+        command = [sys.executable, __file__, "--inside", name, "--repeats", str(scale.n_repeats)]
+        command += ["--quick"] if scale.quick else []
+        case = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if case.returncode:
+            failed.append(name)
+            continue
+        print(case.stdout, end="", flush=True)
+        if output is not None:
+            keep(json.loads(case.stdout), output)
+    return failed
+
+
+def lines(path: Path | None) -> list[dict]:
+    """Give the lines of a file; none where there is no file."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def keep(line: dict, path: Path) -> None:
+    """Put a line into a file in place of the older one of its case."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {old["case"]: old for old in lines(path)} | {line["case"]: line}
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
+    new.replace(path)
+
+
+if __name__ == "__main__":
+    main()

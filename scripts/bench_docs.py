@@ -1,0 +1,409 @@
+#!/usr/bin/env python
+"""Write the tables of docs/benchmarks.md, and its plots, from the lines of the benchmarks.
+
+    scripts/bench_docs.py            # from docs/benchmarks/bench.jsonl and rivals.jsonl
+    scripts/bench_docs.py --check    # end with status 1 where the page is not up to date
+
+Text between ``<!-- table: NAME -->`` and ``<!-- end -->`` is replaced; nothing else is touched.
+"""
+
+import argparse
+import json
+import re
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+PLACE = ROOT / "docs" / "benchmarks"
+
+Lines = dict[str, dict]  # figures by the names of cases
+
+AIMS = {
+    "ratio-maclaurin-4096": 1.25,
+    "ratio-craft-4096": 1.9,
+    "ratio-maclaurin-16384": 1.15,
+    "ratio-craft-16384": 1.35,
+}
+MAPS = {"maclaurin": "Maclaurin, H0/1", "craft": "Craft, D = 8E", "structured": "StructuredFourier"}
+STAGES = ("read", "wait", "calibrate", "featurise", "targets", "gram", "pass", "solve")
+COLOURS = {"maclaurin": "#0072b2", "craft": "#d55e00", "structured": "#009e73"}
+MARKS = {"maclaurin": "o", "craft": "s", "structured": "^"}
+NOT_YET = "Not measured yet."
+
+
+def main() -> None:
+    """Write the page and the plots, or compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing, compare the tables")
+    parser.add_argument("--results", type=Path, default=PLACE, help="folder of the lines")
+    settings = parser.parse_args()
+    bench = read(settings.results / "bench.jsonl")
+    rivals = read(settings.results / "rivals.jsonl")
+    old = PAGE.read_text()
+    new = filled(old, bench, rivals)
+    if settings.check:
+        raise SystemExit(0 if new == old else f"{PAGE.relative_to(ROOT)} is not up to date")
+    PAGE.write_text(new)
+    for name, draw in PLOTS.items():
+        figure = Figure(figsize=(8, 3.6), layout="constrained", dpi=120)
+        FigureCanvasAgg(figure)
+        if draw(figure, bench, rivals):
+            figure.savefig(PLACE / f"{name}.png", metadata={"Software": None})
+
+
+def read(path: Path) -> Lines:
+    """Give the lines of a file by their cases; nothing where there is no file."""
+    if not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text().splitlines())
+    return {line["case"]: line for line in lines}
+
+
+def filled(page: str, bench: Lines, rivals: Lines) -> str:
+    """Give the page with its tables made anew."""
+
+    def made(match: re.Match) -> str:
+        text = TABLES[match[1]](bench, rivals) or NOT_YET
+        return f"<!-- table: {match[1]} -->\n{text}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (\S+) -->\n.*?<!-- end -->", made, page, flags=re.DOTALL)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Give a Markdown table; nothing where there are no rows."""
+    head, rows = list(head), [list(row) for row in rows]
+    if not rows:
+        return ""
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *rows])
+
+
+def circumstances(bench: Lines, rivals: Lines) -> str:
+    """Tell where the lines come from."""
+    if not bench:
+        return ""
+    lines = list(bench.values())
+    commits = sorted({str(line["commit"]) for line in lines})
+    loads = [line["load"] for line in lines]
+    last = lines[-1]
+    versions = ", ".join(f"{name} {version}" for name, version in last["versions"].items())
+    return (
+        f"{last['processor']}, {last['threads']} threads; {versions}; commit "
+        f"{', '.join(commits)}; load before a case {min(loads):.1f} to {max(loads):.1f} "
+        f"(median {statistics.median(loads):.1f})."
+    )
+
+
+def beside_the_product(bench: Lines, rivals: Lines) -> str:
+    """Tell the ratios."""
+    rows = []
+    for name, line in bench.items():
+        if name.startswith("ratio-"):
+            low, high = min(line["ratios"]), max(line["ratios"])
+            aim = AIMS.get(name)
+            rows.append([
+                MAPS[name.split("-")[1]],
+                f"{line['n_components']:,}",
+                f"{line['n_rows']:,}",
+                f"{statistics.median(line['pass_seconds']):.1f}",
+                f"{statistics.median(line['ssfrk_seconds']):.1f}",
+                f"**{line['ratio']:.2f}** ({low:.2f} to {high:.2f})",
+                "" if aim is None else f"{aim:.2f}",
+                f"{line['rows_per_second']:,.0f}",
+                mib(line["peak_bytes"]),
+                f"{100 * line['error']:.2f}",
+            ])  # fmt: skip
+    head = ["map", "E", "rows", "pass, s", "`ssfrk`, s", "ratio", "aim", "rows/s", "peak, MiB"]
+    return table([*head, "error, %"], rows)
+
+
+def stages(bench: Lines, rivals: Lines) -> str:
+    """Tell seconds by stage of the median pass."""
+    rows = [
+        [name, f"{line['n_rows']:,}", *(f"{line['seconds'][stage]:.2f}" for stage in STAGES)]
+        for name, line in bench.items()
+        if name.startswith(("ratio-", "width-"))
+    ]
+    return table(["case", "rows", *STAGES], rows)
+
+
+def wide(bench: Lines, rivals: Lines) -> str:
+    """Tell what wide features cost."""
+    rows = [
+        [
+            f"{line['n_components']:,}",
+            f"{line['n_rows']:,}",
+            f"{line['seconds']['pass']:,.0f}",
+            f"{line['seconds']['solve']:,.0f}",
+            f"{line['peak_bytes'] / 2**30:.1f}",
+            f"{100 * line['error']:.2f}",
+        ]
+        for name, line in bench.items()
+        if name.startswith("width-")
+    ]
+    return table(["E", "rows", "pass, s", "solve, s", "peak, GiB", "error, %"], rows)
+
+
+def transforms(bench: Lines, rivals: Lines) -> str:
+    """Tell the rates of transforms."""
+    rows = [
+        [
+            f"2^{line['length'].bit_length() - 1}",
+            f"{line['gadds_per_second']:.1f}",
+            f"{min(line['rates']):.1f} to {max(line['rates']):.1f}",
+        ]
+        for name, line in bench.items()
+        if name.startswith("hadamard-")
+    ]
+    return table(["length", "Gadd/s", "of the runs"], rows)
+
+
+def rows_table(bench: Lines, rivals: Lines) -> str:
+    """Tell time and memory against rows."""
+    line = bench.get("rows")
+    if line is None:
+        return ""
+    medians = [[statistics.median(runs) for runs in line[key]] for key in ("seconds", "peak_bytes")]
+    rows = [
+        [f"{n:,}", f"{seconds:.1f}", f"{1e6 * seconds / n:.1f}", mib(peak)]
+        for n, seconds, peak in zip(line["n_rows"], *medians, strict=True)
+    ]
+    told = table(["rows", "pass, s", "us a row", "peak, MiB"], rows)
+    low, high = min(line["time_ratios"]), max(line["time_ratios"])
+    return (
+        f"{told}\n\nTime a row, ten times the rows beside the rows: {line['time_ratio']:.3f} "
+        f"({low:.3f} to {high:.3f}); memory: {line['memory_ratio']:.3f}."
+    )
+
+
+def paper(bench: Lines, rivals: Lines) -> str:
+    """Tell projection and Gram together."""
+    rows = []
+    for name in ("ratio-maclaurin-4096", "ratio-craft-4096"):
+        if name in bench:
+            seconds = bench[name]["seconds"]
+            both = seconds["featurise"] + seconds["gram"]
+            rows.append([
+                MAPS[name.split("-")[1]],
+                f"{seconds['featurise']:.1f}",
+                f"{seconds['gram']:.1f}",
+                f"{both:.1f}",
+            ])  # fmt: skip
+    return table(["map", "featurise, s", "Gram, s", "together, s"], rows)
+
+
+def prediction(bench: Lines, rivals: Lines) -> str:
+    """Tell how fast rows are predicted."""
+    rows = [
+        [
+            f"{line['n_components']:,}",
+            f"{line['rows_per_second']:,.0f}",
+            f"{line['featurise_rows_per_second']:,.0f}",
+            f"{line['ratio']:.2f}",
+            mib(line["peak_bytes_beyond_model"]),
+        ]
+        for name, line in bench.items()
+        if name.startswith("predict-")
+    ]
+    head = ["E", "predicted, rows/s", "features alone, rows/s", "time ratio"]
+    return table([*head, "memory beyond the model, MiB"], rows)
+
+
+def start(bench: Lines, rivals: Lines) -> str:
+    """Tell what a start costs."""
+    line = bench.get("start")
+    if line is None:
+        return ""
+    rows = [
+        ("`import streamrf`", line["import_seconds"], "1"),
+        ("of which `import sklearn.base`", line["sklearn_import_seconds"], ""),
+        ("`streamrf fit` of small data, kernels cached", line["cached_fit_seconds"], "2"),
+        ("compilation in the first `streamrf fit`", line["compilation_seconds"], "20"),
+        ("`streamrf warmup`, nothing cached", line["warmup_seconds"], ""),
+        ("`streamrf fit` after it", line["fit_after_warmup_seconds"], ""),
+    ]
+    return table(["", "seconds", "aim"], [[what, f"{s:.2f}", aim] for what, s, aim in rows])
+
+
+def fits(bench: Lines, rivals: Lines) -> str:
+    """Tell time, memory and error of whole fits."""
+    rows = [
+        [
+            name.removeprefix("fit-"),
+            f"{line['n_rows']:,}",
+            f"{line['n_components']:,}",
+            f"{statistics.median(line['fit_seconds']):.1f}",
+            mib(line["peak_bytes"]),
+            f"{100 * line['error']:.2f}",
+            f"{line['alpha']:.3g}",
+        ]
+        for name, line in bench.items()
+        if name.startswith("fit-")
+    ]
+    return table(["case", "rows", "E", "seconds", "peak, MiB", "error, %", "alpha"], rows)
+
+
+def contest(name: str) -> Callable[[Lines, Lines], str]:
+    """Give what tells one contest."""
+
+    def told(bench: Lines, rivals: Lines) -> str:
+        line = rivals.get(name)
+        if line is None:
+            return ""
+        rows = [
+            [
+                side,
+                f"{run['n_rows']:,}",
+                f"{run['seconds']:.1f}",
+                f"{run['times_as_long']:.2f}",
+                mib(run["peak_bytes"]),
+                f"{run['times_the_memory']:.1f}",
+                f"{100 * run['error']:.2f}",
+                chosen(run["settings"]),
+            ]
+            for side, run in line["sides"].items()
+        ]
+        error = "error, %" if line["data"] == "mnist" else "variance left, %"
+        head = ["side", "rows", "seconds", "times ours", "peak, MiB", "times ours", error]
+        versions = {}
+        for run in line["sides"].values():
+            versions |= run["versions"]
+        shown = ", ".join(f"{package} {version}" for package, version in versions.items())
+        return f"{table([*head, 'settings'], rows)}\n\n{line['n_repeats']} runs each; {shown}."
+
+    return told
+
+
+def chosen(settings: dict) -> str:
+    """Tell a side's settings."""
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def mib(n_bytes: float) -> str:
+    """Give bytes as MiB."""
+    return f"{n_bytes / 2**20:,.0f}"
+
+
+TABLES: dict[str, Callable[[Lines, Lines], str]] = {
+    "circumstances": circumstances,
+    "ratios": beside_the_product,
+    "stages": stages,
+    "wide": wide,
+    "transforms": transforms,
+    "rows": rows_table,
+    "paper": paper,
+    "prediction": prediction,
+    "start": start,
+    "fits": fits,
+    **{name: contest(name) for name in ("gaussian", "polynomial", "flights")},
+}
+
+
+def sweep(bench: Lines, name: str) -> list[dict]:
+    """Give the fits of a map to all rows, by width."""
+    found = [line for case, line in bench.items() if re.fullmatch(rf"fit-{name}-\d+", case)]
+    return sorted(found, key=lambda line: line["n_components"])
+
+
+def error_against_seconds(figure: Figure, bench: Lines, rivals: Lines) -> bool:
+    """Draw errors of fits, and of rivals, against their time."""
+    axes = figure.subplots()
+    drawn = False
+    for name in MAPS:
+        lines = sweep(bench, name)
+        if lines:
+            drawn = True
+            seconds = [statistics.median(line["fit_seconds"]) for line in lines]
+            errors = [100 * line["error"] for line in lines]
+            axes.plot(seconds, errors, MARKS[name] + "-", color=COLOURS[name], label=MAPS[name])
+            for line, x, y in zip(lines, seconds, errors, strict=True):
+                axes.annotate(
+                    f"{line['n_components']:,}", (x, y), (3, 4), textcoords="offset points",
+                    fontsize=7, color=COLOURS[name],
+                )  # fmt: skip
+    for name, mark in (("gaussian", "x"), ("polynomial", "+")):
+        for side, run in rivals.get(name, {"sides": {}})["sides"].items():
+            if side != "streamrf":
+                drawn = True
+                axes.plot(
+                    run["seconds"], 100 * run["error"], mark, color="#444444", markersize=9,
+                    label=f"{side} ({name}, {run['settings']['width']:,})",
+                )  # fmt: skip
+    axes.set(xscale="log", xlabel="seconds, file to model", ylabel="error on the test rows, %")
+    axes.set_title("MNIST, 60,000 rows; numbers are features", fontsize=10)
+    axes.grid(alpha=0.3)
+    if drawn:
+        figure.legend(loc="outside right upper", fontsize=8)
+    return drawn
+
+
+def against_width(figure: Figure, bench: Lines, rivals: Lines) -> bool:
+    """Draw time and memory of fits against width."""
+    time, memory = figure.subplots(1, 2)
+    for name, label in MAPS.items():
+        lines = sweep(bench, name)
+        widths = [line["n_components"] for line in lines]
+        seconds = [statistics.median(line["fit_seconds"]) for line in lines]
+        peaks = [line["peak_bytes"] / 2**20 for line in lines]
+        style = {"color": COLOURS[name], "marker": MARKS[name]}
+        if lines:
+            time.plot(widths, seconds, label=label, **style)
+            memory.plot(widths, peaks, label=label, **style)
+    for axes, label in ((time, "seconds, file to model"), (memory, "peak memory, MiB")):
+        axes.set_xscale("log", base=2)
+        axes.set(yscale="log", xlabel="features", ylabel=label)
+        axes.grid(alpha=0.3, which="both")
+    handles, labels = time.get_legend_handles_labels()
+    if handles:
+        time.legend(handles, labels, fontsize=8)
+    figure.suptitle("MNIST, 60,000 rows", fontsize=10)
+    return bool(handles)
+
+
+def against_rows(figure: Figure, bench: Lines, rivals: Lines) -> bool:
+    """Draw time and memory against rows: fits of MNIST, passes over its shifted copies."""
+    time, memory = figure.subplots(1, 2)
+    fitted = sorted(
+        (line for case, line in bench.items()
+         if case.startswith("fit-rows-") or case == "fit-maclaurin-4096"),
+        key=lambda line: line["n_rows"],
+    )  # fmt: skip
+    if fitted:
+        rows = [line["n_rows"] for line in fitted]
+        seconds = [statistics.median(line["fit_seconds"]) for line in fitted]
+        time.plot(rows, seconds, "o-", color=COLOURS["maclaurin"], label="fits")
+        peaks = [line["peak_bytes"] / 2**20 for line in fitted]
+        memory.plot(rows, peaks, "o-", color=COLOURS["maclaurin"], label="fits")
+    line = bench.get("rows")
+    if line is not None:
+        seconds = [statistics.median(runs) for runs in line["seconds"]]
+        peaks = [statistics.median(runs) / 2**20 for runs in line["peak_bytes"]]
+        time.plot(line["n_rows"], seconds, "s--", color="#d55e00", label="passes, shifted copies")
+        memory.plot(line["n_rows"], peaks, "s--", color="#d55e00", label="passes, shifted copies")
+    for axes, label in ((time, "seconds"), (memory, "peak memory, MiB")):
+        axes.set(xscale="log", xlabel="rows", ylabel=label)
+        axes.grid(alpha=0.3, which="both")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=8)
+    time.set_yscale("log")
+    memory.set_ylim(bottom=0)
+    figure.suptitle("4,096 Maclaurin features", fontsize=10)
+    return bool(fitted) or line is not None
+
+
+PLOTS: dict[str, Callable[[Figure, Lines, Lines], bool]] = {
+    "error": error_against_seconds,
+    "width": against_width,
+    "rows": against_rows,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+#!/usr/bin/env python
+"""streamrf beside what one would do otherwise, in turn, one JSON line a contest.
+
+Each side runs in an environment of its own, which this makes under `.rivals/` the first time, and
+each run in a process of its own. A side first chooses its settings on some of the training rows,
+which is not timed; then all sides run in turn, several times. Seconds are those from the file on
+disk to the trained model. Needs STREAMRF_DATA, and the network for the first time.
+
+    scripts/rivals/run.py                        # every contest, about two hours on two cores
+    scripts/rivals/run.py gaussian --repeats 3   # one of them
+    scripts/rivals/run.py --quick                # few rows and features, to see that all is well
+
+A contest goes on where it was stopped: its runs are kept in `.rivals/` until it is done.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PLACE = ROOT / ".rivals"
+RESULTS = ROOT / "docs" / "benchmarks" / "rivals.jsonl"
+OURS = "streamrf"
+
+ENVIRONMENTS = {
+    "scikit-learn": ("scikit-learn==1.9.1", "h5py==3.16.0"),
+    "scikit-learn-intelex": (
+        "scikit-learn-intelex==2026.2.0",
+        "scikit-learn==1.9.1",
+        "h5py==3.16.0",
+    ),
+    "rfflearn": ("rfflearn==2024.10.28", "scikit-learn==1.9.1", "h5py==3.16.0"),
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to do it.
+
+    Parameters
+    ----------
+    script : in this folder
+    environment : of `ENVIRONMENTS`, or `OURS`: the one that runs this
+    settings : what the contest fixes
+    most_rows : training rows, None for all
+    """
+
+    script: str
+    environment: str
+    settings: dict
+    most_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Sides on one data set; the first is ours."""
+
+    data: str
+    sides: dict[str, Side]
+
+
+WIDTH = 4096
+CONTESTS = {
+    "gaussian": Contest(
+        "mnist",
+        {
+            OURS: Side("ours.py", OURS, {"map": "structured", "width": WIDTH}),
+            "incremental ridge": Side(
+                "incremental_ridge.py",
+                "scikit-learn-intelex",
+                {"map": "gaussian", "width": WIDTH, "block": 4096},
+            ),
+        },
+    ),
+    "polynomial": Contest(
+        "mnist",
+        {
+            OURS: Side("ours.py", OURS, {"map": "craft", "width": WIDTH}),
+            "incremental ridge": Side(
+                "incremental_ridge.py",
+                "scikit-learn-intelex",
+                {"map": "polynomial", "width": WIDTH, "block": 4096},
+            ),
+            "incremental ridge, small blocks": Side(
+                "incremental_ridge.py",
+                "scikit-learn-intelex",
+                {"map": "polynomial", "width": WIDTH, "block": 512},
+            ),
+            "ridge in memory": Side(
+                "ridge_in_memory.py", "scikit-learn", {"width": WIDTH, "block": 1024}
+            ),
+        },
+    ),
+    "flights": Contest(
+        "flights",
+        {
+            OURS: Side("ours.py", OURS, {"map": "structured", "width": 1024}),
+            "stochastic gradient": Side("stochastic_gradient.py", "scikit-learn", {"width": 1024}),
+            "rfflearn": Side("in_memory_fourier.py", "rfflearn", {"width": 1024}),
+        },
+    ),
+}
+
+
+def main() -> None:
+    """Run the contests that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("contests", nargs="*", metavar="CONTEST", help=f"of {', '.join(CONTESTS)}")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of every side; 5")
+    parser.add_argument("--output", type=Path, help=f"file of lines; {RESULTS.relative_to(ROOT)}")
+    parser.add_argument("--quick", action="store_true", help="small; writes no file of its own")
+    parser.add_argument("--again", action="store_true", help="begin anew, settings included")
+    parser.add_argument(
+        "--memory", type=float, default=16.0, help="GiB that a side may use before it fails; 16"
+    )
+    settings = parser.parse_args()
+    for name in settings.contests:
+        if name not in CONTESTS:
+            parser.error(f"no contest {name!r}; there are {', '.join(CONTESTS)}")
+    data = os.environ.get("STREAMRF_DATA")
+    if not data:
+        parser.error("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    output = settings.output or (None if settings.quick else RESULTS)
+    for name in settings.contests or CONTESTS:
+        line = contest(name, Path(data), settings)
+        print(json.dumps(line), flush=True)
+        if output is not None:
+            keep(line, output)
+
+
+def contest(name: str, folder: Path, settings: argparse.Namespace) -> dict:
+    """Run one contest, or what is left of it, and sum it up."""
+    journal = Journal(PLACE / f"{name}{'-quick' if settings.quick else ''}.jsonl", settings.again)
+    rules = CONTESTS[name]
+    data = prepared(rules.data, folder)
+    chosen = {}
+    for side in rules.sides:
+        chosen[side] = journal.once(f"{side}: settings", tuned, rules, side, data, settings)
+    rounds = []
+    for number in range(settings.repeats):
+        runs = {}
+        for side in rules.sides:  # in turn, so that a machine that slows down slows all
+            runs[side] = journal.once(
+                f"{side}: run {number}", run, rules, side, chosen[side], data, settings
+            )
+        rounds.append(runs)
+    return summary(name, rules, rounds)
+
+
+class Journal:
+    """What has been done of a contest, one line each.
+
+    Parameters
+    ----------
+    path : of the file
+    anew : forget what it holds
+    """
+
+    def __init__(self, path: Path, anew: bool):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if anew:
+            path.unlink(missing_ok=True)
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._done = dict(json.loads(line) for line in lines)
+
+    def once(self, what: str, work, *arguments):
+        """Give what ``work(*arguments)`` gave, the first time it was called for."""
+        if what not in self._done:
+            print(f"{self._path.stem}, {what}", file=sys.stderr, flush=True)
+            self._done[what] = work(*arguments)
+            with self._path.open("a") as file:
+                file.write(json.dumps([what, self._done[what]]) + "\n")
+        return self._done[what]
+
+
+def tuned(rules: Contest, name: str, data: Path, settings: argparse.Namespace) -> dict:
+    """Let a side choose its settings on some of the training rows."""
+    return call(rules.sides[name], data, ["--tune"], rules.sides[name].settings, settings)
+
+
+def run(rules: Contest, name: str, chosen: dict, data: Path, settings: argparse.Namespace) -> dict:
+    """Let a side train on all rows and be tested."""
+    side = rules.sides[name]
+    rows = [] if side.most_rows is None else ["--rows", str(side.most_rows)]
+    return call(side, data, rows, side.settings | chosen["settings"], settings)
+
+
+def call(
+    side: Side, data: Path, options: list[str], fixed: dict, settings: argparse.Namespace
+) -> dict:
+    """Start a side's script and give what it prints."""
+    if settings.quick:
+        fixed = fixed | {"width": 1024}
+        options = [*options, "--quick"]
+    command = [str(python(side.environment)), str(HERE / side.script), str(data), *options]
+    command += ["--settings", json.dumps(fixed), "--memory", str(settings.memory)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def python(environment: str) -> Path:
+    """Give the interpreter of an environment, made if it is missing or was made of other parts."""
+    if environment == OURS:
+        return Path(sys.executable)
+    place = PLACE / environment
+    interpreter, stamp = place / "bin" / "python", place / "stamp"
+    parts = ENVIRONMENTS[environment]
+    if not stamp.exists() or stamp.read_text().split() != list(parts):
+        print(f"making {place}", file=sys.stderr, flush=True)
+        venv.create(place, with_pip=True, clear=True)
+        install = [str(interpreter), "-m", "pip", "install", "--quiet", *parts]
+        subprocess.run(install, check=True, stdout=sys.stderr)
+        stamp.write_text("\n".join(parts) + "\n")
+    return interpreter
+
+
+def prepared(name: str, folder: Path) -> Path:
+    """Give the file of a set with train and test rows; flights are shuffled and split for it."""
+    source = folder / f"{name}.h5"
+    if name != "flights":
+        return source
+    target = PLACE / "flights.h5"
+    if not target.exists():
+        command = [str(python("scikit-learn")), str(HERE / "split_rows.py")]
+        subprocess.run([*command, str(source), str(target)], check=True)
+    return target
+
+
+def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
+    """Give medians by side, and ratios to ours, run by run."""
+    sides = {}
+    for side in rules.sides:
+        runs = [runs[side] for runs in rounds]
+        seconds = [run["seconds"] for run in runs]
+        sides[side] = {
+            **runs[0],
+            "seconds": statistics.median(seconds),
+            "all_seconds": seconds,
+            "peak_bytes": statistics.median(run["peak_bytes"] for run in runs),
+            "times_as_long": statistics.median(
+                runs[side]["seconds"] / runs[OURS]["seconds"] for runs in rounds
+            ),
+            "times_the_memory": statistics.median(
+                runs[side]["peak_bytes"] / runs[OURS]["peak_bytes"] for runs in rounds
+            ),
+        }
+    return {"case": name, "data": rules.data, "n_repeats": len(rounds), "sides": sides}
+
+
+def keep(line: dict, path: Path) -> None:
+    """Put a line into a file in place of the older one of its case."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = path.read_text().splitlines() if path.exists() else []
+    kept = {old["case"]: old for old in map(json.loads, lines)} | {line["case"]: line}
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
+
+
+if __name__ == "__main__":
+    main()
