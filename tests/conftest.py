@@ -37,3 +37,12 @@ def one_thread():
     """One thread unless a test asks for more: waking two costs more than a small array is worth."""
     with computing(1):
         yield
+
+
+@pytest.fixture(scope="session")
+def two_workers():
+    """A client of two worker processes with one thread each, for tests that leave them whole."""
+    import clusters  # not above: distributed takes long to import
+
+    with clusters.processes(2) as client:
+        yield client

@@ -8,11 +8,12 @@ from itertools import pairwise
 import h5py
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 from distributed.protocol import dumps
 
 import integers
 import streamrf as srf
+from clusters import processes, wait_until_released
 from integers import assert_same_bytes
 from streamrf import engine, shards
 from streamrf.compute import computing
@@ -27,17 +28,6 @@ from streamrf.shards import Outlook
 from streamrf.training import begin, run
 
 N, WIDTH, CHUNK = 3000, 8, 128
-
-
-def cluster(n_workers, threads=1, **options):
-    """A cluster of processes, with a dashboard at any free port."""
-    return LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=threads,
-        processes=True,
-        dashboard_address=":0",
-        **options,
-    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,24 +57,20 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def two_workers():
-    with cluster(2) as workers, Client(workers) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def two_threads():
-    with cluster(1, 2) as workers, Client(workers) as client:
+    with processes(1, 2) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def four_workers():
-    with cluster(4) as workers, Client(workers) as client:
+    with processes(4) as client:
         yield client
 
 
-@pytest.fixture(params=["two_workers", "two_threads", "four_workers"])
+@pytest.fixture(
+    params=["two_workers", "two_threads", pytest.param("four_workers", marks=pytest.mark.slow)]
+)
 def client(request):
     return request.getfixturevalue(request.param)
 
@@ -115,6 +101,18 @@ def test_the_bytes_are_those_of_one_process(client, path, tmp_path, case):
     for parts in (1, 5, 23):
         accumulate(engine=client, parts=parts).save(tmp_path / "together.h5")
         assert (tmp_path / "together.h5").read_bytes() == (tmp_path / "alone.h5").read_bytes()
+
+
+def test_the_order_of_the_shards_does_not_matter(two_workers, path, rng, monkeypatch):
+    cut = engine.cut
+    monkeypatch.setattr(engine, "cut", lambda *where: rng.permutation(cut(*where)).tolist())
+    source = srf.HDF5Source(path, y="values")
+    accumulate = functools.partial(
+        srf.accumulate, source, integers.features(), regression=True, random_state=0
+    )
+    alone = accumulate().to_tree()
+    for _ in range(3):
+        assert_same_bytes(accumulate(engine=two_workers, parts=11).to_tree(), alone)
 
 
 @pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.RandomFeatureRegressor])
@@ -154,6 +152,24 @@ def test_progress_tells_every_row_once(two_workers, path):
     srf.accumulate(source, integers.features(), engine=two_workers, parts=5, progress=seen.append)
     assert len(seen) == 5
     assert sum(seen) == N
+
+
+def test_results_that_are_here_do_not_stay_on_the_cluster(two_workers):
+    shards = [(i, i + 1) for i in range(40)]
+    for number, row in enumerate(engine.map_in_order(two_workers, _Row(), shards)):
+        assert row == number
+    wait_until_released(two_workers)
+    rows = engine.map_in_order(two_workers, _Row(), shards)
+    for _ in range(30):
+        next(rows)
+    time.sleep(0.2)  # releasing takes a moment
+    assert len([key for key in two_workers.who_has() if "streamrf-rows" in str(key)]) <= 5
+    rows.close()
+
+
+class _Row(engine.Job):
+    def summarise(self, start, stop, n_threads):
+        return start
 
 
 def test_arrays_go_along(two_workers, rng):
@@ -200,15 +216,6 @@ def test_a_checkpoint_is_refused(two_workers, path, tmp_path):
         )
 
 
-def wait_until_released(client):
-    """Nothing of the run stays on the cluster, nor is tried again."""
-    for _ in range(100):
-        if not [key for key in client.who_has() if "streamrf" in str(key)]:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still there: {client.who_has()}")
-
-
 def test_a_bad_row_is_named_once(two_workers, path):
     source = srf.HDF5Source(path, x="bad")
     like = srf.accumulate(srf.HDF5Source(path), integers.features(), random_state=0)
@@ -217,23 +224,28 @@ def test_a_bad_row_is_named_once(two_workers, path):
     wait_until_released(two_workers)
 
 
-def test_a_task_is_small_however_many_rows(two_workers, path, monkeypatch):
-    """What the scheduler is sent for a shard, and for a merge: less than 1 KB."""
-    sizes = {}
+def test_the_graph_is_small_however_many_rows(two_workers, path, monkeypatch):
+    """Less than 1 KB a shard, its merge included; so is each message that brings a task."""
+    graphs, messages = {}, {}
     send = Client._send_to_scheduler
 
     def measured(self, message):
         if message["op"] == "update-graph":
-            name = str(message["keys"])
-            kind = next(kind for kind in ("job", "shard'", "merge") if kind in name)
-            sizes.setdefault(kind, []).append(sum(map(len, dumps(message))))
+            (key,) = message["keys"]
+            kind = (key[0] if isinstance(key, tuple) else key).split("-")[1]
+            graphs.setdefault(kind, []).append(sum(map(len, message["expr_ser"].frames)))
+            messages.setdefault(kind, []).append(sum(map(len, dumps(message))))
         return send(self, message)
 
     monkeypatch.setattr(Client, "_send_to_scheduler", measured)
     srf.accumulate(srf.HDF5Source(path), integers.features(), engine=two_workers, parts=9)
-    assert len(sizes["job"]) == 1
-    assert (len(sizes["shard'"]), len(sizes["merge"])) == (9, 8)
-    assert max(sizes["shard'"] + sizes["merge"]) < 1024
+    assert {kind: len(sizes) for kind, sizes in graphs.items()} == {
+        "job": 1,
+        "shard": 9,
+        "merge": 8,
+    }
+    assert sum(graphs["shard"] + graphs["merge"]) < 9 * 1024
+    assert max(messages["shard"] + messages["merge"]) < 1024
 
 
 def test_the_job_is_cheap_to_send(path):
@@ -301,8 +313,7 @@ class _Turn(engine.Job):
 def test_a_cluster_without_workers_is_told(monkeypatch, path):
     monkeypatch.setattr(engine.dask, "PATIENCE", 0.5)
     with (
-        cluster(0) as workers,
-        Client(workers) as client,
+        processes(0) as client,
         pytest.raises(StreamrfError, match="no worker for 0 s; start some: dask worker tcp:"),
     ):
         srf.accumulate(srf.HDF5Source(path), integers.features(), engine=client)

@@ -5,7 +5,6 @@ import re
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 import integers
 import streamrf as srf
@@ -30,31 +29,22 @@ def arrays():
     return X, (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-def test_the_sums_are_those_of_the_arrays(arrays, client):
+def test_the_sums_are_those_of_the_arrays(arrays, two_workers):
     X, y = arrays
     lazy = srf.DaskArraySource(da.from_array(X, (CHUNK, 4)), da.from_array(y, 700))
     accumulate = {"features": integers.features(), "random_state": 0}
     alone = srf.accumulate(srf.ArraySource(X, y), like=srf.accumulate(lazy, **accumulate))
-    for options in ({}, {"engine": client, "parts": 1}, {"engine": client, "parts": 7}):
+    for options in ({}, {"engine": two_workers, "parts": 1}, {"engine": two_workers, "parts": 7}):
         together = srf.accumulate(lazy, **accumulate, **options)
         assert_same_bytes(together.sums.to_tree(), alone.sums.to_tree())
 
 
-def test_an_estimator_takes_dask_arrays(arrays, client):
+def test_an_estimator_takes_dask_arrays(arrays, two_workers):
     X, y = (da.from_array(a, CHUNK) if a.ndim == 1 else da.from_array(a, (CHUNK, WIDTH))
             for a in arrays)  # fmt: skip
     model = srf.RandomFeatureClassifier(integers.features(64), random_state=0).fit(X, y)
     again = srf.RandomFeatureClassifier(integers.features(64), random_state=0)
-    again.fit(X, y, engine=client)
+    again.fit(X, y, engine=two_workers)
     np.testing.assert_array_equal(model.coef_, again.coef_)
     assert model.evaluate(X, y) == model.evaluate(*arrays)
     np.testing.assert_array_equal(model.predict(X), model.predict(arrays[0]))
@@ -86,8 +76,8 @@ def test_chunks_of_unknown_size_are_refused(arrays):
         srf.DaskArraySource(X, y[1:])
 
 
-def test_arrays_persisted_on_a_cluster_are_refused(arrays, client):
-    X = client.persist(da.from_array(arrays[0], CHUNK))
+def test_arrays_persisted_on_a_cluster_are_refused(arrays, two_workers):
+    X = two_workers.persist(da.from_array(arrays[0], CHUNK))
     with pytest.raises(ParameterError, match=r"X is persisted on a cluster.*before persist"):
         srf.DaskArraySource(X, arrays[1])
 

@@ -3,21 +3,23 @@
 import functools
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, get_worker
 
 import integers
 import streamrf as srf
+from clusters import by_hand, processes, wait_until_released
+from streamrf import engine
 from streamrf.compute import computing
-from streamrf.engine import workers
+from streamrf.engine import Job, map_in_order, map_reduce, workers
 from streamrf.errors import ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
@@ -62,10 +64,13 @@ def saved(statistics, folder) -> bytes:
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with processes(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def three_workers():
+    with processes(3) as client:
         yield client
 
 
@@ -105,13 +110,109 @@ def test_all_workers_killed_at_once_change_nothing(client, accumulate, alone, tm
     assert saved(statistics, tmp_path) == alone
 
 
-def test_a_worker_retired_while_sums_are_merged_changes_nothing(
-    client, accumulate, alone, tmp_path
-):
+def retire(client, address):
+    client.retire_workers([address], close_workers=True)
+
+
+def pause(client, address):
+    """Have Dask itself find that the worker uses more memory than it may."""
+    client.run(_limit_memory, 1.0, workers=[address])
+    while client.run(_status, workers=[address]) != {address: "paused"}:
+        time.sleep(0.01)
+
+
+@contextmanager
+def resumed_after(client):
+    """Let workers that are paused go on in the end."""
+    try:
+        yield
+    finally:
+        client.run(_limit_memory, 100.0)
+
+
+def _limit_memory(share, dask_worker):
+    in_use = dask_worker.monitor.get_process_memory()
+    dask_worker.memory_manager.memory_limit = int(share * in_use)
+
+
+def _status(dask_worker):
+    return dask_worker.status.name
+
+
+@pytest.fixture
+def looking_often(monkeypatch):
+    monkeypatch.setattr(engine.dask, "LOOK_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("looking_often")
+@pytest.mark.parametrize("lose", [pause, retire])
+def test_a_worker_that_leaves_while_others_merge_changes_no_count(three_workers, tmp_path, lose):
+    def lose_another():
+        while not (merging := [mark.read_text() for mark in tmp_path.glob("merging-*")]):
+            time.sleep(0.01)
+        lose(three_workers, next(a for a in workers(three_workers) if a not in merging))
+
+    shards = [(i, i + 1) for i in range(20)]
+    with ThreadPoolExecutor(1) as pool, resumed_after(three_workers):
+        losing = pool.submit(lose_another)
+        counted = map_reduce(three_workers, _Count(tmp_path), shards)
+        losing.result(timeout=0)  # it has ended before the run
+    assert sorted(counted.shards) == shards
+
+
+@dataclass(frozen=True)
+class _Count(Job):
+    """Sums that say what they count, and keep a file in a folder while they are merged."""
+
+    folder: Path
+
+    def summarise(self, start, stop, n_threads):
+        time.sleep(0.01 * (1 + start % 5))
+        return _Counted(self.folder, ((start, stop),))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    folder: Path
+    shards: tuple[tuple[int, int], ...]
+
+    def __add__(self, other):
+        part, mark = (self.folder / f"{name}-{os.getpid()}" for name in ("part", "merging"))
+        part.write_text(get_worker().address)
+        part.rename(mark)
+        time.sleep(0.1)
+        mark.unlink()
+        return _Counted(self.folder, self.shards + other.shards)
+
+
+@pytest.mark.usefixtures("looking_often")
+def test_predictions_do_not_wait_for_a_paused_worker(three_workers, tmp_path):
+    shards = [(i, i + 1) for i in range(20)]
+    rows = map_in_order(three_workers, _Count(tmp_path), shards)
+    with resumed_after(three_workers):
+        found = list(next(rows).shards)
+        pause(three_workers, next(iter(workers(three_workers))))
+        for counted in rows:
+            found += counted.shards
+    assert found == shards
+
+
+@pytest.mark.usefixtures("looking_often")
+def test_a_worker_paused_by_memory_changes_nothing(client, accumulate, alone, tmp_path):
     client.wait_for_workers(2, timeout=30)
     address = next(iter(workers(client)))
-    retire = after(PARTS // 2, lambda: client.retire_workers([address], close_workers=True))
-    assert saved(accumulate(engine=client, parts=PARTS, progress=retire), tmp_path) == alone
+    pausing = after(PARTS // 2, lambda: pause(client, address))
+    with resumed_after(client):
+        statistics = accumulate(engine=client, parts=PARTS, progress=pausing)
+        assert client.run(_status, workers=[address]) == {address: "paused"}
+    assert saved(statistics, tmp_path) == alone
+
+
+def test_a_worker_retired_in_the_middle_changes_nothing(three_workers, accumulate, alone, tmp_path):
+    address = next(iter(workers(three_workers)))
+    retiring = after(PARTS // 2, lambda: retire(three_workers, address))
+    statistics = accumulate(engine=three_workers, parts=PARTS, progress=retiring)
+    assert saved(statistics, tmp_path) == alone
 
 
 def test_a_corrupt_chunk_fails_the_job_once_by_name(client, path, accumulate, tmp_path):
@@ -135,15 +236,6 @@ def test_a_file_that_workers_cannot_see_is_named(client, path, accumulate, tmp_p
     moved.unlink()
     with pytest.raises(FileNotFoundError, match=r"there is no file .*moved.h5"):
         srf.accumulate(source, like=accumulate(), engine=client, parts=4)
-
-
-def wait_until_released(client):
-    """Nothing of the run stays on the cluster, nor is tried again."""
-    for _ in range(100):
-        if not [key for key in client.who_has() if "streamrf" in str(key)]:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still there: {client.who_has()}")
 
 
 def with_sample(source, good):
@@ -191,42 +283,12 @@ def test_rows_held_out_are_spilled_too(client, path, tmp_path):
 def test_a_scheduler_lost_is_told_and_the_next_run_goes_on(accumulate, alone, tmp_path):
     spill = tmp_path / "spill"
     options = {"parts": PARTS, "spill": spill}
-    with scheduler_and_worker(tmp_path) as (address, scheduler), Client(address) as client:
+    with by_hand(tmp_path) as (address, scheduler, _), Client(address) as client:
         kill = after(PARTS // 2, scheduler.kill)
         with pytest.raises(ClusterError, match=r"lost.*With a spill folder the next run goes on"):
             accumulate(engine=client, progress=kill, **options)
     finished = {file: file.stat().st_mtime_ns for file in spill.glob("shard-*.h5")}
     assert PARTS // 2 <= len(finished) < PARTS
-    with scheduler_and_worker(tmp_path) as (address, _), Client(address) as client:
+    with by_hand(tmp_path) as (address, *_), Client(address) as client:
         assert saved(accumulate(engine=client, **options), tmp_path) == alone
     assert all(file.stat().st_mtime_ns == time for file, time in finished.items())
-
-
-@contextmanager
-def scheduler_and_worker(folder):
-    """A scheduler and a worker as one starts them by hand."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    options = ["scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
-    scheduler = dask(folder, *options)
-    worker = dask(folder, "worker", address, "--nthreads", "1", "--no-dashboard")
-    try:
-        yield address, scheduler
-    finally:
-        for process in (worker, scheduler):
-            process.terminate()
-        for process in (worker, scheduler):
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
-            process.wait()
-
-
-def dask(folder, *arguments):
-    log = open(folder / f"{arguments[0]}-{time.monotonic_ns()}.log", "wb")  # noqa: SIM115
-    with log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments], stdout=log, stderr=log, cwd=folder
-        )

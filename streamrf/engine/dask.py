@@ -31,9 +31,10 @@ Future = Any
 MERGE_FIRST = 10  # priority: sums that wait hold memory
 SHARDS_A_WORKER = 8
 FEWEST_ROWS = 16_384  # of a shard: below, making and merging its sums shows beside the products
-RECOUNT_SECONDS = 5.0
+LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 MOST_ARRAY_BYTES = 256 << 20  # of arrays in memory, which every worker gets a copy of
 ROWS_BYTES = 32 << 20  # of the results of a shard, where they are kept by row
+WAIT_SECONDS = 0.1
 PATIENCE = 60.0  # seconds for a first worker
 
 _one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
@@ -194,7 +195,7 @@ def map_in_order(
     with run:
         ahead: deque = deque()
         for shard in shards:
-            ahead.append((shard, run.submit(shard)))
+            ahead.append((run.submit(shard), shard))
             if len(ahead) >= 2 * run.n_workers:
                 yield _next(run, ahead, progress)
         while ahead:
@@ -202,12 +203,24 @@ def map_in_order(
 
 
 def _next(run, ahead, progress):
-    (start, stop), future = ahead.popleft()
-    with _cluster_errors(run.client):
-        summary = future.result()
-    if progress is not None:
-        progress(stop - start)
-    return summary
+    """Give the summary of the first shard, and count its rows."""
+    while True:
+        future, (start, stop) = ahead[0]
+        with _cluster_errors(run.client):
+            try:
+                summary = future.result(timeout=LOOK_SECONDS)
+            except TimeoutError:
+                if future.done():  # a file system may time out, too
+                    raise
+                moved = run.move()
+                for i, (waiting, shard) in enumerate(ahead):
+                    ahead[i] = (moved.get(waiting.key, waiting), shard)
+                continue
+        ahead.popleft()
+        run.release(future)
+        if progress is not None:
+            progress(stop - start)
+        return summary
 
 
 class _Run:
@@ -224,7 +237,9 @@ class _Run:
         self._future: Future = None
         self._numbers = count()
         self._counted = 0.0
+        self._looked = time.monotonic()
         self._n_workers = 1
+        self._calls: dict[Any, tuple] = {}  # of the tasks that are not done, by key
         self.alive: dict[Any, Future] = {}
 
     def __enter__(self) -> "_Run":
@@ -251,17 +266,56 @@ class _Run:
         return self._submit(self._kind, summarise, self._future, *shard)
 
     def merge(self, a: Future, b: Future) -> Future:
-        """Have two summaries added."""
-        merged = self._submit("merge", merge, a, b, priority=MERGE_FIRST)
-        del self.alive[a.key], self.alive[b.key]
-        return merged
+        """Have two summaries added, and let go of them when they are."""
+        return self._submit("merge", merge, a, b, priority=MERGE_FIRST)
 
     def _submit(self, kind, function, *args, **options):
         key = (f"streamrf-{kind}-{self._name}", next(self._numbers))
         with _cluster_errors(self.client):
             future = self.client.submit(function, *args, key=key, pure=False, retries=0, **options)
         self.alive[future.key] = future
+        self._calls[future.key] = (kind, function, *args), options
         return future
+
+    def forget(self, future: Future) -> None:
+        """Let go of what a task that is done was made from."""
+        (kind, _, *args), _ = self._calls.pop(future.key)
+        if kind == "merge":
+            for part in args:
+                del self.alive[part.key]
+
+    def release(self, future: Future) -> None:
+        """Let go of a result that is here."""
+        self.forget(future)
+        self.alive.pop(future.key).release()
+
+    def move(self) -> dict[Any, Future]:
+        """Send anew what waits at paused workers, every few seconds; give the futures by old key.
+
+        Dask sends nothing to a worker that is paused for its memory, but what waits there waits
+        until it goes on, which may be never; Dask's work stealing leaves the last task behind.
+        """
+        now = time.monotonic()
+        if now < self._looked + LOOK_SECONDS:
+            return {}
+        self._looked = now
+        with _cluster_errors(self.client):
+            paused = self.client.run_on_scheduler(processing_at_paused, self._name)
+            if not paused:
+                return {}
+            begun = self.client.run(executing, workers=list(paused), on_error="ignore")
+        moved = {}
+        for address, keys in paused.items():
+            for key in set(keys) - set(begun.get(address, keys)):
+                if key in self._calls and not self.alive[key].done():
+                    moved[key] = self._again(key)
+        return moved
+
+    def _again(self, key):
+        """Have a task done by another future; the result of the first, if any comes, is dropped."""
+        call, options = self._calls.pop(key)
+        self.alive.pop(key).release()
+        return self._submit(*call, **options)
 
     @property
     def n_workers(self) -> int:
@@ -270,7 +324,7 @@ class _Run:
         if now >= self._counted:
             with _cluster_errors(self.client):
                 self._n_workers = max(1, len(self.client.nthreads()))
-            self._counted = now + RECOUNT_SECONDS
+            self._counted = now + LOOK_SECONDS
         return self._n_workers
 
     def place(self, futures: list[Future]) -> dict[Any, str | None]:
@@ -301,9 +355,17 @@ def _merged(run: _Run, shards, progress) -> Future:
             done.add(future)
 
     send()
-    for batch in done.batches():
+    while not done.is_empty():
+        for key, future in run.move().items():
+            if key in rows_of:
+                rows_of[future.key] = rows_of.pop(key)
+            done.add(future)
+        batch = [future for future in _ready(done) if future.key in run.alive]  # not those moved
+        if not batch:
+            continue
         for future in batch:
             _check(run.client, future)
+            run.forget(future)
         places = run.place(batch)
         for future in batch:
             n_rows = rows_of.pop(future.key, None)
@@ -327,6 +389,14 @@ def _merged(run: _Run, shards, progress) -> Future:
                 done.add(run.merge(a, b))
                 n_merging += 1
     raise AssertionError("every shard ends in the total")
+
+
+def _ready(done):
+    """Give the futures that are done, after a short wait for the first."""
+    with done.thread_condition:
+        if done.queue.empty():
+            done.thread_condition.wait(WAIT_SECONDS)
+    return done.next_batch(block=False)
 
 
 def _check(client, future):
@@ -372,7 +442,7 @@ def _address(client):
     return scheduler.address if scheduler is not None else "of this client"
 
 
-# What runs on the workers.
+# What runs on the workers and, to find those that are paused, on the scheduler.
 
 
 def summarise(job: Job[S], start: int, stop: int) -> S:
@@ -393,6 +463,21 @@ def describe(dask_worker: Any) -> Worker:
     """Tell of this worker."""
     limit = dask_worker.memory_manager.memory_limit
     return Worker(dask_worker.state.nthreads, limit, _peak_bytes())
+
+
+def executing(dask_worker: Any) -> list:
+    """Give the keys of the tasks that this worker computes."""
+    return [task.key for task in dask_worker.state.executing]
+
+
+def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:
+    """Give the keys of a run's tasks at workers that are paused, by their addresses."""
+    return {
+        address: keys
+        for address, worker in dask_scheduler.workers.items()
+        if worker.status.name == "paused"
+        and (keys := [task.key for task in worker.processing if run in str(task.key)])
+    }
 
 
 def _peak_bytes():
