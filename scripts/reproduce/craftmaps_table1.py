@@ -93,7 +93,7 @@ def best_gammas(records):
     }
 
 
-def work(cell, gammas, results):
+def work(cell, gammas, records):
     """Give the errors of a cell."""
     part, method, width = cell["part"], cell["method"], cell["n_components"]
     data = harness.load(PARTS[part][0])
@@ -104,7 +104,7 @@ def work(cell, gammas, results):
     if method == "Exact, spanned":
         return spanned_ridge(data, kernel, width, cell["seed"])
     features = feature_map(method, kernel, gammas[part], width, data.X.shape[1])
-    return fit(data, features, cell["seed"], alpha=penalty(cell, results.records))
+    return fit(data, features, cell["seed"], alpha=penalty(cell, records))
 
 
 def penalty(cell, records):
@@ -141,7 +141,7 @@ def main():
     choice.run(gamma_cells(parts), try_gamma)
     gammas = best_gammas(choice.records)
     results = harness.Results(settings.results / "craftmaps_table1.jsonl")
-    results.run(wanted, partial(work, gammas=gammas, results=results), settings.minutes)
+    results.run(wanted, partial(work, gammas=gammas, records=results.records), settings.minutes)
     rows = compared(results.records)
     print(harness.table(rows))
     print(verdict(rows))

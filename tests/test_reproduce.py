@@ -1,0 +1,313 @@
+"""The reproductions: what they share, and small cells of the CRAFTMaps scripts on made-up rows."""
+
+import json
+import math
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import polynomial_kernel
+from sklearn.preprocessing import normalize
+
+pytest.importorskip("matplotlib", reason="the reproductions draw with the extra 'plots'")
+
+import streamrf as srf
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts" / "reproduce"
+KERNEL = srf.Polynomial(degree=3, coef0=1.0)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPTS))
+        yield
+
+
+@pytest.fixture
+def harness():
+    import harness
+
+    return harness
+
+
+@pytest.fixture
+def maps():
+    import craftmaps_maps
+
+    return craftmaps_maps
+
+
+@pytest.fixture
+def data(harness, tmp_path, monkeypatch):
+    """Ten noisy classes in 16 columns, 400 rows to learn from and 200 to test, as two data sets."""
+    import craftmaps_reconstruction
+
+    rng = np.random.default_rng(0)
+    centres = rng.uniform(0, 100, (10, 16))
+    y = rng.integers(0, 10, 600)
+    X = np.clip(centres[y] + 15 * rng.standard_normal((600, 16)), 0, 255).astype(np.uint8)
+    for name in ("pendigits", "mnist"):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["train/X"], file["train/y"] = X[:400], y[:400]
+            file["test/X"], file["test/y"] = X[400:], y[400:]
+    monkeypatch.setenv("STREAMRF_DATA", str(tmp_path))
+    harness.load.cache_clear()
+    craftmaps_reconstruction.sample.cache_clear()
+    yield harness.load("pendigits")
+    harness.load.cache_clear()
+    craftmaps_reconstruction.sample.cache_clear()
+
+
+def test_a_run_goes_on_after_the_last_whole_line(harness, tmp_path):
+    path = tmp_path / "folder" / "cells.jsonl"
+    cells = [{"width": width, "seed": seed} for width in (1, 2) for seed in range(2)]
+    seen = []
+
+    def work(cell):
+        seen.append(cell)
+        return {"figure": cell["width"] + 0.5 * cell["seed"]}
+
+    harness.Results(path).run(cells[:3], work)
+    whole = path.read_text()
+    path.write_text(whole[:-9])  # killed while it wrote the third
+    results = harness.Results(path)
+    assert [record["seed"] for record in results.records] == [0, 1]
+    results.run(cells, work)
+    assert seen == [*cells[:3], *cells[2:]]
+    again = harness.Results(path)
+    assert all(again.is_finished(cell) for cell in cells)
+    assert [record["figure"] for record in again.records] == [1, 1.5, 2, 2.5]
+    assert all(
+        json.loads(line)["circumstances"]["cores"] >= 1 for line in path.read_text().splitlines()
+    )
+
+
+def test_no_cell_starts_after_the_time_given(harness, tmp_path):
+    results = harness.Results(tmp_path / "cells.jsonl")
+    results.run([{"seed": 0}], lambda cell: {}, minutes=-1)
+    assert results.records == []
+
+
+def test_summaries_are_means_and_deviations_over_seeds(harness, rng):
+    values = rng.standard_normal((2, 5))
+    records = [
+        {"map": name, "seed": seed, "error": values[i, seed], "seconds": 2.0}
+        for seed in range(5)
+        for i, name in enumerate("ab")
+    ]
+    rows = harness.summary([*records, {"map": "c", "error": 1.0, "seconds": 0.0}], ["map"], "error")
+    for row, row_values in zip(rows[:2], values, strict=True):
+        assert row["mean"] == pytest.approx(row_values.mean())
+        assert row["std"] == pytest.approx(row_values.std(ddof=1))
+        assert (row["n"], row["seconds"]) == (5, 2.0)
+    assert rows[2]["mean"] == 1
+    assert math.isnan(rows[2]["std"])
+    (beside, _, alone) = harness.beside(rows, [{"map": "a", "theirs": 2.0}], ["map"], "theirs")
+    assert beside["paper"] == 2
+    assert beside["ratio"] == pytest.approx(values[0].mean() / 2)
+    assert "paper" not in alone
+
+
+def test_rows_survive_a_csv(harness, tmp_path):
+    rows = [{"map": "CM RFM", "width": 300, "error": 2.25, "up": None}, {"map": "TS", "more": 1}]
+    harness.write_csv(tmp_path / "new" / "rows.csv", rows)
+    first, second = harness.read_csv(tmp_path / "new" / "rows.csv")
+    assert first == {**rows[0], "more": None}
+    assert second == {"map": "TS", "width": None, "error": None, "up": None, "more": 1}
+
+
+def test_a_table_shows_the_columns_asked_for(harness):
+    rows = [{"map": "TS", "error": 2.345, "n": 5}, {"map": "RFM", "error": math.nan}]
+    table = harness.table(rows, {"map": "", "error": ".1f"})
+    assert table.splitlines() == [
+        "| map | error |",
+        "|-----|-------|",
+        "| TS  | 2.3   |",
+        "| RFM |       |",
+    ]
+
+
+def test_publishing_changes_nothing_but_its_own_part(harness, tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- begin one -->\nold\n<!-- end one -->\nb\n")
+    monkeypatch.setattr(harness, "PAGE", page)
+    harness.publish("one", "new")
+    harness.publish("one", "newer")
+    assert page.read_text() == "a\n<!-- begin one -->\n\nnewer\n\n<!-- end one -->\nb\n"
+    with pytest.raises(SystemExit, match="two"):
+        harness.publish("two", "text")
+
+
+def test_filters_choose_cells(harness):
+    cells = [{"map": name, "width": width} for name in "ab" for width in (1, 2, 3)]
+    assert harness.chosen(cells, ["map=b", "width=1,3"]) == [cells[3], cells[5]]
+
+
+def test_every_cell_of_the_papers_table_that_is_run_has_a_figure_beside(data):
+    import craftmaps_table1 as table1
+
+    known = {(row["part"], row["method"], row["n_components"]) for row in table1.paper()}
+    cells = table1.cells()
+    methods = {cell["method"] for cell in cells}
+    assert methods == set(table1.METHODS)
+    for cell in cells:
+        method = "Exact" if cell["method"] == "Exact, spanned" else cell["method"]
+        assert (cell["part"], method, cell["n_components"]) in known
+    assert sum(cell["part"] == "pendigits" for cell in cells) == 5 * 5 * len(table1.METHODS)
+
+
+def error_of_ridge(data, rows, alpha):
+    """Error on the test rows of scikit-learn's kernel ridge regression on some rows."""
+    X, X_test = (normalize(X.astype(float)) for X in (data.X, data.X_test))
+    targets = 2.0 * (data.y[:, np.newaxis] == np.arange(10)) - 1
+    ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1)
+    outputs = ridge.fit(X[rows], targets[rows]).predict(X_test)
+    return 100 * np.mean(outputs.argmax(axis=1) != data.y_test)
+
+
+def test_the_exact_row_is_kernel_ridge_regression(data, maps):
+    found = maps.kernel_ridge(data, KERNEL, 100, seed=3)
+    rows = np.random.default_rng(3).permutation(400)[:100]
+    assert found["error_percent"] == error_of_ridge(data, rows, found["alpha"])
+    assert 0 < found["error_percent"] < 50  # chance errs by 90
+
+
+def test_spanned_by_all_rows_is_kernel_ridge_regression_on_all(data, maps, monkeypatch):
+    monkeypatch.setattr(maps, "RELATIVE_ALPHAS", np.array([1e-4, 1e-2]))
+    found = maps.spanned_ridge(data, KERNEL, 400, seed=0)
+    expected = error_of_ridge(data, np.arange(400), found["alpha"])
+    assert abs(found["error_percent"] - expected) <= 1  # the kernel is singular: two rows may turn
+
+
+@pytest.mark.parametrize("method", ["Fastfood", "RKS", "RFM", "TS", "CM RFM", "CM TS"])
+def test_a_cell_of_table_1_is_a_fit_of_its_map(data, maps, method):
+    import craftmaps_table1 as table1
+
+    features = maps.feature_map(method, srf.Polynomial(degree=9, coef0=1.0), 2.0, 64, 16)
+    model = srf.RandomFeatureClassifier(features, alpha="auto", normalize="l2", random_state=1)
+    error = 100 * model.fit(data.X, data.y).evaluate(data.X_test, data.y_test)["error"]
+    cell = {"part": "pendigits", "method": method, "n_components": 64, "seed": 1}
+    found = table1.work(cell, {"pendigits": 2.0}, [])
+    assert found["error_percent"] == pytest.approx(error)
+    assert found["alpha"] == model.alpha_
+    if method == "RFM":
+        assert features.h01
+        assert not maps.feature_map(method, KERNEL, 0, 17, 16).h01
+    if method.startswith("CM "):
+        assert features.up.n_components == 8 * 64
+
+
+def test_wide_cells_take_the_penalty_of_the_widest_that_chose_one():
+    import craftmaps_table1 as table1
+
+    cell = {"part": "usps", "method": "TS", "n_components": 8192, "seed": 0}
+    records = [{**cell, "n_components": 4096, "alpha": alpha} for alpha in (1.0, 100.0)]
+    assert table1.penalty({**cell, "n_components": 2048}, records) == "auto"
+    assert table1.penalty(cell, records) == pytest.approx(10.0)
+    with pytest.raises(SystemExit, match="4096"):
+        table1.penalty({**cell, "method": "RFM"}, records)
+
+
+def test_gamma_is_chosen_by_the_rows_held_out():
+    import craftmaps_table1 as table1
+
+    records = [
+        {"part": "usps", "gamma": gamma, "held_out_percent": held, "error_percent": test}
+        | {"seconds": 1.0}
+        for gamma, held, test in ((1.0, 3.0, 1.0), (2.0, 2.0, 9.0), (1.0, 2.5, 1.0))
+    ]
+    assert table1.best_gammas(records) == {"usps": 2.0}
+
+
+def test_the_best_map_is_chosen_by_the_rows_held_out():
+    import craftmaps_best as best
+
+    cell = {"part": "pendigits", "n_components": 64, "setting": 1.0, "seed": 0, "seconds": 1.0}
+    records = [
+        {**cell, "map": "a", "up_components": None, "held_out_percent": 2, "error_percent": 7},
+        {**cell, "map": "b", "up_components": None, "held_out_percent": 3, "error_percent": 5},
+        {**cell, "map": "a", "up_components": 512, "held_out_percent": 1, "error_percent": 4},
+    ]
+    every, plain = best.chosen(records)
+    assert (every["mean"], every["beaten"], every["paper"]) == (4, "yes", 5.83)
+    assert (plain["mean"], plain["beaten"]) == (7, "no")
+
+
+@pytest.mark.parametrize("up", [None, 256])
+def test_a_cell_of_the_best_learns_more_than_chance(data, up):
+    import craftmaps_best as best
+
+    cell = {"part": "pendigits", "n_components": 64, "map": "TreeSketch", "setting": 3, "seed": 0}
+    found = best.work({**cell, "up_components": up})
+    assert found["error_percent"] < 40
+    assert found["held_out_percent"] < 40
+
+
+def test_reconstruction_errors_are_relative_to_the_deviation_of_the_kernel(data):
+    from craftmaps_reconstruction import nrmse, sample
+
+    X = sample("mnist", 0)
+    assert X.shape == (400, 16)
+    features = srf.TensorSketch(KERNEL, 64, random_state=0)
+    Z = features.fit(X).transform(X)
+    exact = polynomial_kernel(X, degree=3, gamma=1, coef0=1)
+    expected = np.sqrt(np.mean((Z @ Z.T - exact) ** 2)) / exact.std()
+    assert nrmse(srf.TensorSketch(KERNEL, 64, random_state=0), X) == pytest.approx(expected, 1e-4)
+
+
+def test_cells_of_figure_5_are_errors_of_their_maps(data):
+    import craftmaps_figure5 as figure5
+    from craftmaps_reconstruction import nrmse, sample
+
+    cell = {"map": "RFM", "n_components": 256, "up_components": None, "seed": 2}
+    kernel = srf.Polynomial(degree=7, coef0=1.0)
+    for measure in figure5.MEASURES:
+        plain = srf.RandomMaclaurin(kernel, 256, measure=measure, random_state=2)
+        found = figure5.work({**cell, "measure": measure})
+        assert found == {"nrmse": nrmse(plain, sample("mnist", 0))}
+    compact = figure5.work(
+        {**cell, "map": figure5.COMPACT, "up_components": 4096, "measure": "geometric"}
+    )
+    assert 0 < compact["nrmse"] < figure5.work({**cell, "measure": "geometric"})["nrmse"]
+
+
+def test_cells_of_figures_6_and_7_compact_the_plain_map(data, monkeypatch):
+    import craftmaps_figure6 as figure6
+    import craftmaps_figure7a as figure7a
+
+    monkeypatch.setattr(figure6, "UP", 1024)
+    for script, cell in (
+        (figure6.work, {"dataset": "mnist", "n_components": 64, "seed": 0}),
+        (lambda cell: figure7a.work(cell, up=1024, down=64), {"degree": 7, "seed": 0}),
+    ):
+        plain, compact = (script({**cell, "map": name})["nrmse"] for name in ("RFM", "CM RFM"))
+        assert 0 < compact < plain
+
+
+def test_cells_of_figure_2_are_spectra_and_weights(data, monkeypatch):
+    import craftmaps_figure2 as figure2
+    from craftmaps_reconstruction import sample
+
+    monkeypatch.setattr(figure2, "SAMPLE", 400)
+    monkeypatch.setattr(figure2, "RANKS", [1, 2, 400])
+    gram = polynomial_kernel(sample("mnist", 0).astype(float), degree=7, gamma=1, coef0=1)
+    values = np.linalg.eigvalsh(gram)[::-1]
+    found = figure2.spectrum("exact")
+    assert found["eigenvalues"] == pytest.approx(values[[0, 1, 399]], abs=1e-9 * values[0])
+    assert found["trace"] == pytest.approx(400 * 2**7)
+
+    def small(name):
+        return figure2.feature_map(name, width=64, up=256)
+
+    low_rank = figure2.spectrum("CM TS", small)["eigenvalues"]
+    assert low_rank[0] == pytest.approx(values[0], rel=0.5)
+    assert low_rank[2] < 1e-9 * values[0]
+    cell = {"panel": "weights", "map": "RFM", "division": "even or odd"}
+    learnt = figure2.weights(cell, small)
+    assert sum(learnt["histogram"]) == 64
+    assert 0 <= learnt["small_percent"] < 100
