@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from streamrf.compute import computing
-from streamrf.errors import FormatError, ParameterError
+from streamrf.errors import ParameterError
 from streamrf.fields import Fields
 
 DECODINGS = ("euclidean", "hamming")
@@ -263,38 +263,6 @@ class ErrorCorrectingCodes(BaseEstimator):
             found.append(_stacked_linear_codes(n_classes, n_bits, rng))
         books = [CodeBook(np.where(bits, 1.0, -1.0), self.decode) for bits in found]
         return max(books, key=lambda book: book.minimum_distance)
-
-
-TABLE: dict[str, type] = {
-    "OneVsRest": OneVsRest,
-    "ErrorCorrectingCodes": ErrorCorrectingCodes,
-}
-
-
-def to_tree(codes: OneVsRest | ErrorCorrectingCodes) -> dict[str, Any]:
-    """Give the settings of a code as a tree."""
-    params = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in codes.get_params().items()
-    }
-    return {"class": type(codes).__name__, "params": params}
-
-
-def from_tree(tree: dict[str, Any]) -> OneVsRest | ErrorCorrectingCodes:
-    """Rebuild from `to_tree`.
-
-    Raises
-    ------
-    FormatError
-        If the tree names no code of `TABLE` or other settings than its own.
-    """
-    name, params = tree.get("class"), tree.get("params") or {}
-    if not isinstance(name, str) or name not in TABLE:
-        raise FormatError(f"the file holds the target code {name!r}; known are {sorted(TABLE)}")
-    try:
-        return TABLE[name](**params)
-    except TypeError as error:
-        raise FormatError(f"the file holds settings that {name} does not have") from error
 
 
 def _check_classes(n_classes: int) -> None:

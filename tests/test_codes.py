@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
-from sklearn.base import clone
 
 from streamrf import codes
 from streamrf.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
@@ -223,31 +222,3 @@ def test_books_come_back_from_trees():
 def test_a_tree_that_holds_no_book_is_refused(tree):
     with pytest.raises(FormatError):
         CodeBook.from_tree(tree)
-
-
-@pytest.mark.parametrize("code", [OneVsRest(), ErrorCorrectingCodes(np.int64(9), "hamming", 4)])
-def test_settings_come_back_from_trees(code):
-    again = codes.from_tree(codes.to_tree(code))
-    assert type(again) is type(clone(code))
-    assert again.get_params() == code.get_params()
-
-
-@pytest.mark.parametrize(
-    "tree",
-    [
-        {},
-        {"class": "eval", "params": {}},
-        {"class": ["OneVsRest"], "params": {}},
-        {"class": "OneVsRest", "params": {"n_bits": 3}},
-        {"class": "ErrorCorrectingCodes", "params": {}},
-        {"class": "ErrorCorrectingCodes", "params": None},
-    ],
-)
-def test_a_tree_that_holds_no_settings_is_refused(tree):
-    with pytest.raises(FormatError):
-        codes.from_tree(tree)
-
-
-def test_every_code_is_in_the_table():
-    assert set(codes.TABLE.values()) == {OneVsRest, ErrorCorrectingCodes}
-    assert all(name == code.__name__ for name, code in codes.TABLE.items())

@@ -193,6 +193,15 @@ def _signed_transform(x, signs, buffer):
     fwht(buffer)
 
 
+@njit(nogil=True, cache=True)
+def _power_of_two(length):
+    """Give the least power of two that is no less."""
+    padded = 1
+    while padded < length:
+        padded *= 2
+    return padded
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def maclaurin(x, signs, degrees, picks, scales, first, out):
     """Products of Hadamard projections: ``out[first+i] = scales[i] * prod_j (H D x)[picks]``.
@@ -212,10 +221,7 @@ def maclaurin(x, signs, degrees, picks, scales, first, out):
     first : row of `out` where the first feature goes
     out : (groups, >= first + n_random, 16) float32
     """
-    d = x.shape[1]
-    padded = 1
-    while padded < d:
-        padded *= 2
+    padded = _power_of_two(x.shape[1])
     n_random = degrees.shape[0]
     for g in prange(x.shape[0]):
         buffer = np.empty((padded, LANES), np.float32)
@@ -253,10 +259,7 @@ def maclaurin_complex(x, signs, degrees, picks, scales, first, out):
     out : (groups, >= first + 2 n_products - 1, 16) float32; the last imaginary part is left out if
         there is no scale for it
     """
-    d = x.shape[1]
-    padded = 1
-    while padded < d:
-        padded *= 2
+    padded = _power_of_two(x.shape[1])
     n_products = degrees.shape[0]
     for g in prange(x.shape[0]):
         real = np.empty((padded, LANES), np.float32)
@@ -309,9 +312,7 @@ def tensor_tree(x, scale, constant, signs, steps, picks, out):
     """
     d = x.shape[1]
     n_nodes = steps.shape[0]
-    longest = 1
-    while longest < max(steps[:, 2].max(), steps[:, 3].max()):
-        longest *= 2
+    longest = _power_of_two(max(steps[:, 2].max(), steps[:, 3].max()))
     n_slots = steps[:, 4].max() + 1
     for g in prange(x.shape[0]):
         row = np.empty((d + 1, LANES), np.float32)
@@ -329,9 +330,7 @@ def tensor_tree(x, scale, constant, signs, steps, picks, out):
             for side in range(2):
                 slot = steps[node, side]
                 length = steps[node, 2 + side]
-                padded = 1
-                while padded < length:
-                    padded *= 2
+                padded = _power_of_two(length)
                 child = row[:length] if slot < 0 else slots[slot, :length]
                 buffer = left[:padded] if side == 0 else right[:padded]
                 _signed_transform(child, signs[sign : sign + length], buffer)

@@ -65,6 +65,17 @@ def store_scaled(z, shift, inverse_step, root, out):
                 out[i, j] = root[i] * ((np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j])
 
 
+@njit(nogil=True, cache=True)
+def _rounded(value, limit):
+    """Give the whole number stored for a value, and whether it was clipped, and is no number."""
+    value = np.rint(value)
+    if np.abs(value) <= limit:
+        return value, 0, 0
+    if not np.isfinite(value):
+        return 0.0, 1, 1
+    return (limit if value > limit else -limit), 1, 0
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
     """``out[i, j] = rint(root[i] * (z_ij - shift_j) * inverse_step_j)``, clipped to +-limit.
@@ -87,17 +98,9 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
             i = g * LANES + lane
             for j in range(width):
                 value = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
-                value = np.rint(root[i] * value)
-                if not np.abs(value) <= limit:
-                    if not np.isfinite(value):
-                        value = 0.0
-                        n_invalid += 1
-                    elif value > limit:
-                        value = limit
-                    else:
-                        value = -limit
-                    n_clipped += 1
-                out[i, j] = value
+                out[i, j], is_clipped, is_invalid = _rounded(root[i] * value, limit)
+                n_clipped += is_clipped
+                n_invalid += is_invalid
         clipped[g] = n_clipped
         invalid[g] = n_invalid
 
@@ -111,17 +114,10 @@ def round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid):
         n_clipped = 0
         n_invalid = 0
         for j in range(width):
-            value = np.rint(root[i] * ((np.float64(Z[i, j]) - shift[j]) * inverse_step[j]))
-            if not np.abs(value) <= limit:
-                if not np.isfinite(value):
-                    value = 0.0
-                    n_invalid += 1
-                elif value > limit:
-                    value = limit
-                else:
-                    value = -limit
-                n_clipped += 1
-            out[i, j] = value
+            value = (np.float64(Z[i, j]) - shift[j]) * inverse_step[j]
+            out[i, j], is_clipped, is_invalid = _rounded(root[i] * value, limit)
+            n_clipped += is_clipped
+            n_invalid += is_invalid
         clipped[i] = n_clipped
         invalid[i] = n_invalid
 
