@@ -108,6 +108,8 @@ class Results:
             self._keep(json.loads(line))
 
     def _keep(self, line):
+        if self.is_finished(line["cell"]):  # two runs at once may both have done it
+            return
         self._finished.add(_key(line["cell"]))
         self.records.append(
             {**line["cell"], **line["figures"], "circumstances": line["circumstances"]}
