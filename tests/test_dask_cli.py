@@ -2,14 +2,16 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
-from contextlib import closing, contextmanager, suppress
 
 import h5py
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from clusters import by_hand
+from streamrf.cli import app
 
 N, WIDTH = 2000, 6
 
@@ -29,23 +31,33 @@ FIT = ["--components", "64", "--map", "maclaurin", "--degree", "2"]
 
 
 def streamrf(*arguments, status=0):
+    """Run in this process, with standard output and error apart."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if not isinstance(done.exception, SystemExit | None):
+        raise done.exception
+    assert done.exit_code == status, done.output
+    return done
+
+
+def program(*arguments):
+    """Run as a program of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "streamrf.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == status, done.stderr
+    assert done.returncode == 0, done.stderr
     return done
 
 
 def test_the_files_are_those_of_one_process(path, tmp_path):
-    """One run after the other: each makes its own scheduler and worker processes."""
+    """The workers are new processes of the program, which must not run it again."""
     alone, together = tmp_path / "alone.model.h5", tmp_path / "together.model.h5"
     streamrf("fit", path, *FIT, "--model", alone)
     spill = tmp_path / "spill"
     options = ["--workers", 2, "--parts", 4, "--spill", spill, "--json"]
-    done = streamrf("fit", path, *FIT, "--model", together, *options)
+    done = program("fit", path, *FIT, "--model", together, *options)
     assert together.read_bytes() == alone.read_bytes()
     assert len(list(spill.glob("shard-*.h5"))) == 4
     assert "4 shards on 2 workers, each of which will use up to" in done.stderr
@@ -84,7 +96,7 @@ def certificates(tmp_path_factory):
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
-    new = ["req", "-newkey", "rsa:2048", "-nodes"]
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     for name in ("ours", "stranger"):
         openssl(
             *new, "-subj", f"/CN={name}", "-x509", "-days", "2", "-keyout", f"{name}-ca.key",
@@ -109,39 +121,14 @@ def shown(certificates, name, ca="ours"):
 @pytest.fixture(scope="module")
 def scheduler(certificates, tmp_path_factory):
     """The address of a scheduler that wants certificates, with one worker."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    files = zip(TLS, ("ours-ca.pem", "ours.pem", "ours.key"), strict=True)
+    options = [word for option, name in files for word in (option, certificates / name)]
     folder = tmp_path_factory.mktemp("cluster")
-    address = f"tls://127.0.0.1:{port}"
-    tls = [f"{option}-file" if option == "--tls-ca" else option for option in TLS]
-    files = [certificates / name for name in ("ours-ca.pem", "ours.pem", "ours.key")]
-    tls = [str(word) for pair in zip(tls, files, strict=True) for word in pair]
-    at = ["--host", "127.0.0.1", "--port", str(port), "--protocol", "tls", "--no-dashboard"]
-    with (
-        dask(folder, "scheduler", *at, *tls),
-        dask(folder, "worker", address, "--nthreads", "1", "--no-dashboard", *tls),
-    ):
+    with by_hand(folder, protocol="tls", options=options) as (address, *_):
         yield address
 
 
-TLS = ("--tls-ca", "--tls-cert", "--tls-key")
-
-
-@contextmanager
-def dask(folder, *arguments):
-    with open(folder / f"{arguments[0]}.log", "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments], stdout=log, stderr=log, cwd=folder
-        )
-    try:
-        yield
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        process.kill()
-        process.wait()
+TLS = ("--tls-ca-file", "--tls-cert", "--tls-key")
 
 
 def test_with_the_certificate_a_client_is_let_in(path, tmp_path, scheduler, certificates):
