@@ -312,23 +312,28 @@ class Model:
         if engine is None:
             _check_no_parts(parts)
             return self._errors(source, options).report()
-        errors: ErrorSums = self._no_errors()
+        errors = self.no_errors()
         for part in self._on_cluster(_ErrorsJob, source, engine, parts, 0, options):
             errors = errors + part
         return errors.report()
 
-    def _no_errors(self):
+    def no_errors(self) -> ErrorSums:
+        """Give the sums of errors of no rows, for `judge` to add to."""
         return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
 
+    def judge(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
+        """Add the errors of the scores of a block with targets."""
+        if self.book is not None:
+            errors.add(block.y, scores.argmax(axis=1), block.weights)
+            return
+        if block.y.dtype.kind == "U":
+            raise DataError(f"{block.where} has strings as targets; this model has values")
+        errors.add(as_columns(block.y), scores, block.weights)
+
     def _errors(self, source, options) -> ErrorSums:
-        errors = self._no_errors()
+        errors = self.no_errors()
         for block, scores in self.stream(source, **options):
-            if self.book is None:
-                if block.y.dtype.kind == "U":
-                    raise DataError(f"{block.where} has strings as targets; this model has values")
-                errors.add(as_columns(block.y), scores, block.weights)
-            else:
-                errors.add(block.y, scores.argmax(axis=1), block.weights)
+            self.judge(block, scores, errors)
         return errors
 
     def save(self, path: str | os.PathLike) -> None:
