@@ -78,6 +78,10 @@ class ClusterError(StreamrfError, RuntimeError):
     """A Dask cluster that was lost, has no workers or cannot do the work."""
 
 
+class MissingPackageError(StreamrfError, ImportError):
+    """An optional package that is not installed."""
+
+
 class SolveError(StreamrfError, np.linalg.LinAlgError):
     """A system that could not be factored."""
 

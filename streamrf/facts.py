@@ -81,7 +81,7 @@ def _stores(ledger: Ledger) -> list[dict[str, Any]]:
 
 def story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Tell the figures to a person: names and texts."""
-    yield "map", f"{_called(figures['map'])}"
+    yield "map", f"{called(figures['map'])}"
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
     yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
     yield "normalize", figures["normalize"] or "none"
@@ -129,12 +129,12 @@ def _predicts(figures: dict[str, Any]) -> str:
     )
 
 
-def _called(settings: Any) -> str:
-    """Give an object as one would call it."""
+def called(settings: Any) -> str:
+    """Give the settings of an object as one would call it."""
     if not isinstance(settings, dict):
         return repr(settings)
     told = {k: v for k, v in settings.items() if k != "class" and v is not None}
-    return f"{settings['class']}({', '.join(f'{k}={_called(v)}' for k, v in told.items())})"
+    return f"{settings['class']}({', '.join(f'{k}={called(v)}' for k, v in told.items())})"
 
 
 def _few(words: Any) -> str:

@@ -12,6 +12,7 @@ from streamrf.cli.demonstration import demonstrate
 from streamrf.cli.fitting import fit
 from streamrf.cli.inspection import info, statistics_info
 from streamrf.cli.prediction import predict
+from streamrf.cli.reporting import report
 from streamrf.cli.scoring import evaluate
 from streamrf.cli.solving import solve
 
@@ -29,7 +30,7 @@ def demo(
     return demonstrate(folder, fit, evaluate, as_json)
 
 
-for _command in (fit, evaluate, predict, info, solve, demo, bench, warmup):
+for _command in (fit, evaluate, predict, info, solve, report, demo, bench, warmup):
     app.command()(answering(_command))
 
 _stats = typer.Typer(no_args_is_help=True, help="Add statistics files, subtract them, look inside.")

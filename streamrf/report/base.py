@@ -1,0 +1,123 @@
+"""What a report is made of: what was measured, and the parts of the page that tell it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamrf.crossvalidation import CrossValidation
+from streamrf.model import Model
+from streamrf.path import Path
+from streamrf.statistics import Statistics
+
+
+@dataclass
+class Widths:
+    """What narrower choices of the features give, each at its own best penalty.
+
+    Parameters
+    ----------
+    widths : (n_widths,) int64, ascending; the last is all features
+    alphas, gcvs, dofs : (n_widths,) float64, least generalised cross-validation and where
+    """
+
+    widths: np.ndarray
+    alphas: np.ndarray
+    gcvs: np.ndarray
+    dofs: np.ndarray
+
+
+@dataclass
+class Findings:
+    """What was measured; None for what the files do not tell.
+
+    Parameters
+    ----------
+    model : the model, given or solved from the statistics
+    statistics : the sums
+    path, folds : what each penalty gives
+    spectrum : eigenvalues of the Gram of centred features, descending
+    widths : what narrower choices give
+    error : figures of the model on the data, `Model.evaluate`
+    errors_by_alpha, errors_by_width : (x, figures) of the models of each penalty or width there
+    seconds : time that each part took
+    omitted : sentences on what could not be measured
+    """
+
+    model: Model | None = None
+    statistics: Statistics | None = None
+    path: Path | None = None
+    folds: CrossValidation | None = None
+    spectrum: np.ndarray | None = None
+    widths: Widths | None = None
+    error: dict[str, Any] | None = None
+    errors_by_alpha: list[tuple[float, dict]] = field(default_factory=list)
+    errors_by_width: list[tuple[int, dict]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    omitted: list[str] = field(default_factory=list)
+
+    @property
+    def told(self) -> Model | Statistics:
+        """The statistics, which tell more, or else the model."""
+        told = self.statistics or self.model
+        assert told is not None
+        return told
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text beneath names of columns; the first column names the row.
+
+    Parameters
+    ----------
+    caption : what it holds
+    columns, rows : text, not yet escaped
+    shades : None, or a number from 0 to 1 for every cell but the first of a row
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    shades: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing and what it shows in words, for those who do not see it."""
+
+    svg: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    title: str
+    text: Sequence[str]
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+
+
+def percent(share: float) -> str:
+    """Give a share in percent.
+
+    Examples
+    --------
+    >>> percent(0.02915)
+    '2.92 %'
+    """
+    return f"{100 * share:.2f} %"
+
+
+def number(value: float) -> str:
+    """Give a number to five digits; a dash for none.
+
+    Examples
+    --------
+    >>> number(0.0525731), number(float("nan")), number(60000.0)
+    ('0.052573', '-', '60000')
+    """
+    return f"{value:.5g}" if np.isfinite(value) else "-"

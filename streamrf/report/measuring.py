@@ -1,0 +1,194 @@
+"""The figures of a report: all from the files, and one pass over the data if there are any."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamrf.codes import CodeBook
+from streamrf.errors import DataError, ParameterError, SolveError
+from streamrf.model import Model
+from streamrf.report.base import Findings, Widths
+from streamrf.sources import Source
+from streamrf.statistics import Statistics
+from streamrf.tridiagonal import Tridiagonal
+
+NARROWEST, MOST_WIDTHS = 16, 7
+WIDEST_SPECTRUM = 4096  # the time grows as the third power of the width
+
+
+@dataclass(frozen=True)
+class _Codes:
+    """Target codes that are those of a model."""
+
+    known: CodeBook
+
+    @property
+    def decode(self) -> str:
+        return self.known.decode
+
+    def book(self, n_classes: int, *, random_state: Any = None) -> CodeBook:
+        """Give the model's own code book."""
+        return self.known
+
+
+def measure(
+    model: Model | None,
+    statistics: Statistics | None,
+    source: Source | None,
+    *,
+    stage: Callable[[str], None],
+    **options: Any,
+) -> Findings:
+    """Measure what a report tells.
+
+    Parameters
+    ----------
+    model, statistics : one of them at least, of the same map if both
+    source : rows with targets, or None
+    stage : told the name of what comes next
+    options : of the pass over the source, see `streamrf.engine.stream`
+    """
+    if model is None and statistics is None:
+        raise ParameterError("a report needs a model, statistics, or both")
+    if model is not None and statistics is not None:
+        _check_alike(model, statistics)
+    if source is not None and not source.has_targets:
+        raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
+    found = Findings(model, statistics)
+    narrow: list[tuple[int, Model]] = []
+    if statistics is not None:
+        try:
+            narrow = _measure_sums(found, statistics, stage)
+        except (DataError, SolveError) as error:  # a shard of one class is still worth a page
+            found.omitted.append(f"These sums cannot be solved: {error}.")
+    if source is not None and found.model is not None:
+        with _timed(found, stage, "errors on the data"):
+            _measure_errors(found, found.model, source, narrow, options)
+    return found
+
+
+def _check_alike(model: Model, statistics: Statistics) -> None:
+    for name, digest in model.encoder.digests.items():
+        if statistics.encoder.digests[name] != digest:
+            raise ParameterError(
+                f"the model and the statistics have different {name}, so they are not of one fit; "
+                "report on each by itself"
+            )
+    ours, theirs = (
+        None if side.labels is None else side.labels.tolist() for side in (model, statistics)
+    )
+    if ours != theirs:
+        raise ParameterError("the model and the statistics have different labels")
+
+
+@contextmanager
+def _timed(found: Findings, stage: Callable[[str], None], name: str) -> Iterator[None]:
+    stage(name)
+    began = time.perf_counter()
+    yield
+    found.seconds[name] = time.perf_counter() - began
+
+
+def _measure_sums(found, statistics, stage) -> list[tuple[int, Model]]:
+    """Measure what the sums tell; give the models of narrower choices."""
+    known = None if found.model is None else found.model.book
+    codes = None if known is None else _Codes(known)
+    with _timed(found, stage, "penalties"):
+        found.path = statistics.path(None, codes)
+    if statistics.n_folds:
+        with _timed(found, stage, "folds"):
+            found.folds = statistics.cross_validate(None, codes)
+    if found.model is None:
+        with _timed(found, stage, "model of the best penalty"):
+            found.model = found.path.model()
+    with _timed(found, stage, "spectrum"):
+        found.spectrum = _spectrum(statistics)
+    with _timed(found, stage, "narrower choices"):
+        return _measure_widths(found, statistics, codes)
+
+
+def _nested(width: int) -> np.ndarray:
+    """Give the features in an order of which any beginning is a fair choice.
+
+    Not the map's own: maps that put exact or high-degree features first would look worse.
+    """
+    return np.random.default_rng(0).permutation(width)
+
+
+def _spectrum(statistics: Statistics) -> np.ndarray:
+    """Give the eigenvalues of the Gram of centred features, descending."""
+    width = statistics.encoder.n_components
+    if width > WIDEST_SPECTRUM:
+        statistics = statistics.select(np.sort(_nested(width)[:WIDEST_SPECTRUM]))
+    n_classes = 0 if statistics.labels is None else len(statistics.labels)
+    gram = statistics.normal(np.ones((n_classes, 1))).full()  # the same for any code
+    return np.maximum(Tridiagonal(gram).eigenvalues()[::-1], 0.0)
+
+
+def _measure_widths(found, statistics, codes) -> list[tuple[int, Model]]:
+    """Judge nested choices of the features by generalised cross-validation."""
+    width = statistics.encoder.n_components
+    order = _nested(width)
+    widths = [w for w in 2 ** np.arange(31) if NARROWEST <= w < width][1 - MOST_WIDTHS :]
+    rows, models = [], []
+    for n in widths:
+        picks = np.sort(order[:n])
+        path = statistics.select(picks).path(None, codes)
+        alpha = path.best_alpha()
+        place = int(np.flatnonzero(path.alphas == alpha)[0])
+        rows.append((n, alpha, path.gcv[place], path.dof[place]))
+        models.append((int(n), _widened(path.solve(alpha), statistics, picks)))
+    best = int(found.path.gcv.argmin())
+    rows.append((width, found.path.alphas[best], found.path.gcv[best], found.path.dof[best]))
+    columns = zip(*rows, strict=True)
+    found.widths = Widths(*(np.array(column) for column in columns))
+    return models
+
+
+def _widened(model: Model, statistics: Statistics, picks: np.ndarray) -> Model:
+    """Give the model over all features, with coefficients of 0 for those it does not use."""
+    coef = np.zeros((len(model.coef), statistics.encoder.n_components))
+    coef[:, picks] = model.coef
+    return replace(model, encoder=statistics.encoder, coef=coef)
+
+
+def _measure_errors(found, model, source, narrow, options) -> None:
+    """Try all models in one pass over the data."""
+    penalised: list[Model] = []
+    if found.path is not None:
+        alphas = found.path.alphas[np.isfinite(found.path.dof)]
+        penalised = found.statistics.models(alphas, model.book)
+    tried = [model, *(narrower for _, narrower in narrow), *penalised]
+    reports = _evaluated(tried, source, options)
+    found.error = reports[0]
+    by_width = zip([n for n, _ in narrow], reports[1:], strict=False)
+    found.errors_by_width = list(by_width)
+    by_alpha = zip(penalised, reports[1 + len(narrow) :], strict=True)
+    found.errors_by_alpha = [(solved.alpha, report) for solved, report in by_alpha]
+    if found.widths is not None and found.errors_by_alpha:
+        whole = dict(found.errors_by_alpha).get(float(found.widths.alphas[-1]))
+        if whole is not None:
+            found.errors_by_width.append((int(found.widths.widths[-1]), whole))
+
+
+def _evaluated(models: Sequence[Model], source: Source, options: dict) -> list[dict]:
+    """Give the figures of models of one encoder; each row is mapped once."""
+    joint = replace(
+        models[0],
+        coef=np.concatenate([model.coef for model in models]),
+        intercept=np.concatenate([model.intercept for model in models]),
+        labels=None,
+        book=None,
+    )
+    errors = [model.no_errors() for model in models]
+    ends = np.cumsum([len(model.intercept) for model in models])[:-1]
+    for block, outputs in joint.stream(source, **options):
+        parts = np.split(outputs, ends, axis=1)
+        for model, part, sums in zip(models, parts, errors, strict=True):
+            scores = part if model.book is None else model.book.scores(part)
+            model.judge(block, scores, sums)
+    return [sums.report() for sums in errors]

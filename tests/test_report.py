@@ -1,0 +1,300 @@
+"""The report: one page, whole in itself, with the figures that the library gives."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_digits
+from typer.testing import CliRunner
+
+import streamrf as srf
+from streamrf import report
+from streamrf.cli import app
+from streamrf.errors import MissingPackageError, ParameterError, StorageError
+from streamrf.tridiagonal import Tridiagonal
+
+pytest.importorskip("matplotlib")
+
+HOSTILE = ['<script>alert("1")</script>', "$\\frac{1$ & 'x'", "a\x00b\ud800\u202e", "plain"]
+VOID = {"meta", "link", "img"}
+HOMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, never fetched
+
+
+class Page(HTMLParser):
+    """Elements in order, cells of text, and whether every element is closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.cells, self.words = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self.open and self.open[-1] in ("td", "th"):
+            self.cells.append(data)
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+    @property
+    def drawings(self):
+        found = [image["src"].partition("base64,")[2] for image in self.all("img")]
+        return [base64.b64decode(data).decode() for data in found]
+
+
+def features(n_components=40):
+    return srf.RandomMaclaurin(
+        srf.Polynomial(degree=2), n_components=n_components, projection="rademacher", random_state=0
+    )
+
+
+def accumulated(X, y, **settings):
+    return srf.accumulate(srf.ArraySource(X, y), features(), random_state=0, **settings)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600], X[600:900], y[600:900]
+
+
+@pytest.fixture(scope="module")
+def sums(digits):
+    return accumulated(*digits[:2], normalize="l2")
+
+
+@pytest.fixture(scope="module")
+def tested(tmp_path_factory, digits, sums):
+    """The figures and the page of statistics and data."""
+    path = tmp_path_factory.mktemp("tested") / "r.html"
+    return written(path, statistics=sums, data=digits[2], y=digits[3])
+
+
+def written(path, **parts) -> tuple[dict, Page]:
+    figures = report.write(path, **parts)
+    return figures, Page(path.read_text())
+
+
+def test_the_page_needs_nothing_but_itself(tested):
+    _, page = tested
+    assert page.all("script") == []
+    for tag, attrs in page.elements:
+        for name in ("src", "href"):
+            assert attrs.get(name, "data:").startswith("data:"), tag
+        assert not any(name.startswith("on") for name in attrs)
+    assert "url(" not in "".join(page.words)
+    assert len(page.drawings) == 7
+    for drawing in page.drawings:
+        addresses = set(re.findall(r"https?://[^\"'<> ]+", drawing))
+        assert addresses <= HOMES
+        links = re.findall(r"(?:href=\"|url\()([^\")]*)", drawing)
+        assert all(link.startswith("#") for link in links)
+        assert "currentColor" in drawing
+        assert report.pictures.INK not in drawing
+
+
+def test_every_picture_is_told_in_words_beside_a_table(tested):
+    _, page = tested
+    assert all(len(image["alt"]) > 30 for image in page.all("img"))
+    sections = "".join(
+        {"section": "[", "img": "i", "table": "t"}.get(tag, "") for tag, _ in page.elements
+    ).split("[")
+    assert all("t" in section for section in sections if "i" in section)
+
+
+def test_penalties_are_those_of_the_path_and_of_evaluate(tested, digits, sums):
+    figures, page = tested
+    path = sums.path()
+    assert figures["alpha"] == figures["gcv_alpha"] == path.best_alpha()
+    for values in (path.gcv, path.log_evidence, path.dof):
+        assert {f"{value:.5g}" for value in values} <= set(page.cells)
+    for alpha in path.alphas:
+        error = sums.solve(alpha).evaluate(*digits[2:])["error"]
+        place = page.cells.index(f"{alpha:.5g}")
+        assert page.cells[place + 1] == f"{100 * error:.2f} %"
+    assert figures["error"] == path.model().evaluate(*digits[2:])
+
+
+def test_a_confusion_matrix_is_that_of_evaluate(tested, digits, sums):
+    figures, page = tested
+    confusion = sums.path().model().evaluate(*digits[2:])["confusion_matrix"]
+    assert figures["error"]["confusion_matrix"] == confusion
+    text = "".join(page.words)
+    start = page.cells.index("true") + 11  # the names of the columns
+    shown = page.cells[start:]
+    # Empty cells hold no text, so rows are their name and the entries above 0.
+    expected = [
+        word
+        for label, row in enumerate(confusion)
+        for word in (str(label), *(f"{n:g}" for n in row if n))
+    ]
+    assert shown[: len(expected)] == expected
+    assert "Confusion matrix" in text
+
+
+def test_many_classes_are_drawn(tmp_path, rng):
+    X = rng.normal(size=(400, 12))
+    y = np.arange(400) % 40
+    model = accumulated(X, y).solve(1.0)
+    _, page = written(tmp_path / "r.html", model=model, data=X, y=y)
+    assert len(page.drawings) == 1
+    assert "Confusion matrix of 40 classes" in page.all("img")[0]["alt"]
+
+
+def test_the_spectrum_is_that_of_the_gram(sums):
+    eigenvalues = report.measuring._spectrum(sums)
+    gram = sums.normal(np.ones((10, 1))).full()
+    np.testing.assert_allclose(
+        eigenvalues, np.linalg.eigvalsh(gram)[::-1], rtol=0, atol=1e-12 * eigenvalues[0]
+    )
+    path = sums.path()
+    dof = (eigenvalues / (eigenvalues + path.alphas[:, np.newaxis])).sum(axis=1) + 1
+    np.testing.assert_allclose(path.dof, dof, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 150])
+def test_eigenvalues_of_a_reduced_matrix_are_its_own(rng, n):
+    A = rng.normal(size=(n, n))
+    A = A + A.T
+    expected = np.linalg.eigvalsh(A)
+    found = Tridiagonal(A.copy()).eigenvalues()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max() * n)
+
+
+def test_widths_are_nested_choices_solved_by_themselves(tested, digits, sums):
+    _, page = tested
+    picks = [np.sort(report.measuring._nested(40)[:n]) for n in (16, 32)]
+    assert set(picks[0]) < set(picks[1])
+    for chosen in picks:
+        path = sums.select(chosen).path()
+        error = path.model().evaluate(*digits[2:])["error"]
+        row = [str(len(chosen)), f"{path.best_alpha():.5g}", f"{path.gcv.min():.5g}"]
+        places = [i for i in range(len(page.cells)) if page.cells[i : i + 3] == row]
+        assert len(places) == 1
+        assert page.cells[places[0] + 4] == f"{100 * error:.2f} %"
+
+
+def test_folds_are_told_with_their_standard_errors(tmp_path, digits):
+    folded = accumulated(*digits[:2], normalize="l2", folds=3)
+    _, page = written(tmp_path / "r.html", statistics=folded)
+    validated = folded.cross_validate()
+    pairs = zip(validated.mse, validated.standard_error, strict=True)
+    assert {f"{mse:.5g} ± {error:.5g}" for mse, error in pairs} <= set(page.cells)
+    assert f"err least at alpha = {validated.best_alpha():.5g}" in "".join(page.words)
+
+
+def test_values_are_told_in_their_own_units(tmp_path):
+    X, y = load_diabetes(return_X_y=True)
+    sums = accumulated(X[:300], y[:300], regression=True)
+    figures, page = written(tmp_path / "r.html", statistics=sums, data=X[300:], y=y[300:])
+    error = sums.path().model().evaluate(X[300:], y[300:])
+    assert figures["error"] == pytest.approx(error, rel=1e-12)  # products of other shapes
+    shown = {f"{error['rmse']:.5g}", f"{error['mae']:.5g}", f"{error['r2']:.4f}"}
+    assert shown <= set(page.cells)
+
+
+def test_a_model_alone_tells_what_was_held_out(tmp_path, digits):
+    model = srf.RandomFeatureClassifier(features(), alpha="auto", random_state=0)
+    model = model.fit(*digits[:2]).model_
+    figures, page = written(tmp_path / "r.html", model=model)
+    assert {f"{alpha:.5g}" for alpha, _ in model.history} <= set(page.cells)
+    assert {f"{100 * error:.2f} %" for _, error in model.history} <= set(page.cells)
+    assert (figures["gcv_alpha"], figures["error"]) == (None, None)
+
+
+def test_a_model_with_its_statistics_keeps_its_code(tmp_path, digits, sums):
+    codes = srf.ErrorCorrectingCodes(n_bits=15)
+    model = sums.solve(0.5, codes)
+    figures, page = written(tmp_path / "r.html", model=model, statistics=sums)
+    assert figures["alpha"] == 0.5
+    assert {f"{gcv:.5g}" for gcv in sums.path(codes=codes).gcv} <= set(page.cells)
+    other = accumulated(digits[0] + 1.0, digits[1], normalize="l2")
+    with pytest.raises(ParameterError, match="different calibrations"):
+        report.write(tmp_path / "no.html", model=model, statistics=other)
+    assert not (tmp_path / "no.html").exists()
+
+
+def test_hostile_labels_and_titles_are_text(tmp_path, digits):
+    names = np.array(HOSTILE)[digits[1] % 4]
+    sums = accumulated(digits[0], names)
+    path = tmp_path / "r.html"
+    _, page = written(path, statistics=sums, data=digits[0], y=names, title=f"</title>{HOSTILE[0]}")
+    assert page.all("script") == []
+    assert HOSTILE[0] in page.cells
+    assert HOSTILE[1] in page.cells
+    assert "a\\x00b\\ud800\\u202e" in page.cells
+    assert "<script" not in path.read_text()
+
+
+def test_sums_of_one_class_have_their_page(tmp_path, digits):
+    rows = digits[1] == 3
+    _, page = written(tmp_path / "r.html", statistics=accumulated(digits[0][rows], digits[1][rows]))
+    assert "a classifier needs at least two classes" in "".join(page.words)
+    assert page.drawings == []
+
+
+def test_a_missing_package_is_told_before_the_work(tmp_path, sums, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'streamrf\[plots\]'"):
+        report.write(tmp_path / "r.html", statistics=sums)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, sums, monkeypatch):
+    path = tmp_path / "r.html"
+    path.write_text("old")
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match=r"make room for \d+,\d+ bytes; any earlier file"):
+        report.write(path, statistics=sums)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("r.html", "old")]
+
+
+def test_the_command_reads_files_and_refuses_others(tmp_path, digits, sums, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sums.save("s.h5")
+    sums.solve(1.0).save("m.h5")
+    with h5py.File("data.h5", "w") as file:
+        file["X"], file["labels"] = digits[2], digits[3]
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["report", *arguments])
+
+    done = run("m.h5", "s.h5", "--data", "data.h5", "--y", "labels", "-o", "r.html", "--json")
+    figures = json.loads(done.stdout)
+    assert figures["error"] == sums.solve(1.0).evaluate(*digits[2:])
+    assert figures["bytes"] == Path("r.html").stat().st_size
+    Page(Path("r.html").read_text())
+
+    assert "is read from too" in run("m.h5", "-o", "m.h5").stderr
+    assert "second file of model" in run("m.h5", "m.h5", "-o", "x.html").stderr
+    assert "data are read by HDF5Source" in run("data.h5", "-o", "x.html").stderr
+    assert "has no dataset 'y'" in run("m.h5", "--data", "data.h5", "-o", "x.html").stderr
+    assert not Path("x.html").exists()
+
+
+def test_the_command_line_starts_without_what_draws():
+    program = "import sys, streamrf.cli; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("False", "")
