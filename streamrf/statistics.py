@@ -348,7 +348,7 @@ class Statistics:
             and the variances of its coefficients; regression only. As large as the Gram, and four
             times the cost of the solve
         overwrite : factor in the memory of the sums, which are lost: half the memory. Only for one
-            alpha, without uncertainty
+            alpha, without uncertainty or folds
         random_state : int, seed of the code book, where `codes` has none
 
         Returns
@@ -356,8 +356,8 @@ class Statistics:
         Model
         """
         book = self.book(codes, random_state)
-        if overwrite and (uncertainty or np.ndim(alpha)):
-            raise ParameterError("overwrite=True is for one alpha, without uncertainty")
+        if overwrite and (uncertainty or np.ndim(alpha) or self.n_folds):
+            raise ParameterError("overwrite=True is for one alpha, without uncertainty or folds")
         if uncertainty:
             return self._solve_with_posterior(alpha, book)
         if np.ndim(alpha) == 0:

@@ -1,5 +1,9 @@
 """Statistics in 32-bit totals: the same sums, half the memory, and a factor in their place."""
 
+import subprocess
+import sys
+
+import h5py
 import numpy as np
 import pytest
 
@@ -147,3 +151,25 @@ def test_the_memory_plan_counts_a_fifth():
     assert wide.total_bytes - small.total_bytes < 4.2 * 60_000**2 / 2 + 60_000 * 4096 * 6.1
     usual = memory.plan(60_000, gram=ExactGram, **few)
     assert usual.total_bytes - wide.total_bytes > 15.9 * 60_000**2 / 2
+
+
+def test_the_command_line_sums_in_them_and_solves_in_place(source, tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        block = next(iter(source.blocks(0, 900)))
+        file["X"], file["y"] = block.X, block.y
+    words = [sys.executable, "-m", "streamrf.cli", "fit", "data.h5", "--components", "32"]
+    outputs = {}
+    for totals in ("int32", "float64"):
+        names = [f"{totals}.model", f"{totals}.stats"]
+        more = ["--totals", totals, "--alpha", "5", "--model", names[0], "--statistics", names[1]]
+        subprocess.run([*words, *more], cwd=tmp_path, check=True, capture_output=True)
+        statistics = srf.load_statistics(tmp_path / names[1])
+        assert statistics.gram.dtype == totals
+        model = srf.load_model(tmp_path / names[0])
+        assert_same_bytes(model.coef, statistics.solve(5).coef)
+        outputs[totals] = model.decision_function(block.X)
+    np.testing.assert_allclose(outputs["int32"], outputs["float64"], atol=1e-3)
+    wrong = [*words, "--totals", "int64", "--model", "m"]
+    refused = subprocess.run(wrong, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--totals" in refused.stderr

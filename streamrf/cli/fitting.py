@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import typer
 from sklearn.base import BaseEstimator
 
@@ -54,6 +55,7 @@ from streamrf.errors import ParameterError, StreamrfError
 from streamrf.features import TABLE, Craft, FeatureMap
 from streamrf.features.fourier import FourierMap
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS
+from streamrf.gram import TOTALS, packed_size
 from streamrf.kernels import (
     ArcCosine,
     Cauchy,
@@ -189,6 +191,13 @@ def fit(
             metavar="K",
         ),
     ] = None,
+    totals: Annotated[
+        str | None,
+        _target(
+            "Numbers of the sums; float64. int32: half the memory, up to about two million rows.",
+            words=TOTALS,
+        ),
+    ] = None,
     on_bad_rows: OnBadRows = "raise",
     rows: Annotated[
         str | None,
@@ -253,7 +262,9 @@ def fit(
     }  # fmt: skip
     settings = _settings(**words) if like is None else _no_settings(words, like)
     settings |= {"codes": target_codes, "regression": regression, "random_state": seed}
-    settings["folds"] = folds
+    if totals is not None:
+        pick_word(TOTALS, totals, "--totals")
+    settings |= {"folds": folds, "totals": totals}
     settings["hold_out"] = model is not None and penalty == "auto"
     window = read_rows(rows, "--rows")
     settings |= {"rows": window, "checkpoint": checkpoint}
@@ -437,8 +448,9 @@ def _earlier(path: str, regression: bool) -> Statistics:
 
 def _gram_bytes(statistics: Statistics) -> int:
     """Give what the Grams take in a file, which is nearly all of it."""
-    width = statistics.encoder.n_components
-    return 4 * width * (width + 1) * max(1, statistics.n_folds)
+    number_bytes = np.dtype(statistics.sums.gram_class.dtype).itemsize
+    size = number_bytes * packed_size(statistics.encoder.n_components)
+    return size * max(1, statistics.n_folds)
 
 
 def _finish(
@@ -450,16 +462,23 @@ def _finish(
     statistics: str | None,
 ) -> tuple[Model | None, Statistics]:
     """Solve where a model is wanted, and write; the sums are kept even if there is no solution."""
-    if model is None:
-        trained, sums = None, pass_.join()
-    else:
-        try:
-            trained, sums = pass_.finish(alpha, codes, random_state=seed)
-        except StreamrfError:
-            if statistics is not None:
-                pass_.join().save(statistics)
-            raise
+    if alpha != "auto" or model is None:
+        sums = pass_.join()
+        if statistics is not None:
+            sums.save(statistics)
+        if model is None:
+            return None, sums
+        # in place of a Gram that nobody asks for again; what holds sums in folds has none to give
+        trained = sums.solve(alpha, codes, overwrite=not sums.n_folds, random_state=seed)
         trained.save(model)
+        return trained, sums
+    try:
+        trained, sums = pass_.finish(alpha, codes, random_state=seed)
+    except StreamrfError:
+        if statistics is not None:
+            pass_.join().save(statistics)
+        raise
+    trained.save(model)
     if statistics is not None:
         sums.save(statistics)
     return trained, sums
