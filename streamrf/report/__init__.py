@@ -46,9 +46,8 @@ def write(
     """Write a report, atomically.
 
     Penalties and narrower choices are judged by generalised cross-validation, with folds by exact
-    cross-validation, and with data by the errors there. E features cost about twenty solves:
-    six for the penalties, as many and E^2 more for the spectrum, one for every penalty tried on
-    data.
+    cross-validation, and with data by the errors there. The penalties cost about six solves, the
+    spectrum as many and its second stage, the data one solve for each penalty.
 
     Parameters
     ----------
@@ -243,7 +242,7 @@ def _on_penalties(found: Findings, alpha: float | None) -> Iterator[str]:
         )
 
 
-def _against(drawn, x, y, title, mark, best) -> Picture:
+def _against(drawn, x, y, title, mark, best, ticks=()) -> Picture:
     """Draw curves, and say where each is best."""
     alt = [f"{title}."]
     for curve in drawn:
@@ -254,7 +253,8 @@ def _against(drawn, x, y, title, mark, best) -> Picture:
         elif len(values):
             alt.append(f"{curve.name}: from {values[0]:.5g} to {values[-1]:.5g}.")
     logarithmic = "xy" if _spans(drawn) else "x"
-    return Picture(curves(drawn, x, y, mark=mark, logarithmic=logarithmic), title, " ".join(alt))
+    svg = curves(drawn, x, y, mark=mark, logarithmic=logarithmic, ticks=ticks)
+    return Picture(svg, title, " ".join(alt))
 
 
 def _spans(drawn) -> bool:
@@ -327,7 +327,7 @@ def _spectrum(found: Findings) -> Section:
     text = [
         "Eigenvalues of the Gram of the centred features, in squared units of the features. A "
         "penalty far above an eigenvalue leaves its direction out, one far below leaves it free. "
-        f"{len(values):,} eigenvalues took {seconds:.1f} s."
+        f"{len(values):,} eigenvalues took {seconds:.2g} s."
     ]
     if width > WIDEST_SPECTRUM:
         text.append(
@@ -358,10 +358,10 @@ def _widths(found: Findings) -> Section:
     assert found.model is not None
     widths = found.widths
     is_classes = found.model.book is not None
-    x = "features"
+    x, ticks = "features (random choices, each within the next)", widths.widths.tolist()
     unit = "mean squared error (codes of ±1)" if is_classes else "mean squared error (y²)"
     gcv = [Curve("generalised cross-validation", widths.widths, widths.gcvs)]
-    pictures = [_against(gcv, x, unit, "Squared error against the width", None, "lowest")]
+    pictures = [_against(gcv, x, unit, "Squared error against the width", None, "lowest", ticks)]
     columns = ["features", "alpha", "GCV", "degrees of freedom"]
     errors = {}
     if found.errors_by_width:
@@ -369,7 +369,9 @@ def _widths(found: Findings) -> Section:
         drawn = Curve("data given", [n for n, _ in found.errors_by_width],
                       [factor * report[key] for _, report in found.errors_by_width])  # fmt: skip
         unit = "wrong labels (%)" if is_classes else "root mean squared error (units of y)"
-        pictures.insert(0, _against([drawn], x, unit, "Error against the width", None, "lowest"))
+        pictures.insert(
+            0, _against([drawn], x, unit, "Error against the width", None, "lowest", ticks)
+        )
         columns.append("error, data given" if is_classes else "RMSE, data given")
         errors = {n: shown(report[key]) for n, report in found.errors_by_width}
     rows = [
@@ -382,7 +384,7 @@ def _widths(found: Findings) -> Section:
     text = [
         "Each width is a random choice of the features that holds the narrower ones, solved from "
         "the same sums at its own best penalty by generalised cross-validation. A curve that still "
-        "falls at its end asks for more features. `Statistics.prune` chooses better than chance."
+        "falls at its end asks for more features. Statistics.prune chooses better than chance."
     ]
     return Section("Error and width", text, pictures, [Table("Every width", columns, rows)])
 

@@ -95,6 +95,7 @@ def curves(
     mark: float | None = None,
     logarithmic: str = "x",
     points: bool = True,
+    ticks: Sequence[int] = (),
 ) -> str:
     """Draw curves.
 
@@ -105,6 +106,7 @@ def curves(
     mark : place on the x axis to mark, such as the penalty chosen
     logarithmic : "x", "xy" or "": which axes
     points : whether each point has its marker
+    ticks : the places to name on the x axis; powers of ten if there are none
     """
     svg: list[str] = []
     with _axes(SIZE, svg) as axes:
@@ -117,6 +119,9 @@ def curves(
         for letter in logarithmic:
             axes.set(**{f"{letter}scale": "log"})
             _label_powers(getattr(axes, f"{letter}axis"))
+        if len(ticks):
+            axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+            axes.set_xticks([], minor=True)
         if mark is not None and mark > 0:
             axes.axvline(mark, color=INK, linestyle="--", linewidth=1, alpha=0.6)
         axes.set(xlabel=x, ylabel=y)
