@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distributed import Client, LocalCluster, get_task_stream
-from figures import circumstances
 
 import streamrf as srf
 from streamrf import training
+from streamrf.benchmark import circumstances
 
 WARM_ROWS = 2048
 

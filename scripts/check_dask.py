@@ -31,11 +31,11 @@ import h5py
 import numpy as np
 from distributed import Client, LocalCluster
 from distributed.protocol import dumps
-from figures import circumstances
 from tornado.iostream import IOStream
 
 import streamrf as srf
 from streamrf import engine, training
+from streamrf.benchmark import circumstances
 from streamrf.shards import Outlook
 
 MOST_GRAPH_BYTES = 1024  # of a shard

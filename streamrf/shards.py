@@ -10,7 +10,7 @@ import numpy as np
 from streamrf import engine, memory, storage
 from streamrf.describe import digest
 from streamrf.errors import FormatError, StorageError
-from streamrf.gram import packed_size
+from streamrf.gram import ExactGram, GramSum, packed_size
 from streamrf.holdout import MOST_BYTES, Holdout
 from streamrf.sources import Source
 from streamrf.storage.files import reason
@@ -183,21 +183,50 @@ def run(
 
 def _plan(pass_, workers, n_outputs) -> memory.Plan:
     encoder = pass_.statistics.encoder
-    held = 0 if pass_.holdout is None else MOST_BYTES
-    width = encoder.n_components
-    n_folds = pass_.statistics.n_folds
-    gram = pass_.statistics.sums.gram_class
-    totals = np.dtype(gram.dtype).itemsize * packed_size(width) + 8 * width * n_outputs
-    spare = SPARE_TOTALS * max(n_folds, 1) * totals
     limits = [worker.memory_limit for worker in workers.values() if worker.memory_limit]
-    return memory.plan(
-        width,
+    return worker_plan(
+        encoder.n_components,
         encoder.n_features,
         n_outputs,
+        gram=pass_.statistics.sums.gram_class,
+        n_folds=pass_.statistics.n_folds,
+        held_bytes=0 if pass_.holdout is None else MOST_BYTES,
+        memory_limit=min(limits, default=None),
+    )
+
+
+def worker_plan(
+    n_components: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    gram: type[GramSum] = ExactGram,
+    n_folds: int = 0,
+    held_bytes: int = 0,
+    memory_limit: int | None = None,
+) -> memory.Plan:
+    """Choose the block size of a worker, and say what it is going to hold.
+
+    Parameters
+    ----------
+    n_components, n_features, n_outputs, gram, n_folds, held_bytes : see `streamrf.memory.plan`
+    memory_limit : bytes of the worker, of which `SAFE_SHARE` are used; None means no limit
+
+    Raises
+    ------
+    MemoryBudgetError
+        If even the smallest block does not fit.
+    """
+    total = np.dtype(gram.dtype).itemsize * packed_size(n_components) + 8 * n_components * n_outputs
+    return memory.plan(
+        n_components,
+        n_features,
+        n_outputs,
         gram=gram,
+        in_place=True,
         n_folds=n_folds,
-        held_bytes=held + spare + DASK_BYTES,
-        memory_limit=int(SAFE_SHARE * min(limits)) if limits else None,
+        held_bytes=held_bytes + SPARE_TOTALS * max(n_folds, 1) * total + DASK_BYTES,
+        memory_limit=None if memory_limit is None else int(SAFE_SHARE * memory_limit),
     )
 
 
