@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.linalg import null_space
-from scipy.stats import multivariate_normal
+from scipy.stats import Covariance, multivariate_normal
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
@@ -86,13 +86,17 @@ def test_the_evidence_is_the_density_of_the_targets_at_the_best_noise(weighted):
     root = np.sqrt(w)
     basis = null_space(root[np.newaxis, :])  # directions that no intercept reaches
     features = basis.T @ (root[:, np.newaxis] * Z)
+    squares, vectors = np.linalg.eigh(features @ features.T)
     for i, alpha in enumerate(ALPHAS):
-        spread = np.eye(len(y) - 1) + features @ features.T / alpha
+        spread = 1 + squares.clip(0) / alpha
         for j in range(y.shape[1]):
             t = basis.T @ (root * y[:, j])
-            noise = t @ np.linalg.solve(spread, t) / (len(y) - 1)
+            noise = ((vectors.T @ t) ** 2 / spread).sum() / (len(y) - 1)
             densities = [
-                multivariate_normal(cov=s2 * spread).logpdf(t) - np.log(w.sum()) / 2
+                multivariate_normal.logpdf(
+                    t, cov=Covariance.from_eigendecomposition((s2 * spread, vectors))
+                )
+                - np.log(w.sum()) / 2
                 for s2 in (0.9 * noise, noise, 1.1 * noise)
             ]
             assert max(densities) == densities[1]
