@@ -19,10 +19,10 @@ import numpy as np
 
 TUNE_ROWS, HELD_ROWS = 12_000, 4000
 QUICK_ROWS = 8000
-NOT_TOLD = ("memory", "classes")
+NOT_TOLD = ("memory", "classes", "tune_rows")
 N_CLASSES = 10
 GAMMAS = (0.005, 0.01, 0.02, 0.03, 0.045)  # of pixels from 0 to 1
-COLUMN_GAMMAS = (0.003, 0.01, 0.03, 0.1)  # of columns with mean 0 and variance 1
+COLUMN_GAMMAS = (0.003, 0.01, 0.03, 0.1, 0.3)  # of columns with mean 0 and variance 1
 
 Predict = Callable[[np.ndarray], np.ndarray]  # rows to labels or values
 
@@ -84,7 +84,7 @@ def main(train: Callable[[Rows, dict], Predict], grid: Callable[[dict], list[dic
         n_train = min(n_train, QUICK_ROWS)
     if given.tune:
         n_held = min(HELD_ROWS, n_train // 4)
-        n_rows = min(TUNE_ROWS, n_train - n_held)
+        n_rows = min(given.settings.get("tune_rows", TUNE_ROWS), n_train - n_held)
         rows = Rows(given.data, "train", 0, n_rows)
         held = Rows(given.data, "train", n_rows, n_rows + n_held)
         tried = []

@@ -102,7 +102,11 @@ CONTESTS = {
         "flights",
         {
             OURS: Side("ours.py", OURS, {"map": "structured", "width": 1024}),
-            "stochastic gradient": Side("stochastic_gradient.py", "scikit-learn", {"width": 1024}),
+            "stochastic gradient": Side(
+                "stochastic_gradient.py",
+                "scikit-learn",
+                {"width": 1024, "tune_rows": 100_000},  # its steps depend on how long it goes on
+            ),
             "rfflearn": Side("in_memory_fourier.py", "rfflearn", {"width": 1024}),
         },
     ),
