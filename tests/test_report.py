@@ -277,6 +277,7 @@ def test_the_command_reads_files_and_refuses_others(tmp_path, digits, sums, monk
     sums.solve(1.0).save("m.h5")
     with h5py.File("data.h5", "w") as file:
         file["X"], file["labels"] = digits[2], digits[3]
+        file["spoilt"] = np.where(np.arange(300)[:, np.newaxis] == 7, np.nan, digits[2])
 
     def run(*arguments):
         return CliRunner().invoke(app, ["report", *arguments])
@@ -286,6 +287,10 @@ def test_the_command_reads_files_and_refuses_others(tmp_path, digits, sums, monk
     assert figures["error"] == sums.solve(1.0).evaluate(*digits[2:])
     assert figures["bytes"] == Path("r.html").stat().st_size
     Page(Path("r.html").read_text())
+
+    options = ("--data", "data.h5", "--x", "spoilt", "--y", "labels", "-o", "r.html")
+    assert "row 7: column 0 is NaN" in run("m.h5", *options).stderr
+    assert "1 rows were left out" in run("m.h5", *options, "--on-bad-rows", "skip").stderr
 
     assert "is read from too" in run("m.h5", "-o", "m.h5").stderr
     assert "second file of model" in run("m.h5", "m.h5", "-o", "x.html").stderr

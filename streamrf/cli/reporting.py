@@ -20,6 +20,7 @@ from streamrf.cli.base import (
     Y,
     aligned,
     pick_word,
+    say,
     shown_bytes,
     writing,
     wrong,
@@ -78,6 +79,10 @@ def report(
                 on_bad_rows=on_bad_rows,
                 progress=bar.advance,
             )
+    if source is not None and figures["error"] is not None:
+        n_skipped = source.n_rows - figures["error"]["n_rows"]
+        if n_skipped:
+            say(f"warning: {n_skipped:,} rows were left out, because they hold NaN or infinity")
     figures |= {
         "output": output,
         "bytes": os.path.getsize(output),
