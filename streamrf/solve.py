@@ -147,6 +147,7 @@ class Normal:
             uplo="L",
             overwrite_b=1,
         )
+        _check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> np.ndarray:
@@ -189,6 +190,15 @@ class Normal:
         return scale
 
 
+def _check_finite(found: np.ndarray) -> None:
+    """Refuse what has left the range of floats."""
+    if not np.isfinite(found.sum()):
+        raise SolveError(
+            "the sums overflow in the features' own units; scale the rows (normalize=) and sum "
+            "them again"
+        )
+
+
 @dataclass(frozen=True)
 class Fit:
     """What one penalty gives on the rows summed, beside the coefficients w of centred features.
@@ -218,7 +228,9 @@ class Reduced:
 
     def __init__(self, normal: Normal):
         self._normal = normal
-        self._form = Tridiagonal(normal.full())
+        gram = normal.full()
+        _check_finite(gram)
+        self._form = Tridiagonal(gram)
         self._moments = self._form.to_basis(normal.centred_moments().T)
 
     def fit(self, alpha: float) -> Fit:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import streamrf as srf
 from integers import assert_same_bytes
 from streamrf import storage
 from streamrf.checkpoint import Keeper
-from streamrf.errors import CheckpointError, FormatError, StreamrfError
+from streamrf.errors import CheckpointError, FormatError, SolveError, StreamrfError
 from streamrf.fields import Fields, loading
 from streamrf.storage.base import FORMAT_VERSION
 from streamrf.training import Pass
@@ -224,3 +225,18 @@ def test_fuzz():
     counts = json.loads(done.stdout)
     assert counts["loaded"] + counts["refused"] == 1000
     assert min(counts["loaded"], counts["refused"]) > 50
+
+
+@pytest.mark.parametrize("name", ["classes.statistics.h5", "values.statistics.h5"])
+def test_sums_that_overflow_are_refused_when_they_are_solved(name):
+    """A file may hold any finite step."""
+    statistics = srf.load_statistics(fixture(name))
+    calibration = statistics.encoder.calibration
+    wide = replace(calibration, step=np.full_like(calibration.step, 1e160))
+    statistics = replace(statistics, encoder=replace(statistics.encoder, calibration=wide))
+    solves = [statistics.solve, lambda: statistics.path([1.0])]
+    if statistics.n_folds:
+        solves.append(lambda: statistics.cross_validate([1.0]))
+    for solve in solves:
+        with pytest.raises(SolveError), np.errstate(all="ignore"):
+            solve()
