@@ -25,6 +25,7 @@ import traceback
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "fixtures")]
@@ -41,6 +42,7 @@ from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
 from streamrf.fields import Fields, loading  # noqa: E402
 from streamrf.training import Pass, begin, run  # noqa: E402
 
+ORIGINAL = "original"
 OUTCOMES = ("loaded", "refused", "other_exception", "crash", "hang")
 N, D = 80, 6
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -56,22 +58,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="a file may take")
     parser.add_argument("--memory", type=int, default=256, help="MiB that a file may take")
     parser.add_argument("--keep", type=Path, help="folder for files that are bugs")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        return serve(options.memory)
+    if options.child is not None:
+        return serve(options.child, options.memory)
     seed = random.randrange(2**32) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        originals = write_originals(Path(folder))
-        counts = fuzz(originals, Path(folder) / "spoilt", random.Random(seed), options)
+        originals = [path.read_bytes() for path in write_originals(Path(folder))]
+        counts = fuzz(originals, Path(folder), random.Random(seed), options)
     print(json.dumps({"seed": seed, "files": options.files, "originals": len(originals), **counts}))
     return 1 if any(counts[outcome] for outcome in OUTCOMES[2:]) else 0
 
 
-def fuzz(originals: list[bytes], path: Path, draw: random.Random, options) -> dict[str, int]:
+def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> dict[str, int]:
     """Spoil one file after the other; count what the child makes of them."""
     counts = Counter(dict.fromkeys(("blind", "sealed", *OUTCOMES, "refused_in_use"), 0))
-    child = Child(options)
+    path = folder / "spoilt"
+    child = Child(folder, options)
     for number in range(options.files):
         group = ("blind", "sealed")[number % 2]
         mutate = draw.choice(mutations.BLIND if group == "blind" else mutations.SEALED)
@@ -92,13 +95,15 @@ def fuzz(originals: list[bytes], path: Path, draw: random.Random, options) -> di
 class Child:
     """The process that loads, started again after it has died or hung."""
 
-    def __init__(self, options):
+    def __init__(self, folder: Path, options):
+        self._folder = folder
         self._options = options
         self._start()
 
     def _start(self):
+        memory = str(self._options.memory)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--child", "--memory", str(self._options.memory)],
+            [sys.executable, __file__, "--child", self._folder, "--memory", memory],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -132,13 +137,11 @@ class Child:
         self._process.stdout.close()
 
 
-def serve(memory: int) -> int:
+def serve(folder: Path, memory: int) -> int:
     """Load the files named on standard input; answer by a line each."""
     warnings.simplefilter("error")
-    with computing(1), tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        for content in write_originals(Path(folder)):  # compiles what a file needs
-            path = Path(folder) / "warm"
-            path.write_bytes(content)
+    with computing(1):
+        for path in sorted(folder.glob(f"{ORIGINAL}*")):  # compiles what a file needs
             assert outcome_of(path) == ("loaded", ""), outcome_of(path)
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * os.sysconf("SC_PAGE_SIZE") + (memory << 20)
@@ -201,32 +204,37 @@ def go_on(pass_) -> None:
     pass_.finish("auto" if pass_.holdout is not None else 1.0)
 
 
-def write_originals(folder: Path) -> list[bytes]:
-    """Write files of every kind and map, and the fixtures; give their bytes."""
-    fixtures = sorted((ROOT / "tests" / "fixtures").rglob("*.*"))
-    found = [path for path in fixtures if path.suffix in (".h5", ".checkpoint")]
-    originals = [path.read_bytes() for path in found]
-    path = folder / "original"
+def write_originals(folder: Path) -> list[Path]:
+    """Write files of every kind and map, beside copies of the fixtures."""
+    written: list[Path] = []
+
+    def place() -> Path:
+        written.append(folder / f"{ORIGINAL}{len(written):03}")
+        return written[-1]
+
+    for path in sorted((ROOT / "tests" / "fixtures").rglob("*.*")):
+        if path.suffix in (".h5", ".checkpoint"):
+            place().write_bytes(path.read_bytes())
     rows = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
+    source = srf.ArraySource(rows, LABELS)
     for case in cases.MAPS:
-        source = srf.ArraySource(rows, LABELS)
         features = case.make(n_components=16, random_state=0)
-        statistics = srf.accumulate(source, features, random_state=0)
-        statistics.solve(1.0).save(path)
-        originals.append(path.read_bytes())
+        srf.accumulate(source, features, random_state=0).solve(1.0).save(place())
     bits = {"codes": srf.ErrorCorrectingCodes(2), "classes": np.unique(LABELS)}
-    for y, settings in ((LABELS, {}), (LABELS, bits), (VALUES, {"regression": True, "folds": 2})):
+    kinds: list[tuple[np.ndarray, dict[str, Any]]] = [
+        (LABELS, {}),
+        (LABELS, bits),
+        (LABELS, {"totals": "int32"}),
+        (VALUES, {"regression": True, "folds": 2}),
+    ]
+    for y, settings in kinds:
         source = srf.ArraySource(rows, y, 1 + rows[:, 0] ** 2)
-        statistics = srf.accumulate(source, features, random_state=0, **settings)
-        statistics.save(path)
-        originals.append(path.read_bytes())
-        path.unlink()
-        settings = {key: settings[key] for key in settings if key != "folds"}
-        pass_ = begin(source, features, hold_out=True, checkpoint=path, random_state=0, **settings)
+        srf.accumulate(source, features, random_state=0, **settings).save(place())
+        pass_ = begin(
+            source, features, hold_out=True, checkpoint=place(), random_state=0, **settings
+        )
         run(source, pass_)
-        originals.append(path.read_bytes())
-        path.unlink()
-    return originals
+    return written
 
 
 if __name__ == "__main__":
