@@ -30,7 +30,7 @@ DEGREE = 10
 EXPONENTIAL_DEGREE = 2**24  # (1 + t/n)^n is exp(t) to t^2 / 2n: 5e-5 at t = 40
 LIBLINEAR_TOLERANCE = 0.01  # LIBLINEAR's own for this solver; scikit-learn's is 1e-4
 CACHE_MB = 2000
-PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+PENALTIES = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 TUNING_ROWS = 2000
 WARM_ROWS = 400
 

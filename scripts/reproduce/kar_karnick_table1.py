@@ -44,7 +44,7 @@ three times as many.
 
 Where the paper is silent or the data differ:
 
-- It names no penalty. C is chosen from 0.01 to 1000 once for each column, by three folds of 2,000
+- It names no penalty. C is chosen from 0.0001 to 1000 once for each column, by three folds of 2,000
   training rows of the first split.
 - Vectors are divided by one constant, the greatest norm of a training row. Before, the columns of
   nursery, spambase, cod_rna and covtype are taken to [0, 1], as their units differ and a dot
