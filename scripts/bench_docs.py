@@ -4,7 +4,7 @@
     scripts/bench_docs.py            # from docs/benchmarks/bench.jsonl and rivals.jsonl
     scripts/bench_docs.py --check    # end with status 1 where the page is not up to date
 
-Text between ``<!-- table: NAME -->`` and ``<!-- end -->`` is replaced; nothing else is touched.
+What stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` is replaced, and nothing else.
 """
 
 import argparse
@@ -33,6 +33,8 @@ MAPS = {"maclaurin": "Maclaurin, H0/1", "craft": "Craft, D = 8E", "structured": 
 STAGES = ("read", "wait", "calibrate", "featurise", "targets", "gram", "pass", "solve")
 COLOURS = {"maclaurin": "#0072b2", "craft": "#d55e00", "structured": "#009e73"}
 MARKS = {"maclaurin": "o", "craft": "s", "structured": "^"}
+OFFSETS = {"maclaurin": (4, 6), "craft": (4, 18), "structured": (-24, -12)}  # of labels, points
+OTHER_MARKS = "xD*vP"
 NOT_YET = "Not measured yet."
 
 
@@ -46,15 +48,22 @@ def main() -> None:
     settings = parser.parse_args()
     bench = read(settings.results / "bench.jsonl")
     rivals = read(settings.results / "rivals.jsonl")
+    if not settings.check:
+        plot(bench, rivals)
     old = PAGE.read_text()
     new = filled(old, bench, rivals)
     if settings.check:
         raise SystemExit(0 if new == old else f"{PAGE.relative_to(ROOT)} is not up to date")
     PAGE.write_text(new)
+
+
+def plot(bench: Lines, rivals: Lines) -> None:
+    """Draw what there are lines for."""
     for name, draw in PLOTS.items():
         figure = Figure(figsize=(8, 3.6), layout="constrained", dpi=120)
         FigureCanvasAgg(figure)
         if draw(figure, bench, rivals):
+            PLACE.mkdir(exist_ok=True)
             figure.savefig(PLACE / f"{name}.png", metadata={"Software": None})
 
 
@@ -62,8 +71,14 @@ def read(path: Path) -> Lines:
     """Give the lines of a file by their cases; nothing where there is no file."""
     if not path.exists():
         return {}
-    lines = map(json.loads, path.read_text().splitlines())
+    lines = sorted(map(json.loads, path.read_text().splitlines()), key=natural)
     return {line["case"]: line for line in lines}
+
+
+def natural(line: dict) -> list:
+    """Give a key that sorts cases by the words and numbers of their names."""
+    parts = re.split(r"(\d+)", line["case"])
+    return [int(part) if part.isdigit() else part for part in parts]
 
 
 def filled(page: str, bench: Lines, rivals: Lines) -> str:
@@ -291,6 +306,15 @@ def mib(n_bytes: float) -> str:
     return f"{n_bytes / 2**20:,.0f}"
 
 
+def image(name: str, what: str) -> Callable[[Lines, Lines], str]:
+    """Give what shows a plot, once it is drawn."""
+
+    def shown(bench: Lines, rivals: Lines) -> str:
+        return f"![{what}](benchmarks/{name}.png)" if (PLACE / f"{name}.png").exists() else ""
+
+    return shown
+
+
 TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "circumstances": circumstances,
     "ratios": beside_the_product,
@@ -303,6 +327,9 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "start": start,
     "fits": fits,
     **{name: contest(name) for name in ("gaussian", "polynomial", "flights")},
+    "error-plot": image("error", "error against seconds"),
+    "width-plot": image("width", "seconds and memory against width"),
+    "rows-plot": image("rows", "seconds and memory against rows"),
 }
 
 
@@ -325,17 +352,21 @@ def error_against_seconds(figure: Figure, bench: Lines, rivals: Lines) -> bool:
             axes.plot(seconds, errors, MARKS[name] + "-", color=COLOURS[name], label=MAPS[name])
             for line, x, y in zip(lines, seconds, errors, strict=True):
                 axes.annotate(
-                    f"{line['n_components']:,}", (x, y), (3, 4), textcoords="offset points",
+                    f"{line['n_components']:,}", (x, y), OFFSETS[name], textcoords="offset points",
                     fontsize=7, color=COLOURS[name],
                 )  # fmt: skip
-    for name, mark in (("gaussian", "x"), ("polynomial", "+")):
-        for side, run in rivals.get(name, {"sides": {}})["sides"].items():
-            if side != "streamrf":
-                drawn = True
-                axes.plot(
-                    run["seconds"], 100 * run["error"], mark, color="#444444", markersize=9,
-                    label=f"{side} ({name}, {run['settings']['width']:,})",
-                )  # fmt: skip
+    others = [
+        (name, side, run)
+        for name in ("gaussian", "polynomial")
+        for side, run in rivals.get(name, {"sides": {}})["sides"].items()
+        if side != "streamrf"
+    ]
+    for mark, (name, side, run) in zip(OTHER_MARKS, others, strict=False):
+        drawn = True
+        axes.plot(
+            run["seconds"], 100 * run["error"], mark, color="#444444", markersize=8,
+            label=f"{side} ({name}, {run['settings']['width']:,})",
+        )  # fmt: skip
     axes.set(xscale="log", xlabel="seconds, file to model", ylabel="error on the test rows, %")
     axes.set_title("MNIST, 60,000 rows; numbers are features", fontsize=10)
     axes.grid(alpha=0.3)
@@ -358,8 +389,10 @@ def against_width(figure: Figure, bench: Lines, rivals: Lines) -> bool:
             memory.plot(widths, peaks, label=label, **style)
     for axes, label in ((time, "seconds, file to model"), (memory, "peak memory, MiB")):
         axes.set_xscale("log", base=2)
-        axes.set(yscale="log", xlabel="features", ylabel=label)
+        axes.set(xlabel="features", ylabel=label)
         axes.grid(alpha=0.3, which="both")
+    time.set_yscale("log")
+    memory.set_ylim(bottom=0)
     handles, labels = time.get_legend_handles_labels()
     if handles:
         time.legend(handles, labels, fontsize=8)
@@ -391,9 +424,9 @@ def against_rows(figure: Figure, bench: Lines, rivals: Lines) -> bool:
         axes.set(xscale="log", xlabel="rows", ylabel=label)
         axes.grid(alpha=0.3, which="both")
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=8)
+            axes.legend(fontsize=8, loc="lower right")
     time.set_yscale("log")
-    memory.set_ylim(bottom=0)
+    memory.set_ylim(0, 1.1 * memory.get_ylim()[1])
     figure.suptitle("4,096 Maclaurin features", fontsize=10)
     return bool(fitted) or line is not None
 

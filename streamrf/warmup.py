@@ -52,6 +52,7 @@ def _fits() -> Iterator[tuple[str, dict]]:
         yield f"{np.dtype(dtype).name} rows", {"features": maps[0], "dtype": dtype}
     yield "weights", {"features": maps[0], "weighted": True}
     yield "float64 precision", {"features": maps[0], "precision": "float64"}
+    yield "32-bit totals", {"features": maps[0], "totals": "int32"}
     yield "values", {"features": maps[0], "regression": True}
     yield "codes", {"features": maps[0], "codes": ErrorCorrectingCodes(6)}
 
@@ -77,6 +78,7 @@ def _fit(
     features: FeatureMap,
     dtype: type = np.float32,
     precision: str = "exact",
+    totals: str | None = None,
     regression: bool = False,
     weighted: bool = False,
     codes: ErrorCorrectingCodes | None = None,
@@ -94,6 +96,7 @@ def _fit(
         classes=None if codes is None else np.arange(N_CLASSES),
         regression=regression,
         precision=precision,
+        totals=totals,
         hold_out=True,
         random_state=0,
     )

@@ -1,8 +1,12 @@
 """Benchmarks measure what they say, and kernels compiled ahead are used."""
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -11,12 +15,13 @@ from typer.testing import CliRunner
 
 import streamrf as srf
 from streamrf import benchmark
-from streamrf.cli import app
+from streamrf.cli import app, benching
 from streamrf.encoder import CALIBRATION_ROWS
 from streamrf.features import TABLE
 from streamrf.stages import stage, watching
 from streamrf.warmup import warm_up
 
+ROOT = Path(__file__).resolve().parents[1]
 STAGES = {"calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"}
 
 
@@ -155,9 +160,43 @@ def test_warm_up_reaches_every_map_and_says_where_the_kernels_lie():
     assert list(place.glob("*.nbi"))
 
 
-def test_warmup_answers():
+def test_warmup_tells_how_long_it_took_and_where_the_kernels_lie(monkeypatch, tmp_path):
+    (tmp_path / "kernel.nbi").write_bytes(bytes(1000))
+    monkeypatch.setattr(benching, "warm_up", lambda progress: progress("Craft") or tmp_path)
     done = streamrf("warmup", "--json")
     assert (done.exit_code, done.stderr) == (0, "")
     found = json.loads(done.stdout)
-    assert set(found) == {"seconds", "cache", "cache_bytes"}
-    assert found["cache_bytes"] > 0
+    assert (found["cache"], found["cache_bytes"]) == (str(tmp_path), 1000)
+    assert found["seconds"] >= 0
+    assert str(tmp_path) in streamrf("warmup").stdout
+
+
+def test_the_page_of_benchmarks_is_made_from_the_lines():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "bench_docs.py", "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_case_gives_one_line_and_is_kept(tmp_path):
+    if "STREAMRF_DATA" not in os.environ:
+        pytest.skip("STREAMRF_DATA is not set")  # the folder of mnist.h5
+    output = tmp_path / "lines.jsonl"
+    command = [sys.executable, ROOT / "scripts" / "bench.py", "--quick", "--repeats", "1"]
+    command += ["--output", output, "ratio-maclaurin-4096"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert json.loads(output.read_text()) == found
+    assert (found["case"], found["n_rows"], found["n_components"]) == (
+        "ratio-maclaurin-4096",
+        3000,
+        1024,
+    )
+    assert {"seconds", "ratio", "ssfrk_seconds", "peak_bytes", "error", "load"} <= set(found)
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "already" in again.stderr
