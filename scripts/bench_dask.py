@@ -84,7 +84,7 @@ def client_of(stack: ExitStack, place: Place) -> Client:
             dashboard_address=":0",
         )
     )
-    return Client(cluster)
+    return Client(cluster, direct_to_workers=True)  # as --workers does
 
 
 def one_pass(
