@@ -36,6 +36,7 @@ def measure(
     n_pairs: int = 5,
     rows: tuple[int, int | None] | None = None,
     relative_alpha: float = RELATIVE_ALPHA,
+    in_place: bool = False,
     n_threads: int | None = None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def measure(
     n_pairs : passes, each with a bare product after it
     rows : ``(start, stop)``, the only rows to add up
     relative_alpha : penalty of the solve, as a share of the mean square of a feature's sum
+    in_place : solve in the memory of the sums
     n_threads : None means all
     options : see `accumulate`
 
@@ -75,7 +77,7 @@ def measure(
     options = {"random_state": 0, **options}
     one_pass(_first_of(source, rows))
     found, seconds = one_pass(rows)
-    solved, solve_seconds = _solve(found, relative_alpha, n_threads)
+    solved, solve_seconds = _solve(found, relative_alpha, in_place, n_threads)
     peak = peak_bytes()
     figures: dict[str, Any] = {
         "n_rows": found.n_rows,
@@ -112,12 +114,12 @@ def _first_of(source: Source, rows: tuple[int, int | None] | None) -> tuple[int,
     return start, min([start + FIRST_ROWS, *ends])
 
 
-def _solve(found: Statistics, relative_alpha: float, n_threads: int | None):
+def _solve(found: Statistics, relative_alpha: float, in_place: bool, n_threads: int | None):
     """Give the model and the seconds."""
     alpha = relative_alpha * (found.alpha_scale() or 1.0)
     began = time.perf_counter()
     with computing(n_threads):
-        solved = found.solve(alpha)
+        solved = found.solve(alpha, overwrite=in_place)
     return solved, time.perf_counter() - began
 
 
