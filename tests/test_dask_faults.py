@@ -64,12 +64,7 @@ def saved(statistics, folder) -> bytes:
 
 @pytest.fixture(scope="module")
 def client():
-    with processes(2) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def three_workers():
+    """Of three workers, two of which are retired on the way by the tests."""
     with processes(3) as client:
         yield client
 
@@ -87,13 +82,13 @@ def after(n_shards, action):
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(client, accumulate, alone, tmp_path):
-    accumulate(engine=client, parts=2)  # so that both have compiled
+    accumulate(engine=client, parts=3)  # so that all have compiled
     pids = client.run(os.getpid)
-    assert len(pids) == 2
+    assert len(pids) == 3
     victim = next(iter(pids.values()))
     kill = after(PARTS // 2, lambda: os.kill(victim, signal.SIGKILL))
     assert saved(accumulate(engine=client, parts=PARTS, progress=kill), tmp_path) == alone
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(3, timeout=30)
     assert victim not in client.run(os.getpid).values()
 
 
@@ -146,16 +141,16 @@ def looking_often(monkeypatch):
 
 @pytest.mark.usefixtures("looking_often")
 @pytest.mark.parametrize("lose", [pause, retire])
-def test_a_worker_that_leaves_while_others_merge_changes_no_count(three_workers, tmp_path, lose):
+def test_a_worker_that_leaves_while_others_merge_changes_no_count(client, tmp_path, lose):
     def lose_another():
         while not (merging := [mark.read_text() for mark in tmp_path.glob("merging-*")]):
             time.sleep(0.01)
-        lose(three_workers, next(a for a in workers(three_workers) if a not in merging))
+        lose(client, next(a for a in workers(client) if a not in merging))
 
     shards = [(i, i + 1) for i in range(20)]
-    with ThreadPoolExecutor(1) as pool, resumed_after(three_workers):
+    with ThreadPoolExecutor(1) as pool, resumed_after(client):
         losing = pool.submit(lose_another)
-        counted = map_reduce(three_workers, _Count(tmp_path), shards)
+        counted = map_reduce(client, _Count(tmp_path), shards)
         losing.result(timeout=0)  # it has ended before the run
     assert sorted(counted.shards) == shards
 
@@ -186,12 +181,12 @@ class _Counted:
 
 
 @pytest.mark.usefixtures("looking_often")
-def test_predictions_do_not_wait_for_a_paused_worker(three_workers, tmp_path):
+def test_predictions_do_not_wait_for_a_paused_worker(client, tmp_path):
     shards = [(i, i + 1) for i in range(20)]
-    rows = map_in_order(three_workers, _Count(tmp_path), shards)
-    with resumed_after(three_workers):
+    rows = map_in_order(client, _Count(tmp_path), shards)
+    with resumed_after(client):
         found = list(next(rows).shards)
-        pause(three_workers, next(iter(workers(three_workers))))
+        pause(client, next(iter(workers(client))))
         for counted in rows:
             found += counted.shards
     assert found == shards
@@ -208,10 +203,10 @@ def test_a_worker_paused_by_memory_changes_nothing(client, accumulate, alone, tm
     assert saved(statistics, tmp_path) == alone
 
 
-def test_a_worker_retired_in_the_middle_changes_nothing(three_workers, accumulate, alone, tmp_path):
-    address = next(iter(workers(three_workers)))
-    retiring = after(PARTS // 2, lambda: retire(three_workers, address))
-    statistics = accumulate(engine=three_workers, parts=PARTS, progress=retiring)
+def test_a_worker_retired_in_the_middle_changes_nothing(client, accumulate, alone, tmp_path):
+    address = next(iter(workers(client)))
+    retiring = after(PARTS // 2, lambda: retire(client, address))
+    statistics = accumulate(engine=client, parts=PARTS, progress=retiring)
     assert saved(statistics, tmp_path) == alone
 
 
