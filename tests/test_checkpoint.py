@@ -89,7 +89,7 @@ def killed_after(n_rows):
 
 def accumulate(source, path, n_rows=None, every=0, **settings):
     """Add up with a checkpoint; `n_rows` tells when the process is killed."""
-    settings = {"features": features(16), "random_state": 0, **settings}
+    settings = {"features": features(16), "random_state": 0, "n_threads": 1, **settings}
     progress = None if n_rows is None else killed_after(n_rows)
     return srf.accumulate(
         source, checkpoint=path, checkpoint_every=every, progress=progress, **settings
