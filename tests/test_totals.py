@@ -1,13 +1,11 @@
 """Statistics in 32-bit totals: the same sums, half the memory, and a factor in their place."""
 
-import subprocess
-import sys
-
 import h5py
 import numpy as np
 import pytest
 
 import streamrf as srf
+from commands import answer, misused
 from integers import accumulate, assert_same_bytes, features
 from streamrf import memory
 from streamrf.errors import CheckpointError, ConsumedError, MergeError, ParameterError, SolveError
@@ -157,19 +155,16 @@ def test_the_command_line_sums_in_them_and_solves_in_place(source, tmp_path):
     with h5py.File(tmp_path / "data.h5", "w") as file:
         block = next(iter(source.blocks(0, 900)))
         file["X"], file["y"] = block.X, block.y
-    words = [sys.executable, "-m", "streamrf.cli", "fit", "data.h5", "--components", "32"]
+    words = ["fit", tmp_path / "data.h5", "--components", 32]
     outputs = {}
     for totals in ("int32", "float64"):
-        names = [f"{totals}.model", f"{totals}.stats"]
-        more = ["--totals", totals, "--alpha", "5", "--model", names[0], "--statistics", names[1]]
-        subprocess.run([*words, *more], cwd=tmp_path, check=True, capture_output=True)
-        statistics = srf.load_statistics(tmp_path / names[1])
-        assert statistics.gram.dtype == totals
-        model = srf.load_model(tmp_path / names[0])
-        assert_same_bytes(model.coef, statistics.solve(5).coef)
-        outputs[totals] = model.decision_function(block.X)
+        model, statistics = tmp_path / f"{totals}.model", tmp_path / f"{totals}.stats"
+        more = ["--totals", totals, "--alpha", 5, "--model", model, "--statistics", statistics]
+        answer(*words, *more)
+        found = srf.load_statistics(statistics)
+        assert found.gram.dtype == totals
+        trained = srf.load_model(model)
+        assert_same_bytes(trained.coef, found.solve(5).coef)
+        outputs[totals] = trained.decision_function(block.X)
     np.testing.assert_allclose(outputs["int32"], outputs["float64"], atol=1e-3)
-    wrong = [*words, "--totals", "int64", "--model", "m"]
-    refused = subprocess.run(wrong, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "--totals" in refused.stderr
+    assert "--totals" in misused(*words, "--totals", "int64", "--model", tmp_path / "m")
