@@ -233,9 +233,9 @@ def test_the_best_map_is_chosen_by_the_rows_held_out():
         {**cell, "map": "b", "up_components": None, "held_out_percent": 3, "error_percent": 5},
         {**cell, "map": "a", "up_components": 512, "held_out_percent": 1, "error_percent": 4},
     ]
-    every, plain = best.chosen(records)
-    assert (every["mean"], every["beaten"], every["paper"]) == (4, "yes", 5.83)
-    assert (plain["mean"], plain["beaten"]) == (7, "no")
+    drawn, pruned = best.chosen(records)
+    assert (drawn["mean"], drawn["beaten"], drawn["paper"]) == (7, "no", 5.83)
+    assert (pruned["mean"], pruned["beaten"]) == (4, "yes")
 
 
 @pytest.mark.parametrize("up", [None, 256])

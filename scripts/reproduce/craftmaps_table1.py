@@ -33,7 +33,7 @@ PARTS = {  # part of the table: its data set, its widths, and the one at which g
     "pendigits": ("pendigits", range(64, 1025), 256),
     "usps": ("usps", range(1024, 16385), 1024),
     "mnist, E < d": ("mnist", range(300, 701), 500),
-    "mnist": ("mnist", range(4096, 16385), 4096),
+    "mnist": ("mnist", range(4096, 16385), 1024),
 }
 
 
