@@ -27,7 +27,7 @@ PRUNING_ALPHA = 1e-6  # relative; of the loss by which features are chosen
 WIDEST = {"pendigits": 4096, "usps": 8192, "mnist": 8192}  # to prune from
 WIDEST_CHOSEN = 4096  # alpha is chosen up to this width
 MAPS = {  # name: its kernel's setting
-    "pendigits": (("StructuredFourier", 1.0), ("StructuredFourier", 2.0)),
+    "pendigits": (("StructuredFourier", 1.0), ("StructuredFourier", 2.0), ("TreeSketch", 4)),
     "usps": (("StructuredFourier", 1.0), ("StructuredFourier", 2.0), ("StructuredFourier", 4.0)),
     "mnist": (("TreeSketch", 3), ("StructuredFourier", 1.0), ("StructuredFourier", 1.5)),
 }
