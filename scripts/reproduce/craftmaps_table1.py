@@ -48,6 +48,11 @@ def paper():
     ]
 
 
+def n_seeds(width):
+    """Give the number of seeds that a width is worth."""
+    return 5 if width < 8192 else 3
+
+
 def cells():
     """Give the settings of every cell: part by part, first one seed of all, narrow first."""
     found = []
@@ -58,7 +63,7 @@ def cells():
             if not (name.startswith("Exact") and width > WIDEST_EXACT):
                 found += [
                     {"part": row["part"], "method": name, "n_components": width, "seed": seed}
-                    for seed in range(5 if width < 8192 else 3)
+                    for seed in range(n_seeds(width))
                 ]
     return sorted(found, key=lambda cell: (list(PARTS).index(cell["part"]), cell["seed"]))
 
@@ -174,7 +179,8 @@ def write(rows, gammas, records):
         here = [row for row in rows if row["part"] == part]
         text.append(
             f"**{part}** (gamma {gammas[part]:g}, chosen at width {width}): test error in per "
-            "cent, mean ± deviation over seeds, and the paper's\n\n"
+            "cent, mean ± deviation over seeds, and in brackets the paper's (and n, the seeds, "
+            "where they are fewer than planned)\n\n"
             + harness.table(harness.pivot(here, "method", "n_components", both))
         )
     misses = [row for row in rows if row["ratio"] > 1.10]
@@ -187,9 +193,10 @@ def write(rows, gammas, records):
 
 
 def both(row):
-    """Show ours and the paper's."""
+    """Show ours and the paper's, and the seeds where there are fewer than planned."""
     spread = "" if math.isnan(row["std"]) else f" ± {row['std']:.2f}"
-    return f"{row['mean']:.2f}{spread} ({row['paper']:g})"
+    seeds = f", n={row['n']}" if row["n"] < n_seeds(row["n_components"]) else ""
+    return f"{row['mean']:.2f}{spread} ({row['paper']:g}{seeds})"
 
 
 def draw(rows, parts):
