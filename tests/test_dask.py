@@ -3,12 +3,13 @@
 import functools
 import pickle
 import time
+from collections import Counter
 from itertools import pairwise
 
 import h5py
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, get_worker
 from distributed.protocol import dumps
 
 import integers
@@ -301,6 +302,19 @@ def test_two_tasks_of_a_process_take_turns(two_threads):
     tasks = [two_threads.submit(engine.dask.summarise, _Turn(), i, 0) for i in range(4)]
     spans = sorted(two_threads.gather(tasks))
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+def test_every_worker_gets_its_share():
+    """Also of fewer shards than there are threads, which one worker would take all."""
+    with processes(2, 4) as client:
+        tasks = engine.map_in_order(client, _Where(), [(i, i + 1) for i in range(4)])
+        assert sorted(Counter(tasks).values()) == [2, 2]
+
+
+class _Where(engine.Job):
+    def summarise(self, start, stop, n_threads):
+        time.sleep(0.1)
+        return get_worker().address
 
 
 class _Turn(engine.Job):

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -238,7 +238,10 @@ class _Run:
         self._numbers = count()
         self._counted = 0.0
         self._looked = time.monotonic()
-        self._n_workers = 1
+        self._addresses: list[str] = []
+        self._paused: set[str] = set()
+        self._place_of: dict[Any, str] = {}  # of the shards that are not done, by key
+        self._n_shards: Counter[str] = Counter()  # that are not done, by address
         self._calls: dict[Any, tuple] = {}  # of the tasks that are not done, by key
         self.alive: dict[Any, Future] = {}
 
@@ -265,12 +268,26 @@ class _Run:
         """Have a shard summarised."""
         return self._submit(self._kind, summarise, self._future, *shard)
 
+    def _least_busy(self):
+        """Give the address of the worker with the fewest shards.
+
+        Dask would fill all threads of a worker that has the job before it sends it to another, and
+        a worker computes one shard at a time.
+        """
+        self._count_workers()
+        usable = [address for address in self._addresses if address not in self._paused]
+        return min(usable or self._addresses, key=self._n_shards.__getitem__, default=None)
+
     def merge(self, a: Future, b: Future) -> Future:
         """Have two summaries added, and let go of them when they are."""
         return self._submit("merge", merge, a, b, priority=MERGE_FIRST)
 
     def _submit(self, kind, function, *args, **options):
         key = (f"streamrf-{kind}-{self._name}", next(self._numbers))
+        if kind == self._kind and (place := self._least_busy()) is not None:
+            self._place_of[key] = place
+            self._n_shards[place] += 1
+            options |= {"workers": [place], "allow_other_workers": True}
         with _cluster_errors(self.client):
             future = self.client.submit(function, *args, key=key, pure=False, retries=0, **options)
         self.alive[future.key] = future
@@ -279,10 +296,16 @@ class _Run:
 
     def forget(self, future: Future) -> None:
         """Let go of what a task that is done was made from."""
-        (kind, _, *args), _ = self._calls.pop(future.key)
+        (kind, _, *args), _ = self._pop(future.key)
         if kind == "merge":
             for part in args:
                 del self.alive[part.key]
+
+    def _pop(self, key):
+        """Give the call of a task, which is not waited for any more."""
+        if key in self._place_of:
+            self._n_shards[self._place_of.pop(key)] -= 1
+        return self._calls.pop(key)
 
     def release(self, future: Future) -> None:
         """Let go of a result that is here."""
@@ -301,6 +324,7 @@ class _Run:
         self._looked = now
         with _cluster_errors(self.client):
             paused = self.client.run_on_scheduler(processing_at_paused, self._name)
+            self._paused = set(paused)
             if not paused:
                 return {}
             begun = self.client.run(executing, workers=list(paused), on_error="ignore")
@@ -313,19 +337,22 @@ class _Run:
 
     def _again(self, key):
         """Have a task done by another future; the result of the first, if any comes, is dropped."""
-        call, options = self._calls.pop(key)
+        call, options = self._pop(key)
         self.alive.pop(key).release()
         return self._submit(*call, **options)
 
     @property
     def n_workers(self) -> int:
         """Workers there are, counted every few seconds."""
+        self._count_workers()
+        return max(1, len(self._addresses))
+
+    def _count_workers(self):
         now = time.monotonic()
         if now >= self._counted:
             with _cluster_errors(self.client):
-                self._n_workers = max(1, len(self.client.nthreads()))
+                self._addresses = list(self.client.nthreads())
             self._counted = now + LOOK_SECONDS
-        return self._n_workers
 
     def place(self, futures: list[Future]) -> dict[Any, str | None]:
         """Give the address of a worker that holds each result, by key."""
