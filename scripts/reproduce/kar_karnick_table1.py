@@ -57,6 +57,13 @@ Where the paper is silent or the data differ:
   of 581,000. Its seconds are not comparable.
 - The paper leaves the constant of H0/1 to the SVM's offset; here it is one more feature."""
 
+MISSES = """\
+Where LIBLINEAR differs by more than a point it is mostly more accurate than the paper's, whose
+penalty is not known. Ridge minimises the squared loss, which an SVM's hinge loss does not share
+where classes can nearly be parted (nursery), rows have far outliers (spambase) or one class in ten
+is positive (ijcnn1): there it needs more features for the same accuracy, and with three times as
+many comes nearer. On cod_rna, adult and covtype it is as accurate as LIBLINEAR at equal width."""
+
 
 def paper():
     """Give the paper's rows by our data set and kernel."""
@@ -147,40 +154,59 @@ def over_liblinear(rows, ridge="ridge"):
 
 
 def verdict(rows):
-    """Say in a few lines what the table shows."""
+    """Say in a few lines what the table shows; covtype is but a sample of the paper's rows."""
     lines = []
     for method in METHODS:
-        of_method = [row for row in rows if row["method"] == method]
-        if of_method:
-            near = sum(abs(row["difference"]) <= 1 for row in of_method)
-            not_below = sum(row["difference"] >= -1 for row in of_method)
+        same = [row for row in rows if row["method"] == method and "sample" not in row["dataset"]]
+        far = [row for row in same if abs(row["difference"]) > 1]
+        if not same:
+            continue
+        lines.append(
+            f"- {method}: accuracy within 1 point of the paper's in {len(same) - len(far)} of "
+            f"{len(same)} cells of the same data"
+            + ("; " if far else "")
+            + ", ".join(f"{row['dataset']} {row['kernel']} {row['difference']:+.1f}" for row in far)
+            + "."
+        )
+    for ridge, words in (
+        ("ridge", "Ridge trains faster than LIBLINEAR on the same features"),
+        ("ridge, 3 D", "With three times the features it trains faster than LIBLINEAR"),
+    ):
+        ratios = over_liblinear(rows, ridge).values()
+        if ratios:
+            faster = sum(ratio > 1 for ratio in ratios)
             lines.append(
-                f"- {method}: accuracy within 1 point of the paper's in {near} of "
-                f"{len(of_method)} cells, not more than 1 point below in {not_below}."
+                f"- {words} in {faster} of {len(ratios)} columns, {min(ratios):.1f} to "
+                f"{max(ratios):.1f} times as fast."
             )
-    ratios = over_liblinear(rows)
-    if ratios:
-        faster = sum(ratio > 1 for ratio in ratios.values())
-        lines.append(
-            f"- Ridge trains faster than LIBLINEAR on the same features in {faster} of "
-            f"{len(ratios)} columns, {min(ratios.values()):.1f} to {max(ratios.values()):.1f} "
-            "times as fast."
-        )
-        ratios = over_liblinear(rows, "ridge, 3 D").values()
-        faster = sum(ratio > 1 for ratio in ratios)
-        lines.append(
-            f"- With three times the features it still trains faster in {faster}, "
-            f"{min(ratios):.1f} to {max(ratios):.1f} times as fast."
-        )
     return "\n".join(lines)
+
+
+def coverage(rows):
+    """Say how many splits the means are of."""
+    counts = [row["splits"] for row in rows]
+    n_cells = len(paper()) * len(METHODS)
+    if counts == [SPLITS] * n_cells:
+        return f"Every cell is the mean of {SPLITS} splits."
+    words = [
+        f"{counts.count(count)} are of {count} split{'s' * (count > 1)}"
+        for count in sorted(set(counts), reverse=True)
+    ]
+    return (
+        f"Of {n_cells} cells {', '.join(words)}, and {n_cells - len(counts)} were not run: they are "
+        "empty. A cell without a deviation is one split. A speed-up is over the mean of LIBSVM's "
+        "splits."
+    )
 
 
 def page(rows, records):
     """Give the part of the page: what was done, what came out, accuracies and seconds."""
     parts = [
         f"{harness.provenance(records)} All figures: [{CSV}](reproduction/{CSV}).",
+        coverage(rows),
         PROTOCOL,
         verdict(rows),
+        MISSES,
     ]
     for kernel in KERNELS:
         laid = partial(_laid, [row for row in rows if row["kernel"] == kernel])
