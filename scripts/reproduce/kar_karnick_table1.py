@@ -193,8 +193,8 @@ def coverage(rows):
         for count in sorted(set(counts), reverse=True)
     ]
     return (
-        f"Of {n_cells} cells {', '.join(words)}, and {n_cells - len(counts)} were not run: they are "
-        "empty. A cell without a deviation is one split. A speed-up is over the mean of LIBSVM's "
+        f"Of {n_cells} cells {', '.join(words)}, and {n_cells - len(counts)} were not run: they "
+        "are empty. A cell without a deviation is one split. A speed-up is over the mean of LIBSVM's "
         "splits."
     )
 
