@@ -194,8 +194,8 @@ def coverage(rows):
     ]
     return (
         f"Of {n_cells} cells {', '.join(words)}, and {n_cells - len(counts)} were not run: they "
-        "are empty. A cell without a deviation is one split. A speed-up is over the mean of LIBSVM's "
-        "splits."
+        "are empty. A cell without a deviation is one split. A speed-up is over the mean of "
+        "LIBSVM's splits."
     )
 
 
