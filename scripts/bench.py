@@ -116,7 +116,7 @@ def wide(n_components: int, n_rows: int, totals: str, scale: Scale) -> dict:
         mnist(),
         maclaurin(scale.width(n_components)),
         test=mnist("test"),
-        n_pairs=1,
+        n_pairs=0,
         rows=(0, scale.rows(n_rows)),
         normalize="l2",
         totals=totals,

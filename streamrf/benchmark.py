@@ -12,11 +12,11 @@ import numba
 import numpy as np
 import scipy
 import sklearn
-from scipy.linalg import lapack
 
 from streamrf.compute import computing
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
+from streamrf.lapack import add_product
 from streamrf.sources import Source
 from streamrf.stages import watching
 from streamrf.statistics import Statistics
@@ -51,7 +51,7 @@ def measure(
     source : with labels or values; read ``n_pairs + 1`` times
     features : an unfitted map
     test : rows to give the error on, or None
-    n_pairs : passes, each with a bare product after it
+    n_pairs : passes, each with a bare product after it; 0: one pass, and nothing beside it
     rows : ``(start, stop)``, the only rows to add up
     relative_alpha : penalty of the solve, as a share of the mean square of a feature's sum
     in_place : solve in the memory of the sums
@@ -64,8 +64,8 @@ def measure(
     ``wait`` is what of it the computation waited for; ``calibrate`` is what no other stage counts.
     ``peak_bytes`` is of the process before any bare product, the first pass and its solve included.
     """
-    if n_pairs < 1:
-        raise ParameterError(f"n_pairs={n_pairs}; expected at least 1")
+    if n_pairs < 0:
+        raise ParameterError(f"n_pairs={n_pairs}; expected at least 0")
 
     def one_pass(rows):
         with watching() as seconds:
@@ -90,18 +90,18 @@ def measure(
     width, n_rows = found.encoder.n_components, found.n_rows
     del found, solved
     passes = [seconds]
-    bare = [bare_seconds(n_rows, width, n_threads)]
+    bare = [bare_seconds(n_rows, width, n_threads)] if n_pairs else []
     while len(passes) < n_pairs:
         passes.append(one_pass(rows)[1])
         bare.append(bare_seconds(n_rows, width, n_threads))
     whole = [seconds["pass"] for seconds in passes]
-    ratios = np.array(whole) / np.array(bare)
+    ratios = np.array(whole) / np.array(bare) if bare else np.empty(0)
     median = passes[int(np.argsort(whole)[len(whole) // 2])]
     return figures | {
         "seconds": _by_stage(median) | {"solve": solve_seconds},
         "pass_seconds": whole,
         "ssfrk_seconds": bare,
-        "ratio": float(np.median(ratios)),
+        "ratio": float(np.median(ratios)) if bare else None,
         "ratios": ratios.tolist(),
         "rows_per_second": n_rows / float(np.median(whole)),
         "peak_bytes": peak,
@@ -143,11 +143,7 @@ def bare_seconds(n_rows: int, width: int, n_threads: int | None = None) -> float
     with computing(n_threads):
         began = time.perf_counter()
         for first in range(0, n_rows, len(block)):
-            rows = block[: n_rows - first]
-            lapack.ssfrk(
-                width, len(rows), 1.0, rows.T, 1.0, total,
-                transr="N", uplo="L", trans="N", overwrite_c=1,
-            )  # fmt: skip
+            add_product(block[: n_rows - first], total)
         return time.perf_counter() - began
 
 

@@ -5,12 +5,11 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
 
 from streamrf.errors import ConsumedError, ParameterError, StreamrfError
 from streamrf.jit import gram, lanes, packed
+from streamrf.lapack import MOST_COLUMNS, add_product
 
-MOST_COMPONENTS = 65_535  # of wider ones LAPACK cannot count the packed numbers in 32 bits
 PRODUCT_ROWS = 4096  # rows multiplied at a time
 FEWEST_HEAVY_ROWS = 16
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
@@ -43,7 +42,7 @@ class FloatProducts(Products):
 
     def add(self, operand, partial):
         """Multiply by `ssfrk`."""
-        _add_product(lapack.ssfrk, operand, partial)
+        add_product(operand, partial)
 
 
 class IntegerProducts(Products):
@@ -136,10 +135,10 @@ def packed_size(n_components: int) -> int:
     ParameterError
         If they are too many for LAPACK.
     """
-    if n_components > MOST_COMPONENTS:
+    if n_components > MOST_COLUMNS:
         raise ParameterError(
             f"n_components={n_components} is too many: LAPACK factors a packed Gram of at most "
-            f"{MOST_COMPONENTS} components"
+            f"{MOST_COLUMNS} components"
         )
     return n_components * (n_components + 1) // 2
 
@@ -194,7 +193,7 @@ class ExactGram(GramSum):
             self.n_splits += 1
             heavy = _heavy_rows(Q, squares, limit)
             for rows in np.array_split(np.flatnonzero(heavy), -(-heavy.sum() // WIDE_ROWS)):
-                _add_product(lapack.dsfrk, Q[rows].astype(np.float64), self._totals)
+                add_product(Q[rows].astype(np.float64), super().totals)
             Q = Q[~heavy]
             if not len(Q):
                 return
@@ -294,7 +293,7 @@ class FloatGram(GramSum):
 
     def add(self, Q):
         """Add rows Q (n, n_components) float64."""
-        _add_product(lapack.dsfrk, Q, self.totals)
+        add_product(np.ascontiguousarray(Q), self.totals)
 
     def release(self):
         """Nothing to give back."""
@@ -320,15 +319,6 @@ def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
             f"totals={totals!r} are for whole numbers; precision='float64' needs totals='float64'"
         )
     return FloatGram
-
-
-def _add_product(syrk, Q, packed_sums):
-    """``packed_sums += Q^T Q``, in place."""
-    result = syrk(
-        Q.shape[1], len(Q), 1.0, Q.T, 1.0, packed_sums,
-        transr="N", uplo="L", trans="N", overwrite_c=1,
-    )  # fmt: skip
-    assert result is packed_sums, "the product must be added in place"
 
 
 def _column_squares(Q):

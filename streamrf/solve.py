@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
-from scipy.linalg import lapack
 
+from streamrf import lapack
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import packed
 from streamrf.tridiagonal import Tridiagonal
@@ -138,16 +138,8 @@ class Normal:
 
     def solved(self, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Give v and b by the factor of the penalised Gram."""
-        pftrs = lapack.spftrs if factor.dtype == np.float32 else lapack.dpftrs
-        solution, _ = pftrs(
-            len(self.step),
-            factor,
-            np.asfortranarray(self.centred_moments().T, dtype=factor.dtype),
-            transr="N",
-            uplo="L",
-            overwrite_b=1,
-        )
-        _check_finite(solution)
+        solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
+        lapack.solve(factor, solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> np.ndarray:
@@ -171,9 +163,7 @@ class Normal:
         """Give the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
-        pftrf = lapack.spftrf if work.dtype == np.float32 else lapack.dpftrf
-        factor, info = pftrf(n, work, transr="N", uplo="L", overwrite_a=1)
-        return None if info else factor
+        return work if lapack.factor(work, n) else None
 
     def _safe_alpha(self, alpha):
         """Try greater penalties, decade by decade, until one factors."""

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "compute": 0,
+    "lapack": 0,
     "stages": 0,
     "jit": 0,
     "validation": 1,
