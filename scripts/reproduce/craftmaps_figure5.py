@@ -80,6 +80,7 @@ def write(rows, records):
         "n_components",
         lambda row: f"{row['mean']:.3f} ± {row['std']:.3f} ({row['paper']:.3f})",
     )
+    draws = [row["n"] for row in rows]
     asked = [row["ratio"] for row in known if row["map"] == COMPACT]
     gains = []
     for row in rows:
@@ -96,7 +97,8 @@ def write(rows, records):
     columns = {"map": "", "n_components": "", "measure": "", "geometric": ".3f", "mean": ".3f"}
     text = (
         "![Error of the Gram matrix](reproduction/craftmaps_figure5.png)\n\n"
-        "Mean ± deviation over draws, and the paper's, by D (down) and E (across):\n\n"
+        f"Mean ± deviation over {min(draws)} to {max(draws)} draws, and the paper's, by D (down) "
+        "and E (across):\n\n"
         f"{harness.table(table)}\n\n"
         f"The compact map's errors are {min(asked):.2f} to {max(asked):.2f} "
         "times the paper's.\n\n"
