@@ -1,51 +1,30 @@
 """Kernel machines on data larger than memory, trained by reading it once."""
 
-from streamrf import features
-from streamrf.codes import ErrorCorrectingCodes, OneVsRest
-from streamrf.estimators import RandomFeatureClassifier, RandomFeatureRegressor
-from streamrf.features import *  # noqa: F403 (its `__all__`: the maps)
-from streamrf.kernels import (
-    ArcCosine,
-    Cauchy,
-    Composed,
-    DotProduct,
-    Exponential,
-    Gaussian,
-    Laplacian,
-    Polynomial,
-    VovkInfinite,
-    VovkReal,
-)
-from streamrf.model import Model, load_model
-from streamrf.sources import ArraySource, DaskArraySource, HDF5Source, IteratorSource
-from streamrf.statistics import Statistics, load_statistics
-from streamrf.training import accumulate
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamrf.api import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ArcCosine",
-    "ArraySource",
-    "Cauchy",
-    "Composed",
-    "DaskArraySource",
-    "DotProduct",
-    "ErrorCorrectingCodes",
-    "Exponential",
-    "Gaussian",
-    "HDF5Source",
-    "IteratorSource",
-    "Laplacian",
-    "Model",
-    "OneVsRest",
-    "Polynomial",
-    "RandomFeatureClassifier",
-    "RandomFeatureRegressor",
-    "Statistics",
-    "VovkInfinite",
-    "VovkReal",
-    "accumulate",
-    "load_model",
-    "load_statistics",
-]
-__all__ += features.__all__
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is: scikit-learn and SciPy take over a second (PEP 562)."""
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'streamrf' has no attribute {name!r}")
+    module = f"streamrf.{name}"
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+    api = importlib.import_module("streamrf.api")
+    if name not in ("__all__", *api.__all__):
+        raise AttributeError(f"module 'streamrf' has no attribute {name!r}")
+    value = globals()[name] = getattr(api, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *importlib.import_module("streamrf.api").__all__})

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import streamrf
+from streamrf import kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -51,7 +52,26 @@ def test_the_changelog_tells_of_this_version():
 
 
 def test_import_is_light():
-    heavy = {"dask", "distributed", "matplotlib", "pyarrow", "rich", "typer", "zarr"}
-    program = f"import sys, streamrf; print(sorted({heavy} & set(sys.modules)))"
+    optional = {"dask", "distributed", "matplotlib", "pyarrow", "rich", "typer", "zarr"}
+    slow = {"numba", "scipy", "sklearn", "h5py"}
+    program = f"""
+import sys, streamrf
+print(sorted({optional | slow} & set(sys.modules)))
+streamrf.Polynomial
+print(sorted({optional} & set(sys.modules)))
+"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert (done.stdout.split("\n"), done.stderr) == (["[]", "[]", ""], "")
+
+
+def test_names_come_when_they_are_asked_for():
+    assert streamrf.Polynomial is kernels.Polynomial
+    assert streamrf.kernels is kernels
+    assert {"Polynomial", "accumulate", "__version__"} <= set(dir(streamrf))
+    everything = {}
+    exec("from streamrf import *", everything)
+    assert set(streamrf.__all__) == set(everything) - {"__builtins__"}
+    assert everything["Craft"] is streamrf.Craft
+    for name in ("Kraft", "__kraft__", "np"):
+        with pytest.raises(AttributeError, match=f"'streamrf' has no attribute '{name}'"):
+            getattr(streamrf, name)
