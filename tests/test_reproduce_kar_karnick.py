@@ -199,3 +199,28 @@ def test_a_power_law_has_its_slope(figures):
     (row,) = figures.slopes(made)
     assert (row["kernel"], row["features"]) == ("exponential", "RF")
     assert [row["d = 10"], row["d = 20"]] == pytest.approx([-0.25, -0.25])
+
+
+def test_the_second_figure_is_drawn_from_means_over_splits(figures, tmp_path, monkeypatch):
+    import harness
+
+    monkeypatch.setattr(harness, "DOCS", tmp_path)
+    made = []
+    for cell in figures.cells():
+        if cell["figure"] == 2:
+            best = 90 if cell["features"] == "h01" else 80
+            record = {**cell, "seconds": 1.0, "circumstances": harness.circumstances()}
+            for learner, second in (("svm", 3.0), ("ridge", 1.0)):
+                record[f"{learner}_accuracy"] = best + cell["split"]
+                record[f"{learner}_train_s"] = second * cell["D"]
+                record[f"{learner}_test_s"] = 0.1 * cell["D"]
+            made.append(record)
+    text = figures.second_figure(made)
+    assert "H0/1 is 10.0 to 10.0 points more accurate than RF" in text
+    assert "3.0 to 3.0 times as fast as LIBLINEAR, faster at 56 of 56 points" in text
+    rows = harness.read_csv(tmp_path / "kar-karnick-figure2.csv")
+    assert len(rows) == 2 * 56
+    assert {row["accuracy"] for row in rows} == {81.0, 91.0}
+    drawn = {path.name for path in tmp_path.glob("*.png")}
+    assert drawn == {f"kar-karnick-figure2-{name}.png" for name in ("accuracy", "train", "test")}
+    assert all(f"reproduction/{name}" in text for name in drawn)
