@@ -124,6 +124,25 @@ class Encoder:
                 picked = self._mapped(X[rows], x, z)
                 lanes.store_scaled(picked, shift, inverse_step, ones[rows], out[rows])
 
+    def linear(self, X: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Give ``coef (z - shift) / step + intercept`` of rows, float64 (n, n_outputs).
+
+        Parameters
+        ----------
+        X : (n, n_features) raw rows
+        coef : (n_outputs, n_components) float64
+        intercept : (n_outputs,) float64
+        """
+        self.check_width(X)
+        shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
+        coef = np.ascontiguousarray(coef.T)
+        out = np.empty((len(X), len(intercept)))
+        with featurising(), stage("featurise"):
+            for rows, x, z in panels(self.features, len(X), self.n_features):
+                picked = self._mapped(X[rows], x, z)
+                lanes.linear(picked, shift, inverse_step, coef, intercept, out[rows])
+        return out
+
     def _mapped(self, X, x, z):
         """Give the features used of raw rows, as lanes; x and z are buffers."""
         self.preprocessing.load(X, x)

@@ -62,7 +62,7 @@ class Model:
 
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
-        return self._linear(X, self.coef, self.intercept)
+        return self.encoder.linear(X, self.coef, self.intercept)
 
     def scores(self, X: np.ndarray) -> np.ndarray:
         """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
@@ -70,19 +70,7 @@ class Model:
             return self.outputs(X)
         if self.book.decode == "hamming":
             return self.book.scores(self.outputs(X))
-        return self._linear(X, *self._class_coef)  # one product by classes instead of two by bits
-
-    def _linear(self, X, coef, intercept):
-        """Give ``coef (z(X) - shift) / step + intercept``.
-
-        In float64, so that a row's scores do not depend on the rows beside it by more than 1e-12.
-        """
-        return self._scaled(X) @ coef.T + intercept
-
-    def _scaled(self, X):
-        Z = np.empty((len(X), self.encoder.n_components), dtype=np.float64)
-        self.encoder.scale(X, Z)
-        return Z
+        return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
 
     @functools.cached_property
     def _class_coef(self):
@@ -206,8 +194,9 @@ class Model:
         values, deviations = [], []
         for block in stream(source, block_rows=self._block_rows, **options):
             with computing():
-                Z = self._scaled(block.X)
-                values.append(self.decide(Z @ self.coef.T + self.intercept))
+                values.append(self.decide(self.outputs(block.X)))
+                Z = np.empty((len(block.X), self.encoder.n_components))
+                self.encoder.scale(block.X, Z)  # once more: little beside what the deviations cost
                 deviations.append(
                     self.decide(posterior.deviations(Z, self.encoder.calibration.step))
                 )

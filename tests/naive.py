@@ -186,6 +186,11 @@ def store_scaled(Z, shift, inverse_step, root):
     )
 
 
+def linear(Z, shift, inverse_step, coef, intercept):
+    """``coef^T (z_i - shift) inverse_step + intercept``."""
+    return store_scaled(Z, shift, inverse_step, np.ones(len(Z))) @ coef + intercept
+
+
 def round_rows(Z, shift, inverse_step, root, limit):
     """`store_scaled` rounded, halves to even, and what was clipped to +-limit in each row.
 

@@ -65,6 +65,37 @@ def store_scaled(z, shift, inverse_step, root, out):
                 out[i, j] = root[i] * ((np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j])
 
 
+@njit(nogil=True, cache=True, parallel=True)
+def linear(z, shift, inverse_step, coef, intercept, out):
+    """``out[i, o] = sum_j coef[j, o] (z_ij - shift_j) inverse_step_j + intercept[o]``.
+
+    Each row in the order of the features, so that its bits do not depend on the rows beside it. The
+    scaled features are never stored: doing so took three quarters of a prediction.
+
+    Parameters
+    ----------
+    z : (groups, >= width, 16) float32
+    shift, inverse_step : (width,) float64
+    coef : (width, n_outputs) float64
+    intercept : (n_outputs,) float64
+    out : (n, n_outputs) float64
+    """
+    n, n_outputs = out.shape
+    for task in prange(z.shape[0]):
+        g = np.int64(task)
+        sums = np.zeros((n_outputs, LANES))
+        values = np.empty(LANES)
+        for j in range(coef.shape[0]):
+            for lane in range(LANES):
+                values[lane] = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
+            for o in range(n_outputs):
+                for lane in range(LANES):
+                    sums[o, lane] += coef[j, o] * values[lane]
+        for lane in range(min(LANES, n - g * LANES)):
+            for o in range(n_outputs):
+                out[g * LANES + lane, o] = sums[o, lane] + intercept[o]
+
+
 @njit(nogil=True, cache=True)
 def _rounded(value, limit):
     """Give the whole number stored for a value, and whether it was clipped, and is no number."""
