@@ -6,9 +6,9 @@ two, on one worker process with one thread and with two, and on two workers with
 turn; one JSON line a run, told where a cluster's time goes: seconds in shards and in merges, waits
 for sums of other workers, and what is left, which is sending and waiting for the scheduler. The
 last line has the medians, how many times as fast two workers are as one, and what the engine costs
-beside the same threads here. All workers live from the start to the end and have compiled before.
-Use a machine that is quiet and has two cores or more. Needs STREAMRF_DATA, the folder of
-`mnist.h5`.
+beside the same threads here. Each run has a cluster of its own, started as `--workers` does, with
+its kernels loaded before: the workers of others, idle, would take a tenth of two busy cores. Use a
+machine that is quiet and has two cores or more. Needs STREAMRF_DATA, the folder of `mnist.h5`.
 
     python scripts/bench_dask.py --rounds 5
 """
@@ -19,14 +19,13 @@ import os
 import statistics
 import time
 from collections import defaultdict
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distributed import Client, LocalCluster, get_task_stream
+from distributed import Client, get_task_stream
 
 import streamrf as srf
-from streamrf import training
+from streamrf import cluster, training
 from streamrf.benchmark import circumstances
 
 WARM_ROWS = 2048
@@ -59,32 +58,15 @@ def main() -> None:
     if not os.environ.get("STREAMRF_DATA"):
         parser.error("STREAMRF_DATA is not set; data/README.md tells what it should point at")
     seconds: dict[Place, list[float]] = defaultdict(list)
-    with ExitStack() as stack:
-        clients = {
-            place: stack.enter_context(client_of(stack, place)) if place.n_workers else None
-            for place in PLACES
-        }
-        for place, client in clients.items():
-            one_pass(place, client, WARM_ROWS, options.components, 2 * max(place.n_workers, 1))
-        for number in range(options.rounds):
-            for place, client in clients.items():
+    for number in range(options.rounds):
+        for place in PLACES:
+            where = cluster.Place(workers=place.n_workers or None)
+            with cluster.connected(where, place.n_workers * place.n_threads) as client:
+                one_pass(place, client, WARM_ROWS, options.components, 2 * max(place.n_workers, 1))
                 row = one_pass(place, client, options.rows, options.components, options.parts)
-                seconds[place].append(row["seconds"])
-                print(json.dumps({"round": number, "place": place.name, **row}), flush=True)
+            seconds[place].append(row["seconds"])
+            print(json.dumps({"round": number, "place": place.name, **row}), flush=True)
     print(json.dumps({**summary(seconds), **vars(options), **circumstances()}))
-
-
-def client_of(stack: ExitStack, place: Place) -> Client:
-    """Give a client of new worker processes."""
-    cluster = stack.enter_context(
-        LocalCluster(
-            n_workers=place.n_workers,
-            threads_per_worker=place.n_threads,
-            memory_limit=0,
-            dashboard_address=":0",
-        )
-    )
-    return Client(cluster, direct_to_workers=True)  # as --workers does
 
 
 def one_pass(

@@ -30,7 +30,7 @@ Future = Any
 
 MERGE_FIRST = 10  # priority: sums that wait hold memory
 SHARDS_A_WORKER = 8
-FEWEST_ROWS = 16_384  # of a shard: below, making and merging its sums shows beside the products
+FEWEST_ROWS = 30_000  # of a shard: page faults of fresh sums cost as much as a thousand rows
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 MOST_ARRAY_BYTES = 256 << 20  # of arrays in memory, which every worker gets a copy of
 ROWS_BYTES = 32 << 20  # of the results of a shard, where they are kept by row
@@ -99,7 +99,7 @@ def default_parts(n_rows: int, n_workers: int) -> int:
     Examples
     --------
     >>> default_parts(60_000, 2), default_parts(10**9, 100)
-    (4, 800)
+    (2, 800)
     """
     most = -(-n_rows // FEWEST_ROWS)
     return max(1, n_workers, min(SHARDS_A_WORKER * n_workers, most))
