@@ -1,4 +1,4 @@
-"""streamrf: one pass over the file, the penalty chosen in it."""
+"""streamrf: one pass over the file; where the rival is given its penalty, so are we."""
 
 import common
 
@@ -6,14 +6,17 @@ import streamrf as srf
 
 POLYNOMIAL = srf.Polynomial(degree=7, coef0=1.0)
 UP_FACTOR = 8
+UNIT_GAMMAS = (0.5, 0.8, 1.1)  # of rows of unit length
+ALPHAS = (0.003, 0.03, 0.3)
 
 
 def grid(settings):
-    """The width of the Gaussian; the penalty is chosen in the pass."""
+    """The width of the Gaussian, and the penalty where it is not chosen in the pass."""
     if settings["map"] == "craft":
         return [{}]
-    gammas = common.GAMMAS if settings["classes"] else common.COLUMN_GAMMAS
-    return [{"gamma": gamma} for gamma in gammas]
+    if not settings["classes"]:
+        return [{"gamma": gamma} for gamma in common.COLUMN_GAMMAS]
+    return [{"gamma": gamma, "alpha": alpha} for gamma in UNIT_GAMMAS for alpha in ALPHAS]
 
 
 def features(settings):
@@ -29,8 +32,10 @@ def train(rows, settings):
     """Fit from the file."""
     source = srf.HDF5Source(rows.path, x=f"{rows.part}/X", y=f"{rows.part}/y")
     if common.is_classes(rows.path):
-        normalize = "l2" if settings["map"] == "craft" else "max"
-        model = srf.RandomFeatureClassifier(features(settings), normalize=normalize, random_state=0)
+        alpha = settings.get("alpha", "auto")
+        model = srf.RandomFeatureClassifier(
+            features(settings), alpha=alpha, normalize="l2", random_state=0
+        )
     else:
         model = srf.RandomFeatureRegressor(features(settings), normalize="standard", random_state=0)
     if len(rows) < source.n_rows:
