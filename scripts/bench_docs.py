@@ -16,6 +16,7 @@ from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -422,6 +423,7 @@ def against_rows(figure: Figure, bench: Lines, rivals: Lines) -> bool:
         memory.plot(line["n_rows"], peaks, "s--", color="#d55e00", label="passes, shifted copies")
     for axes, label in ((time, "seconds"), (memory, "peak memory, MiB")):
         axes.set(xscale="log", xlabel="rows", ylabel=label)
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(alpha=0.3, which="both")
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8, loc="lower right")
