@@ -140,6 +140,7 @@ class Normal:
         """Give v and b by the factor of the penalised Gram."""
         solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
         lapack.solve(factor, solution)
+        _check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> np.ndarray:
