@@ -1,6 +1,7 @@
 """Fixtures that every test may ask for."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +13,9 @@ from streamrf.compute import computing
 # The same examples in every run, and no deadline: a kernel's first call compiles it.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+# A suite that was started in the background inherits an ignored Ctrl-C, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
