@@ -14,9 +14,10 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -344,6 +345,13 @@ def sweep(bench: Lines, name: str) -> list[dict]:
     return sorted(found, key=lambda line: line["n_components"])
 
 
+def label_few(axis: Axis, digits: tuple[int, ...] = (1, 2, 5)) -> None:
+    """Label some numbers of each decade, in full."""
+    axis.set_major_locator(LogLocator(subs=digits))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def error_against_seconds(figure: Figure, bench: Lines, rivals: Lines) -> bool:
     """Draw errors of fits, and of rivals, against their time."""
     axes = figure.subplots()
@@ -373,6 +381,7 @@ def error_against_seconds(figure: Figure, bench: Lines, rivals: Lines) -> bool:
             label=f"{side} ({name}, {run['settings']['width']:,})",
         )  # fmt: skip
     axes.set(xscale="log", xlabel="seconds, file to model", ylabel="error on the test rows, %")
+    label_few(axes.xaxis)
     axes.set_title("MNIST, 60,000 rows; numbers are features", fontsize=10)
     axes.grid(alpha=0.3)
     if drawn:
@@ -397,6 +406,7 @@ def against_width(figure: Figure, bench: Lines, rivals: Lines) -> bool:
         axes.set(xlabel="features", ylabel=label)
         axes.grid(alpha=0.3, which="both")
     time.set_yscale("log")
+    label_few(time.yaxis)
     memory.set_ylim(bottom=0)
     handles, labels = time.get_legend_handles_labels()
     if handles:
@@ -427,11 +437,12 @@ def against_rows(figure: Figure, bench: Lines, rivals: Lines) -> bool:
         memory.plot(line["n_rows"], peaks, "s--", color="#d55e00", label="passes, shifted copies")
     for axes, label in ((time, "seconds"), (memory, "peak memory, MiB")):
         axes.set(xscale="log", xlabel="rows", ylabel=label)
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        label_few(axes.xaxis, (1, 3))
         axes.grid(alpha=0.3, which="both")
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8, loc="lower right")
     time.set_yscale("log")
+    label_few(time.yaxis)
     memory.set_ylim(0, 1.1 * memory.get_ylim()[1])
     figure.suptitle("4,096 Maclaurin features", fontsize=10)
     return bool(fitted) or line is not None
