@@ -109,8 +109,7 @@ class Encoder:
         """
         n_clipped = 0
         with featurising(), stage("featurise"):
-            for rows, x, z in panels(self.features, len(X), self.n_features):
-                picked = self._mapped(X[rows], x, z)
+            for rows, picked in self._mapped(X):
                 n_clipped += self.calibration.store(picked, roots[rows], out[rows])
         return n_clipped
 
@@ -120,8 +119,7 @@ class Encoder:
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         ones = np.ones(len(X))
         with featurising(), stage("featurise"):
-            for rows, x, z in panels(self.features, len(X), self.n_features):
-                picked = self._mapped(X[rows], x, z)
+            for rows, picked in self._mapped(X):
                 lanes.store_scaled(picked, shift, inverse_step, ones[rows], out[rows])
 
     def linear(self, X: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
@@ -138,16 +136,16 @@ class Encoder:
         coef = np.ascontiguousarray(coef.T)
         out = np.empty((len(X), len(intercept)))
         with featurising(), stage("featurise"):
-            for rows, x, z in panels(self.features, len(X), self.n_features):
-                picked = self._mapped(X[rows], x, z)
+            for rows, picked in self._mapped(X):
                 lanes.linear(picked, shift, inverse_step, coef, intercept, out[rows])
         return out
 
-    def _mapped(self, X, x, z):
-        """Give the features used of raw rows, as lanes; x and z are buffers."""
-        self.preprocessing.load(X, x)
-        self.features.map_lanes(x, z)
-        return z if self.picks is None else z[:, self.picks]
+    def _mapped(self, X):
+        """Give the slices of panels of raw rows, each with the features used, as lanes."""
+        for rows, x, z in panels(self.features, len(X), self.n_features):
+            self.preprocessing.load(X[rows], x)
+            self.features.map_lanes(x, z)
+            yield rows, (z if self.picks is None else z[:, self.picks])
 
     def select(self, picks: np.ndarray) -> "Encoder":
         """Give the encoder of some of the features, by their places among those used now."""

@@ -378,13 +378,18 @@ def _plan(width, source, codes, gram, n_folds, n_held, memory_limit) -> memory.P
     return memory.plan(
         width,
         source.n_features,
-        codes.n_bits if hasattr(codes, "n_bits") else 32,
+        _n_outputs(codes),
         gram=gram,
         in_place=gram is CompactGram and not n_held,
         n_folds=n_folds,
         held_bytes=n_held * MOST_BYTES,
         memory_limit=memory_limit,
     )
+
+
+def _n_outputs(codes) -> int:
+    """Give the outputs that memory is planned for; of classes their number is not known yet."""
+    return codes.n_bits if hasattr(codes, "n_bits") else 32
 
 
 def _n_folds(folds: int | None, like: Statistics | None) -> int:
@@ -489,7 +494,6 @@ def run(
     """
     start, stop = window(source, rows)
     keeper = pass_.keeper
-    n_outputs = codes.n_bits if hasattr(codes, "n_bits") else 32
     _check_engine(engine, parts, spill, keeper)
     n_held = 0 if pass_.holdout is None else 1 if keeper is None else 2  # copied to be written
     sums = pass_.statistics.sums
@@ -505,7 +509,7 @@ def run(
             engine,
             source,
             pass_,
-            n_outputs=n_outputs,
+            n_outputs=_n_outputs(codes),
             window=(start, stop),
             on_bad_rows=on_bad_rows,
             parts=parts,

@@ -14,6 +14,8 @@ from streamrf.compute import computing
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
+REPRODUCTION = Path(__file__).resolve().parents[1] / "scripts" / "reproduce"
+
 # A suite that was started in the background inherits an ignored Ctrl-C, and so would its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -50,3 +52,11 @@ def two_workers():
 
     with clusters.processes(2) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def reproduction():
+    """The scripts that reproduce the papers, to be imported by a test of theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(REPRODUCTION))
+        yield

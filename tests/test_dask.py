@@ -30,12 +30,7 @@ from streamrf.training import begin, run
 
 N, WIDTH, CHUNK = 3000, 8, 128
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Unless a test asks for more: threads cost more time than such small sums."""
-    with computing(1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -18,18 +18,12 @@ import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf import engine
-from streamrf.compute import computing
 from streamrf.engine import Job, map_in_order, map_reduce, workers
 from streamrf.errors import ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads cost more time than such small sums."""
-    with computing(1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -15,17 +14,9 @@ pytest.importorskip("matplotlib", reason="the reproductions draw with the extra 
 
 import streamrf as srf
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts" / "reproduce"
 KERNEL = srf.Polynomial(degree=3, coef0=1.0)
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPTS))
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "reproduction")
 
 
 @pytest.fixture

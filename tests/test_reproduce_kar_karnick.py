@@ -1,7 +1,5 @@
 """The scripts that make Kar and Karnick's table and figures again do what they say."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.svm import SVC
@@ -10,16 +8,7 @@ pytest.importorskip("matplotlib", reason="the reproductions draw with the extra 
 
 from streamrf import Exponential, Polynomial
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts" / "reproduce"
-
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPTS))
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "reproduction")
 
 
 @pytest.fixture

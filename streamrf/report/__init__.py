@@ -5,7 +5,6 @@ tables the figures and writes them as HTML with the drawings inside. Needs matpl
 ``plots``.
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +20,7 @@ from streamrf.report.page import render
 from streamrf.report.pictures import Curve, check_drawing, curves, shades
 from streamrf.sources import as_source
 from streamrf.statistics import Statistics
-from streamrf.storage.files import reason, replacing
+from streamrf.storage.files import replacing, unwritten
 
 MOST_CELLS = 30  # classes up to which the confusion matrix is a table; more are a drawing
 MOST_CLASSES = 100  # classes told one by one
@@ -99,12 +98,7 @@ def _write(path: str | os.PathLike, text: str) -> None:
     except StorageError:
         raise
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = f"make room for {len(data):,} bytes; " if full else ""
-        raise StorageError(
-            f"cannot write {os.fspath(path)}: {reason(error)}; {advice}any earlier file there is "
-            "unchanged"
-        ) from error
+        raise unwritten(path, error, len(data)) from error
 
 
 def _lead(found: Findings, where: str | None) -> Iterator[str]:

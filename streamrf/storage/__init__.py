@@ -9,16 +9,15 @@ from the places told, so that no byte that a stranger may have altered is parsed
 links, filters or false shapes in the HDF5 part have nobody to deceive.
 """
 
-import errno
 import hashlib
 import os
 from typing import Any
 
-from streamrf.errors import FormatError, ParameterError, StorageError, StreamrfError
+from streamrf.errors import FormatError, ParameterError, StreamrfError
 from streamrf.storage.base import FORMAT_VERSION, KIND, USER_BLOCK, Path, StoredArray
 from streamrf.storage.decode import Reader
 from streamrf.storage.encode import encode
-from streamrf.storage.files import opened, reason, replacing
+from streamrf.storage.files import opened, replacing, unwritten
 from streamrf.storage.header import check_digest, first_lines, parse, render
 from streamrf.storage.image import lay_out, payload
 
@@ -69,12 +68,7 @@ def write(path: Path, kind: str, tree: dict[str, Any]) -> None:
     except StreamrfError:
         raise
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = f"make room for {image.length:,} bytes or choose another folder; " if full else ""
-        raise StorageError(
-            f"cannot write {os.fspath(path)}: {reason(error)}; {advice}any earlier file there is "
-            "unchanged"
-        ) from error
+        raise unwritten(path, error, image.length, " or choose another folder") from error
 
 
 def read(path: Path, kind: str) -> dict[str, Any]:

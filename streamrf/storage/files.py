@@ -1,6 +1,7 @@
 """Files that appear whole or not at all, and the system's errors in our words."""
 
 import contextlib
+import errno
 import fcntl
 import glob
 import io
@@ -44,6 +45,16 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> StorageError:
+    """Give our error for one of the system's while `n_bytes` were written by `replacing`."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = f"make room for {n_bytes:,} bytes{elsewhere}; " if full else ""
+    return StorageError(
+        f"cannot write {os.fspath(path)}: {reason(error)}; {advice}any earlier file there is "
+        "unchanged"
+    )
 
 
 def _sweep(folder: str, name: str) -> None:
