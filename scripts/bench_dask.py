@@ -6,8 +6,9 @@ two, on one worker process with one thread and with two, and on two workers with
 turn; one JSON line a run, told where a cluster's time goes: seconds in shards and in merges, waits
 for sums of other workers, and what is left, which is sending and waiting for the scheduler. The
 last line has the medians, how many times as fast two workers are as one, and what the engine costs
-beside the same threads here. Each run has a cluster of its own, started as `--workers` does, with
-its kernels loaded before: the workers of others, idle, would take a tenth of two busy cores. Use a
+beside the same threads here. Each run has a cluster of its own, started as `--workers` does: the
+workers of others, idle, would take a tenth of two busy cores. A pass over fewer rows goes before
+each, to load its kernels and, on a virtual machine, to have its memory backed by the host. Use a
 machine that is quiet and has two cores or more. Needs STREAMRF_DATA, the folder of `mnist.h5`.
 
     python scripts/bench_dask.py --rounds 5
@@ -28,7 +29,7 @@ import streamrf as srf
 from streamrf import cluster, training
 from streamrf.benchmark import circumstances
 
-WARM_ROWS = 2048
+WARM_ROWS = 16_384
 
 
 class Place(NamedTuple):

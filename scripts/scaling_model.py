@@ -113,7 +113,7 @@ class Plan:
     @property
     def n_shards(self) -> int:
         """Shards."""
-        return self.parts or engine.default_parts(self.n_rows, self.n_workers)
+        return self.parts or engine.default_parts(self.n_rows, self.n_workers, self.n_threads)
 
     @property
     def sums_bytes(self) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 from streamrf.errors import ClusterError, ParameterError, SourceNotFoundError
 
+# Dask has its workers give every freed page back; the buffers of each block would be new pages.
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": 256 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 PATIENCE = 20.0  # seconds for a scheduler to answer
 
 
@@ -94,9 +96,14 @@ def _processes(n_workers, n_threads):
     import dask
     from distributed import Client, LocalCluster
 
-    with (
+    environment = dask.config.get("distributed.nanny.pre-spawn-environ") | MALLOC
+    settings = {
+        "distributed.nanny.pre-spawn-environ": environment,
         # Looking at the workers' stacks every 10 ms takes 5 % of a core from what computes there.
-        dask.config.set({"distributed.worker.profile.enabled": False}),
+        "distributed.worker.profile.enabled": False,
+    }
+    with (
+        dask.config.set(settings),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=max(1, (n_threads or len(os.sched_getaffinity(0))) // n_workers),

@@ -173,6 +173,11 @@ class FoldedSums:
         parts = [part.copy() for part in self.parts]
         return FoldedSums(copy.deepcopy(self.targets), parts, self.n_clipped)
 
+    def writable(self) -> "FoldedSums":
+        """Give these sums to be added to, see `Sums.writable`."""
+        parts = [part.writable() for part in self.parts]
+        return FoldedSums(copy.deepcopy(self.targets), parts, self.n_clipped)
+
     def zero_like(self) -> "FoldedSums":
         """Give sums of nothing in as many folds."""
         return FoldedSums.zero(self.parts[0].zero_like(), self.n_folds)

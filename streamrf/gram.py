@@ -112,6 +112,11 @@ class GramSum(ABC):
             )
         return self._totals
 
+    def copy(self) -> "GramSum":
+        """Give the same sums in memory of their own, which is not touched where all are zero."""
+        totals = self.totals
+        return type(self)(self.n_components, totals.copy() if totals.any() else None)
+
     def surrender(self) -> np.ndarray:
         """Give the totals away for good, to be overwritten."""
         totals = self.totals

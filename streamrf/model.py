@@ -153,7 +153,7 @@ class Model:
         self._check_width(source)
         client = as_client(engine)
         progress = options.pop("progress", None)
-        shards = cut(source, (0, None), parts, len(workers(client)), row_bytes)
+        shards = cut(source, (0, None), parts, workers(client), row_bytes)
         yield from map_in_order(client, kind(self, source, options), shards, progress)
 
     def _check_width(self, source):

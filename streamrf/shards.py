@@ -169,7 +169,7 @@ def run(
     """
     client = engine.as_client(client)
     workers = engine.workers(client)
-    shards = engine.cut(source, window, parts, len(workers))
+    shards = engine.cut(source, window, parts, workers)
     plan = _plan(pass_, workers, n_outputs)
     if outlook is not None:
         outlook(Outlook(workers, shards, plan.block_rows, plan.total_bytes))

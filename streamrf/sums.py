@@ -185,9 +185,15 @@ class Sums:
 
     def copy(self) -> "Sums":
         """Give the same sums in memory of their own."""
-        gram = type(self.gram)(self.n_components, self.gram.totals.copy())
+        gram = self.gram.copy()
         targets = copy.deepcopy(self.targets)
         return Sums(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
+
+    def writable(self) -> "Sums":
+        """Give these sums to be added to, their Gram copied only where it is read-only."""
+        if not self.gram.totals.flags.writeable:
+            return self.copy()
+        return self.retargeted(copy.deepcopy)
 
     def zero_like(self) -> "Sums":
         """Give sums of nothing, ready for the same kind of rows."""

@@ -111,7 +111,7 @@ class Pass:
         """Go on from what copies of this pass, when it was new, have added up of other rows."""
         self.statistics = Statistics(
             self.statistics.encoder,
-            statistics.sums.copy(),  # what has come over a network may be read-only
+            statistics.sums.writable(),  # what has come over a network may not be
             statistics.ledger,
         )
         self._n_skipped = statistics.n_skipped

@@ -30,7 +30,9 @@ Future = Any
 
 MERGE_FIRST = 10  # priority: sums that wait hold memory
 SHARDS_A_WORKER = 8
-FEWEST_ROWS = 30_000  # of a shard: page faults of fresh sums cost as much as a thousand rows
+# Of a shard, for each thread: one thread makes and merges its sums, for as long as it would take to
+# add a thousand rows.
+FEWEST_ROWS = 30_000
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 MOST_ARRAY_BYTES = 256 << 20  # of arrays in memory, which every worker gets a copy of
 ROWS_BYTES = 32 << 20  # of the results of a shard, where they are kept by row
@@ -93,15 +95,20 @@ def workers(client: Client) -> dict[str, Worker]:
             ) from error
 
 
-def default_parts(n_rows: int, n_workers: int) -> int:
+def default_parts(n_rows: int, n_workers: int, n_threads: int = 1) -> int:
     """Give a number of shards: enough to even out workers, few enough to be worth their sums.
+
+    Parameters
+    ----------
+    n_rows, n_workers : to share
+    n_threads : of a worker
 
     Examples
     --------
-    >>> default_parts(60_000, 2), default_parts(10**9, 100)
-    (2, 800)
+    >>> default_parts(60_000, 2), default_parts(60_000, 1, 2), default_parts(10**9, 100, 16)
+    (2, 1, 800)
     """
-    most = -(-n_rows // FEWEST_ROWS)
+    most = -(-n_rows // (FEWEST_ROWS * n_threads))
     return max(1, n_workers, min(SHARDS_A_WORKER * n_workers, most))
 
 
@@ -109,7 +116,7 @@ def cut(
     source: Source,
     window: tuple[int, int | None],
     parts: int | None,
-    n_workers: int,
+    workers: dict[str, Worker],
     row_bytes: int = 0,
 ) -> list[tuple[int, int]]:
     """Give the ranges of rows of the shards.
@@ -119,7 +126,7 @@ def cut(
     source : re-readable
     window : rows ``[start, stop)``
     parts : shards wanted; None means what suits rows and workers
-    n_workers : workers to share the shards
+    workers : to share the shards, by address
     row_bytes : bytes of the result of a row, where results are kept by row
 
     Raises
@@ -143,7 +150,8 @@ def cut(
     start, stop = window
     stop = source.n_rows if stop is None else stop
     if parts is None:
-        parts = default_parts(stop - start, n_workers)
+        n_threads = max((worker.n_threads for worker in workers.values()), default=1)
+        parts = default_parts(stop - start, len(workers), n_threads)
         parts = max(parts, -(-(stop - start) * row_bytes // ROWS_BYTES))
     ranges = [(max(low, start), min(high, stop)) for low, high in source.split(parts)]
     return [(low, high) for low, high in ranges if low < high]
