@@ -99,8 +99,11 @@ def _processes(n_workers, n_threads):
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | MALLOC
     settings = {
         "distributed.nanny.pre-spawn-environ": environment,
-        # Looking at the workers' stacks every 10 ms takes 5 % of a core from what computes there.
+        # What looks at a worker's stacks every 10 ms, at each event loop every 20 ms and for tasks
+        # to steal every 100 ms takes several per cent of a core, and our tasks take seconds.
         "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+        "distributed.scheduler.work-stealing-interval": "1s",
     }
     with (
         dask.config.set(settings),

@@ -36,7 +36,7 @@ FEWEST_ROWS = 30_000
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 MOST_ARRAY_BYTES = 256 << 20  # of arrays in memory, which every worker gets a copy of
 ROWS_BYTES = 32 << 20  # of the results of a shard, where they are kept by row
-WAIT_SECONDS = 0.1
+WAIT_SECONDS = 1.0
 PATIENCE = 60.0  # seconds for a first worker
 
 _one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
