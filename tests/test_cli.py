@@ -740,6 +740,14 @@ def test_the_bar_goes_away_and_leaves_the_answer():
     assert json.loads(out)["n_rows"] == 900
 
 
+def test_what_is_told_stands_above_the_bar():
+    terminal = Terminal("fit", "data.h5", *SMALL, "--workers", "1", "--model", "new.h5")
+    status, _ = terminal.close()
+    clear_line = "\r\x1b[2K"
+    assert status == 0
+    assert f"{clear_line}streamrf: 1 shards on 1 workers, " in terminal.shown
+
+
 @pytest.mark.parametrize(
     ("progress", "text"),
     [

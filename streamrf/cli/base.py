@@ -173,8 +173,8 @@ def answering(command: Callable[P, Answer]) -> Callable[P, None]:
 
 
 def say(message: str) -> None:
-    """Tell something on standard error, as one line."""
-    typer.echo(f"streamrf: {' '.join(message.splitlines())}", err=True)
+    """Tell something on standard error, as one line, above a bar that is there."""
+    print(f"streamrf: {' '.join(message.splitlines())}", file=sys.stderr)  # which the bar replaces
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ Future = Any
 MERGE_FIRST = 10  # priority: sums that wait hold memory
 SHARDS_A_WORKER = 8
 # Of a shard, for each thread: one thread makes and merges its sums, for as long as it would take to
-# add a thousand rows.
+# add some hundred rows.
 FEWEST_ROWS = 30_000
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 MOST_ARRAY_BYTES = 256 << 20  # of arrays in memory, which every worker gets a copy of
@@ -98,6 +98,8 @@ def workers(client: Client) -> dict[str, Worker]:
 def default_parts(n_rows: int, n_workers: int, n_threads: int = 1) -> int:
     """Give a number of shards: enough to even out workers, few enough to be worth their sums.
 
+    It is a multiple of the workers, so that none waits for others with a last shard.
+
     Parameters
     ----------
     n_rows, n_workers : to share
@@ -108,8 +110,9 @@ def default_parts(n_rows: int, n_workers: int, n_threads: int = 1) -> int:
     >>> default_parts(60_000, 2), default_parts(60_000, 1, 2), default_parts(10**9, 100, 16)
     (2, 1, 800)
     """
-    most = -(-n_rows // (FEWEST_ROWS * n_threads))
-    return max(1, n_workers, min(SHARDS_A_WORKER * n_workers, most))
+    n_workers = max(1, n_workers)
+    most = n_rows // (FEWEST_ROWS * n_threads * n_workers)
+    return n_workers * max(1, min(SHARDS_A_WORKER, most))
 
 
 def cut(
