@@ -111,6 +111,8 @@ class Keeper:
 
     def _check_stores(self, earlier: list[Store]) -> None:
         """Refuse where the rows counted are not the first rows of the source any more."""
+        if not self.n_done:  # what is kept is the calibration
+            self._check_begin(earlier)
         place = 0
         for i, old in enumerate(earlier):
             if place >= self.stop:
@@ -124,6 +126,15 @@ class Keeper:
                     "rows at the end only, or give this job a checkpoint file of its own"
                 )
             place += self.stop if old.n_rows is None else old.n_rows
+
+    def _check_begin(self, earlier: list[Store]) -> None:
+        """Refuse where the stores that were calibrated on are not the first ones any more."""
+        for old, new in zip(earlier, self._stores, strict=False):
+            if old.key != new.key:
+                raise CheckpointError(
+                    f"{self.path} was calibrated on other rows: where {old.where} was, {new.where} "
+                    "begins with other rows. Give this job a file or a spill folder of its own"
+                )
 
     def write_first(self, state: Callable[[], dict]) -> None:
         """Write the state of a new pass, unless an earlier run has."""

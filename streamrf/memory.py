@@ -78,8 +78,8 @@ def plan(
             else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
         )
         raise MemoryBudgetError(
-            f"{n_components} components need about {_shown(least_bytes(n_components))}, "
-            f"above the memory limit of {_shown(limit)}; {fits}, or raise memory_limit"
+            f"{n_components} components need about {shown(least_bytes(n_components))}, "
+            f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"
         )
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MOST_ROWS, (limit - fixed) // per_row)
@@ -119,5 +119,6 @@ def parse_bytes(limit: int | str | None) -> int:
     return int(value)
 
 
-def _shown(n_bytes):
+def shown(n_bytes: int) -> str:
+    """Give a size in words."""
     return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 1 << 30 else f"{n_bytes / 2**20:.0f} MiB"

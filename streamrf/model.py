@@ -153,7 +153,8 @@ class Model:
         self._check_width(source)
         client = as_client(engine)
         progress = options.pop("progress", None)
-        shards = cut(source, (0, None), parts, workers(client), row_bytes)
+        window = options.pop("start", 0), options.pop("stop", None)
+        shards = cut(source, window, parts, workers(client), row_bytes)
         yield from map_in_order(client, kind(self, source, options), shards, progress)
 
     def _check_width(self, source):

@@ -1,5 +1,6 @@
 """A pass cut into shards that workers add up; sums that travel without the map's arrays."""
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from streamrf.gram import ExactGram, GramSum, packed_size
 from streamrf.holdout import MOST_BYTES, Holdout
 from streamrf.sources import Source
 from streamrf.storage.files import reason
+
+logger = logging.getLogger("streamrf")
 
 KIND = "shard"
 FIRST = "start.checkpoint"
@@ -134,6 +137,15 @@ class Outlook:
     block_rows: int
     worker_bytes: int
 
+    def __str__(self) -> str:
+        limits = [worker.memory_limit for worker in self.workers.values()]
+        least = min((limit for limit in limits if limit), default=None)
+        return (
+            f"{len(self.shards):,} shards on {len(self.workers):,} workers, each of which will use "
+            f"up to {memory.shown(self.worker_bytes)}"
+            + (f" of {memory.shown(least)}" if least else "")
+        )
+
 
 def run(
     client: Any,
@@ -171,8 +183,10 @@ def run(
     workers = engine.workers(client)
     shards = engine.cut(source, window, parts, workers)
     plan = _plan(pass_, workers, n_outputs)
+    ahead = Outlook(workers, shards, plan.block_rows, plan.total_bytes)
+    logger.info("%s", ahead)
     if outlook is not None:
-        outlook(Outlook(workers, shards, plan.block_rows, plan.total_bytes))
+        outlook(ahead)
     name = None
     if spill is not None:
         name = os.path.join(os.path.abspath(spill), _name(source, pass_, on_bad_rows))
@@ -238,6 +252,7 @@ def _name(source, pass_, on_bad_rows) -> str:
         "targets": type(pass_.statistics.sums.targets).__name__,
         "folds": pass_.statistics.n_folds,
         "stores": [store.key for store in source.stores],
+        "versions": source.versions,
         "settings": source.settings,
         "on_bad_rows": on_bad_rows,
         "holdout": None if holdout is None else [holdout.limit, holdout.share],

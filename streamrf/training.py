@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from streamrf import describe, memory, shards
 from streamrf.checkpoint import EVERY, Keeper
-from streamrf.codes import CodeBook
+from streamrf.codes import CodeBook, ErrorCorrectingCodes
 from streamrf.encoder import CALIBRATION_ROWS, Encoder, as_columns
 from streamrf.engine import fold
 from streamrf.errors import (
@@ -389,7 +389,7 @@ def _plan(width, source, codes, gram, n_folds, n_held, memory_limit) -> memory.P
 
 def _n_outputs(codes) -> int:
     """Give the outputs that memory is planned for; of classes their number is not known yet."""
-    return codes.n_bits if hasattr(codes, "n_bits") else 32
+    return codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32
 
 
 def _n_folds(folds: int | None, like: Statistics | None) -> int:

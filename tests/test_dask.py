@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+import re
 import time
 from collections import Counter
 from itertools import pairwise
@@ -132,6 +133,8 @@ def test_predictions_and_errors_are_those_of_one_process(client, path):
         atol=1e-10,
     )
     assert model.evaluate(source, engine=client, parts=7) == model.evaluate(source)
+    some = {"start": 100, "stop": 700}
+    assert model.evaluate(source, engine=client, parts=3, **some) == model.evaluate(source, **some)
 
 
 def test_errors_of_values_are_those_of_one_process(two_workers, path):
@@ -182,6 +185,15 @@ def test_large_arrays_stay_at_home(two_workers, monkeypatch):
     source = srf.ArraySource(np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2)
     with pytest.raises(ParameterError, match=r"holds 4 MiB in memory.*write the rows to HDF5"):
         srf.accumulate(source, integers.features(), engine=two_workers)
+
+
+def test_rows_of_a_window_are_cut_for_all_workers(path):
+    on = {address: engine.Worker(1, None, 0) for address in "ab"}
+    source = srf.HDF5Source(path)
+    ranges = engine.cut(source, (N // 4, N // 2), None, on)
+    assert len(ranges) >= len(on)
+    assert [ranges[0][0], ranges[-1][1]] == [N // 4, N // 2]
+    assert [stop for _, stop in ranges[:-1]] == [start for start, _ in ranges[1:]]
 
 
 def test_what_is_read_once_is_refused(two_workers):
@@ -251,12 +263,15 @@ def test_the_job_is_cheap_to_send(path):
     assert len(pickle.dumps(pass_)) < 1 << 20 < pass_.statistics.gram.nbytes
 
 
-def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path):
+def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path, caplog):
     told: list[Outlook] = []
     source = srf.HDF5Source(path)
     pass_ = begin(source, integers.features(1024), random_state=0)
-    run(source, pass_, engine=two_workers, parts=12, outlook=told.append)
+    with caplog.at_level("INFO", logger="streamrf"):
+        run(source, pass_, engine=two_workers, parts=12, outlook=told.append)
     (outlook,) = told
+    assert caplog.messages == [str(outlook)]
+    assert re.match(r"12 shards on 2 workers, each of which will use up to \d+ MiB", str(outlook))
     peaks = [worker.peak_bytes for worker in engine.workers(two_workers).values()]
     assert len(peaks) == len(outlook.workers) == 2
     assert len(outlook.shards) == 12

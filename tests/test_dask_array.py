@@ -9,6 +9,7 @@ import pytest
 import integers
 import streamrf as srf
 from integers import assert_same_bytes
+from streamrf import engine
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, ShapeError
 
@@ -37,6 +38,14 @@ def test_the_sums_are_those_of_the_arrays(arrays, two_workers):
     for options in ({}, {"engine": two_workers, "parts": 1}, {"engine": two_workers, "parts": 7}):
         together = srf.accumulate(lazy, **accumulate, **options)
         assert_same_bytes(together.sums.to_tree(), alone.sums.to_tree())
+
+
+def test_large_arrays_behind_a_dask_array_stay_at_home(two_workers, monkeypatch):
+    monkeypatch.setattr(engine.dask, "MOST_ARRAY_BYTES", 1 << 20)
+    X, y = np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2
+    source = srf.DaskArraySource(da.from_array(X, 1 << 14), da.from_array(y, 1 << 14))
+    with pytest.raises(ParameterError, match=r"holds 4 MiB in memory.*write the rows to HDF5"):
+        srf.accumulate(source, integers.features(), engine=two_workers)
 
 
 def test_an_estimator_takes_dask_arrays(arrays, two_workers):

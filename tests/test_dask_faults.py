@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf import engine
 from streamrf.engine import Job, map_in_order, map_reduce, workers
-from streamrf.errors import ClusterError, CorruptFileError
+from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
 
@@ -248,6 +249,23 @@ def test_shards_spilled_are_not_computed_again(client, accumulate, alone, tmp_pa
     assert saved(accumulate(**options), tmp_path) == alone
     changed = {file for file, time in files.items() if file.stat().st_mtime_ns != time}
     assert changed == {damaged}
+
+
+def test_a_spill_folder_is_for_its_rows(client, accumulate, path, tmp_path):
+    options = {"engine": client, "parts": PARTS, "spill": tmp_path / "spill"}
+    mine = tmp_path / "rows.h5"
+    shutil.copy(path, mine)
+    source, features = srf.HDF5Source(mine), integers.features(200)
+    srf.accumulate(source, features, random_state=0, **options)
+    with h5py.File(mine, "r+") as file:
+        file["y"][...] = file["y"][()][::-1]
+    alone = srf.accumulate(source, features, random_state=0)
+    again = srf.accumulate(source, features, random_state=0, **options)
+    assert saved(again, tmp_path) == saved(alone, tmp_path)
+    with h5py.File(mine, "r+") as file:
+        file["X"][...] = -file["X"][()]
+    with pytest.raises(CheckpointError, match=r"was calibrated on other rows: .*of its own"):
+        srf.accumulate(srf.HDF5Source(mine), features, random_state=0, **options)
 
 
 def test_a_spill_folder_keeps_a_map_without_a_seed(client, path, tmp_path):

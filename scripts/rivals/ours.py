@@ -5,15 +5,14 @@ import common
 import streamrf as srf
 
 POLYNOMIAL = srf.Polynomial(degree=7, coef0=1.0)
-UP_FACTOR = 8
 UNIT_GAMMAS = (0.5, 0.8, 1.1)  # of rows of unit length
 ALPHAS = (0.003, 0.03, 0.3)
 
 
 def grid(settings):
     """The width of the Gaussian, and the penalty where it is not chosen in the pass."""
-    if settings["map"] == "craft":
-        return [{}]
+    if settings["map"] == "polynomial":
+        return [{"alpha": alpha} for alpha in ALPHAS]
     if not settings["classes"]:
         return [{"gamma": gamma} for gamma in common.COLUMN_GAMMAS]
     return [{"gamma": gamma, "alpha": alpha} for gamma in UNIT_GAMMAS for alpha in ALPHAS]
@@ -22,9 +21,8 @@ def grid(settings):
 def features(settings):
     """Give the map."""
     width = settings["width"]
-    if settings["map"] == "craft":
-        up = srf.RandomMaclaurin(POLYNOMIAL, UP_FACTOR * width, h01=True)
-        return srf.Craft(up, width)
+    if settings["map"] == "polynomial":
+        return srf.RandomMaclaurin(POLYNOMIAL, width, h01=True)
     return srf.StructuredFourier(srf.Gaussian(gamma=settings["gamma"]), width)
 
 

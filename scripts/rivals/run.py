@@ -82,11 +82,11 @@ CONTESTS = {
     "polynomial": Contest(
         "mnist",
         {
-            OURS: Side("ours.py", OURS, {"map": "craft", "width": WIDTH}),
+            OURS: Side("ours.py", OURS, {"map": "polynomial", "width": WIDTH}),
             "incremental ridge": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
-                {"map": "polynomial", "width": WIDTH, "block": 4096},
+                {"map": "polynomial", "width": WIDTH, "block": 10_000},
             ),
             "incremental ridge, small blocks": Side(
                 "incremental_ridge.py",

@@ -12,7 +12,6 @@ from typing import Any
 
 import h5py
 import numpy as np
-from sklearn.datasets import load_digits
 
 from streamrf.cli.base import Answer, aligned, shown_bytes
 
@@ -74,6 +73,8 @@ def demonstrate(
 
 def write_digits(path: str) -> None:
     """Write the 8 x 8 pixel digits that come with scikit-learn."""
+    from sklearn.datasets import load_digits  # not at the start of every command
+
     X, y = load_digits(return_X_y=True)
     X = X.astype(np.uint8)
     with h5py.File(path, "w") as file:

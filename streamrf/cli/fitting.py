@@ -1,5 +1,6 @@
 """`streamrf fit`: words to a feature map, target codes and one pass."""
 
+import contextlib
 import inspect
 import re
 import resource
@@ -43,7 +44,6 @@ from streamrf.cli.base import (
     read_rows,
     read_seconds,
     say,
-    shown_bytes,
     telling,
     writing,
     wrong,
@@ -51,7 +51,7 @@ from streamrf.cli.base import (
 from streamrf.cluster import Place, connected
 from streamrf.codes import DECODINGS
 from streamrf.compute import computing
-from streamrf.errors import ParameterError, StreamrfError
+from streamrf.errors import ClusterError, ParameterError, StreamrfError
 from streamrf.features import TABLE, Craft, FeatureMap
 from streamrf.features.fourier import FourierMap
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS
@@ -309,13 +309,13 @@ def fit(
                 engine=client,
                 parts=parts,
                 spill=spill,
-                outlook=cluster.tell,
+                outlook=cluster.keep,
             )
             pass_seconds = time.perf_counter() - pass_began
-            cluster_figures = cluster.figures(client)
             n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
             bar.stage("solving")
             trained, sums = _finish(pass_, penalty, target_codes, seed, model, statistics)
+            cluster_figures = cluster.figures(client)
     _warn(sums)
     figures = _figures(trained, sums) | {
         "n_rows_held_out": n_held,
@@ -333,34 +333,29 @@ def fit(
 
 
 class _Cluster:
-    """What the workers are to hold, told when it is known, and what they have held."""
+    """What the workers are to hold, and what they have held."""
 
     def __init__(self) -> None:
         self._outlook: Outlook | None = None
 
-    def tell(self, outlook: Outlook) -> None:
-        """Tell a person before the first read."""
+    def keep(self, outlook: Outlook) -> None:
+        """Keep what is known before the first read; the library's log tells it."""
         self._outlook = outlook
-        limits = [worker.memory_limit for worker in outlook.workers.values()]
-        least = min((limit for limit in limits if limit), default=None)
-        say(
-            f"{len(outlook.shards):,} shards on {len(outlook.workers):,} workers, each of which "
-            f"will use up to {shown_bytes(outlook.worker_bytes)}"
-            + (f" of {shown_bytes(least)}" if least else "")
-        )
 
     def figures(self, client: Any) -> dict[str, Any] | None:
         """Give what `--json` prints; None without a cluster."""
         if self._outlook is None:
             return None
         workers = self._outlook.workers.values()
-        peaks = [worker.peak_bytes for worker in engine.workers(client).values()]
+        peaks = []
+        with contextlib.suppress(ClusterError):  # what was asked for is written by now
+            peaks = [worker.peak_bytes for worker in engine.workers(client).values()]
         return {
             "workers": len(workers),
             "threads": sum(worker.n_threads for worker in workers),
             "shards": len(self._outlook.shards),
             "worker_memory_bytes_planned": self._outlook.worker_bytes,
-            "worker_memory_bytes_peak": max(peaks),
+            "worker_memory_bytes_peak": max(peaks, default=None),
         }
 
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from streamrf.compute import computing
 from streamrf.errors import ClusterError, ConsumedError, ParameterError, StreamrfError
-from streamrf.sources import ArraySource, Source
+from streamrf.sources import Source
 
 S = TypeVar("S")
 Client = Any  # distributed.Client: imported by who makes one, never by `import streamrf`
@@ -119,7 +119,7 @@ def cut(
     source: Source,
     window: tuple[int, int | None],
     parts: int | None,
-    workers: dict[str, Worker],
+    on: dict[str, Worker],
     row_bytes: int = 0,
 ) -> list[tuple[int, int]]:
     """Give the ranges of rows of the shards.
@@ -129,7 +129,7 @@ def cut(
     source : re-readable
     window : rows ``[start, stop)``
     parts : shards wanted; None means what suits rows and workers
-    workers : to share the shards, by address
+    on : workers to share the shards, by address
     row_bytes : bytes of the result of a row, where results are kept by row
 
     Raises
@@ -144,20 +144,30 @@ def cut(
             f"{source.where} can be read once, from its first row on, and workers read shards of "
             "rows each by itself; write the rows to HDF5 files, or leave out the cluster"
         )
-    if isinstance(source, ArraySource) and source.n_bytes > MOST_ARRAY_BYTES:
+    n_bytes = _bytes_sent(source)
+    if n_bytes > MOST_ARRAY_BYTES:
         raise ParameterError(
-            f"{source.where} holds {source.n_bytes >> 20} MiB in memory, which every worker would "
-            f"get a copy of, and {MOST_ARRAY_BYTES >> 20} MiB are the most; write the rows to HDF5 "
-            "files where the workers can read them, or leave out the cluster"
+            f"{source.where} holds {n_bytes >> 20} MiB in memory, which every worker would get a "
+            f"copy of, and {MOST_ARRAY_BYTES >> 20} MiB are the most; write the rows to HDF5 files "
+            "where the workers can read them, or leave out the cluster"
         )
     start, stop = window
-    stop = source.n_rows if stop is None else stop
+    stop = source.n_rows if stop is None else min(stop, source.n_rows)
+    n_rows = max(stop - start, 1)
     if parts is None:
-        n_threads = max((worker.n_threads for worker in workers.values()), default=1)
-        parts = default_parts(stop - start, len(workers), n_threads)
-        parts = max(parts, -(-(stop - start) * row_bytes // ROWS_BYTES))
-    ranges = [(max(low, start), min(high, stop)) for low, high in source.split(parts)]
+        n_threads = max((worker.n_threads for worker in on.values()), default=1)
+        parts = default_parts(n_rows, len(on), n_threads)
+        parts = max(parts, -(-n_rows * row_bytes // ROWS_BYTES))
+    of_all = -(-parts * source.n_rows // n_rows)
+    ranges = [(max(low, start), min(high, stop)) for low, high in source.split(of_all)]
     return [(low, high) for low, high in ranges if low < high]
+
+
+def _bytes_sent(source):
+    """Give the bytes of a source on its way to a worker, without a copy of its arrays."""
+    arrays: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(source, protocol=5, buffer_callback=arrays.append)
+    return len(rest) + sum(array.raw().nbytes for array in arrays)
 
 
 def map_reduce(
@@ -221,7 +231,7 @@ def _next(run, ahead, progress):
             try:
                 summary = future.result(timeout=LOOK_SECONDS)
             except TimeoutError:
-                if future.done():  # a file system may time out, too
+                if future.status == "error":  # a file system may time out, too
                     raise
                 moved = run.move()
                 for i, (waiting, shard) in enumerate(ahead):

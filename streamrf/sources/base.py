@@ -83,6 +83,11 @@ class Source(ABC):
         """The stores in the order of their rows."""
 
     @property
+    def versions(self) -> list[str]:
+        """What changes when the stores are written to; nothing where nobody writes."""
+        return []
+
+    @property
     @abstractmethod
     def settings(self) -> dict[str, str | None]:
         """What tells this reading of the stores from another, by names for messages."""

@@ -115,6 +115,12 @@ class HDF5Source(Source):
         return [Store(s.key, _where(s.name, x), s.n_rows) for s in self._stores]
 
     @property
+    def versions(self):
+        """Sizes of the files, and when they were last written to."""
+        states = [os.stat(store.path) for store in self._stores]
+        return [f"{state.st_size} {state.st_mtime_ns}" for state in states]
+
+    @property
     def settings(self) -> dict[str, str | None]:
         """Names of the datasets."""
         return self._names._asdict()
