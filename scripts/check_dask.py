@@ -29,13 +29,14 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client
 from distributed.protocol import dumps
 from tornado.iostream import IOStream
 
 import streamrf as srf
 from streamrf import engine, training
 from streamrf.benchmark import circumstances
+from streamrf.cluster import Place, connected
 from streamrf.shards import Outlook
 
 MOST_GRAPH_BYTES = 1024  # of a shard
@@ -193,13 +194,8 @@ def digest(statistics: srf.Statistics) -> str:
 
 @contextlib.contextmanager
 def cluster(n_workers: int, n_threads: int) -> Iterator[Client]:
-    """A client of worker processes here."""
-    with (
-        LocalCluster(
-            n_workers=n_workers, threads_per_worker=n_threads, dashboard_address=":0"
-        ) as local,
-        Client(local) as client,
-    ):
+    """A client of worker processes here, as `--workers` starts them."""
+    with connected(Place(workers=n_workers), n_workers * n_threads) as client:
         client.wait_for_workers(n_workers)
         yield client
 
