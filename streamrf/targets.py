@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.compute import on_single_blas_threads
 from streamrf.errors import MergeError, UnknownLabelError
 from streamrf.fields import Fields
 from streamrf.jit import lanes
 from streamrf.labels import as_labels, find_labels, join_labels, narrowed
+
+PRODUCT_COLUMNS = 256  # multiplied at a time
+FEW_FACTORS = 8  # for which BLAS is slower than adding row by row
 
 
 class TargetSums(ABC):
@@ -219,10 +223,9 @@ class BitSums(TargetSums):
     def add(self, Q, roots, y):
         """Add rows with labels y (n,), each one of the book's."""
         index = self._places(y)
-        factors = self.matrix[index] * roots[:, np.newaxis]
-        Q = np.asarray(Q, dtype=np.float64)
-        self.sums += factors.T @ Q
-        self.feature_sums += roots @ Q
+        products = _products(np.column_stack((self.matrix[index] * roots[:, np.newaxis], roots)), Q)
+        self.sums += products[:-1]
+        self.feature_sums += products[-1]
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
 
     def check(self, y):
@@ -340,9 +343,9 @@ class ValueSums(TargetSums):
 
     def add(self, Q, roots, y):
         """Add rows with targets y (n, n_targets), rounded to whole numbers when exact."""
-        Q = np.asarray(Q, dtype=np.float64)
-        self.sums += y.T @ Q
-        self.feature_sums += roots @ Q
+        products = _products(np.column_stack((y, roots)), Q)
+        self.sums += products[:-1]
+        self.feature_sums += products[-1]
         self.weight += float(roots @ roots)
         for j, t in enumerate(y.T):
             product = _exact_product if isinstance(self.squares[j], int) else _float_product
@@ -437,6 +440,27 @@ def _check_numbers(ours, theirs):
             f"one side has labels such as {ours[0].item()!r}, the other such as "
             f"{theirs[0].item()!r}; give both the same dtype"
         )
+
+
+def _products(factors, Q):
+    """Give ``factors.T @ Q`` in float64, some columns at a time on one BLAS thread each.
+
+    After a product of many threads OpenBLAS's own spin for 25 ms, and take the cores from what
+    comes next: where a block takes no longer, two threads were slower than one.
+    """
+    out = np.zeros((factors.shape[1], Q.shape[1]))
+    if len(out) <= FEW_FACTORS:
+        one_group = np.zeros(len(Q), dtype=np.int64)
+        for factor, row in zip(np.ascontiguousarray(factors.T), out, strict=True):
+            lanes.add_rows(Q, one_group, factor, row[np.newaxis])
+        return out
+
+    def multiply(start):
+        columns = slice(start, start + PRODUCT_COLUMNS)
+        out[:, columns] = factors.T @ Q[:, columns].astype(np.float64)
+
+    on_single_blas_threads(multiply, range(0, Q.shape[1], PRODUCT_COLUMNS))
+    return out
 
 
 def _check_left(left, removed, labels):
