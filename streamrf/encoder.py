@@ -66,9 +66,9 @@ class Encoder:
         kind = calibration_class(precision)
         preprocessing = Preprocessing.learn(normalize, sample.X)
         features = clone_with_seed(features, np.random.default_rng(random_state))
-        rows = preprocessing.apply(sample.X)
-        features.draw_for(rows.shape[1], rows)
         with featurising():
+            rows = preprocessing.apply(sample.X)
+            features.draw_for(rows.shape[1], rows)
             Z = np.empty((len(rows), features.n_components), dtype=np.float32)
             for part, x, z in panels(features, len(rows), rows.shape[1]):
                 preprocessing.load(sample.X[part], x)

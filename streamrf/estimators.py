@@ -14,6 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from streamrf.compute import computing
 from streamrf.errors import ParameterError
 from streamrf.features import RandomMaclaurin
 from streamrf.features.base import RAW_DTYPES
@@ -157,7 +158,8 @@ class _RandomFeatureEstimator(BaseEstimator):
         )
 
     def _solve(self, pass_):
-        self._solved = pass_.finish(self.alpha, self._codes, uncertainty=self._keeps_factor)
+        with computing(self.n_threads):
+            self._solved = pass_.finish(self.alpha, self._codes, uncertainty=self._keeps_factor)
 
     def _answer(self):
         check_is_fitted(self, "n_features_in_")

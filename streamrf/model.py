@@ -23,7 +23,7 @@ from streamrf.sources import Source, as_source
 from streamrf.sources.base import Block
 
 KIND = "model"
-BLOCK_BYTES = 64 << 20  # features of a block in prediction
+BLOCK_BYTES = 64 << 20  # rows or features of a block in prediction
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Model:
         return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
 
     def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
-        """Give each block of a source or array with its scores; holds one block at a time.
+        """Give each block of a source or array with its scores; one more is read ahead.
 
         Parameters
         ----------
@@ -125,7 +125,8 @@ class Model:
 
     @property
     def _block_rows(self):
-        return int(np.clip(BLOCK_BYTES // (8 * self.encoder.n_components), 64, 4096))
+        width = max(self.encoder.n_components, self.n_features)
+        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
 
     def scored(
         self, source, *, engine=None, parts: int | None = None, **options

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from streamrf import describe, memory, shards
 from streamrf.checkpoint import EVERY, Keeper
 from streamrf.codes import CodeBook, ErrorCorrectingCodes
+from streamrf.compute import computing
 from streamrf.encoder import CALIBRATION_ROWS, Encoder, as_columns
 from streamrf.engine import fold
 from streamrf.errors import (
@@ -92,7 +93,8 @@ class Pass:
         y = rows.y
         if isinstance(sums.targets, ValueSums):
             y = calibration.targets(as_columns(y), roots)
-        sums.add(Q, roots, y, n_clipped, rows.places)
+        with computing():
+            sums.add(Q, roots, y, n_clipped, rows.places)
 
     def join(self) -> Statistics:
         """Add the rows held out and give the statistics."""
@@ -103,8 +105,9 @@ class Pass:
 
     def finished(self) -> Statistics:
         """Give the statistics of the rows summed so far."""
-        self.statistics.sums.release()
-        self.statistics.sums.check_exact()
+        with computing():
+            self.statistics.sums.release()
+            self.statistics.sums.check_exact()
         return replace(self.statistics, n_skipped=self._n_skipped)
 
     def absorb(self, statistics: Statistics, holdouts: Iterable[Holdout]) -> None:
@@ -664,4 +667,5 @@ def accumulate(
         parts=parts,
         spill=spill,
     )
-    return pass_.join()
+    with computing(n_threads):
+        return pass_.join()

@@ -1,5 +1,8 @@
 """Sums of rounded features are exact: the same bytes however the rows are added up."""
 
+import os
+import subprocess
+import sys
 from itertools import permutations
 
 import numpy as np
@@ -406,3 +409,31 @@ def diagonal_of(statistics: Statistics):
     out = np.empty(statistics.sums.n_components)
     diagonal(statistics.gram, out)
     return out
+
+
+def test_passes_of_several_threads_take_turns():
+    """Numba's "workqueue" layer aborts the process when two threads enter it."""
+    code = """if True:
+        import threading
+        import numpy as np
+        import streamrf as srf
+        X = np.random.default_rng(0).standard_normal((4000, 20)).astype(np.float32)
+        source = srf.ArraySource(X, X[:, 0] > 0)
+        features = srf.RandomMaclaurin(srf.Polynomial(degree=3), 128, random_state=0)
+        totals = []
+        def several():
+            for _ in range(15):
+                totals.append(srf.accumulate(source, features, normalize="standard").gram)
+        threads = [threading.Thread(target=several) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({total.tobytes() for total in totals}) == 1
+        print(len(totals))
+    """
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "45\n"), done.stderr

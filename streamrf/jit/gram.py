@@ -18,8 +18,13 @@ PANEL = 3  # features of a panel: 9 sums and 7 operands fill the sixteen registe
 DEPTH = 256  # groups multiplied at a time: a panel's 24 KiB stay in the first-level cache
 BLOCK = 64  # panels of a side of a block, at most: its 2 x 1.5 MiB come from the cache behind
 
-# Whether the processor has the instruction; elsewhere BLAS multiplies in float32.
-AVAILABLE = bool(llvmlite.binding.get_host_cpu_features().get("avx2"))
+# Whether the processor has the instruction, and Numba compiles for it and no other (NUMBA_CPU_NAME,
+# NUMBA_CPU_FEATURES); elsewhere BLAS multiplies in float32.
+AVAILABLE = (
+    bool(llvmlite.binding.get_host_cpu_features().get("avx2"))
+    and numba.config.CPU_NAME in (None, "host")
+    and numba.config.CPU_FEATURES is None
+)
 
 
 def _make_tile():
