@@ -47,13 +47,16 @@ def write(rows, records):
     harness.write_csv(harness.DOCS / "craftmaps_figure6.csv", rows)
     names = [name for name in SETS if any(row["dataset"] == name for row in rows)]
     path = harness.DOCS / "craftmaps_figure6.png"
-    with harness.plot(path, len(names), size=(2.4, 2.6)) as axes:
+    with harness.plot(path, len(names), size=(2.6, 2.6)) as axes:
         for axis, name in zip(axes, names, strict=True):
             for map_name in ("RFM", "CM RFM"):
                 here = [row for row in rows if (row["dataset"], row["map"]) == (name, map_name)]
                 columns = ([row[key] for row in here] for key in ("n_components", "mean", "std"))
                 axis.errorbar(*columns, label=map_name)
             axis.set(title=name, xscale="log", yscale="log", xlabel="E")
+            axis.xaxis.minorticks_off()
+            axis.set_xticks(WIDTHS, map(str, WIDTHS), fontsize=7)
+            axis.tick_params(axis="y", which="both", labelsize=7)
         axes[0].set_ylabel("NRMSE")
         axes[0].legend(fontsize=7)
     table = harness.pivot(
