@@ -28,7 +28,7 @@ WIDEST = {"pendigits": 4096, "usps": 8192, "mnist": 8192}  # to prune from
 WIDEST_CHOSEN = 4096  # alpha is chosen up to this width
 MAPS = {  # name: its kernel's setting
     "pendigits": (("StructuredFourier", 1.0), ("StructuredFourier", 2.0), ("TreeSketch", 4)),
-    "usps": (("StructuredFourier", 1.0), ("StructuredFourier", 2.0), ("StructuredFourier", 4.0)),
+    "usps": (("StructuredFourier", 1.0), ("TreeSketch", 3), ("TreeSketch", 5)),
     "mnist": (("TreeSketch", 3), ("TreeSketch", 4), ("StructuredFourier", 0.75)),
 }
 FAMILIES = ("drawn", "pruned")
