@@ -25,6 +25,7 @@ TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 # A feature that hardly varies in the calibration rows (a border pixel) gets at least this share of
 # the others' median deviation, so that it is not clipped when it does vary.
 FLOOR = 1 / 64
+MOMENT_COLUMNS = 256  # at a time: differences of all would be twice the calibration features
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,7 @@ class Rounding(Calibration):
     @classmethod
     def learn(cls, Z, targets=None, weights=None):
         """Take means and deviations of the calibration rows."""
-        _check_finite(Z)
-        shift = Z.mean(axis=0, dtype=np.float64)
-        deviation = Z.std(axis=0, dtype=np.float64)
+        shift, deviation = _moments(Z)
         varying = deviation[deviation > 1e-7 * np.abs(shift)]
         floor = FLOOR * np.median(varying) if len(varying) else 1.0
         step = np.maximum(deviation, floor) / LEVELS
@@ -164,8 +163,7 @@ class Centring(Calibration):
     @classmethod
     def learn(cls, Z, targets=None, weights=None):
         """Take the means of the calibration rows; steps are 1."""
-        _check_finite(Z)
-        shift = Z.mean(axis=0, dtype=np.float64)
+        shift, _ = _moments(Z)
         target_shift, _ = _target_moments(targets)
         ones = np.ones_like
         return cls(shift, ones(shift), target_shift, ones(target_shift), _mean_weight(weights))
@@ -208,6 +206,18 @@ def calibration_class(precision: str) -> type[Calibration]:
     if precision not in PRECISIONS:
         raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
     return PRECISIONS[precision]
+
+
+def _moments(Z):
+    """Give means and deviations of columns, some at a time: the differences are float64."""
+    width = Z.shape[1]
+    shift, deviation = np.empty(width), np.empty(width)
+    bounds = np.linspace(0, width, 1 + -(-width // MOMENT_COLUMNS)).astype(int)
+    for columns in map(slice, bounds[:-1], bounds[1:]):
+        _check_finite(Z[:, columns])
+        shift[columns] = Z[:, columns].mean(axis=0, dtype=np.float64)
+        deviation[columns] = Z[:, columns].std(axis=0, dtype=np.float64)
+    return shift, deviation
 
 
 def _target_moments(targets):
