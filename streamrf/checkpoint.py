@@ -130,10 +130,11 @@ class Keeper:
     def _check_begin(self, earlier: list[Store]) -> None:
         """Refuse where the stores that were calibrated on are not the first ones any more."""
         for old, new in zip(earlier, self._stores, strict=False):
-            if old.key != new.key:
+            wrong = _changed(old, new, 0)
+            if wrong:
                 raise CheckpointError(
-                    f"{self.path} was calibrated on other rows: where {old.where} was, {new.where} "
-                    "begins with other rows. Give this job a file or a spill folder of its own"
+                    f"{self.path} was calibrated on other rows: {wrong}. Give this job a file or a "
+                    "spill folder of its own"
                 )
 
     def write_first(self, state: Callable[[], dict]) -> None:

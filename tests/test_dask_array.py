@@ -10,17 +10,12 @@ import integers
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf import engine
-from streamrf.compute import computing
 from streamrf.errors import ParameterError, ShapeError
 
 N, WIDTH, CHUNK = 5000, 6, 500
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Threads cost more time than such small sums."""
-    with computing(1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
