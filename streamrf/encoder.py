@@ -69,13 +69,14 @@ class Encoder:
         with featurising():
             rows = preprocessing.apply(sample.X)
             features.draw_for(rows.shape[1], rows)
-            Z = np.empty((len(rows), features.n_components), dtype=np.float32)
+            mean, squares = np.zeros((2, features.n_components))
             for part, x, z in panels(features, len(rows), rows.shape[1]):
                 preprocessing.load(sample.X[part], x)
                 features.map_lanes(x, z)
-                lanes.store(z, Z[part])
+                lanes.add_moments(z, len(sample.X[part]), part.start, mean, squares)
+        deviation = np.sqrt(squares / len(rows))
         targets = as_columns(sample.y) if regression else None
-        return cls(preprocessing, features, kind.learn(Z, targets, sample.weights))
+        return cls(preprocessing, features, kind.learn(mean, deviation, targets, sample.weights))
 
     @property
     def n_features(self) -> int:

@@ -25,7 +25,6 @@ TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 # A feature that hardly varies in the calibration rows (a border pixel) gets at least this share of
 # the others' median deviation, so that it is not clipped when it does vary.
 FLOOR = 1 / 64
-MOMENT_COLUMNS = 256  # at a time: differences of all would be twice the calibration features
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,12 @@ class Calibration(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, Z, targets=None, weights=None) -> "Calibration":
+    def learn(cls, mean, deviation, targets=None, weights=None) -> "Calibration":
         """Learn from calibration rows.
 
         Parameters
         ----------
-        Z : (n, n_components), their features
+        mean, deviation : (n_components,) float64, of their features
         targets : (n, n_targets) for regression, or None
         weights : (n,), or None where rows carry no weights
         """
@@ -109,15 +108,15 @@ class Rounding(Calibration):
     dtype = np.float32
 
     @classmethod
-    def learn(cls, Z, targets=None, weights=None):
-        """Take means and deviations of the calibration rows."""
-        shift, deviation = _moments(Z)
-        varying = deviation[deviation > 1e-7 * np.abs(shift)]
+    def learn(cls, mean, deviation, targets=None, weights=None):
+        """Take the means as shifts, and shares of the deviations as steps."""
+        _check_finite(deviation)
+        varying = deviation[deviation > 1e-7 * np.abs(mean)]
         floor = FLOOR * np.median(varying) if len(varying) else 1.0
         step = np.maximum(deviation, floor) / LEVELS
         target_shift, target_deviation = _target_moments(targets)
         return cls(
-            shift, step, target_shift, target_deviation / TARGET_LEVELS, _mean_weight(weights)
+            mean, step, target_shift, target_deviation / TARGET_LEVELS, _mean_weight(weights)
         )
 
     @property
@@ -161,12 +160,12 @@ class Centring(Calibration):
     dtype = np.float64
 
     @classmethod
-    def learn(cls, Z, targets=None, weights=None):
-        """Take the means of the calibration rows; steps are 1."""
-        shift, _ = _moments(Z)
+    def learn(cls, mean, deviation, targets=None, weights=None):
+        """Take the means as shifts; steps are 1."""
+        _check_finite(deviation)
         target_shift, _ = _target_moments(targets)
         ones = np.ones_like
-        return cls(shift, ones(shift), target_shift, ones(target_shift), _mean_weight(weights))
+        return cls(mean, ones(mean), target_shift, ones(target_shift), _mean_weight(weights))
 
     @property
     def root_scale(self):
@@ -206,18 +205,6 @@ def calibration_class(precision: str) -> type[Calibration]:
     if precision not in PRECISIONS:
         raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
     return PRECISIONS[precision]
-
-
-def _moments(Z):
-    """Give means and deviations of columns, some at a time: the differences are float64."""
-    width = Z.shape[1]
-    shift, deviation = np.empty(width), np.empty(width)
-    bounds = np.linspace(0, width, 1 + -(-width // MOMENT_COLUMNS)).astype(int)
-    for columns in map(slice, bounds[:-1], bounds[1:]):
-        _check_finite(Z[:, columns])
-        shift[columns] = Z[:, columns].mean(axis=0, dtype=np.float64)
-        deviation[columns] = Z[:, columns].std(axis=0, dtype=np.float64)
-    return shift, deviation
 
 
 def _target_moments(targets):

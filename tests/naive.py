@@ -186,6 +186,11 @@ def store_scaled(Z, shift, inverse_step, root):
     )
 
 
+def moments(Z):
+    """Means and deviations of columns."""
+    return np.mean(Z, axis=0, dtype=np.float64), np.std(Z, axis=0, dtype=np.float64)
+
+
 def linear(Z, shift, inverse_step, coef, intercept):
     """``coef^T (z_i - shift) inverse_step + intercept``."""
     return store_scaled(Z, shift, inverse_step, np.ones(len(Z))) @ coef + intercept

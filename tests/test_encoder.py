@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler, normalize
 
+import naive
 from cases import MAPS
 from streamrf import storage
 from streamrf.compute import computing
@@ -147,7 +148,7 @@ def test_a_tree_that_is_no_preprocessing_is_refused(rng, change, message):
 def test_shifts_and_steps_are_means_and_deviations(rng):
     Z = rng.standard_normal((200, 7)).astype(np.float32) * np.arange(1, 8) + 3
     targets = rng.standard_normal((200, 2)) * 5 - 2
-    rounding = Rounding.learn(Z, targets)
+    rounding = Rounding.learn(*naive.moments(Z), targets)
     Z, targets = Z.astype(np.float64), targets.astype(np.float64)
     np.testing.assert_allclose(rounding.shift, Z.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(rounding.step, Z.std(axis=0) / LEVELS, rtol=1e-12)
@@ -158,7 +159,7 @@ def test_shifts_and_steps_are_means_and_deviations(rng):
 
 def test_rounded_features_are_whole_numbers_of_steps(rng):
     Z = rng.standard_normal((50, 7)).astype(np.float32)
-    rounding = Rounding.learn(Z)
+    rounding = Rounding.learn(*naive.moments(Z))
     Q = np.empty((50, 7), dtype=np.float32)
     assert rounding.apply(Z, np.ones(50), Q) == 0
     np.testing.assert_array_equal(Q, np.rint(Q))
@@ -173,7 +174,7 @@ def test_a_feature_that_hardly_varies_takes_its_step_from_the_others(rng):
     Z = rng.standard_normal((100, 6)).astype(np.float32)
     Z[:, 0] = 0.1  # constant
     Z[:, 1] *= 1e-6  # varies, hardly
-    rounding = Rounding.learn(Z)
+    rounding = Rounding.learn(*naive.moments(Z))
     deviation = Z.std(axis=0, dtype=np.float64)
     floor = FLOOR * np.median(deviation[1:])
     np.testing.assert_allclose(rounding.step[:2], floor / LEVELS, rtol=1e-12)
@@ -186,7 +187,7 @@ def test_a_feature_that_hardly_varies_takes_its_step_from_the_others(rng):
 
 def test_features_that_never_vary_round_to_zero():
     Z = np.full((9, 3), 0.1, dtype=np.float32)
-    rounding = Rounding.learn(Z)
+    rounding = Rounding.learn(*naive.moments(Z))
     np.testing.assert_array_equal(rounding.step, np.full(3, 1 / LEVELS))
     Q = np.empty((9, 3), dtype=np.float32)
     assert rounding.apply(Z, np.ones(9), Q) == 0
@@ -195,14 +196,14 @@ def test_features_that_never_vary_round_to_zero():
 
 def test_targets_that_never_vary_have_a_step():
     targets = np.array([[5.0, 0.0]] * 4)
-    rounding = Rounding.learn(np.eye(4), targets)
+    rounding = Rounding.learn(*naive.moments(np.eye(4)), targets)
     np.testing.assert_array_equal(rounding.target_step, np.array([5.0, 1.0]) / TARGET_LEVELS)
     assert not rounding.targets(targets, np.ones(4)).any()
 
 
 def test_targets_are_whole_numbers_of_steps(rng):
     targets = rng.standard_normal((60, 2)) * [1e-3, 1e6]
-    rounding = Rounding.learn(rng.standard_normal((60, 3)), targets)
+    rounding = Rounding.learn(*naive.moments(rng.standard_normal((60, 3))), targets)
     rounded = rounding.targets(targets, np.ones(60))
     np.testing.assert_array_equal(rounded, np.rint(rounded))
     error = rounding.target_shift + rounded * rounding.target_step - targets
@@ -213,7 +214,9 @@ def test_roots_are_those_of_relative_weights(rng):
     weights = rng.gamma(2.0, 3.0, 80)
     weights[5] = 0
     Z = rng.standard_normal((80, 4)).astype(np.float32)
-    exact, floating = Rounding.learn(Z, weights=weights), Centring.learn(Z, weights=weights)
+    exact, floating = (
+        kind.learn(*naive.moments(Z), weights=weights) for kind in (Rounding, Centring)
+    )
     expected = np.sqrt(weights / weights.mean())
     np.testing.assert_allclose(floating.roots(weights, 80), expected, rtol=1e-12)
     roots = exact.roots(weights, 80)
@@ -228,20 +231,20 @@ def test_roots_are_those_of_relative_weights(rng):
 
 @pytest.mark.parametrize("kind", PRECISIONS.values())
 def test_rows_without_weights_have_roots_of_one(rng, kind):
-    calibration = kind.learn(rng.standard_normal((9, 2)))
+    calibration = kind.learn(*naive.moments(rng.standard_normal((9, 2))))
     np.testing.assert_array_equal(calibration.roots(None, 5), np.ones(5))
     assert calibration.root_scale == 1
 
 
 @pytest.mark.parametrize("kind", PRECISIONS.values())
 def test_weights_that_are_all_zero_are_no_division_by_zero(rng, kind):
-    calibration = kind.learn(rng.standard_normal((9, 2)), weights=np.zeros(9))
+    calibration = kind.learn(*naive.moments(rng.standard_normal((9, 2))), weights=np.zeros(9))
     assert not calibration.roots(np.zeros(5), 5).any()
 
 
 def test_centred_features_are_only_shifted(rng):
     Z = rng.standard_normal((50, 7)).astype(np.float32) + 1000
-    centring = Centring.learn(Z)
+    centring = Centring.learn(*naive.moments(Z))
     out, roots = np.empty((50, 7)), rng.uniform(0, 2, 50)
     assert centring.apply(Z, roots, out) == 0
     expected = roots[:, np.newaxis] * (Z - Z.mean(axis=0, dtype=np.float64))
@@ -252,7 +255,9 @@ def test_centred_features_are_only_shifted(rng):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_calibrations_survive_their_trees(rng, kind, weighted):
     Z, targets = rng.standard_normal((30, 4)), rng.standard_normal((30, 1))
-    calibration = kind.learn(Z, targets, rng.uniform(1, 2, 30) if weighted else None)
+    calibration = kind.learn(
+        *naive.moments(Z), targets, rng.uniform(1, 2, 30) if weighted else None
+    )
     again = Calibration.from_tree(calibration.to_tree())
     assert type(again) is kind
     assert_same_tree(again.to_tree(), calibration.to_tree())
@@ -267,7 +272,7 @@ def test_calibrations_survive_their_trees(rng, kind, weighted):
     ],
 )
 def test_a_tree_that_is_no_calibration_is_refused(rng, change, message):
-    tree = Rounding.learn(rng.standard_normal((30, 4))).to_tree()
+    tree = Rounding.learn(*naive.moments(rng.standard_normal((30, 4)))).to_tree()
     with pytest.raises(FormatError, match=message):
         Calibration.from_tree({**tree, **change})
 

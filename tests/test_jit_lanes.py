@@ -144,6 +144,26 @@ def test_linear_outputs_are_those_of_the_definition(rng, shape, n_outputs):
         np.testing.assert_array_equal(alone[0], out[i])
 
 
+@pytest.mark.parametrize("shape", [*SHAPES, (100, 70)])
+@pytest.mark.parametrize("offset", [0, 1e4])
+def test_moments_are_those_of_the_definition(rng, shape, offset):
+    Z = (rng.standard_normal(shape) * rng.uniform(0.1, 10, shape[1]) + offset).astype(np.float32)
+    Z[:, 0] = 0.1  # never varies
+    n, width = shape
+    mean, squares = np.zeros((2, width))
+    lanes.add_moments(naive.lanes(Z), n, 0, mean, squares)
+    expected_mean, expected_deviation = naive.moments(Z)
+    np.testing.assert_allclose(mean, expected_mean, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.sqrt(squares / n)[1:], expected_deviation[1:], rtol=1e-10)
+    assert squares[0] == 0
+    for cut in range(LANES, n, LANES):  # in two calls, to the last bit
+        again, again_squares = np.zeros((2, width))
+        lanes.add_moments(naive.lanes(Z[:cut]), cut, 0, again, again_squares)
+        lanes.add_moments(naive.lanes(Z[cut:]), n - cut, cut, again, again_squares)
+        np.testing.assert_array_equal(again, mean)
+        np.testing.assert_array_equal(again_squares, squares)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rounded_lanes_are_those_of_the_definition(rng, shape):
     settings = calibrated(rng, shape)

@@ -7,6 +7,8 @@ import numpy as np
 from numba import njit, prange
 
 LANES = 16
+TERMS = 8  # of a sum, added at a time
+STRETCH = 64  # features that a task takes
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -81,16 +83,26 @@ def linear(z, shift, inverse_step, coef, intercept, out):
     out : (n, n_outputs) float64
     """
     n, n_outputs = out.shape
+    width = coef.shape[0]
     for task in prange(z.shape[0]):
         g = np.int64(task)
         sums = np.zeros((n_outputs, LANES))
-        values = np.empty(LANES)
-        for j in range(coef.shape[0]):
-            for lane in range(LANES):
-                values[lane] = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
-            for o in range(n_outputs):
+        values = np.empty((TERMS, LANES))
+        for start in range(0, width, TERMS):
+            n_terms = min(TERMS, width - start)
+            for k in range(n_terms):
+                j = start + k
                 for lane in range(LANES):
-                    sums[o, lane] += coef[j, o] * values[lane]
+                    values[k, lane] = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
+            for o in range(n_outputs):
+                if n_terms == TERMS:  # unrolled: a sum is fetched and put once for all terms
+                    for lane in range(LANES):
+                        for k in range(TERMS):
+                            sums[o, lane] += coef[start + k, o] * values[k, lane]
+                else:
+                    for k in range(n_terms):
+                        for lane in range(LANES):
+                            sums[o, lane] += coef[start + k, o] * values[k, lane]
         for lane in range(min(LANES, n - g * LANES)):
             for o in range(n_outputs):
                 out[g * LANES + lane, o] = sums[o, lane] + intercept[o]
@@ -151,6 +163,41 @@ def round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid):
             n_invalid += is_invalid
         clipped[i] = n_clipped
         invalid[i] = n_invalid
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def add_moments(z, n_rows, n_before, mean, squares):
+    """Merge means and sums of squared deviations of features with those of more rows.
+
+    By the formula of Chan, Golub and LeVeque (1979), sixteen rows at a time, so that the result
+    does not depend on how many rows a call adds, if all but the last add a multiple of sixteen.
+
+    Parameters
+    ----------
+    z : (groups, >= width, 16) float32
+    n_rows : rows in `z`
+    n_before : rows merged before
+    mean, squares : (width,) float64, changed in place
+    """
+    width = mean.size
+    for task in prange((width + STRETCH - 1) // STRETCH):
+        start = np.int64(task) * STRETCH
+        stop = min(start + STRETCH, width)
+        for g in range((n_rows + LANES - 1) // LANES):
+            seen = np.float64(n_before + g * LANES)
+            count = min(LANES, n_rows - g * LANES)
+            for j in range(start, stop):
+                centre = 0.0
+                for lane in range(count):
+                    centre += np.float64(z[g, j, lane])
+                centre /= count
+                square = 0.0
+                for lane in range(count):
+                    square += (np.float64(z[g, j, lane]) - centre) ** 2
+                apart = centre - mean[j]
+                share = count / (seen + count)
+                mean[j] += apart * share
+                squares[j] += square + apart * apart * seen * share
 
 
 @njit(nogil=True, cache=True, parallel=True)
