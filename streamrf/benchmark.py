@@ -151,20 +151,27 @@ def write_rows(path: str | os.PathLike, n_rows: int, n_features: int = 784) -> N
     """Write made rows as images are stored: bytes, two thirds of them 0, gzip by chunks.
 
     ``X`` is uint8 (n_rows, n_features): ten sparse patterns with noise; ``y`` tells the pattern.
+    ``test/X`` and ``test/y`` are a tenth as many more.
     """
     rng = np.random.default_rng(0)
     patterns = rng.integers(0, 256, (10, n_features)) * (rng.random((10, n_features)) < 1 / 3)
+    with h5py.File(path, "w") as file:
+        _write_patterns(file, patterns, n_rows, rng)
+        _write_patterns(file.create_group("test"), patterns, max(1, n_rows // 10), rng)
+
+
+def _write_patterns(group, patterns, n_rows, rng):
+    n_classes, n_features = patterns.shape
     chunk = min(1024, n_rows)
     layout: Any = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
     layout["chunks"] = (chunk, n_features)
-    with h5py.File(path, "w") as file:
-        X = file.create_dataset("X", (n_rows, n_features), np.uint8, **layout)
-        y = rng.integers(0, 10, n_rows)
-        file["y"] = y
-        for start in range(0, n_rows, chunk):
-            rows = patterns[y[start : start + chunk]]
-            noise = rng.integers(-60, 61, rows.shape)
-            X[start : start + chunk] = np.where(rows > 0, np.clip(rows + noise, 0, 255), 0)
+    X = group.create_dataset("X", (n_rows, n_features), np.uint8, **layout)
+    y = rng.integers(0, n_classes, n_rows)
+    group["y"] = y
+    for start in range(0, n_rows, chunk):
+        rows = patterns[y[start : start + chunk]]
+        noise = rng.integers(-60, 61, rows.shape)
+        X[start : start + chunk] = np.where(rows > 0, np.clip(rows + noise, 0, 255), 0)
 
 
 def peak_bytes() -> int:

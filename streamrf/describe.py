@@ -56,6 +56,13 @@ def _described(fields, key, table):
     return from_tree(fields.tree(key), table) if fields.is_tree(key) else fields.value(key)
 
 
+def tree_bytes(tree) -> int:
+    """Give the bytes of all arrays of a tree."""
+    if isinstance(tree, dict):
+        return sum(map(tree_bytes, tree.values()))
+    return tree.nbytes if isinstance(tree, np.ndarray) else 0
+
+
 def digest(tree) -> str:
     """Give a 128-bit fingerprint of a tree, the same in every process and version."""
     state = hashlib.blake2b(digest_size=16)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamrf.compute import featurising
-from streamrf.describe import digest, from_tree, to_tree
+from streamrf.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap
-from streamrf.features.base import clone_with_seed, panels
+from streamrf.features.base import clone_with_seed, panel_bytes, panels
 from streamrf.fields import Fields
 from streamrf.jit import lanes
 from streamrf.preprocessing import Preprocessing
@@ -87,6 +87,11 @@ class Encoder:
     def n_components(self) -> int:
         """Width of the features."""
         return len(self.calibration.shift)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays, and of the lanes that rows pass through on all threads."""
+        return tree_bytes(self.to_tree()) + panel_bytes(self.features, self.n_features)
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:

@@ -13,6 +13,8 @@ INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and sciki
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
 MOST_ROWS = 4096  # larger blocks measured no faster
 FEWEST_ROWS = 256
+SAMPLE_ROWS = 4096  # looked at before the pass
+SAMPLE_VALUE_BYTES = 16  # of each of their values: as it came, scaled, and once more meanwhile
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ def plan(
     in_place: bool = False,
     n_folds: int = 0,
     held_bytes: int = 0,
+    other_bytes: int = 0,
     memory_limit: int | str | None = None,
 ) -> Plan:
     """Choose the block size of a pass and its solve.
@@ -50,6 +53,8 @@ def plan(
     in_place : no memory for a factor: there is no solve, or one that takes that of the sums
     n_folds : folds that the sums are kept in, each with totals and partial sums of its own
     held_bytes : raw rows held out for the choice of alpha
+    other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
+        more than `BUFFER_BYTES`
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
 
     Raises
@@ -59,14 +64,21 @@ def plan(
     """
     limit = parse_bytes(memory_limit)
 
+    sample_bytes = SAMPLE_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
+
     def fixed_bytes(width):
-        return _fixed_bytes(width, n_outputs, gram, in_place, n_folds) + held_bytes
+        return (
+            INTERPRETER_BYTES
+            + max(BUFFER_BYTES, other_bytes)
+            + _sum_bytes(width, n_outputs, gram, in_place, n_folds)
+            + held_bytes
+        )
 
     def row_bytes(width):
         return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
 
     def least_bytes(width):
-        return fixed_bytes(width) + FEWEST_ROWS * row_bytes(width)
+        return fixed_bytes(width) + max(sample_bytes, FEWEST_ROWS * row_bytes(width))
 
     if least_bytes(n_components) > limit:
         width = n_components
@@ -83,18 +95,18 @@ def plan(
         )
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MOST_ROWS, (limit - fixed) // per_row)
-    return Plan(int(rows), int(fixed + rows * per_row))
+    return Plan(int(rows), int(fixed + max(sample_bytes, rows * per_row)))
 
 
-def _fixed_bytes(n_components, n_outputs, gram, in_place, n_folds):
-    """Bytes that do not depend on the block: totals, partial sums, the factor, target sums."""
+def _sum_bytes(n_components, n_outputs, gram, in_place, n_folds):
+    """Bytes of totals, partial sums, the factor and target sums."""
     total = np.dtype(gram.dtype).itemsize
     factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize
     adding = total + gram.partial_bytes
     each = adding if not n_folds else total + n_folds * adding
     totals = n_components * (n_components + 1) // 2 * (each + factor)
     targets = (4 + n_folds) * 8 * n_components * n_outputs
-    return INTERPRETER_BYTES + BUFFER_BYTES + totals + targets
+    return totals + targets
 
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,

@@ -73,10 +73,6 @@ class Calibration(ABC):
         """Fill `out` (n, n_components) from lanes `z`; give the number of entries clipped."""
 
     @abstractmethod
-    def apply(self, Z: np.ndarray, roots: np.ndarray, out: np.ndarray) -> int:
-        """Fill `out` (n, n_components) from rows `Z`; give the number of entries clipped."""
-
-    @abstractmethod
     def targets(self, y: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Give ``root * (y - shift) / step``, float64 of shape (n, n_targets)."""
 
@@ -138,14 +134,6 @@ class Rounding(Calibration):
         lanes.store_rounded(z, self.shift, 1 / self.step, scaled, LIMIT, out, clipped, invalid)
         return _count(clipped, invalid)
 
-    def apply(self, Z, roots, out):
-        """Round rows into rows."""
-        clipped = np.empty(len(Z), dtype=np.int64)
-        invalid = np.empty_like(clipped)
-        scaled = roots / self.root_scale
-        lanes.round_rows(Z, self.shift, 1 / self.step, scaled, LIMIT, out, clipped, invalid)
-        return _count(clipped, invalid)
-
     def targets(self, y, roots):
         """Round targets to whole numbers."""
         scaled = (roots / self.root_scale)[:, np.newaxis]
@@ -182,13 +170,6 @@ class Centring(Calibration):
         """Shift lanes into rows."""
         lanes.store_scaled(z, self.shift, 1 / self.step, roots, out)
         _check_finite(out)
-        return 0
-
-    def apply(self, Z, roots, out):
-        """Shift rows into rows."""
-        np.subtract(Z, self.shift, out=out)
-        _check_finite(out)
-        out *= roots[:, np.newaxis]
         return 0
 
     def targets(self, y, roots):

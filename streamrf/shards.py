@@ -182,7 +182,7 @@ def run(
     client = engine.as_client(client)
     workers = engine.workers(client)
     shards = engine.cut(source, window, parts, workers)
-    plan = _plan(pass_, workers, n_outputs)
+    plan = _plan(source, pass_, workers, n_outputs)
     ahead = Outlook(workers, shards, plan.block_rows, plan.total_bytes)
     logger.info("%s", ahead)
     if outlook is not None:
@@ -195,7 +195,7 @@ def run(
     pass_.absorb(total.statistics, total.holdouts)
 
 
-def _plan(pass_, workers, n_outputs) -> memory.Plan:
+def _plan(source, pass_, workers, n_outputs) -> memory.Plan:
     encoder = pass_.statistics.encoder
     limits = [worker.memory_limit for worker in workers.values() if worker.memory_limit]
     return worker_plan(
@@ -205,6 +205,7 @@ def _plan(pass_, workers, n_outputs) -> memory.Plan:
         gram=pass_.statistics.sums.gram_class,
         n_folds=pass_.statistics.n_folds,
         held_bytes=0 if pass_.holdout is None else MOST_BYTES,
+        other_bytes=encoder.n_bytes + source.buffer_bytes,
         memory_limit=min(limits, default=None),
     )
 
@@ -217,13 +218,15 @@ def worker_plan(
     gram: type[GramSum] = ExactGram,
     n_folds: int = 0,
     held_bytes: int = 0,
+    other_bytes: int = 0,
     memory_limit: int | None = None,
 ) -> memory.Plan:
     """Choose the block size of a worker, and say what it is going to hold.
 
     Parameters
     ----------
-    n_components, n_features, n_outputs, gram, n_folds, held_bytes : see `streamrf.memory.plan`
+    n_components, n_features, n_outputs, gram, n_folds, held_bytes, other_bytes : see
+        `streamrf.memory.plan`
     memory_limit : bytes of the worker, of which `SAFE_SHARE` are used; None means no limit
 
     Raises
@@ -240,6 +243,7 @@ def worker_plan(
         in_place=True,
         n_folds=n_folds,
         held_bytes=held_bytes + SPARE_TOTALS * max(n_folds, 1) * total + DASK_BYTES,
+        other_bytes=other_bytes,
         memory_limit=None if memory_limit is None else int(SAFE_SHARE * memory_limit),
     )
 

@@ -307,7 +307,8 @@ def begin(
     width = getattr(features, "n_components", None) if like is None else like.encoder.n_components
     if isinstance(width, int | np.integer) and width > 0:
         # before the calibration rows are mapped and room for the sums is made
-        _plan(int(width), source, codes, gram, n_folds, int(hold_out), memory_limit)
+        n_outputs = _n_outputs(codes, 0 if classes is None else len(classes))
+        _plan(int(width), source, n_outputs, gram, n_folds, int(hold_out), 0, memory_limit)
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
@@ -372,7 +373,7 @@ def _gram_class(precision, totals, n_folds, like) -> type[GramSum]:
     return gram
 
 
-def _plan(width, source, codes, gram, n_folds, n_held, memory_limit) -> memory.Plan:
+def _plan(width, source, n_outputs, gram, n_folds, n_held, map_bytes, memory_limit) -> memory.Plan:
     """Say what a pass is going to hold, with the rows held out `n_held` times.
 
     Sums of 32 bits are there for widths at which the factor has to take their place.
@@ -381,18 +382,19 @@ def _plan(width, source, codes, gram, n_folds, n_held, memory_limit) -> memory.P
     return memory.plan(
         width,
         source.n_features,
-        _n_outputs(codes),
+        n_outputs,
         gram=gram,
         in_place=gram is CompactGram and not n_held,
         n_folds=n_folds,
         held_bytes=n_held * MOST_BYTES,
+        other_bytes=map_bytes + source.buffer_bytes,
         memory_limit=memory_limit,
     )
 
 
-def _n_outputs(codes) -> int:
-    """Give the outputs that memory is planned for; of classes their number is not known yet."""
-    return codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32
+def _n_outputs(codes, n_known: int) -> int:
+    """Give the outputs that memory is planned for: of classes more than are known may come."""
+    return max(codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32, n_known)
 
 
 def _n_folds(folds: int | None, like: Statistics | None) -> int:
@@ -500,8 +502,17 @@ def run(
     _check_engine(engine, parts, spill, keeper)
     n_held = 0 if pass_.holdout is None else 1 if keeper is None else 2  # copied to be written
     sums = pass_.statistics.sums
+    n_outputs = _n_outputs(codes, len(sums.targets.sums))
+    map_bytes = pass_.statistics.encoder.n_bytes
     plan = _plan(
-        sums.n_components, source, codes, sums.gram_class, sums.n_folds, n_held, memory_limit
+        sums.n_components,
+        source,
+        n_outputs,
+        sums.gram_class,
+        sums.n_folds,
+        n_held,
+        map_bytes,
+        memory_limit,
     )
 
     if engine is not None:
@@ -512,7 +523,7 @@ def run(
             engine,
             source,
             pass_,
-            n_outputs=_n_outputs(codes),
+            n_outputs=n_outputs,
             window=(start, stop),
             on_bad_rows=on_bad_rows,
             parts=parts,

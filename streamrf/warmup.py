@@ -1,6 +1,7 @@
 """Compile every kernel before it is needed; Numba keeps them on disk."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,8 @@ from streamrf.features import (
 from streamrf.features.base import RAW_DTYPES
 from streamrf.jit import lanes
 from streamrf.kernels import Polynomial
-from streamrf.sources import IteratorSource
-from streamrf.training import begin, run
+from streamrf.sources import ArraySource, IteratorSource
+from streamrf.training import accumulate, begin, run
 
 N_ROWS, N_FEATURES, N_COMPONENTS, N_CLASSES = 120, 8, 32, 10
 
@@ -36,25 +37,27 @@ def warm_up(progress: Callable[[str], None] | None = None) -> Path:
     -------
     the folder where the compiled kernels lie; ``NUMBA_CACHE_DIR`` chooses another
     """
-    for what, settings in _fits():
+    for what, work in _uses():
         if progress is not None:
             progress(what)
-        _fit(**settings)
+        work()
     return Path(lanes.load.stats.cache_path)
 
 
-def _fits() -> Iterator[tuple[str, dict]]:
-    """Give what differs from a classifier of float32 rows, by names for a person."""
+def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Give fits that differ from one of a classifier of float32 rows, and what follows a fit."""
     maps = _maps()
     for features in maps:
-        yield type(features).__name__, {"features": features}
+        yield type(features).__name__, partial(_fit, features)
+    usual = partial(_fit, maps[0])
     for dtype in RAW_DTYPES:
-        yield f"{np.dtype(dtype).name} rows", {"features": maps[0], "dtype": dtype}
-    yield "weights", {"features": maps[0], "weighted": True}
-    yield "float64 precision", {"features": maps[0], "precision": "float64"}
-    yield "32-bit totals", {"features": maps[0], "totals": "int32"}
-    yield "values", {"features": maps[0], "regression": True}
-    yield "codes", {"features": maps[0], "codes": ErrorCorrectingCodes(6)}
+        yield f"{np.dtype(dtype).name} rows", partial(usual, dtype)
+    yield "weights", partial(usual, weighted=True)
+    yield "float64 precision", partial(usual, precision="float64")
+    yield "32-bit totals", partial(usual, totals="int32")
+    yield "values", partial(usual, regression=True)
+    yield "codes", partial(usual, codes=ErrorCorrectingCodes(6))
+    yield "what follows a fit", partial(_use, maps[0])
 
 
 def _maps() -> list[FeatureMap]:
@@ -68,6 +71,7 @@ def _maps() -> list[FeatureMap]:
         Craft(RandomMaclaurin(cubic, 2 * width), width),
         TensorSketch(cubic, width),
         TreeSketch(cubic, width),
+        RandomMaclaurin(cubic, width, inner=RandomFourier(n_components=width, paired=False)),
         RandomFourier(n_components=width),
         StructuredFourier(n_components=width),
         Fastfood(n_components=width),
@@ -83,9 +87,9 @@ def _fit(
     weighted: bool = False,
     codes: ErrorCorrectingCodes | None = None,
 ) -> None:
-    rng = np.random.default_rng(0)
-    X: np.ndarray = rng.integers(1, 5, (N_ROWS, N_FEATURES)).astype(dtype)
-    y = rng.standard_normal(N_ROWS) if regression else rng.integers(0, N_CLASSES, N_ROWS)
+    X, y = _rows(dtype)
+    if regression:
+        y = y.astype(np.float64)
     block = (X, y, np.ones(N_ROWS)) if weighted else (X, y)
     source = IteratorSource([block])
     pass_ = begin(
@@ -103,3 +107,18 @@ def _fit(
     run(source, pass_, codes=codes)
     model, _ = pass_.finish("auto", codes)
     model.predict(X)
+
+
+def _use(features: FeatureMap) -> None:
+    """Transform rows, prune sums, and solve them for many penalties."""
+    X, y = _rows()
+    features.fit_transform(X)
+    found = accumulate(ArraySource(X, y), features, random_state=0)
+    pruned = found.prune(N_COMPONENTS // 2)  # along a path of penalties
+    pruned.solve(1.0)
+
+
+def _rows(dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X: np.ndarray = rng.integers(1, 5, (N_ROWS, N_FEATURES)).astype(dtype)
+    return X, rng.integers(0, N_CLASSES, N_ROWS)

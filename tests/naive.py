@@ -1,6 +1,6 @@
 """Plain twins of the compiled kernels, by the names of the kernels: written to be read, not fast.
 
-A name that two families share has its family's name before it: `packed_pack`, `gram_pack`.
+A name that two families share has its family's name before it.
 
 Where a kernel works on lanes its twin works on rows ``(n, width)``; `lanes` and `rows` are the two
 ways between them. A twin gives its result, in float64 where the kernel rounds to float32.
@@ -196,27 +196,22 @@ def linear(Z, shift, inverse_step, coef, intercept):
     return store_scaled(Z, shift, inverse_step, np.ones(len(Z))) @ coef + intercept
 
 
-def round_rows(Z, shift, inverse_step, root, limit):
-    """`store_scaled` rounded, halves to even, and what was clipped to +-limit in each row.
+def store_rounded(Z, shift, inverse_step, root, limit):
+    """`store_scaled` rounded, halves to even, and what was clipped in each group of 16 rows.
 
     Returns
     -------
     rounded : (n, width), 0 where it would be infinite or no number
-    clipped : (n,), entries that were beyond the limit, or no number
-    invalid : (n,), entries that were infinite or no number
+    clipped : (n_groups,), entries that were beyond +-limit, or no number
+    invalid : (n_groups,), entries that were infinite or no number
     """
     exact = np.rint(store_scaled(Z, shift, inverse_step, root))
     invalid = ~np.isfinite(exact)
     clipped = invalid | (np.abs(exact) > limit)
     rounded = np.where(invalid, 0, np.clip(exact, -limit, limit))
-    return rounded, clipped.sum(axis=1), invalid.sum(axis=1)
-
-
-def store_rounded(Z, shift, inverse_step, root, limit):
-    """`round_rows`, with the counts of each group of 16 rows."""
-    rounded, clipped, invalid = round_rows(Z, shift, inverse_step, root, limit)
     starts = np.arange(0, len(Z), LANES)
-    return rounded, np.add.reduceat(clipped, starts), np.add.reduceat(invalid, starts)
+    counts = (np.add.reduceat(marked.sum(axis=1), starts) for marked in (clipped, invalid))
+    return rounded, *counts
 
 
 def column_squares(Q):
@@ -272,15 +267,10 @@ def select(vector, n, picks):
     return packed(full(vector, n)[np.ix_(picks, picks)])
 
 
-def packed_pack(matrix):
-    """The lower triangle of a matrix, packed."""
-    return packed(matrix)
-
-
 # streamrf/jit/gram.py
 
 
-def gram_pack(Q):
+def pack(Q):
     """Rows in panels of 3 features and groups of 16 rows, zeros beyond; and `column_squares`.
 
     Returns

@@ -121,6 +121,7 @@ def test_bench_needs_no_data(monkeypatch, tmp_path):
     assert (found["map"], found["n_rows"], found["n_components"]) == ("maclaurin", 600, 800)
     assert (found["threads"], len(found["ratios"]), found["made_rows"]) == (1, 2, True)
     assert {"processor", "load", "versions", "commit", "peak_bytes"} <= set(found)
+    assert 0 <= found["error"] < 0.1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,9 +134,19 @@ def test_bench_reads_data_and_tells_a_person(rows_file, word):
     assert set(names) == STAGES | {"processor", "rows", "product", "ratio", "memory"}
 
 
+def test_bench_tells_the_error_on_rows_that_are_named(rows_file):
+    names = ["--test-x", "test/X", "--test-y", "test/y"]
+    done = streamrf("bench", rows_file, *names, "--components", 64, "--pairs", 1)
+    assert (done.exit_code, done.stderr) == (0, "")
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("error"))
+    assert 0 <= float(line.split()[1]) < 50
+
+
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
+        (["--test-x", "test/X"], 2, "goes with --test-y"),
+        (["--test-x", "test/Z", "--test-y", "test/y"], 1, "'test/Z'"),
         (["--map", "fourier"], 2, "'fourier' is not one of maclaurin, craft-maclaurin"),
         (["--rows", 1501], 2, "has 1,500"),
         (["--pairs", 0], 2, "greater than or equal to 1"),
@@ -158,6 +169,28 @@ def test_warm_up_reaches_every_map_and_says_where_the_kernels_lie():
     place = warm_up(told.append)
     assert set(TABLE) | {"uint8 rows", "values", "codes"} <= set(told)
     assert list(place.glob("*.nbi"))
+
+
+# In a process of its own, in which nothing else has loaded or compiled kernels.
+COLD = """
+import importlib, pkgutil
+import streamrf.jit
+from numba.core.dispatcher import Dispatcher
+from streamrf.warmup import warm_up
+warm_up()
+for module in pkgutil.iter_modules(streamrf.jit.__path__):
+    for name, kernel in vars(importlib.import_module(f"streamrf.jit.{module.name}")).items():
+        compiled = isinstance(kernel, Dispatcher) and not name.startswith("_")
+        if compiled and not kernel.signatures:
+            print(module.name, name)
+"""
+# Inlined into others, or for a block too great for the short products, as no row of ours is.
+RARE = {"hadamard fwht", "hadamard fwht_groups", "lanes column_squares"}
+
+
+def test_warm_up_leaves_no_kernel_to_be_compiled_later():
+    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()) <= RARE
 
 
 def test_warmup_tells_how_long_it_took_and_where_the_kernels_lie(monkeypatch, tmp_path):

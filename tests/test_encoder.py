@@ -161,7 +161,7 @@ def test_rounded_features_are_whole_numbers_of_steps(rng):
     Z = rng.standard_normal((50, 7)).astype(np.float32)
     rounding = Rounding.learn(*naive.moments(Z))
     Q = np.empty((50, 7), dtype=np.float32)
-    assert rounding.apply(Z, np.ones(50), Q) == 0
+    assert rounding.store(naive.lanes(Z), np.ones(50), Q) == 0
     np.testing.assert_array_equal(Q, np.rint(Q))
     restored = rounding.shift + Q * rounding.step
     assert (np.abs(restored - Z) <= rounding.step * 0.5000001).all()
@@ -182,7 +182,7 @@ def test_a_feature_that_hardly_varies_takes_its_step_from_the_others(rng):
     # A border pixel that turns on later, as strongly as the others vary, is not clipped.
     later = Z[:1].copy()
     later[0, 0] += np.median(deviation[1:])
-    assert rounding.apply(later, np.ones(1), np.empty((1, 6), dtype=np.float32)) == 0
+    assert rounding.store(naive.lanes(later), np.ones(1), np.empty((1, 6), dtype=np.float32)) == 0
 
 
 def test_features_that_never_vary_round_to_zero():
@@ -190,7 +190,7 @@ def test_features_that_never_vary_round_to_zero():
     rounding = Rounding.learn(*naive.moments(Z))
     np.testing.assert_array_equal(rounding.step, np.full(3, 1 / LEVELS))
     Q = np.empty((9, 3), dtype=np.float32)
-    assert rounding.apply(Z, np.ones(9), Q) == 0
+    assert rounding.store(naive.lanes(Z), np.ones(9), Q) == 0
     assert not Q.any()
 
 
@@ -224,7 +224,7 @@ def test_roots_are_those_of_relative_weights(rng):
     np.testing.assert_allclose(roots / exact.root_scale, expected, atol=0.51 / ROOT_LEVELS)
     # Both round root * (z - shift) / step, whatever the mean weight.
     Q = np.empty((80, 4), dtype=np.float32)
-    exact.apply(Z, roots, Q)
+    exact.store(naive.lanes(Z), roots, Q)
     relative = (roots / ROOT_LEVELS)[:, np.newaxis]
     np.testing.assert_array_equal(Q, np.rint(relative * ((Z - exact.shift) * (1 / exact.step))))
 
@@ -246,7 +246,7 @@ def test_centred_features_are_only_shifted(rng):
     Z = rng.standard_normal((50, 7)).astype(np.float32) + 1000
     centring = Centring.learn(*naive.moments(Z))
     out, roots = np.empty((50, 7)), rng.uniform(0, 2, 50)
-    assert centring.apply(Z, roots, out) == 0
+    assert centring.store(naive.lanes(Z), roots, out) == 0
     expected = roots[:, np.newaxis] * (Z - Z.mean(axis=0, dtype=np.float64))
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
 
@@ -299,7 +299,7 @@ def test_encoded_rows_are_the_calibrated_features_of_the_scaled_rows(
     np.testing.assert_allclose(encoder.calibration.shift, Z.mean(axis=0, dtype=np.float64))
     roots = encoder.calibration.roots(weights, 70)
     expected = np.empty((70, 40), dtype=encoder.calibration.dtype)
-    encoder.calibration.apply(Z, roots, expected)
+    encoder.calibration.store(naive.lanes(Z), roots, expected)
     actual, n_clipped = encode(encoder, X, weights)
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
     assert n_clipped == 0

@@ -45,7 +45,7 @@ def test_panels_are_those_of_the_definition(rng, shape, n_threads):
     Q = whole_numbers(rng, shape, LIMIT)
     with computing(n_threads):
         panels, squares = packed_panels(Q)
-    expected_panels, expected_squares = naive.gram_pack(Q)
+    expected_panels, expected_squares = naive.pack(Q)
     np.testing.assert_array_equal(panels, expected_panels)
     np.testing.assert_array_equal(squares, expected_squares)
 
@@ -53,7 +53,7 @@ def test_panels_are_those_of_the_definition(rng, shape, n_threads):
 def test_groups_beyond_the_rows_are_zero(rng):
     Q = whole_numbers(rng, (20, 5), LIMIT)
     panels, squares = packed_panels(Q, spare_groups=3)
-    expected_panels, expected_squares = naive.gram_pack(Q)
+    expected_panels, expected_squares = naive.pack(Q)
     np.testing.assert_array_equal(panels[:, :2], expected_panels)
     np.testing.assert_array_equal(squares, expected_squares)
     assert not panels[:, 2:].any()
@@ -64,7 +64,7 @@ def test_groups_beyond_the_rows_are_zero(rng):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_products_are_added_to_the_totals(rng, shape, n_threads):
     Q = whole_numbers(rng, shape, 400)  # 4200 squares of 400 stay below 2^30
-    panels, _ = naive.gram_pack(Q)
+    panels, _ = naive.pack(Q)
     aligned = gram.aligned_buffer(panels.size).reshape(panels.shape)
     aligned[:] = panels
     width = shape[1]
@@ -85,7 +85,7 @@ def test_products_are_exact_up_to_the_last_number_of_32_bits(sign):
     assert squares[0] == 128 * LIMIT**2 < 2**31
     rest = 2**31 - 1 - int(squares[0])
     totals = np.array([rest, sign * rest, rest], dtype=np.int32)
-    expected = naive.add_products(*naive.gram_pack(Q)[:1], 2, totals)
+    expected = naive.add_products(*naive.pack(Q)[:1], 2, totals)
     gram.add_products(panels, 2, totals)
     np.testing.assert_array_equal(totals, expected)
     assert np.abs(totals.astype(np.int64)).max() == 2**31 - 1

@@ -50,13 +50,6 @@ def store_rounded(Z, shift, inverse_step, root, limit=LIMIT):
     return out, clipped, invalid
 
 
-def round_rows(Z, shift, inverse_step, root, limit=LIMIT):
-    out = np.empty(Z.shape, dtype=np.float32)
-    clipped, invalid = np.full(len(Z), -1), np.full(len(Z), -1)
-    lanes.round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid)
-    return out, clipped, invalid
-
-
 def calibrated(rng, shape, dtype=np.float32):
     """Features with the shift, inverse step and root of each, some far beyond the limit."""
     Z = rng.standard_normal(shape).astype(dtype)
@@ -170,13 +163,6 @@ def test_rounded_lanes_are_those_of_the_definition(rng, shape):
     assert_same(store_rounded(*settings), naive.store_rounded(*settings, LIMIT))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rounded_rows_are_those_of_the_definition(rng, shape, dtype):
-    settings = calibrated(rng, shape, dtype)
-    assert_same(round_rows(*settings), naive.round_rows(*settings, LIMIT))
-
-
 FLOATS = st.floats(width=32) | st.sampled_from([0.5, 1.5, 2.5, -0.5, 4095.5, -4095.5])
 
 
@@ -188,12 +174,10 @@ FLOATS = st.floats(width=32) | st.sampled_from([0.5, 1.5, 2.5, -0.5, 4095.5, -40
 def test_rounding_clips_and_counts_whatever_comes(values, root):
     Z = np.float32(values)[:, np.newaxis]
     settings = Z, np.zeros(1), np.ones(1), np.full(len(Z), root)
-    with np.errstate(invalid="ignore"):  # 0 times infinity, in the twins
-        expected_rows = naive.round_rows(*settings, LIMIT)
-        expected_groups = naive.store_rounded(*settings, LIMIT)
-        assert_same(round_rows(*settings), expected_rows)
-        assert_same(store_rounded(*settings), expected_groups)
-    assert (np.abs(expected_rows[0]) <= LIMIT).all()
+    with np.errstate(invalid="ignore"):  # 0 times infinity, in the twin
+        expected = naive.store_rounded(*settings, LIMIT)
+        assert_same(store_rounded(*settings), expected)
+    assert (np.abs(expected[0]) <= LIMIT).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 255), (100, 257), (3, 600)])
@@ -228,7 +212,7 @@ def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_thr
         loaded = naive.rows(load(X[rows], shift, inverse_scale, True), len(rows))
         scaled = store_scaled(Z[rows], *scales, root[rows], np.float64)
         rounded = store_rounded(Z[rows], *scales, root[rows])[0]
-        return loaded, scaled, rounded, round_rows(Z[rows], *scales, root[rows])[0]
+        return loaded, scaled, rounded
 
     alone = [
         np.concatenate(parts) for parts in zip(*(results([i]) for i in range(45)), strict=True)

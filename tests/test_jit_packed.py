@@ -21,23 +21,6 @@ def symmetric(rng, n):
 
 
 @pytest.mark.parametrize("n", SIZES)
-def test_packing_is_that_of_lapack(rng, n):
-    matrix = symmetric(rng, n)
-    vector = np.full(n * (n + 1) // 2, np.nan)
-    packed.pack(matrix, vector)
-    np.testing.assert_array_equal(vector, naive.packed_pack(matrix))
-
-
-def test_packing_reads_the_lower_triangle_alone(rng):
-    matrix = symmetric(rng, 7)
-    expected = naive.packed_pack(matrix)
-    matrix[np.triu_indices(7, 1)] = np.nan
-    vector = np.empty(28)
-    packed.pack(matrix, vector)
-    np.testing.assert_array_equal(vector, expected)
-
-
-@pytest.mark.parametrize("n", SIZES)
 def test_unpacking_gives_the_whole_matrix(rng, n):
     vector = rng.standard_normal(n * (n + 1) // 2)
     matrix = np.full((n, n), np.nan)
@@ -48,9 +31,8 @@ def test_unpacking_gives_the_whole_matrix(rng, n):
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
 def test_unpacking_undoes_packing(n, seed):
     matrix = symmetric(np.random.default_rng(seed), n)
-    vector, back = np.empty(n * (n + 1) // 2), np.empty((n, n))
-    packed.pack(matrix, vector)
-    packed.unpack(vector, back)
+    back = np.empty((n, n))
+    packed.unpack(naive.packed(matrix), back)
     np.testing.assert_array_equal(back, matrix)
 
 

@@ -113,8 +113,10 @@ def test_bits_summed_equal_bits_of_the_class_sums(rows):
 def solve_values(calibration, Z, y, weights, alpha):
     """Coefficients and intercepts in the features' own units, by `Sums` and `Normal`."""
     roots = calibration.roots(weights, len(Z))
-    Q = np.empty(Z.shape, dtype=calibration.dtype)
-    assert calibration.apply(Z, roots, Q) == 0
+    scaled = roots / calibration.root_scale
+    Q = naive.store_scaled(Z, calibration.shift, 1 / calibration.step, scaled)
+    if calibration.exact:
+        Q = np.rint(Q).astype(calibration.dtype)
     gram = (ExactGram if calibration.exact else FloatGram)(Z.shape[1])
     sums = Sums(gram, ValueSums.zero(Z.shape[1], y.shape[1], calibration.exact))
     sums.add(Q, roots, calibration.targets(y, roots))

@@ -4,10 +4,10 @@
 Any kernel and degree, rows of unit length; each map both as it is drawn and pruned, that is drawn
 wider and cut to the features that lower the training loss most (`Statistics.prune`), so that a
 model has as many components as the paper's. A fifth of the training rows, at most 10,000, is held
-out. The penalty is chosen by generalised cross-validation on the others (from a width of 8,192 on
-it is that of 4,096 components, as trying many costs minutes), the map, among those drawn and among
-those pruned, by its mean error on the rows held out, over seeds; then these are joined to the
-others, and the test rows are looked at.
+out and chooses the penalty (from a width of 8,192 on it is that of 4,096 components, as trying many
+costs minutes) and the map, among those drawn and among those pruned, by its mean error over seeds;
+then these rows are joined to the others, and the test rows are looked at. The best cell of the
+paper's column is the least of seven test errors; beside it stands the least of ours.
 
     python scripts/reproduce/craftmaps_best.py --only part=usps --docs
 """
@@ -23,15 +23,17 @@ import streamrf as srf
 
 SEEDS = range(3)
 MOST_HELD = 10_000
-PRUNING_ALPHA = 1e-6  # relative; of the loss by which features are chosen
+PRUNING_ALPHA = 1e-4  # relative; of the loss by which features are chosen
+ALPHAS = 10.0 ** np.arange(-7, 0)  # relative
 WIDEST = {"pendigits": 4096, "usps": 8192, "mnist": 8192}  # to prune from
 WIDEST_CHOSEN = 4096  # alpha is chosen up to this width
 MAPS = {  # name: its kernel's setting
     "pendigits": (("StructuredFourier", 1.0), ("StructuredFourier", 2.0), ("TreeSketch", 4)),
-    "usps": (("StructuredFourier", 1.0), ("TreeSketch", 3), ("TreeSketch", 5)),
-    "mnist": (("TreeSketch", 3), ("TreeSketch", 4), ("StructuredFourier", 0.75)),
+    "usps": (("StructuredFourier", 1.0), ("TreeSketch", 3), ("TreeSketch", 5), ("TreeSketch", 8)),
+    "mnist": (("TreeSketch", 4), ("StructuredFourier", 0.75)),
 }
 FAMILIES = ("drawn", "pruned")
+ANY = "any, by test"
 WIDTHS = {
     "pendigits": (64, 128, 256, 512, 1024),
     "usps": (1024, 2048, 4096, 8192, 16384),
@@ -84,8 +86,9 @@ def work(cell, records=()):
     kept = first
     if wide > width:
         kept = first.prune(width, PRUNING_ALPHA * first.alpha_scale())
-    alpha = penalty(cell, records) or kept.path(kept.alpha_grid()).best_alpha()
-    held_out = kept.solve(alpha).evaluate(held)["error"]
+    known = penalty(cell, records)
+    alphas = (ALPHAS * kept.alpha_scale()).tolist() if known is None else [known]
+    held_out, alpha = min((kept.solve(a).evaluate(held)["error"], a) for a in alphas)
     whole = first + srf.accumulate(held, like=first)
     if wide > width:
         whole = whole.select(kept.picks)
@@ -116,7 +119,8 @@ def penalty(cell, records):
 def chosen(records):
     """Give the map of least error on the rows held out, by width and family, and the paper's best.
 
-    The families are the maps as they are drawn, and those that are pruned.
+    The families are the maps as they are drawn, and those that are pruned; and all of them, where
+    the map is that of least error on the test rows, as the paper's best cell is.
     """
     by = ("part", "n_components", "map", "setting", "up_components")
     tests = harness.summary(records, by, "error_percent")
@@ -131,16 +135,14 @@ def chosen(records):
         best[column] = min(best.get(column, np.inf), row["test_error_percent"])
     found = []
     for column in dict.fromkeys((row["part"], row["n_components"]) for row in rows):
-        for family in FAMILIES:
-            candidates = [
-                row
-                for row in rows
-                if (row["part"], row["n_components"], row["family"]) == (*column, family)
-            ]
+        here = [row for row in rows if (row["part"], row["n_components"]) == column]
+        for family in (*FAMILIES, ANY):
+            candidates = [row for row in here if family in (row["family"], ANY)]
             if candidates:
-                row = min(candidates, key=lambda row: row["held_out"])
+                judge = "mean" if family == ANY else "held_out"
+                row = min(candidates, key=lambda row: row[judge])
                 beaten = "yes" if row["mean"] < best[column] else "no"
-                found.append({**row, "paper": best[column], "beaten": beaten})
+                found.append({**row, "family": family, "paper": best[column], "beaten": beaten})
     order = list(PARTS)
     return sorted(found, key=lambda row: (order.index(row["part"]), row["n_components"]))
 
@@ -148,7 +150,7 @@ def chosen(records):
 def verdict(rows):
     """Say at how many widths ours is below the paper's best."""
     lines = []
-    for family in FAMILIES:
+    for family in (*FAMILIES, ANY):
         here = [row for row in rows if row["family"] == family]
         beaten = {
             part: [row["beaten"] == "yes" for row in here if row["part"] == part]

@@ -46,6 +46,13 @@ def bench(
     ] = None,
     x: Annotated[str, typer.Option("--x", help="Dataset of rows.")] = "X",
     y: Annotated[str, typer.Option("--y", help="Dataset of labels.")] = "y",
+    test_x: Annotated[
+        str | None,
+        typer.Option("--test-x", help="Dataset of rows to tell the error on.", show_default=False),
+    ] = None,
+    test_y: Annotated[
+        str | None, typer.Option("--test-y", help="Dataset of their labels.", show_default=False)
+    ] = None,
     map_: Annotated[
         str, typer.Option("--map", metavar="|".join(MAPS), help="Feature map, of usual settings.")
     ] = "maclaurin",
@@ -64,12 +71,20 @@ def bench(
 ) -> Answer:
     """Time passes over rows beside the bare product, the floor of what they cost."""
     features = pick(MAPS, map_, "--map")(components)
-    with _rows(data, x, y, rows) as source:
+    if (test_x is None) != (test_y is None):
+        raise wrong("--test-x", "goes with --test-y; give both or none")
+    with _rows(data, (x, y), (test_x, test_y), rows) as (source, test):
         window = None if rows is None else (0, rows)
         if rows is not None and rows > source.n_rows:
             raise wrong("--rows", f"{source.where} has {source.n_rows:,}")
         found = benchmark.measure(
-            source, features, n_pairs=pairs, rows=window, n_threads=threads, normalize="l2"
+            source,
+            features,
+            test=test,
+            n_pairs=pairs,
+            rows=window,
+            n_threads=threads,
+            normalize="l2",
         )
     figures = {"map": map_, **found, **benchmark.circumstances(), "made_rows": not data}
     if threads is not None:
@@ -78,14 +93,22 @@ def bench(
 
 
 @contextlib.contextmanager
-def _rows(data: list[str] | None, x: str, y: str, rows: int | None) -> Iterator[HDF5Source]:
+def _rows(
+    data: list[str] | None,
+    names: tuple[str, str],
+    test_names: tuple[str | None, str | None],
+    rows: int | None,
+) -> Iterator[tuple[HDF5Source, HDF5Source | None]]:
+    """Give the rows to add up, and those to tell the error on."""
     if data:
-        yield HDF5Source(data, x=x, y=y)
+        test_x, test_y = test_names
+        test = None if test_x is None else HDF5Source(data, x=test_x, y=test_y)
+        yield HDF5Source(data, x=names[0], y=names[1]), test
         return
     with tempfile.TemporaryDirectory(prefix="streamrf-bench-") as folder:
         path = os.path.join(folder, "rows.h5")
         benchmark.write_rows(path, ROWS if rows is None else rows)
-        yield HDF5Source(path)
+        yield HDF5Source(path), HDF5Source(path, x="test/X", y="test/y")
 
 
 def _story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -99,6 +122,8 @@ def _story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, seconds in figures["seconds"].items():
         if name != "pass":
             yield f"  {name}", f"{seconds:.2f} s" + ("  (beside the rest)" * (name == "read"))
+    if "error" in figures:
+        yield "error", f"{100 * figures['error']:.2f} %, with a fixed penalty"
     yield "memory", f"{shown_bytes(figures['peak_bytes'])} at most"
 
 

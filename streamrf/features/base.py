@@ -163,10 +163,8 @@ def panels(
     The buffers, ``(groups, n_features, 16)`` and ``(groups, n_components, 16)`` float32, are the
     same memory at every step.
     """
-    per_group = 4 * lanes.LANES * features.lane_width(n_features)
-    unit = features.grain * numba.get_num_threads()
     n_groups = -(-n_rows // lanes.LANES)
-    groups = max(unit, PANEL_BYTES // per_group // unit * unit)
+    groups, _ = _panel(features, n_features)
     groups = max(1, min(groups, n_groups))  # no rows: no panels, and a range needs a step
     x = np.empty((groups, n_features, lanes.LANES), dtype=np.float32)
     z = np.empty((groups, features.n_components, lanes.LANES), dtype=np.float32)
@@ -174,6 +172,19 @@ def panels(
         count = min(groups, n_groups - first)
         rows = slice(first * lanes.LANES, min((first + count) * lanes.LANES, n_rows))
         yield rows, x[:count], z[:count]
+
+
+def panel_bytes(features: FeatureMap, n_features: int) -> int:
+    """Give the bytes of all lanes of a panel, those between the steps of a map included."""
+    groups, per_group = _panel(features, n_features)
+    return groups * per_group
+
+
+def _panel(features, n_features):
+    """Give the groups of a panel and the bytes of the lanes of each."""
+    per_group = 4 * lanes.LANES * features.lane_width(n_features)
+    unit = features.grain * numba.get_num_threads()
+    return max(unit, PANEL_BYTES // per_group // unit * unit), per_group
 
 
 def on_dense_tiles(x: np.ndarray, work: Callable) -> None:

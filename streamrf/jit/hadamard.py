@@ -359,7 +359,7 @@ def subsampled(z, signs, picks, scale, out):
             _scale_row(z[g], picks[k], scale, out[g], k)
 
 
-@njit
+@njit(cache=True)
 def _cosine_sine(x):
     """Give cos(x) and sin(x) of a float32 up to FAR in size, each within 1e-7.
 

@@ -149,23 +149,6 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def round_rows(Z, shift, inverse_step, root, limit, out, clipped, invalid):
-    """Do the work of `store_rounded` on rows: Z (n, width); clipped and invalid are (n,) int64."""
-    n, width = out.shape
-    for task in prange(n):
-        i = np.int64(task)
-        n_clipped = 0
-        n_invalid = 0
-        for j in range(width):
-            value = (np.float64(Z[i, j]) - shift[j]) * inverse_step[j]
-            out[i, j], is_clipped, is_invalid = _rounded(root[i] * value, limit)
-            n_clipped += is_clipped
-            n_invalid += is_invalid
-        clipped[i] = n_clipped
-        invalid[i] = n_invalid
-
-
-@njit(nogil=True, cache=True, parallel=True)
 def add_moments(z, n_rows, n_before, mean, squares):
     """Merge means and sums of squared deviations of features with those of more rows.
 

@@ -99,18 +99,6 @@ def unpack(packed, out):
             out[j, i] = value
 
 
-@njit(nogil=True, cache=True, parallel=True)
-def pack(full, out):
-    """``out`` = the lower triangle of a full (n, n) matrix, packed."""
-    n = full.shape[0]
-    n_rows, n_columns, offset = _shape(n)
-    for task in prange(n_columns):
-        column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
-        for row in range(n_rows):
-            i, j = _place(row, column, n_columns, offset)
-            out[column * n_rows + row] = full[i, j]
-
-
 @njit(nogil=True, cache=True)
 def column(packed, j, out):
     """``out = G[:, j]``."""

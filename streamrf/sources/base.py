@@ -88,6 +88,11 @@ class Source(ABC):
         return []
 
     @property
+    def buffer_bytes(self) -> int:
+        """Bytes held while reading, beside the blocks given: a cache of chunks."""
+        return 0
+
+    @property
     @abstractmethod
     def settings(self) -> dict[str, str | None]:
         """What tells this reading of the stores from another, by names for messages."""

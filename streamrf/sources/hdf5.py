@@ -121,6 +121,11 @@ class HDF5Source(Source):
         return [f"{state.st_size} {state.st_mtime_ns}" for state in states]
 
     @property
+    def buffer_bytes(self):
+        """The cache of chunks; one file is open at a time."""
+        return max(store.cache_bytes for store in self._stores)
+
+    @property
     def settings(self) -> dict[str, str | None]:
         """Names of the datasets."""
         return self._names._asdict()
