@@ -186,6 +186,16 @@ def store_scaled(Z, shift, inverse_step, root):
     )
 
 
+def add_moments(Z, n_before, mean, squares):
+    """Means and sums of squared deviations of rows Z and of as many before with those given."""
+    Z = Z.astype(np.float64)
+    centre, n = Z.mean(axis=0), len(Z)
+    apart = centre - mean
+    total = squares + ((Z - centre) ** 2).sum(axis=0)
+    both = n_before + n
+    return mean + apart * n / both, total + apart**2 * n_before * n / both
+
+
 def moments(Z):
     """Means and deviations of columns."""
     return np.mean(Z, axis=0, dtype=np.float64), np.std(Z, axis=0, dtype=np.float64)

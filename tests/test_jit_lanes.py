@@ -152,9 +152,12 @@ def test_moments_are_those_of_the_definition(rng, shape, offset):
     for cut in range(LANES, n, LANES):  # in two calls, to the last bit
         again, again_squares = np.zeros((2, width))
         lanes.add_moments(naive.lanes(Z[:cut]), cut, 0, again, again_squares)
+        twin = naive.add_moments(Z[cut:], cut, again, again_squares)
         lanes.add_moments(naive.lanes(Z[cut:]), n - cut, cut, again, again_squares)
         np.testing.assert_array_equal(again, mean)
         np.testing.assert_array_equal(again_squares, squares)
+        np.testing.assert_allclose(again, twin[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(again_squares[1:], twin[1][1:], rtol=1e-10)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
