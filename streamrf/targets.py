@@ -13,7 +13,7 @@ from streamrf.jit import lanes
 from streamrf.labels import as_labels, find_labels, join_labels, narrowed
 
 PRODUCT_COLUMNS = 256  # multiplied at a time
-FEW_FACTORS = 8  # for which BLAS is slower than adding row by row
+FEW_FACTORS = 10  # for which BLAS is no faster
 
 
 class TargetSums(ABC):
@@ -448,11 +448,9 @@ def _products(factors, Q):
     After a product of many threads OpenBLAS's own spin for 25 ms, and take the cores from what
     comes next: where a block takes no longer, two threads were slower than one.
     """
-    out = np.zeros((factors.shape[1], Q.shape[1]))
+    out = np.empty((factors.shape[1], Q.shape[1]))
     if len(out) <= FEW_FACTORS:
-        one_group = np.zeros(len(Q), dtype=np.int64)
-        for factor, row in zip(np.ascontiguousarray(factors.T), out, strict=True):
-            lanes.add_rows(Q, one_group, factor, row[np.newaxis])
+        lanes.products(np.ascontiguousarray(factors), Q, out)
         return out
 
     def multiply(start):

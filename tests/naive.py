@@ -229,6 +229,14 @@ def column_squares(Q):
     return (Q.astype(np.float64) ** 2).sum(axis=0)
 
 
+def products(factors, Q):
+    """``factors^T Q``, row after row."""
+    out = np.zeros((factors.shape[1], Q.shape[1]))
+    for factor, q in zip(factors, Q, strict=True):
+        out += np.outer(factor, q.astype(np.float64))
+    return out
+
+
 def add_rows(Q, groups, factors, out):
     """`out` with ``factors_i Q_i`` added to row ``groups_i``, row after row."""
     out = out.copy()

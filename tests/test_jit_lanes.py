@@ -204,6 +204,19 @@ def test_rows_are_added_to_their_groups_in_their_order(rng, shape, dtype):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (16, 40), (21, 600), (7, 1100)])
+@pytest.mark.parametrize("n_outputs", [1, 3, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_are_sums_in_the_order_of_the_rows(rng, shape, n_outputs, dtype):
+    Q, factors = (
+        rng.standard_normal(shape).astype(dtype),
+        rng.standard_normal((shape[0], n_outputs)),
+    )
+    out = np.full((n_outputs, shape[1]), np.nan)
+    lanes.products(factors, Q, out)
+    np.testing.assert_array_equal(out, naive.products(factors, Q))
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_threads):

@@ -222,3 +222,40 @@ def add_rows(Q, groups, factors, out):
             factor = factors[i]
             for j in range(start, stop):
                 out[group, j] += factor * np.float64(Q[i, j])
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def products(factors, Q, out):
+    """``out = factors^T Q``, every sum in row order.
+
+    Parameters
+    ----------
+    factors : (n, n_outputs) float64
+    Q : (n, width) float32 or float64
+    out : (n_outputs, width) float64
+    """
+    n, width = Q.shape
+    n_outputs = out.shape[0]
+    stretch = max(32, min(512, width // 8, 8192 // n_outputs))  # sums that stay in cache
+    for task in prange((width + stretch - 1) // stretch):
+        start = np.int64(task) * stretch
+        count = min(stretch, width - start)
+        sums = np.zeros((n_outputs, stretch))
+        values = np.empty((TERMS, stretch))
+        for first in range(0, n, TERMS):
+            n_terms = min(TERMS, n - first)
+            for k in range(n_terms):
+                for j in range(count):
+                    values[k, j] = np.float64(Q[first + k, start + j])
+            for t in range(n_outputs):
+                if n_terms == TERMS:  # unrolled, as in `linear`
+                    for j in range(count):
+                        for k in range(TERMS):
+                            sums[t, j] += factors[first + k, t] * values[k, j]
+                else:
+                    for k in range(n_terms):
+                        for j in range(count):
+                            sums[t, j] += factors[first + k, t] * values[k, j]
+        for t in range(n_outputs):
+            for j in range(count):
+                out[t, start + j] = sums[t, j]
