@@ -17,8 +17,7 @@ from streamrf.jit import lanes
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
-TILE_BYTES = 2 << 20  # products of a dense tile
-LEAST_TILE, MOST_TILE = 8, 64  # groups of 16 rows
+TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
 MOST_COMPONENTS = 2**31 - 1  # places are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
@@ -188,23 +187,17 @@ def _panel(features, n_features):
     return max(unit, PANEL_BYTES // per_group // unit * unit), per_group
 
 
-def tile_groups(n_components: int) -> int:
-    """Give the groups of a dense tile: always the same for a width, so that bits are fixed."""
-    return max(LEAST_TILE, min(MOST_TILE, TILE_BYTES // (4 * lanes.LANES * n_components)))
+def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
+    """Call ``work(groups, project)`` on tiles of x (groups, d, 16), several at a time.
 
-
-def on_dense_tiles(x: np.ndarray, size: int, work: Callable) -> None:
-    """Call ``work(groups, project)`` on tiles of `size` groups of x, several at a time.
-
-    x is (groups, d, 16), `groups` a tile's slice, and ``project(W)`` gives ``W x`` there,
-    (len(W), groups, 16), with bits that depend on no other row: one BLAS thread multiplies W (m, d)
-    and a fixed shape.
+    `groups` is a tile's slice, and ``project(W)`` gives ``W x`` there, (len(W), groups, 16), with
+    bits that depend on no other row: one BLAS thread multiplies W (m, d) and a fixed shape.
     """
     n_groups, d, width = x.shape
 
     def tile(start):
-        groups = slice(start, min(start + size, n_groups))
-        rows = np.zeros((d, size, width), dtype=np.float32)
+        groups = slice(start, min(start + TILE_GROUPS, n_groups))
+        rows = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
         rows[:, : groups.stop - start] = x[groups].transpose(1, 0, 2)
         columns = rows.reshape(d, -1)
 
@@ -214,7 +207,7 @@ def on_dense_tiles(x: np.ndarray, size: int, work: Callable) -> None:
 
         work(groups, project)
 
-    on_single_blas_threads(tile, range(0, n_groups, size))
+    on_single_blas_threads(tile, range(0, n_groups, TILE_GROUPS))
 
 
 def check_kernel(fitted: Fields, key: str, kind: type) -> Any:

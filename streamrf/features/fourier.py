@@ -5,12 +5,12 @@ from abc import abstractmethod
 import numpy as np
 
 from streamrf.features.base import (
+    TILE_GROUPS,
     FeatureMap,
     check_kernel,
     learn_kernel,
     on_dense_tiles,
     random_signs,
-    tile_groups,
 )
 from streamrf.jit import hadamard
 from streamrf.kernels import Gaussian, ShiftInvariantKernel
@@ -104,7 +104,7 @@ class RandomFourier(FourierMap):
     @property
     def grain(self):
         """A dense tile."""
-        return tile_groups(self.n_components)
+        return TILE_GROUPS
 
     def _draw_frequencies(self, n_features, n_frequencies, rng):
         frequencies = self.kernel_.frequencies(rng, (n_frequencies, n_features))
@@ -123,7 +123,7 @@ class RandomFourier(FourierMap):
                 products, ones, self.offsets_, self._amplitude, self._n_sines, out[groups]
             )
 
-        on_dense_tiles(x, self.grain, work)
+        on_dense_tiles(x, work)
 
 
 class StructuredFourier(FourierMap):

@@ -5,6 +5,7 @@ import numpy as np
 from streamrf import degrees
 from streamrf.errors import ParameterError
 from streamrf.features.base import (
+    TILE_GROUPS,
     FeatureMap,
     check_kernel,
     check_lanes,
@@ -12,7 +13,6 @@ from streamrf.features.base import (
     learn_kernel,
     on_dense_tiles,
     random_signs,
-    tile_groups,
 )
 from streamrf.jit import hadamard, lanes, products
 from streamrf.kernels import MOST_TERMS, Composed, DotProductKernel
@@ -266,7 +266,7 @@ class RandomMaclaurin(FeatureMap):
         """A dense tile if there are dense products."""
         if self.inner_ is not None:
             return self.inner_.grain
-        return tile_groups(self.n_components) if self.projection == "rademacher" else 1
+        return TILE_GROUPS if self.projection == "rademacher" else 1
 
     def lane_width(self, n_features):
         """Count the numbers of a row that are alive at once."""
@@ -323,4 +323,4 @@ class RandomMaclaurin(FeatureMap):
                 else:
                     target *= product
 
-        on_dense_tiles(x, self.grain, work)
+        on_dense_tiles(x, work)
