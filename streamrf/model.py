@@ -68,14 +68,17 @@ class Model:
         """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
         if self.book is None:
             return self.outputs(X)
-        if self.book.decode == "hamming":
+        if self._class_coef is None:
             return self.book.scores(self.outputs(X))
         return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
 
     @functools.cached_property
     def _class_coef(self):
-        assert self.book is not None
-        return self.book.matrix @ self.coef, self.book.matrix @ self.intercept
+        """Coefficients and intercepts of the scores, or None where they are not linear."""
+        if self.book is None or self.book.linear is None:
+            return None
+        slope, offset = self.book.linear
+        return slope @ self.coef, slope @ self.intercept + offset
 
     def decide(self, scores: np.ndarray) -> np.ndarray:
         """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
@@ -101,7 +104,7 @@ class Model:
                 f"the model has no class {wanted[unknown][0].item()!r}; it knows "
                 f"{self.labels.tolist()}"
             )
-        book = CodeBook(self.book.matrix[index], self.book.decode)
+        book = self.book.among(index)
         probabilities = self.probabilities
         if probabilities is not None:  # as steep for the scores themselves
             slope = probabilities.slope * book.margin / self.book.margin

@@ -152,6 +152,25 @@ class Normal:
         """Give the squares of the centred targets, (n_outputs,)."""
         return self.squares - self.totals**2 / self.weight
 
+    def scatter(self, alpha: float | np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Give the squares and products of a solution's outputs about their means, summed.
+
+        ``W^T A W = W^T (M - W alpha)`` for the Gram A of centred features, their moments M and the
+        solution W of ``(A + alpha I) W = M``: the Gram itself may be lost.
+
+        Parameters
+        ----------
+        alpha : of the solution, one for all outputs or one for each
+        v : (n_outputs, n_components), as `ridge` gives it
+
+        Returns
+        -------
+        (n_outputs, n_outputs)
+        """
+        coef = v / self.step
+        found = coef @ (self.centred_moments() - np.reshape(alpha, (-1, 1)) * coef).T
+        return (found + found.T) / 2
+
     def unscaled(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Give v and b of coefficients (n_components, n_outputs) of the centred features."""
         v = np.ascontiguousarray(coef.T) * self.step

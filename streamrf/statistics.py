@@ -366,7 +366,7 @@ class Statistics:
             work = self.sums.gram.surrender().view(normal.factor_dtype) if overwrite else None
             with self._computing():
                 v, b = normal.ridge(alpha, work)
-            return self._model(float(alpha), v, b, book)
+            return self._model(float(alpha), v, b, book, normal)
         return self._solve_each(np.asarray(alpha), book)
 
     def _solve_with_posterior(self, alpha, book):
@@ -391,7 +391,7 @@ class Statistics:
                 unit=self._square_unit(book),
                 root_scale=self.encoder.calibration.root_scale,
             )
-        return replace(self._model(float(alpha), v, b, book), posterior=posterior)
+        return replace(self._model(float(alpha), v, b, book, normal), posterior=posterior)
 
     def _solve_each(self, alphas, book):
         """Solve for one penalty for each output."""
@@ -407,7 +407,7 @@ class Statistics:
                 which = np.flatnonzero(alphas == alpha)
                 check_alpha(alpha.item())
                 v[which], b[which] = normal.outputs(which).ridge(alpha.item())
-        return self._model(alphas.astype(np.float64), v, b, book)
+        return self._model(alphas.astype(np.float64), v, b, book, normal)
 
     def path(self, alphas=None, codes=None, *, random_state=0) -> Path:
         """Tell many penalties apart by what the sums know of each; no data, no coefficients.
@@ -505,6 +505,11 @@ class Statistics:
                     f"{wanted}; leave codes out to take those"
                 )
             decode = getattr(codes, "decode", "euclidean")
+            if decode == "discriminant":
+                raise ParameterError(
+                    "decode='discriminant' needs sums by class; these are sums by bit of a code "
+                    "agreed before the pass, so leave it out, or sum without codes"
+                )
             return CodeBook(targets.matrix, decode)
         if len(targets.labels) < 2:
             raise DataError(
@@ -518,14 +523,20 @@ class Statistics:
         normal = self._solvable(book)
         with self._computing():
             solutions = list(normal.path(alphas))
-        return [self._model(float(alpha), v, b, book) for alpha, v, b in solutions]
+        return [self._model(float(alpha), v, b, book, normal) for alpha, v, b in solutions]
 
-    def _model(self, alpha, v, b, book):
+    def _model(self, alpha, v, b, book, normal):
         calibration = self.encoder.calibration
         b = b * calibration.root_scale
         if book is None:
             v = v * calibration.target_step[:, np.newaxis]
             b = b * calibration.target_step + calibration.target_shift
+        elif book.decode == "discriminant":
+            targets = self.sums.targets
+            assert isinstance(targets, ClassSums)  # see `book`
+            means = b + targets.class_means() @ v.T * calibration.root_scale
+            scatter = normal.scatter(alpha, v)
+            book = book.learnt(means, scatter, targets.weights / calibration.root_scale**2)
         return Model(self.encoder, v, b, self.labels, book, alpha, self.n_rows)
 
     def alpha_scale(self) -> float:

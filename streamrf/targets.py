@@ -135,6 +135,10 @@ class ClassSums(TargetSums):
         """Weigh the classes by the squares of their code words."""
         return np.square(matrix).T @ self.weights / root_scale**2
 
+    def class_means(self) -> np.ndarray:
+        """Give ``sum root q / sum root^2`` of each class, (n_classes, n_components); 0 of none."""
+        return self.sums / np.where(self.weights > 0, self.weights, 1.0)[:, np.newaxis]
+
     def zero_like(self, exact):
         """Know no label."""
         return ClassSums.zero(self.sums.shape[1])

@@ -262,7 +262,8 @@ def begin(
     source : with targets
     features : an unfitted map; ignored with `like`
     normalize, precision, random_state : see `Encoder.calibrate`; ignored with `like`
-    codes, classes : target codes and all labels; with fewer bits than classes, sum by bit
+    codes, classes : target codes and all labels; with fewer bits than classes, sum by bit (but by
+        class for ``decode="discriminant"``)
     regression : whether targets are values rather than classes
     on_bad_rows : "raise" or "skip"
     like : statistics, or their file, whose map and calibration to take
@@ -472,7 +473,8 @@ def _empty_targets(encoder, source, codes, classes, regression, random_state) ->
         return ValueSums.zero(width, n_targets, encoder.calibration.exact)
     if codes is not None and classes is not None:
         labels = np.unique(as_labels(np.asarray(classes)))
-        if codes.n_outputs(len(labels)) < len(labels) and len(labels) > 2:
+        fewer = codes.n_outputs(len(labels)) < len(labels) and len(labels) > 2
+        if fewer and codes.decode != "discriminant":  # which is learnt from sums by class
             book: CodeBook = codes.book(len(labels), random_state=random_state or 0)
             return BitSums.zero(width, labels, book.matrix)
     return ClassSums.zero(width, () if classes is None else classes)

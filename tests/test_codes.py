@@ -7,8 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
+from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from streamrf import codes
+import streamrf as srf
 from streamrf.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
 from streamrf.errors import FormatError, ParameterError
 
@@ -132,7 +134,7 @@ def test_hamming_takes_zero_for_plus_one_and_gives_ties_to_the_first_class():
 
 
 @settings(max_examples=30)
-@given(sizes(), st.sampled_from(codes.DECODINGS), st.randoms(use_true_random=False))
+@given(sizes(), st.sampled_from(["euclidean", "hamming"]), st.randoms(use_true_random=False))
 def test_fewer_wrong_bits_than_half_the_minimum_distance_do_no_harm(size, decode, random):
     book = ErrorCorrectingCodes(size[1], decode).book(size[0])
     outputs = book.matrix.copy()
@@ -191,6 +193,63 @@ def test_what_cannot_work_is_said(make, message):
         make()
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize(
+    ("n_classes", "code"),
+    [
+        (10, OneVsRest("discriminant")),
+        (10, ErrorCorrectingCodes(40, "discriminant")),
+        (10, ErrorCorrectingCodes(5, "discriminant")),
+        (2, OneVsRest("discriminant")),
+    ],
+    ids=["one-vs-rest", "long", "short", "two-classes"],
+)
+def test_discriminants_are_those_of_the_outputs(n_classes, code, weighted, rng):
+    """Learnt from sums, they are what scikit-learn learns from the outputs of the rows."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < n_classes], y[y < n_classes]
+    times = rng.integers(1, 4, len(X)) if weighted else np.ones(len(X), int)
+    source = srf.ArraySource(X, y, times.astype(float) if weighted else None)
+    features = srf.StructuredFourier(srf.Gaussian(gamma="scale"), 64)
+    classes = range(n_classes) if n_classes > 2 else None
+    statistics = srf.accumulate(
+        source, features, classes=classes, codes=code, precision="float64", random_state=0
+    )
+    model = statistics.solve(0.1, code)
+    outputs = model.outputs(X)
+    twin = LinearDiscriminantAnalysis(solver="lsqr")  # its covariance is over n, not n - k
+    twin.fit(np.repeat(outputs, times, axis=0), np.repeat(y, times))
+    expected, found = twin.decision_function(outputs), model.scores(X)
+    if n_classes == 2:
+        expected = np.stack((-expected / 2, expected / 2), axis=1)
+    expected, found = (scores - scores.mean(axis=1, keepdims=True) for scores in (expected, found))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    again = srf.Model.from_tree(model.to_tree())
+    np.testing.assert_array_equal(again.scores(X), model.scores(X))
+
+
+def test_a_class_without_rows_is_never_predicted(rng):
+    X, y = rng.normal(size=(300, 5)), rng.integers(0, 3, 300)
+    features = srf.StructuredFourier(srf.Gaussian(gamma="scale"), 32)
+    statistics = srf.accumulate(srf.ArraySource(X, y), features, classes=range(5), random_state=0)
+    model = statistics.solve(1.0, OneVsRest("discriminant"))
+    assert set(model.predict(100 * X)) <= {0, 1, 2}
+    assert np.isfinite(model.scores(X)).all()
+
+
+def test_a_discriminant_is_learnt_from_sums_by_class():
+    book = ErrorCorrectingCodes(3, "discriminant").book(5)
+    with pytest.raises(ParameterError, match="learnt by solving statistics"):
+        book.scores(np.zeros((1, 3)))
+    X, y = np.random.default_rng(0).normal(size=(50, 5)), np.arange(50) % 5
+    features = srf.StructuredFourier(srf.Gaussian(gamma="scale"), 32)
+    bits = srf.accumulate(
+        srf.ArraySource(X, y), features, classes=range(5), codes=ErrorCorrectingCodes(3)
+    )
+    with pytest.raises(ParameterError, match="needs sums by class"):
+        bits.solve(1.0, ErrorCorrectingCodes(3, "discriminant"))
+
+
 def test_a_book_cannot_change():
     given_matrix = np.array([[1.0, -1.0], [-1.0, -1.0]])
     book = CodeBook(given_matrix)
@@ -207,6 +266,14 @@ def test_books_come_back_from_trees():
     assert (again.matrix.dtype, again.decode) == (np.float64, "hamming")
 
 
+DISCRIMINANT = {
+    "matrix": np.array([[1], [-1]], np.int8),
+    "decode": "discriminant",
+    "slope": np.zeros((2, 1)),
+    "offset": np.zeros(2),
+}
+
+
 @pytest.mark.parametrize(
     "tree",
     [
@@ -217,6 +284,10 @@ def test_books_come_back_from_trees():
         {"matrix": np.array([[1], [1]], np.int8), "decode": "hamming"},
         {"matrix": np.array([[1], [2]], np.int8), "decode": "hamming"},
         {"matrix": np.array([1, -1], np.int8), "decode": "hamming"},
+        {"matrix": np.array([[1], [-1]], np.int8), "decode": "discriminant"},
+        {**DISCRIMINANT, "slope": np.zeros((2, 2))},
+        {**DISCRIMINANT, "offset": np.zeros(3)},
+        {**DISCRIMINANT, "decode": "euclidean"},
     ],
 )
 def test_a_tree_that_holds_no_book_is_refused(tree):

@@ -35,6 +35,7 @@ CODES = {
     "one-vs-rest": None,
     "euclidean": srf.ErrorCorrectingCodes(6),
     "hamming": srf.ErrorCorrectingCodes(6, decode="hamming"),
+    "discriminant": srf.OneVsRest(decode="discriminant"),
 }
 
 
@@ -74,6 +75,10 @@ def test_the_nearest_code_word_wins(classifier, rows):
     X = rows[0]
     outputs = outputs_by_definition(classifier, X)
     book = classifier.book
+    if book.decode == "discriminant":  # nearest to the mean by another distance: test_codes.py
+        scores = outputs @ book.slope.T + book.offset
+        np.testing.assert_allclose(classifier.decision_function(X), scores, rtol=1e-8, atol=1e-8)
+        return
     if book.decode == "hamming":
         outputs = np.where(outputs >= 0, 1.0, -1.0)
     distances = cdist(outputs, book.matrix)

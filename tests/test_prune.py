@@ -206,7 +206,7 @@ def test_names_that_cannot_be_given_are_refused():
         digits(codes=codes, classes=range(10)).relabel({1: 2})
 
 
-@pytest.mark.parametrize("decode", ["euclidean", "hamming"])
+@pytest.mark.parametrize("decode", srf.codes.DECODINGS)
 def test_a_model_can_choose_among_some_classes(decode):
     X, y = DIGITS
     codes = srf.ErrorCorrectingCodes(n_bits=15, decode=decode)

@@ -200,6 +200,7 @@ CODES = {
     "one-vs-rest": None,
     "error-correcting": srf.ErrorCorrectingCodes(n_bits=31),
     "hamming": srf.ErrorCorrectingCodes(n_bits=31, decode="hamming"),
+    "discriminant": srf.OneVsRest(decode="discriminant"),
 }
 
 
