@@ -27,10 +27,10 @@ from pathlib import Path
 import numpy as np
 
 import streamrf as srf
-from streamrf import benchmark
+from streamrf import benchmark, gram
 from streamrf.compute import computing
 from streamrf.features import FeatureMap
-from streamrf.jit import hadamard
+from streamrf.jit import hadamard, lanes, packed
 from streamrf.stages import watching
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,6 +154,54 @@ def fit(
         "fit_seconds": seconds,
         "peak_bytes": peak,
         "n_clipped": clf.statistics_.n_clipped,
+    }
+
+
+def products(n_components: int, scale: Scale) -> dict:
+    """Give what a block of features costs the Gram, by step, beside `ssfrk` on the same block.
+
+    "check" sums the squares by column, "layout" prepares the operand, "product" multiplies; "flush"
+    joins the partial sums to the totals, once in the 60,000 rows at 32 bits.
+    """
+    width, n_rows = scale.width(n_components), gram.PRODUCT_ROWS
+    encoder = srf.accumulate(
+        mnist(), maclaurin(width), normalize="l2", rows=(0, n_rows), random_state=0
+    ).encoder
+    block = next(mnist().blocks(0, n_rows))
+    Q = np.empty((len(block.X), width), dtype=np.float32)
+    encoder.encode(block.X, np.ones(len(Q)), Q)
+    size = gram.packed_size(width)
+    totals, squares = np.zeros(size), np.empty(width)
+    sums, floats = gram.PRODUCTS(), gram.FloatProducts()
+    partial, float_partial = (np.zeros(size, kind.dtype) for kind in (sums, floats))
+    panels = sums.prepare(Q)
+    steps = {
+        "check": lambda: lanes.column_squares(Q, squares),
+        "layout": lambda: sums.prepare(Q),
+        "product": lambda: sums.add(panels, partial),
+        "ssfrk": lambda: floats.add(Q, float_partial),
+        "flush": lambda: packed.flush(partial, totals),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    with computing():
+        for number in range(1 + scale.repeats(7)):
+            for name, step in steps.items():
+                began = time.perf_counter()
+                step()
+                if number:
+                    seconds[name].append(time.perf_counter() - began)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    blocks = 60_000 / len(Q)
+    keeping = blocks * medians["check"] + medians["flush"]
+    adding = blocks * (medians["layout"] + medians["product"])
+    return {
+        "n_rows": len(Q),
+        "n_components": width,
+        "kind": type(sums).__name__,
+        "medians": medians,
+        "times": seconds,
+        "exactness_share": keeping / (adding + keeping),
+        "times_ssfrk": medians["ssfrk"] / (medians["layout"] + medians["product"]),
     }
 
 
@@ -369,6 +417,10 @@ CASES: dict[str, Callable[[Scale], dict]] = {
     "ratio-structured-4096": functools.partial(ratio, "structured", 4096, 60_000),
     "ratio-maclaurin-16384": functools.partial(ratio, "maclaurin", 16_384, 12_288),
     "ratio-craft-16384": functools.partial(ratio, "craft", 16_384, 12_288),
+    **{
+        f"product-{width}": functools.partial(products, width)
+        for width in (1024, 4096, 8192, 16384)
+    },
     "predict-4096": functools.partial(prediction, 4096),
     "rows": rows,
     **{

@@ -168,6 +168,25 @@ def wide(bench: Lines, rivals: Lines) -> str:
     return table(["E", "rows", "pass, s", "solve, s", "peak, GiB", "error, %"], rows)
 
 
+def products(bench: Lines, rivals: Lines) -> str:
+    """Tell what a block of 4,096 rows costs the Gram, by step."""
+    rows = [
+        [
+            f"{line['n_components']:,}",
+            *(
+                f"{1e3 * line['medians'][step]:.1f}"
+                for step in ("check", "layout", "product", "flush", "ssfrk")
+            ),
+            f"{line['times_ssfrk']:.2f}",
+            f"{100 * line['exactness_share']:.1f}",
+        ]
+        for name, line in bench.items()
+        if name.startswith("product-")
+    ]
+    head = ["E", "check, ms", "layout, ms", "product, ms", "flush, ms", "`ssfrk`, ms"]
+    return table([*head, "times as fast as `ssfrk`", "check and flush, %"], rows)
+
+
 def transforms(bench: Lines, rivals: Lines) -> str:
     """Tell the rates of transforms."""
     rows = [
@@ -326,6 +345,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "ratios": beside_the_product,
     "stages": stages,
     "wide": wide,
+    "products": products,
     "transforms": transforms,
     "rows": rows_table,
     "paper": paper,

@@ -5,9 +5,10 @@ computes at a time: Numba's ``workqueue`` layer aborts when entered from two thr
 """
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 
@@ -63,13 +64,28 @@ def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
         if count == 1:
             yield _one_by_one
             return
-        with ThreadPoolExecutor(count) as pool:
+        pool = _pool(count)
 
-            def each(function, tasks):
-                for future in [pool.submit(copy_context().run, function, task) for task in tasks]:
-                    future.result()
+        def each(function, tasks):
+            queue = iter(list(tasks))  # one for all threads: whoever is free takes the next
+            futures = [
+                pool.submit(copy_context().run, _one_by_one, function, queue) for _ in range(count)
+            ]
+            wait(futures)  # none runs on when the first to fail is raised
+            for future in futures:
+                future.result()
 
-            yield each
+        yield each
+
+
+@functools.cache
+def _pool(n_threads):
+    """Give threads that are kept: to start them takes as long as the tasks of a narrow panel."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="streamrf")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _one_by_one(function, tasks):

@@ -22,8 +22,8 @@ class Products(ABC):
     dtype: type
 
     @abstractmethod
-    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the column squares of Q, float64 (n_components,), and Q as `add` takes it."""
+    def prepare(self, Q: np.ndarray) -> np.ndarray:
+        """Give Q as `add` takes it."""
 
     @abstractmethod
     def add(self, operand: np.ndarray, partial: np.ndarray) -> None:
@@ -38,7 +38,7 @@ class FloatProducts(Products):
 
     def prepare(self, Q):
         """Take Q as it is."""
-        return _column_squares(Q), Q
+        return Q
 
     def add(self, operand, partial):
         """Multiply by `ssfrk`."""
@@ -61,9 +61,8 @@ class IntegerProducts(Products):
         if self._buffer.size < size:
             self._buffer = gram.aligned_buffer(size)
         panels = self._buffer[:size].reshape(shape)
-        squares = np.empty(Q.shape[1])
-        gram.pack(Q, panels, squares)
-        return squares, panels
+        gram.pack(Q, panels)
+        return panels
 
     def add(self, operand, partial):
         """Multiply panel by panel."""
@@ -193,7 +192,7 @@ class ExactGram(GramSum):
 
     def _add_block(self, Q):
         limit = self._products.limit
-        squares, operand = self._products.prepare(Q)
+        squares = _column_squares(Q)
         if squares.max(initial=0) >= limit:
             self.n_splits += 1
             heavy = _heavy_rows(Q, squares, limit)
@@ -202,13 +201,13 @@ class ExactGram(GramSum):
             Q = Q[~heavy]
             if not len(Q):
                 return
-            squares, operand = self._products.prepare(Q)
+            squares = _column_squares(Q)
         if (self._bound + squares).max(initial=0) >= limit:
             self._flush()
         if self._partial is None:
             self._partial = np.zeros(len(super().totals), dtype=self._products.dtype)
         self._bound += squares
-        self._products.add(operand, self._partial)
+        self._products.add(self._products.prepare(Q), self._partial)
 
     def _flush(self):
         if self._bound.any():
@@ -268,13 +267,14 @@ class CompactGram(GramSum):
             )
 
     def _add_block(self, Q):
-        squares, operand = self._products.prepare(Q)
+        squares = _column_squares(Q)
         self._check(squares)
         if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
             self.n_splits += 1
             for half in np.array_split(Q, 2):
                 self._add_block(half)
             return
+        operand = self._products.prepare(Q)
         if self._products.dtype is self.dtype:
             self._products.add(operand, self.totals)
         else:

@@ -289,19 +289,17 @@ def select(vector, n, picks):
 
 
 def pack(Q):
-    """Rows in panels of 3 features and groups of 16 rows, zeros beyond; and `column_squares`.
+    """Rows in panels of 3 features and groups of 16 rows, zeros beyond.
 
     Returns
     -------
-    panels : (n_panels, n_groups, 3, 16) int16
-    squares : (width,)
+    (n_panels, n_groups, 3, 16) int16
     """
     n, width = Q.shape
     n_panels, n_groups = -(-width // 3), -(-n // 16)
     whole = np.zeros((16 * n_groups, 3 * n_panels), dtype=np.int16)
     whole[:n, :width] = Q
-    panels = whole.reshape(n_groups, 16, n_panels, 3).transpose(2, 0, 3, 1)
-    return panels, column_squares(Q)
+    return whole.reshape(n_groups, 16, n_panels, 3).transpose(2, 0, 3, 1)
 
 
 def add_products(panels, width, totals):

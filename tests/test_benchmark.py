@@ -184,8 +184,7 @@ for module in pkgutil.iter_modules(streamrf.jit.__path__):
         if compiled and not kernel.signatures:
             print(module.name, name)
 """
-# Inlined into others, or for a block too great for the short products, as no row of ours is.
-RARE = {"hadamard fwht", "hadamard fwht_groups", "lanes column_squares"}
+RARE = {"hadamard fwht", "hadamard fwht_groups"}  # inlined into others
 
 
 def test_warm_up_leaves_no_kernel_to_be_compiled_later():

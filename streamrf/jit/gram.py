@@ -133,14 +133,13 @@ def aligned_buffer(size: int) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def pack(Q, panels, squares):
-    """Lay rows out in panels, and sum the squares of each column.
+def pack(Q, panels):
+    """Lay rows out in panels.
 
     Parameters
     ----------
     Q : (n, width) float32 of whole numbers within +-4095
     panels : (ceil(width / 3), >= ceil(n / 16), 3, 16) int16; filled with zeros past row and column
-    squares : (width,) float64
     """
     n, width = Q.shape
     n_groups = panels.shape[1]
@@ -148,28 +147,20 @@ def pack(Q, panels, squares):
     for task in prange((panels.shape[0] + stretch - 1) // stretch):
         first = np.int64(task) * stretch  # prange counts in uint64, and uint64 + int64 is a float
         last = min(first + stretch, panels.shape[0])
-        sums = np.zeros(stretch * PANEL, np.float64)
         for g in range(n_groups):
             count = min(ROWS, n - g * ROWS)
             for p in range(first, last):
                 for k in range(PANEL):
                     j = p * PANEL + k
                     if count == ROWS and j < width:
-                        total = np.int64(0)  # of whole numbers: LLVM may add in any order
                         for lane in range(ROWS):
-                            value = np.int32(Q[g * ROWS + lane, j])
-                            panels[p, g, k, lane] = np.int16(value)
-                            total += value * value
-                        sums[j - first * PANEL] += total
+                            panels[p, g, k, lane] = np.int16(np.int32(Q[g * ROWS + lane, j]))
                         continue
                     for lane in range(ROWS):
                         value = np.int32(0)
                         if lane < count and j < width:
                             value = np.int32(Q[g * ROWS + lane, j])
                         panels[p, g, k, lane] = np.int16(value)
-                        sums[j - first * PANEL] += value * value
-        for j in range(first * PANEL, min(last * PANEL, width)):
-            squares[j] = sums[j - first * PANEL]
 
 
 @njit(nogil=True, cache=True, parallel=True)

@@ -187,14 +187,20 @@ def add_moments(z, n_rows, n_before, mean, squares):
 def column_squares(Q, out):
     """``out[j] = sum_i Q[i, j]^2`` in float64, exact for whole numbers below 4096."""
     n, width = Q.shape
-    stretch = 256
+    whole = n - n % 4
+    stretch = max(64, min(1024, width // 8))  # wide, because jumps from row to row wait for memory
     for task in prange((width + stretch - 1) // stretch):
         block = np.int64(task)
         start = block * stretch
         stop = min(start + stretch, width)
         for j in range(start, stop):
             out[j] = 0.0
-        for i in range(n):
+        for i in range(0, whole, 4):
+            for j in range(start, stop):
+                a, b = np.float64(Q[i, j]), np.float64(Q[i + 1, j])
+                c, d = np.float64(Q[i + 2, j]), np.float64(Q[i + 3, j])
+                out[j] += (a * a + b * b) + (c * c + d * d)
+        for i in range(whole, n):
             for j in range(start, stop):
                 value = np.float64(Q[i, j])
                 out[j] += value * value

@@ -1,0 +1,87 @@
+"""Threads that multiply side by side: every task once, one BLAS thread each, errors told."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+from streamrf.compute import computing, on_single_blas_threads, single_blas_threads
+
+
+def blas_threads():
+    return {
+        one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"
+    }
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_every_task_is_done_once_by_one_blas_thread(n_threads):
+    done, names, limits = [], set(), set()
+
+    def work(task):
+        done.append(task)
+        names.add(threading.current_thread().name)
+        limits.update(blas_threads())
+
+    with computing(n_threads):
+        on_single_blas_threads(work, range(50))
+        on_single_blas_threads(work, ())
+    assert sorted(done) == list(range(50))
+    assert len(names) <= n_threads
+    assert limits == {1}
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_error_is_raised_when_nothing_runs_any_more(n_threads):
+    running = []
+
+    def work(task):
+        running.append(task)
+        if task == 3:
+            raise KeyError(task)
+        running.remove(task)
+
+    with computing(n_threads), pytest.raises(KeyError, match="3"):
+        on_single_blas_threads(work, range(10))
+    assert running == [3]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_threads_work_in_the_context_of_the_caller(n_threads):
+    found = []
+    with computing(n_threads), single_blas_threads() as each:
+        for over in ("ignore", "raise"):
+            with np.errstate(over=over):
+                each(lambda _: found.append(np.geterr()["over"]), range(4))
+    assert found == ["ignore"] * 4 + ["raise"] * 4
+
+
+FORKED = """
+import os, time, warnings
+warnings.simplefilter("ignore")  # of forks beside threads
+from streamrf.compute import computing, on_single_blas_threads
+done = []
+def work(task):
+    time.sleep(0.02)  # so that both threads have their share
+    done.append(task)
+with computing(2):
+    on_single_blas_threads(work, range(5))
+child = os.fork()
+if not child:
+    with computing(2):
+        on_single_blas_threads(work, range(5))
+    os._exit(len(done))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_has_threads_of_its_own():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["10"]
