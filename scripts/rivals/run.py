@@ -23,6 +23,8 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamrf import benchmark
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PLACE = ROOT / ".rivals"
@@ -67,6 +69,7 @@ class Contest:
 
 
 WIDTH = 4096
+FLIGHTS = {"width": 1024, "tune_rows": 100_000}  # few rows choose too smooth a kernel for many
 CONTESTS = {
     "gaussian": Contest(
         "mnist",
@@ -101,13 +104,9 @@ CONTESTS = {
     "flights": Contest(
         "flights",
         {
-            OURS: Side("ours.py", OURS, {"map": "structured", "width": 1024}),
-            "stochastic gradient": Side(
-                "stochastic_gradient.py",
-                "scikit-learn",
-                {"width": 1024, "tune_rows": 100_000},  # its steps depend on how long it goes on
-            ),
-            "rfflearn": Side("in_memory_fourier.py", "rfflearn", {"width": 1024}),
+            OURS: Side("ours.py", OURS, {"map": "structured"} | FLIGHTS),
+            "stochastic gradient": Side("stochastic_gradient.py", "scikit-learn", FLIGHTS),
+            "rfflearn": Side("in_memory_fourier.py", "rfflearn", FLIGHTS),
         },
     ),
 }
@@ -258,7 +257,8 @@ def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
                 runs[side]["peak_bytes"] / runs[OURS]["peak_bytes"] for runs in rounds
             ),
         }
-    return {"case": name, "data": rules.data, "n_repeats": len(rounds), "sides": sides}
+    of_all = {"case": name, "data": rules.data, "n_repeats": len(rounds), "sides": sides}
+    return of_all | {"commit": benchmark.circumstances()["commit"]}
 
 
 def keep(line: dict, path: Path) -> None:
