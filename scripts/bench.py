@@ -191,8 +191,8 @@ def products(n_components: int, scale: Scale) -> dict:
         "check": lambda: lanes.column_squares(Q, squares),
         "layout": lambda: sums.prepare(Q),
         "product": lambda: sums.add(panels, partial),
-        "ssfrk": lambda: floats.add(Q, float_partial),
         "flush": lambda: packed.flush(partial, totals),
+        "ssfrk": lambda: floats.add(Q, float_partial),
     }
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     with computing():
@@ -202,6 +202,7 @@ def products(n_components: int, scale: Scale) -> dict:
                 step()
                 if number:
                     seconds[name].append(time.perf_counter() - began)
+            time.sleep(0.1)  # until the threads of BLAS sleep, which spin for a while
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     blocks = 60_000 / len(Q)
     keeping = blocks * medians["check"] + medians["flush"]

@@ -17,8 +17,6 @@ from streamrf.rounding import Calibration, calibration_class
 from streamrf.sources.base import Block
 from streamrf.stages import stage
 
-CALIBRATION_ROWS = 4096
-
 
 @dataclass(frozen=True)
 class Encoder:

@@ -8,13 +8,13 @@ import psutil
 
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.gram import ExactGram, GramSum
+from streamrf.rounding import CALIBRATION_ROWS
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
 MOST_ROWS = 4096  # larger blocks measured no faster
 FEWEST_ROWS = 256
-SAMPLE_ROWS = 4096  # looked at before the pass
-SAMPLE_VALUE_BYTES = 16  # of each of their values: as it came, scaled, and once more meanwhile
+SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def plan(
     """
     limit = parse_bytes(memory_limit)
 
-    sample_bytes = SAMPLE_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
+    sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
 
     def fixed_bytes(width):
         return (

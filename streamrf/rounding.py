@@ -16,6 +16,7 @@ from streamrf.errors import BadRowError, ParameterError
 from streamrf.fields import Fields
 from streamrf.jit import lanes
 
+CALIBRATION_ROWS = 4096  # looked at before the pass, at most
 LEVELS = 32  # steps a feature's deviation spans; the rounding adds 1/(12 LEVELS^2) of its variance
 LIMIT = 4095  # greatest entry: its square is below 2^24, so one row alone is always exact
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight

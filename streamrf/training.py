@@ -13,7 +13,7 @@ from streamrf import describe, memory, shards
 from streamrf.checkpoint import EVERY, Keeper
 from streamrf.codes import CodeBook, ErrorCorrectingCodes
 from streamrf.compute import computing
-from streamrf.encoder import CALIBRATION_ROWS, Encoder, as_columns
+from streamrf.encoder import Encoder, as_columns
 from streamrf.engine import fold
 from streamrf.errors import (
     CheckpointError,
@@ -31,7 +31,7 @@ from streamrf.labels import as_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.probabilities import Probabilities
-from streamrf.rounding import calibration_class
+from streamrf.rounding import CALIBRATION_ROWS, calibration_class
 from streamrf.selection import FEWEST_HELD, best, fitted_probabilities, searched
 from streamrf.solve import RELATIVE_ALPHAS
 from streamrf.sources import Source
@@ -309,7 +309,16 @@ def begin(
     if isinstance(width, int | np.integer) and width > 0:
         # before the calibration rows are mapped and room for the sums is made
         n_outputs = _n_outputs(codes, 0 if classes is None else len(classes))
-        _plan(int(width), source, n_outputs, gram, n_folds, int(hold_out), 0, memory_limit)
+        _plan(
+            int(width),
+            source,
+            n_outputs=n_outputs,
+            gram=gram,
+            n_folds=n_folds,
+            n_held=int(hold_out),
+            map_bytes=0,
+            memory_limit=memory_limit,
+        )
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
@@ -374,7 +383,9 @@ def _gram_class(precision, totals, n_folds, like) -> type[GramSum]:
     return gram
 
 
-def _plan(width, source, n_outputs, gram, n_folds, n_held, map_bytes, memory_limit) -> memory.Plan:
+def _plan(
+    width, source, *, n_outputs, gram, n_folds, n_held, map_bytes, memory_limit
+) -> memory.Plan:
     """Say what a pass is going to hold, with the rows held out `n_held` times.
 
     Sums of 32 bits are there for widths at which the factor has to take their place.
@@ -509,12 +520,12 @@ def run(
     plan = _plan(
         sums.n_components,
         source,
-        n_outputs,
-        sums.gram_class,
-        sums.n_folds,
-        n_held,
-        map_bytes,
-        memory_limit,
+        n_outputs=n_outputs,
+        gram=sums.gram_class,
+        n_folds=sums.n_folds,
+        n_held=n_held,
+        map_bytes=map_bytes,
+        memory_limit=memory_limit,
     )
 
     if engine is not None:

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import streamrf as srf
 from streamrf import benchmark
 from streamrf.cli import app, benching
-from streamrf.encoder import CALIBRATION_ROWS
 from streamrf.features import TABLE
+from streamrf.rounding import CALIBRATION_ROWS
 from streamrf.stages import stage, watching
 from streamrf.warmup import warm_up
 
