@@ -216,6 +216,11 @@ def _commit() -> str | None:
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or None
+
+    def git(*words):
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "--short", "HEAD")
+    changed = git("status", "--porcelain", "--", "streamrf", "scripts")  # results may have
+    return (commit + "-dirty" * bool(changed)) or None
