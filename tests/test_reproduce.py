@@ -189,7 +189,7 @@ def test_a_cell_of_table_1_is_a_fit_of_its_map(data, maps, method, decode):
     )
     error = 100 * model.fit(data.X, data.y).evaluate(data.X_test, data.y_test)["error"]
     cell = {"part": "pendigits", "method": method, "n_components": 64, "seed": 1}
-    found = table1.work(cell, decode, {"pendigits": 2.0}, [])
+    found = table1.work(cell, decode, {("pendigits", 64): 2.0}, [])
     assert found["error_percent"] == pytest.approx(error)
     assert found["alpha"] == model.alpha_
     if method == "RFM":
@@ -214,11 +214,30 @@ def test_gamma_is_chosen_by_the_rows_held_out():
     import craftmaps_table1 as table1
 
     records = [
-        {"part": "usps", "gamma": gamma, "held_out_percent": held, "error_percent": test}
-        | {"seconds": 1.0}
-        for gamma, held, test in ((1.0, 3.0, 1.0), (2.0, 2.0, 9.0), (1.0, 2.5, 1.0))
+        {"part": "mnist", "n_components": width, "gamma": gamma, "held_out_percent": held}
+        | {"seconds": 1.0, "error_percent": test}
+        for width, gamma, held, test in (
+            (300, 1.0, 3.0, 1.0),
+            (300, 2.0, 2.0, 9.0),
+            (300, 1.0, 2.5, 1.0),
+            (400, 1.0, 1.9, 9.0),
+        )
     ]
-    assert table1.best_gammas(records) == {"usps": 2.0}
+    assert table1.best_gammas(records) == {("mnist", 300): 2.0, ("mnist", 400): 1.0}
+
+
+def test_gamma_is_chosen_where_a_map_takes_one():
+    import craftmaps_table1 as table1
+
+    wanted = [
+        {"part": "pendigits", "method": method, "n_components": 64} for method in ("RKS", "TS")
+    ]
+    wanted += [
+        {"part": "usps", "method": "Fastfood", "n_components": width} for width in (2048, 16384)
+    ]
+    wanted.append({"part": "mnist", "method": "CM TS", "n_components": 4096})
+    columns = {(cell["part"], cell["n_components"]) for cell in table1.gamma_cells(wanted)}
+    assert columns == {("pendigits", 64), ("usps", 1024)}
 
 
 def test_the_best_map_is_chosen_by_the_rows_held_out_or_as_the_papers_is():
