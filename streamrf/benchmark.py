@@ -200,7 +200,7 @@ def circumstances() -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 2),
         "versions": {"python": platform.python_version()}
         | {name: module.__version__ for name, module in modules.items()},
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
@@ -211,7 +211,7 @@ def _processor() -> str:
     return platform.machine()
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """Give the commit of the checkout that this is run from; None where installed."""
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
@@ -221,6 +221,5 @@ def _commit() -> str | None:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
         return done.stdout.strip()
 
-    commit = git("rev-parse", "--short", "HEAD")
     changed = git("status", "--porcelain", "--", "streamrf", "scripts")  # results may have
-    return (commit + "-dirty" * bool(changed)) or None
+    return (git("rev-parse", "--short", "HEAD") + "-dirty" * bool(changed)) or None

@@ -51,7 +51,7 @@ class CodeBook:
     Raises
     ------
     ParameterError
-        If the matrix or the decoding is none of these.
+        If the matrix or the decoding is none of these, or slope and offset do not fit them.
     """
 
     matrix: np.ndarray
@@ -72,9 +72,24 @@ class CodeBook:
             raise ParameterError("the entries of a code book are -1 and +1; this one has others")
         if len(np.unique(np.packbits(matrix > 0, axis=1), axis=0)) < len(matrix):
             raise ParameterError("two classes of the code book share a codeword; make rows differ")
-        matrix = matrix.astype(np.float64)
-        matrix.flags.writeable = False
-        object.__setattr__(self, "matrix", matrix)
+        self._keep("matrix", matrix)
+        if (self.slope is None) != (self.offset is None):
+            raise ParameterError("a code book has both slope and offset, or neither")
+        if self.slope is None or self.offset is None:
+            return
+        shapes = np.shape(self.slope), np.shape(self.offset)
+        if self.decode != "discriminant" or shapes != (matrix.shape, matrix.shape[:1]):
+            raise ParameterError(
+                f"slope and offset of shapes {shapes} do not fit a code book of shape "
+                f"{matrix.shape} with decode={self.decode!r}"
+            )
+        self._keep("slope", self.slope)
+        self._keep("offset", self.offset)
+
+    def _keep(self, name, values):
+        values = np.array(values, dtype=np.float64)
+        values.flags.writeable = False
+        object.__setattr__(self, name, values)
 
     @property
     def n_classes(self) -> int:
@@ -120,6 +135,10 @@ class CodeBook:
         scatter : (n_bits, n_bits), sum of the squares and products of the outputs of all rows about
             their mean
         weights : (n_classes,), of the rows of each class
+
+        Returns
+        -------
+        CodeBook with slope and offset
         """
         total, seen = weights.sum(), weights > 0
         apart = means[seen] - weights[seen] @ means[seen] / total
@@ -127,6 +146,7 @@ class CodeBook:
         spread, axes = np.linalg.eigh((within + within.T) / 2)
         # One-vs-rest outputs add up to the same for every row, and long codes repeat themselves.
         spread = np.maximum(spread, FLAT * max(spread[-1], FLAT * np.trace(scatter) / total))
+        spread[spread <= 0] = np.inf  # outputs that never vary tell nothing
         slope, offset = np.zeros_like(self.matrix), np.full(self.n_classes, ABSENT)
         slope[seen] = apart @ (axes / spread) @ axes.T
         middle = (means[seen] + weights[seen] @ means[seen] / total) / 2
@@ -134,14 +154,24 @@ class CodeBook:
         return replace(self, slope=slope, offset=offset)
 
     def among(self, index: np.ndarray) -> "CodeBook":
-        """Give the book of some classes, by their places."""
+        """Give the book of some classes, by their places (n,) in this one."""
         if self.slope is None or self.offset is None:
             return CodeBook(self.matrix[index], self.decode)
         return CodeBook(self.matrix[index], self.decode, self.slope[index], self.offset[index])
 
     @property
+    def is_absent(self) -> np.ndarray:
+        """Whether a class had no rows to learn its discriminant from, bool (n_classes,)."""
+        if self.offset is None:
+            return np.zeros(self.n_classes, dtype=bool)
+        return self.offset == ABSENT
+
+    @property
     def linear(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Slope and offset of the scores over the outputs, or None where they are not linear."""
+        """Slope and offset of the scores over the outputs, or None where they are not linear.
+
+        (n_classes, n_bits) and (n_classes,); raises ParameterError where they are not learnt yet.
+        """
         if self.decode == "hamming":
             return None
         if self.decode == "euclidean":
@@ -167,6 +197,11 @@ class CodeBook:
         Returns
         -------
         (n, n_classes) float64
+
+        Raises
+        ------
+        ParameterError
+            If discriminants have not been learnt.
         """
         if self.linear is not None:
             slope, offset = self.linear
@@ -215,15 +250,18 @@ class OneVsRest(BaseEstimator):
     ----------
     decode : {"euclidean", "discriminant"}
         With "discriminant" the class most probable by linear discriminant analysis of the outputs
-        wins in place of the largest output. It costs nothing and errs less where the features are
-        few for the classes.
+        wins in place of the largest output. It takes no time to speak of, and errs less where the
+        features are few for the rows; where they fit the training rows almost wholly, it errs more.
     """
+
+    decodings = ("euclidean", "discriminant")
 
     def __init__(self, decode: str = "euclidean") -> None:
         self.decode = decode
 
     def n_outputs(self, n_classes: int) -> int:
-        """Give the number of outputs regressed on."""
+        """Give the number of outputs regressed on; raises as `book` does."""
+        check_decode(self)
         _check_classes(n_classes)
         return 1 if n_classes == 2 else int(n_classes)
 
@@ -233,7 +271,7 @@ class OneVsRest(BaseEstimator):
         Raises
         ------
         ParameterError
-            If there are fewer than two classes.
+            If there are fewer than two classes, or no such decoding.
         """
         if self.n_outputs(n_classes) == 1:
             return CodeBook(np.array([[-1.0], [1.0]]), self.decode)
@@ -251,7 +289,8 @@ class ErrorCorrectingCodes(BaseEstimator):
     ----------
     n_bits : int
         From ``ceil(log2(n_classes))`` to ``2**(n_classes - 1) - 1``, the number of splits there
-        are. More bits forgive more errors; fewer than classes make smaller sums.
+        are. More bits forgive more errors; fewer than classes make smaller sums, but for
+        "discriminant", which needs those by class.
     decode : {"euclidean", "hamming", "discriminant"}
         See `CodeBook`.
     random_state : int or None
@@ -272,6 +311,8 @@ class ErrorCorrectingCodes(BaseEstimator):
     ((10, 200), 108)
     """
 
+    decodings = DECODINGS
+
     def __init__(
         self, n_bits: int, decode: str = "euclidean", random_state: int | None = None
     ) -> None:
@@ -285,8 +326,9 @@ class ErrorCorrectingCodes(BaseEstimator):
         Raises
         ------
         ParameterError
-            If so many classes cannot have so many bits, or so few.
+            If so many classes cannot have so many bits, or so few, or there is no such decoding.
         """
+        check_decode(self)
         _check_classes(n_classes)
         n_bits = self.n_bits
         if not isinstance(n_bits, Integral) or isinstance(n_bits, bool):
@@ -338,6 +380,15 @@ class ErrorCorrectingCodes(BaseEstimator):
             found.append(_stacked_linear_codes(n_classes, n_bits, rng))
         books = [CodeBook(np.where(bits, 1.0, -1.0), self.decode) for bits in found]
         return max(books, key=lambda book: book.minimum_distance)
+
+
+def check_decode(codes: OneVsRest | ErrorCorrectingCodes) -> None:
+    """Refuse a decoding that target codes do not have."""
+    if codes.decode not in codes.decodings:
+        name = type(codes).__name__
+        raise ParameterError(
+            f"decode of {name} must be one of {codes.decodings}, not {codes.decode!r}"
+        )
 
 
 def _check_classes(n_classes: int) -> None:

@@ -1,6 +1,7 @@
 """Thread counts and the compute lock.
 
-Numba threads and BLAS threads take turns, each with the same count. One thread of the process
+Numba threads and BLAS threads take turns, each with the same count; the threads of products that
+must not depend on the count are kept from one to the next. One thread of the process
 computes at a time: Numba's ``workqueue`` layer aborts when entered from two threads.
 """
 
@@ -71,20 +72,26 @@ def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
             futures = [
                 pool.submit(copy_context().run, _one_by_one, function, queue) for _ in range(count)
             ]
-            wait(futures)  # none runs on when the first to fail is raised
+            try:
+                wait(futures)  # none runs on when the first to fail is raised
+            except BaseException:  # nor after Ctrl-C
+                for _ in queue:
+                    pass
+                wait(futures)
+                raise
             for future in futures:
                 future.result()
 
         yield each
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def _pool(n_threads):
     """Give threads that are kept: to start them takes as long as the tasks of a narrow panel."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="streamrf")
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+if os.name == "posix":  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 

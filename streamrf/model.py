@@ -250,7 +250,8 @@ class Model:
 
         Parameters
         ----------
-        source : Source with labels, or array (n, n_features); some hundred rows will do
+        source : Source with labels, or array (n, n_features); some hundred rows will do. Rows of a
+            class that has no discriminant, for want of rows in training, are left out
         y, weights : of the rows of an array
         options : see `stream`; the scores of all rows are held
 
@@ -268,7 +269,8 @@ class Model:
         for block, scores in self.stream(source, **options):
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
-            parts.append((scores / self.book.margin, index, weight))
+            known = ~self.book.is_absent[index]
+            parts.append((scores[known] / self.book.margin, index[known], weight[known]))
         columns = (np.concatenate(column) for column in zip(*parts, strict=True))
         return replace(self, probabilities=Probabilities.fit(*columns))
 

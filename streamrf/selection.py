@@ -91,14 +91,15 @@ def best(trials: Sequence[Trial]) -> Trial:
 def fitted_probabilities(model: Model, held: list[Rows]) -> Probabilities:
     """Fit probabilities to a model's scores on rows it was not trained on.
 
-    Rows of classes that the model does not know are left out.
+    Rows of classes that the model does not know, or had no rows of, are left out.
     """
     assert model.book is not None
     parts = []
     for part, Z in _encoded([model], held):
         index, unknown = find_labels(model.labels, as_labels(part.y))
         scores = model.book.scores(Z @ model.coef.T + model.intercept)
-        parts.append((scores[~unknown], index[~unknown], _weights(part)[~unknown]))
+        known = ~unknown & ~model.book.is_absent[index]
+        parts.append((scores[known], index[known], _weights(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Probabilities.fit(scores / model.book.margin, index, weights)
 

@@ -534,9 +534,10 @@ class Statistics:
         elif book.decode == "discriminant":
             targets = self.sums.targets
             assert isinstance(targets, ClassSums)  # see `book`
-            means = b + targets.class_means() @ v.T * calibration.root_scale
-            scatter = normal.scatter(alpha, v)
-            book = book.learnt(means, scatter, targets.weights / calibration.root_scale**2)
+            with self._computing():
+                means = b + targets.class_means() @ v.T * calibration.root_scale
+                scatter = normal.scatter(alpha, v)
+                book = book.learnt(means, scatter, targets.weights / calibration.root_scale**2)
         return Model(self.encoder, v, b, self.labels, book, alpha, self.n_rows)
 
     def alpha_scale(self) -> float:

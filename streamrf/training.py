@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from streamrf import describe, memory, shards
 from streamrf.checkpoint import EVERY, Keeper
-from streamrf.codes import CodeBook, ErrorCorrectingCodes
+from streamrf.codes import CodeBook, ErrorCorrectingCodes, check_decode
 from streamrf.compute import computing
 from streamrf.encoder import Encoder, as_columns
 from streamrf.engine import fold
@@ -282,6 +282,10 @@ def begin(
         if checkpoint is not None:
             raise ParameterError("checkpoint and spill do the same; give one of them")
         checkpoint = shards.first_file(spill)
+    if codes is not None:
+        check_decode(codes)
+    if like is not None and isinstance(like.sums.targets, BitSums):
+        like.book(codes)  # refuses what these sums cannot answer
     if checkpoint is not None:
         job = _job(
             source,
@@ -617,7 +621,8 @@ def accumulate(
     features : an unfitted feature map; not needed with `like`
     normalize : None, "l2", "max" or "standard", see `Preprocessing`
     codes, classes : target codes and all labels; where there are fewer bits than classes the sums
-        are kept by bit, else by class, and any code can be chosen at the solve
+        are kept by bit (unless decoded by discriminants), else by class, and any code can be chosen
+        at the solve
     regression : whether the targets are values rather than classes
     precision : "exact" or "float64" (unrounded features, half the speed, exact to rounding only)
     on_bad_rows : "raise" or "skip" rows with NaN or infinity

@@ -187,7 +187,16 @@ def test_every_word_of_the_tables_trains(option, word):
     if word == "vovk-infinite":
         words["--gamma"] = "0.5"
     told("fit", "data.h5", *(part for pair in words.items() for part in pair), "--model", "new.h5")
-    assert word in misused("fit", "data.h5", option, "nonsense", "--model", "new.h5")
+    words |= {option: "nonsense"}
+    given = (part for pair in words.items() for part in pair)
+    assert word in misused("fit", "data.h5", *given, "--model", "new.h5")
+
+
+def test_one_vs_rest_has_discriminants_and_no_hamming_distances():
+    told("fit", "data.h5", *SMALL, "--decode", "discriminant", "--model", "new.h5")
+    assert srf.load_model("new.h5").book.decode == "discriminant"
+    said = misused("fit", "data.h5", *SMALL, "--decode", "hamming", "--model", "other.h5")
+    assert "'hamming' is not one of euclidean, discriminant" in said
 
 
 def test_no_h01_reaches_the_inner_map():

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ def test_an_error_is_raised_when_nothing_runs_any_more(n_threads):
         running.append(task)
         if task == 3:
             raise KeyError(task)
+        time.sleep(0.01)
         running.remove(task)
 
     with computing(n_threads), pytest.raises(KeyError, match="3"):

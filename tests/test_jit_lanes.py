@@ -183,7 +183,7 @@ def test_rounding_clips_and_counts_whatever_comes(values, root):
     assert (np.abs(expected[0]) <= LIMIT).all()
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 255), (102, 257), (3, 600), (4, 4500)])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 255), (102, 257), (3, 600), (530, 70)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_column_squares_are_exact(rng, shape, dtype):
     Q = rng.integers(-LIMIT, LIMIT + 1, shape).astype(dtype)
@@ -242,11 +242,13 @@ def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_thr
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_sums_have_the_same_bits_whatever_the_threads(rng, n_threads):
-    Q = np.rint(100 * rng.standard_normal((30, 1500))).astype(np.float32)
+    Q = rng.standard_normal((30, 1500)).astype(np.float32)
     groups, factors = rng.integers(0, 3, 30), rng.standard_normal(30)
     squares, sums = np.empty(1500), np.zeros((3, 1500))
     with computing(n_threads):
         lanes.column_squares(Q, squares)
         lanes.add_rows(Q, groups, factors, sums)
     np.testing.assert_array_equal(sums, naive.add_rows(Q, groups, factors, np.zeros((3, 1500))))
-    np.testing.assert_array_equal(squares, np.cumsum(Q.astype(np.float64) ** 2, axis=0)[-1])
+    terms = Q.astype(np.float64) ** 2
+    fours = [(a + b) + (c + d) for a, b, c, d in terms[:28].reshape(7, 4, -1)]
+    np.testing.assert_array_equal(squares, np.cumsum([*fours, *terms[28:]], axis=0)[-1])

@@ -189,7 +189,8 @@ def test_a_cell_of_table_1_is_a_fit_of_its_map(data, maps, method, decode):
     )
     error = 100 * model.fit(data.X, data.y).evaluate(data.X_test, data.y_test)["error"]
     cell = {"part": "pendigits", "method": method, "n_components": 64, "seed": 1}
-    found = table1.work(cell, decode, {("pendigits", 64): 2.0}, [])
+    cell = table1.with_gamma(cell, {("pendigits", 64): 2.0})
+    found = table1.work(cell, decode, [])
     assert found["error_percent"] == pytest.approx(error)
     assert found["alpha"] == model.alpha_
     if method == "RFM":

@@ -20,7 +20,6 @@ import math
 import os
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +37,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import streamrf as srf
+from streamrf import benchmark
 
+BEGAN = time.monotonic()
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = Path(__file__).parent / "paper"
 DOCS = ROOT / "docs" / "reproduction"
@@ -128,12 +129,11 @@ class Results:
         ----------
         cells : settings, JSON scalars
         work : gives the figures of a cell, JSON values; its wall time is added as "seconds"
-        minutes : start no cell later than this
+        minutes : start no cell later than this after the beginning of the script
         """
-        begun = time.monotonic()
         waiting = [cell for cell in cells if not self.is_finished(cell)]
         for number, cell in enumerate(waiting, start=1):
-            if time.monotonic() - begun > 60 * minutes:
+            if time.monotonic() - BEGAN > 60 * minutes:
                 print(f"{len(waiting) - number + 1} cells wait for another run", flush=True)
                 return
             start = time.perf_counter()
@@ -273,23 +273,12 @@ def circumstances() -> dict:
     """Give commit, versions and machine."""
     modules = {"streamrf": srf, "numpy": np, "scipy": scipy, "numba": numba, "sklearn": sklearn}
     return {
-        "commit": _commit(),
+        "commit": benchmark.commit(),
         "python": platform.python_version(),
         "versions": {name: module.__version__ for name, module in modules.items()},
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)),
     }
-
-
-def _commit():
-    """Give the commit, with a plus where the package or these scripts were changed since."""
-
-    def git(*words):
-        command = ["git", "-C", str(ROOT), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "streamrf", "scripts/reproduce")
-    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
 def _cpu():

@@ -23,7 +23,7 @@ from rich.table import Column
 from rich.text import Text
 from sklearn.base import BaseEstimator
 
-from streamrf.codes import DECODINGS, ErrorCorrectingCodes, OneVsRest
+from streamrf.codes import ErrorCorrectingCodes, OneVsRest
 from streamrf.errors import (
     Interruption,
     MemoryBudgetError,
@@ -45,7 +45,7 @@ app = typer.Typer(
 )
 
 ON_BAD_ROWS = ("raise", "skip")
-CODES: dict[str, Callable[..., BaseEstimator]] = {
+CODES: dict[str, type[OneVsRest] | type[ErrorCorrectingCodes]] = {
     "one-vs-rest": OneVsRest,
     "error-correcting": ErrorCorrectingCodes,
 }
@@ -457,10 +457,11 @@ def read_codes(word: str | None, regression: bool, **settings: Any) -> BaseEstim
         return None
     if regression:
         raise wrong("--codes", "target codes are for classes; leave them out with --regression")
-    if settings["decode"] is not None:
-        pick_word(DECODINGS, settings["decode"], "--decode")
     word = word or "one-vs-rest"
-    return made(pick(CODES, word, "--codes"), f"--codes {word}", settings)
+    kind = pick(CODES, word, "--codes")
+    if settings["decode"] is not None:
+        pick_word(kind.decodings, settings["decode"], "--decode")
+    return made(kind, f"--codes {word}", settings)
 
 
 def made(make: Callable[..., T], words: str, settings: dict[str, Any]) -> T:

@@ -178,7 +178,9 @@ def fit(
     ] = False,
     codes: Annotated[str | None, _target("Target codes; one-vs-rest.", words=CODES)] = None,
     bits: Annotated[int | None, _target("Bits of error-correcting codes.")] = None,
-    decode: Annotated[str | None, _target("Distance to codewords.", words=DECODINGS)] = None,
+    decode: Annotated[
+        str | None, _target("How outputs name a class; euclidean.", words=DECODINGS)
+    ] = None,
     alpha: Annotated[
         str,
         _target("Ridge penalty; auto: best on rows held out of the pass.", metavar="auto|NUMBER"),

@@ -118,7 +118,8 @@ def solve(
     ] = None,
     bits: Annotated[int | None, _option("Targets", "Bits of error-correcting codes.")] = None,
     decode: Annotated[
-        str | None, _option("Targets", "Distance to codewords.", metavar="|".join(DECODINGS))
+        str | None,
+        _option("Targets", "How outputs name a class; euclidean.", metavar="|".join(DECODINGS)),
     ] = None,
     classes: Annotated[
         str | None,

@@ -187,23 +187,27 @@ def add_moments(z, n_rows, n_before, mean, squares):
 def column_squares(Q, out):
     """``out[j] = sum_i Q[i, j]^2`` in float64, exact for whole numbers below 4096."""
     n, width = Q.shape
-    whole = n - n % 4
-    stretch = max(64, min(1024, width // 8))  # wide, because jumps from row to row wait for memory
-    for task in prange((width + stretch - 1) // stretch):
-        block = np.int64(task)
-        start = block * stretch
-        stop = min(start + stretch, width)
-        for j in range(start, stop):
-            out[j] = 0.0
-        for i in range(0, whole, 4):
-            for j in range(start, stop):
+    rows = 256  # of a task, read as they lie: jumps from row to row wait for memory
+    n_tasks = (n + rows - 1) // rows
+    parts = np.zeros((n_tasks, width))
+    for task in prange(n_tasks):
+        t = np.int64(task)
+        start = t * rows
+        stop = min(start + rows, n)
+        whole = stop - (stop - start) % 4
+        for i in range(start, whole, 4):
+            for j in range(width):
                 a, b = np.float64(Q[i, j]), np.float64(Q[i + 1, j])
                 c, d = np.float64(Q[i + 2, j]), np.float64(Q[i + 3, j])
-                out[j] += (a * a + b * b) + (c * c + d * d)
-        for i in range(whole, n):
-            for j in range(start, stop):
+                parts[t, j] += (a * a + b * b) + (c * c + d * d)
+        for i in range(whole, stop):
+            for j in range(width):
                 value = np.float64(Q[i, j])
-                out[j] += value * value
+                parts[t, j] += value * value
+    out[:] = 0.0
+    for part in parts:
+        for j in range(width):
+            out[j] += part[j]
 
 
 @njit(nogil=True, cache=True, parallel=True)
