@@ -35,7 +35,7 @@ MAPS = {"maclaurin": "Maclaurin, H0/1", "craft": "Craft, D = 8E", "structured": 
 STAGES = ("read", "wait", "calibrate", "featurise", "targets", "gram", "pass", "solve")
 COLOURS = {"maclaurin": "#0072b2", "craft": "#d55e00", "structured": "#009e73"}
 MARKS = {"maclaurin": "o", "craft": "s", "structured": "^"}
-OFFSETS = {"maclaurin": (4, 6), "craft": (4, 18), "structured": (-24, -12)}  # of labels, points
+OFFSETS = {"maclaurin": (4, 6), "craft": (7, 1), "structured": (-30, -9)}  # of labels, points
 OTHER_MARKS = "xD*vP"
 NOT_YET = "Not measured yet."
 
@@ -169,7 +169,7 @@ def wide(bench: Lines, rivals: Lines) -> str:
 
 
 def products(bench: Lines, rivals: Lines) -> str:
-    """Tell what a block of 4,096 rows costs the Gram, by step."""
+    """Tell what a block of rows costs the Gram, by step."""
     rows = [
         [
             f"{line['n_components']:,}",
@@ -316,6 +316,8 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
         for run in line["sides"].values():
             versions |= run["versions"]
         shown = ", ".join(f"{package} {version}" for package, version in versions.items())
+        if "commit" in line:
+            shown += f"; commit {line['commit']}"
         return f"{table([*head, 'settings'], rows)}\n\n{line['n_repeats']} runs each; {shown}."
 
     return told
@@ -401,6 +403,7 @@ def error_against_seconds(figure: Figure, bench: Lines, rivals: Lines) -> bool:
             label=f"{side} ({name}, {run['settings']['width']:,})",
         )  # fmt: skip
     axes.set(xscale="log", xlabel="seconds, file to model", ylabel="error on the test rows, %")
+    axes.margins(0.1)
     label_few(axes.xaxis)
     axes.set_title("MNIST, 60,000 rows; numbers are features", fontsize=10)
     axes.grid(alpha=0.3)

@@ -195,7 +195,8 @@ def run(rules: Contest, name: str, chosen: dict, data: Path, settings: argparse.
     """Let a side train on all rows and be tested."""
     side = rules.sides[name]
     rows = [] if side.most_rows is None else ["--rows", str(side.most_rows)]
-    return call(side, data, rows, side.settings | chosen["settings"], settings)
+    figures = call(side, data, rows, side.settings | chosen["settings"], settings)
+    return {**figures, "commit": benchmark.commit()}
 
 
 def call(
@@ -257,8 +258,14 @@ def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
                 runs[side]["peak_bytes"] / runs[OURS]["peak_bytes"] for runs in rounds
             ),
         }
-    of_all = {"case": name, "data": rules.data, "n_repeats": len(rounds), "sides": sides}
-    return of_all | {"commit": benchmark.circumstances()["commit"]}
+    commits = dict.fromkeys(runs[OURS]["commit"] for runs in rounds)
+    return {
+        "case": name,
+        "data": rules.data,
+        "n_repeats": len(rounds),
+        "sides": sides,
+        "commit": ", ".join(map(str, commits)),
+    }
 
 
 def keep(line: dict, path: Path) -> None:
