@@ -6,8 +6,9 @@ wider and cut to the features that lower the training loss most (`Statistics.pru
 model has as many components as the paper's. A fifth of the training rows, at most 10,000, is held
 out and chooses the penalty (from a width of 8,192 on it is that of 4,096 components, as trying many
 costs minutes) and, by the mean error over seeds, the map and the decoding (largest output or linear
-discriminant), among those drawn and among those pruned; then these rows are joined to the others, and the test rows are looked at. The best cell of the
-paper's column is the least of seven test errors; beside it stands the least of ours.
+discriminant), among those drawn and among those pruned; then these rows are joined to the others,
+and the test rows are looked at. The best cell of the paper's column is the least of seven test
+errors; beside it stands the least of ours.
 
     python scripts/reproduce/craftmaps_best.py --only part=usps --docs
 """
