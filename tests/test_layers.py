@@ -17,6 +17,7 @@ FLOORS = {
     "validation": 1,
     "kernels": 1,
     "storage": 1,
+    "code_search": 1,
     "degrees": 1,
     "gram": 1,
     "fields": 1,
