@@ -340,7 +340,7 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     more = f" ({n_bad} such rows in this block)" if n_bad > 1 else ""
     return (
         f"{block.where}, row {row}: {what}{more}; clean the data, or leave such rows out with"
-        " on_bad_rows='skip'"
+        " on_bad_rows='skip' (--on-bad-rows skip)"
     )
 
 
