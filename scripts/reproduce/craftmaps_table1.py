@@ -158,7 +158,13 @@ def compared(records):
     known = paper()
     known += [{**row, "method": "Exact, spanned"} for row in known if row["method"] == "Exact"]
     rows = harness.summary(records, by, "error_percent")
-    rows.sort(key=lambda row: (list(PARTS).index(row["part"]), METHODS.index(row["method"])))
+    rows.sort(
+        key=lambda row: (
+            list(PARTS).index(row["part"]),
+            METHODS.index(row["method"]),
+            row["n_components"],
+        )
+    )
     return harness.beside(rows, known, by, "test_error_percent")
 
 
