@@ -189,7 +189,9 @@ def write(rows, records):
                 columns = ([row[key] for row in here] for key in ("n_components", "mean", "std"))
                 axis.errorbar(*columns, marker=marker, label=f"ours, {family}")
             theirs = {row["n_components"]: row["paper"] for row in rows if row["part"] == part}
-            axis.plot(list(theirs), list(theirs.values()), "k--", label="the paper's best")
+            axis.plot(
+                list(theirs), list(theirs.values()), "k--", marker="x", label="the paper's best"
+            )
             axis.set(title=part, xscale="log", yscale="log", xlabel="components")
         axes[0].set_ylabel("test error, per cent")
         axes[0].legend(fontsize=7)
