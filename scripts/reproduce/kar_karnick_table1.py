@@ -192,10 +192,11 @@ def coverage(rows):
         f"{counts.count(count)} are of {count} split{'s' * (count > 1)}"
         for count in sorted(set(counts), reverse=True)
     ]
-    return (
-        f"Of {n_cells} cells {', '.join(words)}, and {n_cells - len(counts)} were not run: they "
-        "are empty. A cell without a deviation is one split. A speed-up is over the mean of "
-        "LIBSVM's splits."
+    missing = n_cells - len(counts)
+    told = f"Of {n_cells} cells {', '.join(words)}"
+    told += f", and {missing} were not run: they are empty. " if missing else ". "
+    return told + (
+        "A cell without a deviation is one split. A speed-up is over the mean of LIBSVM's splits."
     )
 
 
