@@ -135,7 +135,7 @@ class CodeBook:
         total, seen = weights.sum(), weights > 0
         apart = means[seen] - weights[seen] @ means[seen] / total
         within = (scatter - apart.T @ (weights[seen, np.newaxis] * apart)) / total
-        spread, axes = np.linalg.eigh((within + within.T) / 2)
+        spread, axes = np.linalg.eigh(within)
         # One-vs-rest outputs add up to the same for every row, and long codes repeat themselves.
         spread = np.maximum(spread, FLAT * max(spread[-1], FLAT * np.trace(scatter) / total))
         spread[spread <= 0] = np.inf  # outputs that never vary tell nothing

@@ -73,12 +73,10 @@ def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
                 pool.submit(copy_context().run, _one_by_one, function, queue) for _ in range(count)
             ]
             try:
-                wait(futures)  # none runs on when the first to fail is raised
-            except BaseException:  # nor after Ctrl-C
-                for _ in queue:
-                    pass
                 wait(futures)
-                raise
+            finally:  # none runs on when the first to fail is raised, nor after Ctrl-C
+                list(queue)  # so that nobody takes more
+                wait(futures)
             for future in futures:
                 future.result()
 
