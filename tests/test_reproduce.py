@@ -188,9 +188,9 @@ def test_a_cell_of_table_1_is_a_fit_of_its_map(data, maps, method, decode):
         features, alpha="auto", normalize="l2", codes=srf.OneVsRest(decode), random_state=1
     )
     error = 100 * model.fit(data.X, data.y).evaluate(data.X_test, data.y_test)["error"]
-    cell = {"part": "pendigits", "method": method, "n_components": 64, "seed": 1}
+    cell = {"decode": decode, "part": "pendigits", "method": method, "n_components": 64, "seed": 1}
     cell = table1.with_gamma(cell, {("pendigits", 64): 2.0})
-    found = table1.work(cell, decode, [])
+    found = table1.work(cell, [])
     assert found["error_percent"] == pytest.approx(error)
     assert found["alpha"] == model.alpha_
     if method == "RFM":
@@ -200,15 +200,35 @@ def test_a_cell_of_table_1_is_a_fit_of_its_map(data, maps, method, decode):
         assert features.up.n_components == 8 * 64
 
 
-def test_wide_cells_take_the_penalty_of_the_widest_that_chose_one():
+def test_wide_cells_take_the_penalty_of_the_widest_that_chose_one(data, maps, monkeypatch):
     import craftmaps_table1 as table1
 
-    cell = {"part": "usps", "method": "TS", "n_components": 8192, "seed": 0}
-    records = [{**cell, "n_components": 4096, "alpha": alpha} for alpha in (1.0, 100.0)]
-    assert table1.penalty({**cell, "n_components": 2048}, records) == "auto"
-    assert table1.penalty(cell, records) == pytest.approx(10.0)
-    with pytest.raises(SystemExit, match="4096"):
-        table1.penalty({**cell, "method": "RFM"}, records)
+    monkeypatch.setattr(table1, "WIDEST_CHOSEN", 32)
+    cell = {"part": "pendigits", "method": "TS", "n_components": 64, "seed": 0}
+    cells = [{**cell, "decode": decode} for decode in table1.WORDS]
+    records = [
+        {**one, "n_components": 32, "alpha": factor * scale}
+        for one, scale in zip(cells, (0.1, 1.0), strict=True)
+        for factor in (1.0, 100.0)
+    ]
+    table1.one_pass.cache_clear()
+    for one, alpha in zip(cells, (1.0, 10.0), strict=True):
+        features = maps.feature_map("TS", srf.Polynomial(degree=9), 0, 64, 16)
+        model = srf.RandomFeatureClassifier(
+            features,
+            alpha=alpha,
+            normalize="l2",
+            codes=srf.OneVsRest(one["decode"]),
+            random_state=0,
+        )
+        model.fit(data.X, data.y)
+        found = table1.work(one, records)
+        assert found["alpha"] == pytest.approx(alpha)
+        error = 100 * model.evaluate(data.X_test, data.y_test)["error"]
+        assert found["error_percent"] == pytest.approx(error)
+    assert table1.one_pass.cache_info().misses == 1
+    with pytest.raises(SystemExit, match="32"):
+        table1.work({**cells[0], "method": "RFM"}, records)
 
 
 def test_gamma_is_chosen_by_the_rows_held_out():
