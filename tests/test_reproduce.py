@@ -286,6 +286,7 @@ def test_the_best_map_is_chosen_by_the_rows_held_out_or_as_the_papers_is():
 def test_a_cell_of_the_best_learns_more_than_chance(data, kind, up):
     import craftmaps_best as best
 
+    best.one_pass.cache_clear()
     best.sums.cache_clear()
     cell = {"part": "pendigits", "n_components": 64, "up_components": up, "seed": 0}
     cell |= dict(zip(("map", "setting", "normalize"), best.MAPS["pendigits"][kind], strict=True))
