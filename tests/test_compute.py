@@ -1,6 +1,7 @@
 """Threads that multiply side by side: every task once, one BLAS thread each, errors told."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -50,6 +51,28 @@ def test_an_error_is_raised_when_nothing_runs_any_more(n_threads):
     with computing(n_threads), pytest.raises(KeyError, match="3"):
         on_single_blas_threads(work, range(10))
     assert running == [3]
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals for a thread")
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_after_ctrl_c_nothing_runs_any_more(n_threads):
+    running, done = [], []
+
+    def work(task):
+        running.append(task)
+        if task == 3:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.02)
+        running.remove(task)
+        done.append(task)
+
+    with computing(n_threads), pytest.raises(KeyboardInterrupt):
+        on_single_blas_threads(work, range(500))
+    assert running == ([] if n_threads > 1 else [3])  # the caller's own thread left the task
+    assert 3 <= len(done) < 500
+    n_done = len(done)
+    time.sleep(0.1)
+    assert len(done) == n_done
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
