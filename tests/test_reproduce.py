@@ -1,5 +1,6 @@
 """The reproductions: what they share, and small cells of the CRAFTMaps scripts on made-up rows."""
 
+import importlib
 import json
 import math
 
@@ -137,6 +138,51 @@ def test_publishing_changes_nothing_but_its_own_part(harness, tmp_path, monkeypa
 def test_filters_choose_cells(harness):
     cells = [{"map": name, "width": width} for name in "ab" for width in (1, 2, 3)]
     assert harness.chosen(cells, ["map=b", "width=1,3"]) == [cells[3], cells[5]]
+    assert harness.chosen(cells, []) == cells
+    assert harness.chosen([], []) == []
+
+
+def test_a_filter_may_name_a_value_that_holds_a_comma(harness):
+    cells = [{"part": part} for part in ("mnist", "mnist, E < d", "usps")]
+    assert harness.chosen(cells, ["part=mnist, E < d"]) == [cells[1]]
+    assert harness.chosen(cells, ["part=mnist,usps"]) == [cells[0], cells[2]]
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        (["map=c"], "no cell has map 'c'; there are 'a', 'b'$"),
+        (["width=1,4"], "no cell has width '4'; there are '1', '2'$"),
+        (["maps=a"], "no setting 'maps', but map, width, up$"),
+        (["a"], "no setting 'a'"),
+        (["up=None"], "no cell has up 'None'; there are '8'$"),
+        (["map=a", "up=8"], "no cell agrees with all of --only 'map=a', 'up=8'$"),
+    ],
+)
+def test_a_filter_that_chooses_nothing_is_told(harness, only, message):
+    cells = [{"map": "a", "width": 1}, {"map": "b", "width": 2, "up": 8}]
+    with pytest.raises(SystemExit, match=message):
+        harness.chosen(cells, only)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("craftmaps_best", "craftmaps_figure2", "craftmaps_figure5", "craftmaps_figure6"),
+        *("craftmaps_figure7a", "craftmaps_table1", "kar_karnick_figures", "kar_karnick_table1"),
+    ],
+)
+def test_docs_are_left_alone_while_no_cell_is_finished(harness, name, tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("old")
+    monkeypatch.setattr(harness, "PAGE", page)
+    monkeypatch.setattr(harness, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(harness.Results, "run", lambda *_: None)
+    monkeypatch.setattr("sys.argv", [name, "--docs", "--results", str(tmp_path / "results")])
+    with pytest.raises(SystemExit, match="--docs has nothing to write: no cell is finished in"):
+        importlib.import_module(name).main()
+    assert not (tmp_path / "docs").exists()
+    assert page.read_text() == "old"
 
 
 def test_every_cell_of_the_papers_table_that_is_run_has_a_figure_beside(data):

@@ -251,7 +251,7 @@ def main():
     rows = chosen(results.records)
     print(harness.table(rows, COLUMNS))
     print(verdict(rows))
-    if settings.docs:
+    if harness.asks_for_docs(settings, results.records):
         write(rows, results.records)
 
 

@@ -121,7 +121,7 @@ def main():
     settings = harness.arguments(__doc__)
     results = harness.Results(settings.results / "craftmaps_figure2.jsonl")
     results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
-    if settings.docs:
+    if harness.asks_for_docs(settings, results.records):
         write(results.records)
 
 

@@ -130,7 +130,7 @@ def main():
     results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
     rows = compared(results.records)
     print(harness.table(rows))
-    if settings.docs:
+    if harness.asks_for_docs(settings, results.records):
         write(rows, results.records)
 
 

@@ -62,7 +62,7 @@ def main():
     results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
     rows = harness.summary(results.records, ("degree", "map"), "nrmse")
     print(harness.table(rows))
-    if settings.docs:
+    if harness.asks_for_docs(settings, results.records):
         write(rows, results.records)
 
 

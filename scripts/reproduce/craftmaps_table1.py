@@ -201,7 +201,7 @@ def main():
     for rows in tables.values():
         print(harness.table(rows))
     print(verdict(tables))
-    if settings.docs:
+    if harness.asks_for_docs(settings, records):
         write(tables, gammas, records)
 
 

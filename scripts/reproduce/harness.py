@@ -11,6 +11,8 @@ with ``--docs`` writes a CSV, a plot and its part of docs/reproduction.md (`publ
     results.run(harness.chosen(cells, settings.only), work, settings.minutes)
     rows = harness.summary(results.records, by=("dataset", "map"), figure="error_percent")
     print(harness.table(rows))
+    if harness.asks_for_docs(settings, results.records):
+        harness.publish("usps", harness.table(rows))
 """
 
 import argparse
@@ -151,11 +153,48 @@ def _key(cell):
 
 
 def chosen(cells: Iterable[Row], only: Iterable[str]) -> list[Row]:
-    """Give the cells that agree with ``name=value[,value...]`` filters, as --only takes them."""
-    wanted = [
-        (name, values.split(",")) for name, _, values in (text.partition("=") for text in only)
-    ]
-    return [cell for cell in cells if all(str(cell.get(name)) in values for name, values in wanted)]
+    """Give the cells that agree with ``name=value[,value...]`` filters, as --only takes them.
+
+    Where the whole text behind "=" is a value of some cell, it is that value, commas and all.
+
+    Raises
+    ------
+    SystemExit
+        If no cell has a setting of that name or with that value, or none agrees with all filters.
+    """
+    found = every = list(cells)
+    texts = list(only)
+    for text in texts:
+        name, _, value = text.partition("=")
+        known = dict.fromkeys(str(cell[name]) for cell in every if name in cell)
+        if not known:
+            names = ", ".join(dict.fromkeys(name for cell in every for name in cell))
+            raise SystemExit(f"--only {text!r}: cells have no setting {name!r}, but {names}")
+        wanted = [value] if value in known else value.split(",")
+        for one in wanted:
+            if one not in known:
+                values = ", ".join(map(repr, known))
+                raise SystemExit(f"--only {text!r}: no cell has {name} {one!r}; there are {values}")
+        found = [cell for cell in found if name in cell and str(cell[name]) in wanted]
+    if texts and not found:
+        raise SystemExit(f"no cell agrees with all of --only {', '.join(map(repr, texts))}")
+    return found
+
+
+def asks_for_docs(settings: argparse.Namespace, records: Sequence[Row]) -> bool:
+    """Whether --docs was given.
+
+    Raises
+    ------
+    SystemExit
+        If it was and no cell is finished: what docs/ holds is not to be replaced by nothing.
+    """
+    if settings.docs and not records:
+        raise SystemExit(
+            f"--docs has nothing to write: no cell is finished in {settings.results}; "
+            "run the script without --minutes, or name the folder by --results"
+        )
+    return settings.docs
 
 
 def summary(records: Iterable[Row], by: Sequence[str], figure: str) -> list[Row]:
@@ -334,7 +373,7 @@ def parser(doc: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE[,VALUE...]",
-        help="run some of the cells, such as dataset=usps",
+        help="run some of the cells, such as dataset=usps or 'part=mnist, E < d'",
     )
     words.add_argument("--minutes", type=float, default=math.inf, help="start no cell later")
     words.add_argument("--docs", action="store_true", help="write CSV, plot and page under docs/")

@@ -262,7 +262,7 @@ def main():
         print(harness.table(slopes(first)))
     if second:
         print(harness.table(over_splits(second)))
-    if settings.docs:
+    if harness.asks_for_docs(settings, results.records):
         for number, records, write in ((1, first, first_figure), (2, second, second_figure)):
             if records:
                 harness.publish(f"kar-karnick figure {number}", write(records))

@@ -252,7 +252,7 @@ def main():
     rows = compared(results.records)
     print(harness.table(rows))
     print(verdict(rows))
-    if settings.docs:
+    if harness.asks_for_docs(settings, results.records):
         harness.write_csv(harness.DOCS / CSV, rows)
         harness.publish("kar-karnick table 1", page(rows, results.records))
 
