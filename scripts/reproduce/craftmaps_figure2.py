@@ -81,10 +81,25 @@ def weights(cell, make=feature_map):
     }
 
 
+def panels(records):
+    """Give the records of the spectra and those of the weights."""
+    return ([one for one in records if one["panel"] == name] for name in ("spectrum", "weights"))
+
+
+def tables(records):
+    """Give the table of the spectra and that of the weights."""
+    spectra, learnt = panels(records)
+    return (
+        harness.table(spectra, {"map": "", "trace": ".0f", "tail_percent": ".2f"}),
+        harness.table(
+            learnt, {"map": "", "division": "", "small_percent": ".1f", "kurtosis": ".1f"}
+        ),
+    )
+
+
 def write(records):
     """Write CSV, plot and page."""
-    spectra = [record for record in records if record["panel"] == "spectrum"]
-    learnt = [record for record in records if record["panel"] == "weights"]
+    spectra, learnt = panels(records)
     values = np.array([record["eigenvalues"] for record in spectra]).T.tolist()
     rows = [
         {"rank": rank, **dict(zip((record["map"] for record in spectra), row, strict=True))}
@@ -104,23 +119,23 @@ def write(records):
                     axis.stairs(record["histogram"], BINS, label=record["map"])
             axis.set(title=f"weights, {division}", yscale="log", xlabel="of the greatest")
             axis.legend(fontsize=7)
-    top = {"map": "", "trace": ".0f", "tail_percent": ".2f"}
-    bottom = {"map": "", "division": "", "small_percent": ".1f", "kurtosis": ".1f"}
+    of_spectra, of_weights = tables(records)
     text = (
         "![Spectra and weights](reproduction/craftmaps_figure2.png)\n\n"
         f"Share of the trace in the lower half of the {SAMPLE:,} eigenvalues:\n\n"
-        f"{harness.table(spectra, top)}\n\n"
+        f"{of_spectra}\n\n"
         f"Weights below {SMALL:.0%} of the greatest, and excess kurtosis:\n\n"
-        f"{harness.table(learnt, bottom)}\n\n{harness.provenance(records)}"
+        f"{of_weights}\n\n{harness.provenance(records)}"
     )
     harness.publish("craftmaps figure 2", text)
 
 
 def main():
-    """Run cells, print what they found, and with --docs write it."""
+    """Run cells, print the tables, and with --docs write it."""
     settings = harness.arguments(__doc__)
     results = harness.Results(settings.results / "craftmaps_figure2.jsonl")
     results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
+    print("\n\n".join(tables(results.records)))
     if harness.asks_for_docs(settings, results.records):
         write(results.records)
 
