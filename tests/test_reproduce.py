@@ -257,7 +257,7 @@ def test_wide_cells_take_the_penalty_of_the_widest_that_chose_one(data, maps, mo
         for one, scale in zip(cells, (0.1, 1.0), strict=True)
         for factor in (1.0, 100.0)
     ]
-    table1.one_pass.cache_clear()
+    table1.accumulate_rows.cache_clear()
     for one, alpha in zip(cells, (1.0, 10.0), strict=True):
         features = maps.feature_map("TS", srf.Polynomial(degree=9), 0, 64, 16)
         model = srf.RandomFeatureClassifier(
@@ -272,9 +272,21 @@ def test_wide_cells_take_the_penalty_of_the_widest_that_chose_one(data, maps, mo
         assert found["alpha"] == pytest.approx(alpha)
         error = 100 * model.evaluate(data.X_test, data.y_test)["error"]
         assert found["error_percent"] == pytest.approx(error)
-    assert table1.one_pass.cache_info().misses == 1
+    assert table1.accumulate_rows.cache_info().misses == 1
     with pytest.raises(SystemExit, match="32"):
         table1.work({**cells[0], "method": "RFM"}, records)
+
+
+def test_a_penalty_is_carried_from_the_records_with_all_settings_wanted(maps):
+    records = [
+        {"map": "a", "decode": "x", "alpha": 1.0, "circumstances": {}},
+        {"map": "a", "decode": "x", "alpha": 100.0, "circumstances": {}},
+        {"map": "a", "decode": "y", "alpha": 7.0, "circumstances": {}},
+        {"map": "a", "alpha": 9.0, "circumstances": {}},
+    ]
+    assert maps.carry_penalty(records, {"map": "a", "decode": "x"}) == pytest.approx(10)
+    with pytest.raises(SystemExit, match="'map': 'b'"):
+        maps.carry_penalty(records, {"map": "b"})
 
 
 def test_gamma_is_chosen_by_the_rows_held_out():
@@ -328,19 +340,27 @@ def test_the_best_map_is_chosen_by_the_rows_held_out_or_as_the_papers_is():
 
 
 @pytest.mark.parametrize("up", [None, 256])
-@pytest.mark.parametrize("kind", [0, 2, 3, -1])
-def test_a_cell_of_the_best_learns_more_than_chance(data, kind, up):
+@pytest.mark.parametrize(
+    ("name", "setting", "normalize"),
+    [
+        ("StructuredFourier", 1.0, "l2"),
+        ("StructuredFourier", 2.0, "max"),
+        ("RandomFourier, Laplacian", 0.3, "l2"),
+        ("TreeSketch", 4, "l2"),
+    ],
+)
+def test_a_cell_of_the_best_learns_more_than_chance(data, name, setting, normalize, up):
     import craftmaps_best as best
 
-    best.one_pass.cache_clear()
-    best.sums.cache_clear()
+    best.accumulate_split.cache_clear()
+    best.accumulate_pruned.cache_clear()
     cell = {"part": "pendigits", "n_components": 64, "up_components": up, "seed": 0}
-    cell |= dict(zip(("map", "setting", "normalize"), best.MAPS["pendigits"][kind], strict=True))
+    cell |= {"map": name, "setting": setting, "normalize": normalize}
     for decode in srf.OneVsRest.decodings:
-        found = best.work({**cell, "decode": decode})
+        found = best.work({**cell, "decode": decode}, [])
         assert found["error_percent"] < 40
         assert found["held_out_percent"] < 40
-    assert best.sums.cache_info().misses == 1
+    assert best.accumulate_pruned.cache_info().misses == 1
 
 
 def test_reconstruction_errors_are_relative_to_the_deviation_of_the_kernel(data):
@@ -369,6 +389,22 @@ def test_cells_of_figure_5_are_errors_of_their_maps(data):
         {**cell, "map": figure5.COMPACT, "up_components": 4096, "measure": "geometric"}
     )
     assert 0 < compact["nrmse"] < figure5.work({**cell, "measure": "geometric"})["nrmse"]
+
+
+def test_figure_5_draws_the_widest_less_often():
+    import craftmaps_figure5 as figure5
+
+    cells = figure5.cells()
+    assert len({str(cell) for cell in cells}) == len(cells)
+    draws = {}
+    for cell in cells:
+        key = cell["map"], cell["n_components"], cell["up_components"], cell["measure"]
+        draws.setdefault(key, []).append(cell["seed"])
+    plain = {key for key in draws if key[2] is None}
+    assert len(plain) == len(figure5.WIDTHS) + 2 * 2 * 3 - 2  # the plain map's "geometric" is there
+    assert len(draws) - len(plain) == 3 * 4
+    for (_, _, up, _), seeds in draws.items():
+        assert seeds == list(range(3 if up in (2**16, 2**17) else 4))
 
 
 def test_cells_of_figures_6_and_7_compact_the_plain_map(data, monkeypatch):

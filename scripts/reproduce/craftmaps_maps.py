@@ -1,5 +1,9 @@
 """The maps and the fits that the CRAFTMaps scripts share."""
 
+import math
+import statistics
+from collections.abc import Iterable
+
 import numpy as np
 from harness import DataSet, Row
 from scipy import linalg
@@ -41,30 +45,42 @@ def fit(
     data: DataSet,
     features: srf.features.FeatureMap,
     seed: int,
-    *,
-    alpha: float | str = "auto",
-    normalize: str | None = "l2",
-    codes=None,
+    codes: srf.OneVsRest | None = None,
 ) -> Row:
-    """Fit a classifier to the training rows and give its errors in per cent.
+    """Fit a classifier to the training rows at unit length and give its errors in per cent.
 
     Returns
     -------
     "error_percent" : on the test rows
-    "held_out_percent" : with ``alpha="auto"``, of the best penalty on the training rows held out
-        (before they were joined to the others); else None
-    "alpha" : the penalty used
+    "held_out_percent" : of the best penalty on the training rows held out, before they were joined
+        to the others
+    "alpha" : that penalty
     """
     model = srf.RandomFeatureClassifier(
-        features, alpha=alpha, normalize=normalize, codes=codes, random_state=seed
+        features, alpha="auto", normalize="l2", codes=codes, random_state=seed
     )
     model.fit(data.X, data.y)
-    held = [error for _, error in model.model_.history]
     return {
         "error_percent": 100 * model.evaluate(data.X_test, data.y_test)["error"],
-        "held_out_percent": 100 * min(held) if held else None,
+        "held_out_percent": 100 * min(error for _, error in model.model_.history),
         "alpha": float(model.alpha_),
     }
+
+
+def carry_penalty(records: Iterable[Row], wanted: Row) -> float:
+    """Give the geometric mean of the penalties chosen in the records with the settings `wanted`.
+
+    Raises
+    ------
+    SystemExit
+        If no such cell is finished.
+    """
+    logs = [math.log(record["alpha"]) for record in records if wanted.items() <= record.items()]
+    if not logs:
+        raise SystemExit(
+            f"no cell is finished with {wanted}, whose penalty wider ones take: run it"
+        )
+    return math.exp(statistics.fmean(logs))
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
@@ -102,7 +118,7 @@ def spanned_ridge(data: DataSet, kernel: srf.Polynomial, n_centres: int, seed: i
     n_held = min(5000, len(order) // 5)
     held, rest = order[-n_held:], order[:-n_held]
 
-    def sums(rows):
+    def accumulate(rows):
         products, moments = np.zeros((n_centres, n_centres)), np.zeros((n_centres, len(labels)))
         for start in range(0, len(rows), BLOCK_ROWS):
             part = rows[start : start + BLOCK_ROWS]
@@ -112,7 +128,7 @@ def spanned_ridge(data: DataSet, kernel: srf.Polynomial, n_centres: int, seed: i
         return products, moments
 
     norm = kernel(centres)
-    products, moments = sums(rest)
+    products, moments = accumulate(rest)
     scale = products.trace() / norm.trace()
     found = _best(
         data,
@@ -123,7 +139,7 @@ def spanned_ridge(data: DataSet, kernel: srf.Polynomial, n_centres: int, seed: i
         held,
         scale,
     )
-    more = sums(held)
+    more = accumulate(held)
     w = _solved(products + more[0], found["alpha"] * norm, moments + more[1])
     return {**found, "error_percent": _error(data.X_test, data.y_test, kernel, centres, w, labels)}
 
