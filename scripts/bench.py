@@ -367,7 +367,7 @@ def start(scale: Scale) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         data, model = f"{folder}/digits.h5", f"{folder}/model.h5"
         _write_digits(data)
-        fitting = ["-m", "streamrf.cli", "fit", data, "--components", "512", "--normalize", "l2"]
+        fitting = ["-m", "streamrf", "fit", data, "--components", "512", "--normalize", "l2"]
         fitting += ["--model", model, "--json"]
         several = range(scale.repeats(5))
         imports = [_seconds(["-c", "import streamrf"]) for _ in several]
@@ -379,7 +379,7 @@ def start(scale: Scale) -> dict:
         for number in several:
             place = f"{folder}/kernels{number}"
             empty.append(_seconds(fitting, NUMBA_CACHE_DIR=place))
-        warm = _seconds(["-m", "streamrf.cli", "warmup"], NUMBA_CACHE_DIR=f"{folder}/warm")
+        warm = _seconds(["-m", "streamrf", "warmup"], NUMBA_CACHE_DIR=f"{folder}/warm")
         ready = _seconds(fitting, NUMBA_CACHE_DIR=f"{folder}/warm")
     return {
         "import_seconds": statistics.median(imports) - statistics.median(bare),

@@ -164,7 +164,7 @@ def wait_for_writes(process, folder, seen, count) -> None:
 def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
     """Give a command whose threads and blocks differ each time, and whose sums may not."""
     words = [
-        sys.executable, "-m", "streamrf.cli", "fit", str(folder / "data.h5"),
+        sys.executable, "-m", "streamrf", "fit", str(folder / "data.h5"),
         "--components", str(options.components), "--up-components", str(4 * options.components),
         "--normalize", "l2", "--alpha", "auto", "--seed", "0", "--json",
         "--statistics", str(statistics), "--model", str(statistics) + ".model",

@@ -76,10 +76,11 @@ class DotProductKernel(Kernel):
 
     def check_settings(self):
         """Refuse settings without a series."""
-        super().check_settings()
         self.series(2)
+        super().check_settings()
 
     def __call__(self, X, Y=None):
+        self.check_settings()
         X = np.asarray(X, dtype=np.float64)
         Y = X if Y is None else np.asarray(Y, dtype=np.float64)
         self.check_domain(np.square(X).sum(axis=1))
@@ -88,38 +89,50 @@ class DotProductKernel(Kernel):
 
     def diagonal(self, X):
         """Give ``f(<x, x>)`` of each row."""
+        self.check_settings()
         squares = np.square(X, dtype=np.float64).sum(axis=1)
         self.check_domain(squares)
         return self.function(squares)
 
-    def check_domain(self, squares: np.ndarray) -> None:
+    def check_domain(self, squares: np.ndarray, inner: Kernel | None = None) -> None:
         """Refuse rows outside the domain.
 
         Parameters
         ----------
-        squares : ``<x, x>`` of the rows, of any shape
+        squares : ``<x, x>`` of the rows, of any shape; ``inner(x, x)`` where one is given
+        inner : kernel that this one is composed with
 
         Raises
         ------
         BadRowError
-            Names the scale that would fit.
+            Names the scale or the gamma that would fit.
         """
         radius = self.radius
         greatest = float(np.max(squares, initial=0.0))
         if greatest < radius or (self.closed and greatest <= radius * (1 + UNIT_SLACK)):
             return
+        square = "<x, x>" if inner is None else f"K(x, x) by {inner!r}"
         if not np.isfinite(greatest):
             raise BadRowError(
-                f"a row x has <x, x> = {greatest}, so {self!r} has no value there: rows are not "
+                f"a row x has {square} = {greatest}, so {self!r} has no value there: rows are not "
                 "finite or too large; scale them (normalize='l2', 'max' or 'standard')"
             )
-        scale = 0.99 * np.sqrt(radius / greatest)
-        unit = ", or use normalize='l2' or 'max'" if radius > 1 or self.closed else ""
         raise BadRowError(
-            f"a row x has <x, x> = {greatest:.4g}, but {self!r} takes rows with <x, x> "
-            f"{'up to' if self.closed else 'below'} {radius:.4g}: "
-            f"scale rows by {scale:.3g} or less{unit}"
+            f"a row x has {square} = {greatest:.4g}, but {self!r} takes "
+            f"{'rows with <x, x>' if inner is None else 'values'} "
+            f"{'up to' if self.closed else 'below'} {radius:.4g}: {self._cure(greatest, inner)}"
         )
+
+    def _cure(self, greatest, inner=None):
+        """Say what brings rows whose greatest ``<x, x>`` is `greatest` well into the domain."""
+        cures = []
+        if inner is None:
+            cures.append(f"scale rows by {0.99 * np.sqrt(self.radius / greatest):.3g} or less")
+            if self.radius > 1 or self.closed:
+                cures.append("use normalize='l2'")
+        if "gamma" in self.get_params(deep=False):
+            cures.append(f"set gamma to {0.98 * self.gamma * self.radius / greatest:.3g} or less")
+        return ", or ".join(cures) or "scale rows down, or take another inner kernel"
 
     def maclaurin(self, bound: float = 1.0, tolerance: float = 1e-4) -> np.ndarray:
         """Give the coefficients ``a_0, ..., a_N`` of ``f(t) = sum_n a_n t^n``, float64.
@@ -141,10 +154,12 @@ class DotProductKernel(Kernel):
             enough = sums >= (1 - tolerance) * whole
         if not np.isfinite(whole) or not enough.any():
             reached = f"comes within {1 - sums[-1] / whole:.1g} of it" if whole < np.inf else ""
+            cure = "scale the rows down"
+            if self.radius < np.inf and not self.closed:
+                cure = self._cure(bound)
             raise ParameterError(
                 f"{self!r} is {whole:.3g} at <x, x> = {bound:.4g}, and its series of {MOST_TERMS} "
-                f"terms {reached or 'overflows'}: scale the rows down or raise the tolerance, "
-                f"got {tolerance!r}"
+                f"terms {reached or 'overflows'}: {cure}, or raise the tolerance, got {tolerance!r}"
             )
         return series[: int(np.argmax(enough)) + 1]
 
@@ -171,8 +186,8 @@ class Polynomial(DotProductKernel):
     def series(self, n_terms):
         """Give ``a_n = binom(degree, n) gamma^n coef0^(degree - n)`` for n up to the degree."""
         _check_degree(self.degree)
-        _check_positive("gamma", self.gamma)
-        if not self.coef0 >= 0:
+        _check_gamma(self.gamma)
+        if not (_is_finite(self.coef0) and self.coef0 >= 0):
             raise ParameterError(
                 f"coef0 must not be negative, got {self.coef0!r}: the series would have negative "
                 "coefficients, and the kernel is not positive definite"
@@ -204,6 +219,11 @@ class Exponential(DotProductKernel):
             raise ParameterError("sigma='mean_distance' is learnt from rows, and none were given")
         return Exponential(mean_distance(sample))
 
+    def check_settings(self):
+        """Refuse a sigma that is not positive, or still to be learnt."""
+        _ = self._square
+        super().check_settings()
+
     def function(self, t):
         """Give ``exp(t / sigma^2)``."""
         return np.exp(t / self._square)
@@ -215,9 +235,9 @@ class Exponential(DotProductKernel):
 
     @property
     def _square(self):
-        if isinstance(self.sigma, str):
+        if isinstance(self.sigma, str) and self.sigma == "mean_distance":
             raise ParameterError(f"sigma={self.sigma!r} is learnt from rows: call learn(X) first")
-        if not self.sigma > 0:
+        if not (_is_finite(self.sigma) and self.sigma > 0):
             raise ParameterError(f"sigma must be positive or 'mean_distance', got {self.sigma!r}")
         return float(self.sigma) ** 2
 
@@ -242,7 +262,7 @@ class VovkReal(DotProductKernel):
     def series(self, n_terms):
         """Give ``a_n = gamma^n`` for n below the degree."""
         _check_degree(self.degree)
-        _check_positive("gamma", self.gamma)
+        _check_gamma(self.gamma)
         return float(self.gamma) ** np.arange(min(int(self.degree), n_terms))
 
 
@@ -260,7 +280,7 @@ class VovkInfinite(DotProductKernel):
     @property
     def radius(self):
         """The series converges for ``|t| < 1 / gamma``."""
-        _check_positive("gamma", self.gamma)
+        _check_gamma(self.gamma)
         return 1 / float(self.gamma)
 
     def function(self, t):
@@ -269,6 +289,7 @@ class VovkInfinite(DotProductKernel):
 
     def series(self, n_terms):
         """Give ``a_n = gamma^n``."""
+        _check_gamma(self.gamma)
         with np.errstate(over="ignore"):
             return float(self.gamma) ** np.arange(n_terms)
 
@@ -382,9 +403,14 @@ class Composed(Kernel):
         super().check_settings()
 
     def __call__(self, X, Y=None):
+        self.check_settings()
         for rows in (X,) if Y is None else (X, Y):
-            self.outer.check_domain(self.inner.diagonal(rows))
+            self.check_domain(self.inner.diagonal(rows))
         return self.outer.function(self.inner(X, Y))
+
+    def check_domain(self, squares: np.ndarray) -> None:
+        """Refuse rows of which ``inner(x, x)`` is outside the domain of the outer kernel."""
+        self.outer.check_domain(squares, self.inner)
 
     def learn(self, sample):
         """Give the kernel with the settings of both as numbers."""
@@ -392,8 +418,9 @@ class Composed(Kernel):
 
     def diagonal(self, X):
         """Give ``f(inner(x, x))`` of each row."""
+        self.check_settings()
         squares = self.inner.diagonal(X)
-        self.outer.check_domain(squares)
+        self.check_domain(squares)
         return self.outer.function(squares)
 
 
@@ -552,13 +579,18 @@ def _is_finite(value):
 
 
 def _check_degree(degree):
-    if int(degree) != degree or degree < 1:
+    if not _is_finite(degree) or int(degree) != degree or degree < 1:
         raise ParameterError(f"degree must be a whole number above 0, got {degree!r}")
 
 
-def _check_positive(name, value):
-    if not value > 0:
-        raise ParameterError(f"{name} must be positive, got {value!r}")
+def _check_gamma(gamma):
+    if isinstance(gamma, str):
+        raise ParameterError(
+            f"gamma of a dot-product kernel must be a positive number, got {gamma!r}: only the "
+            "Gaussian, Laplacian and Cauchy kernels learn theirs from rows"
+        )
+    if not (_is_finite(gamma) and gamma > 0):
+        raise ParameterError(f"gamma must be positive, got {gamma!r}")
 
 
 TABLE = {

@@ -580,7 +580,7 @@ def test_a_pass_in_another_thread_leaves_signals_alone(path):
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "streamrf.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "streamrf", *map(str, arguments)]
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

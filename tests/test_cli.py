@@ -31,7 +31,7 @@ SMALL = ("--map", "maclaurin", "--components", "100", "--degree", "2", "--normal
 
 
 def command(*arguments) -> list[str]:
-    return [sys.executable, "-m", "streamrf.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "streamrf", *map(str, arguments)]
 
 
 def environment(**more) -> dict[str, str]:
@@ -180,7 +180,7 @@ def test_every_word_of_the_tables_trains(option, word):
     if "fourier" in word or "fastfood" in word:
         words |= {"--kernel": "gaussian", "--gamma": "median"}
     elif word in ("gaussian", "laplacian", "cauchy"):
-        words |= {"--map": "fourier"}
+        words.pop("--map")
     if option == "--kernel" or words.get("--kernel") == "gaussian":
         words.pop("--degree", None)
         words.pop("--coef0", None)
@@ -190,6 +190,31 @@ def test_every_word_of_the_tables_trains(option, word):
     words |= {option: "nonsense"}
     given = (part for pair in words.items() for part in pair)
     assert word in misused("fit", "data.h5", *given, "--model", "new.h5")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("exponential", "Craft"),
+        ("gaussian", "StructuredFourier"),
+        ("laplacian", "RandomFourier"),
+        ("cauchy", "RandomFourier"),
+    ],
+)
+def test_a_kernel_alone_takes_its_fast_map(kernel, name):
+    words = ("--kernel", kernel, "--components", "70", "--normalize", "l2")
+    told("fit", "data.h5", *words, "--model", "new.h5")
+    assert answer("info", "new.h5")["map"]["class"] == name
+
+
+def test_scales_learnt_from_rows_are_for_kernels_of_distances():
+    words = ("--kernel", "polynomial", "--gamma", "median", "--model", "new.h5")
+    assert "got 'median': only the Gaussian" in refused("fit", "data.h5", *words)
+
+
+def test_target_codes_of_values_are_refused_by_the_option_given():
+    words = ("--regression", "--decode", "discriminant", "--model", "new.h5")
+    assert "--decode" in misused("fit", "values.h5", *words)
 
 
 def test_one_vs_rest_has_discriminants_and_no_hamming_distances():

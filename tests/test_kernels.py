@@ -88,16 +88,20 @@ def test_the_polynomial_at_known_places():
     [
         ({"degree": 0}, r"degree must be a whole number above 0, got 0"),
         ({"degree": 2.5}, r"degree must be a whole number above 0, got 2\.5"),
+        ({"degree": "3"}, r"degree must be a whole number above 0, got '3'"),
         ({"gamma": 0.0}, r"gamma must be positive, got 0\.0"),
         ({"gamma": -1}, r"gamma must be positive, got -1"),
         ({"gamma": np.nan}, r"gamma must be positive, got nan"),
+        ({"gamma": "scale"}, r"must be a positive number, got 'scale': only the Gaussian"),
         ({"coef0": -0.5}, r"coef0 must not be negative, got -0\.5: the series"),
         ({"coef0": np.nan}, r"coef0 must not be negative, got nan"),
     ],
 )
 def test_settings_without_a_series_are_refused(settings, message):
-    with pytest.raises(ParameterError, match=message):
-        Polynomial(**settings).maclaurin()
+    kernel = Polynomial(**settings)
+    for use in (kernel.maclaurin, lambda: kernel(np.eye(2)), lambda: kernel.diagonal(np.eye(2))):
+        with pytest.raises(ParameterError, match=message):
+            use()
 
 
 def test_the_step_arc_cosine_kernel_is_one_less_the_angle():

@@ -456,7 +456,11 @@ def read_codes(word: str | None, regression: bool, **settings: Any) -> BaseEstim
     if word is None and not any(settings.values()):
         return None
     if regression:
-        raise wrong("--codes", "target codes are for classes; leave them out with --regression")
+        given = {"codes": word, **settings}
+        options = [option_of(name) for name, value in given.items() if value is not None]
+        raise wrong(
+            ", ".join(options), "target codes are for classes; leave them out with --regression"
+        )
     word = word or "one-vs-rest"
     kind = pick(CODES, word, "--codes")
     if settings["decode"] is not None:

@@ -64,6 +64,7 @@ from streamrf.kernels import (
     Kernel,
     Laplacian,
     Polynomial,
+    ShiftInvariantKernel,
     VovkInfinite,
     VovkReal,
 )
@@ -108,7 +109,7 @@ NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 CRAFT = "craft-"  # before a map's word: made wide, then compacted
 MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
 
-MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", 4096, 8
+MAP, FOURIER_MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", "structured-fourier", 4096, 8
 LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
 
 
@@ -132,7 +133,12 @@ def fit(
     y: Y = "y",
     weights: Weights = None,
     map_: Annotated[
-        str | None, _feature(f"Random feature map; {MAP}.", "--map", words=MAP_WORDS)
+        str | None,
+        _feature(
+            f"Random feature map; {MAP}, of a gaussian kernel {FOURIER_MAP}.",
+            "--map",
+            words=MAP_WORDS,
+        ),
     ] = None,
     kernel: Annotated[
         str | None,
@@ -408,7 +414,7 @@ def _features(
     h01: bool | None,
     **settings: Any,
 ) -> FeatureMap:
-    map = pick_word(MAP_WORDS, map or MAP, "--map")
+    map = pick_word(MAP_WORDS, map or _usual_map(kernel), "--map")
     make = MAPS[map.removeprefix(CRAFT)]
     if settings["projection"] is not None:
         pick_word(PROJECTIONS, settings["projection"], "--projection")
@@ -431,6 +437,14 @@ def _features(
         return made(make, f"--map {map}", settings | {"n_components": width})
     wide = UP_FACTOR * width if up_components is None else up_components
     return Craft(made(make, f"--map {map}", settings | {"n_components": wide}), width)
+
+
+def _usual_map(kernel: str | None) -> str:
+    """Give the fast map of a kernel, whose word is None for the usual one."""
+    kind = KERNELS.get(kernel or "polynomial")
+    if not (inspect.isclass(kind) and issubclass(kind, ShiftInvariantKernel)):
+        return MAP
+    return FOURIER_MAP if kind is Gaussian else "fourier"
 
 
 def _earlier(path: str, regression: bool) -> Statistics:

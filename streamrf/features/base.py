@@ -14,6 +14,7 @@ from streamrf.compute import featurising, on_single_blas_threads
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.fields import Fields
 from streamrf.jit import lanes
+from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
@@ -225,7 +226,11 @@ def learn_kernel(kernel: Kernel | None, kind: type, sample: np.ndarray | None) -
     """Give `kernel` (None: `Polynomial()`) with its settings as numbers; refuse another kind."""
     kernel = Polynomial() if kernel is None else kernel
     if not isinstance(kernel, kind):
-        raise ParameterError(f"kernel must be a {kind.__name__} kernel, got {kernel!r}")
+        known = [name for name, cls in KERNELS.items() if issubclass(cls, kind)]
+        raise ParameterError(
+            f"kernel must be a {kind.__name__} kernel, got {kernel!r}: this map takes "
+            f"{', '.join(known)}"
+        )
     return kernel.learn(sample)
 
 

@@ -1,5 +1,7 @@
 """Random Maclaurin features for dot-product kernels, and for dot-product kernels of others."""
 
+from numbers import Real
+
 import numpy as np
 
 from streamrf import degrees
@@ -111,7 +113,7 @@ class RandomMaclaurin(FeatureMap):
             self.inner_.draw_for(n_features, sample)
             self.kernel_ = Composed(kernel, self.inner_.kernel_)
             squares = self.inner_.kernel_.diagonal(rows)
-        kernel.check_domain(squares)
+        self.kernel_.check_domain(squares)
         bound = float(squares.max(initial=0.0)) or min(1.0, kernel.radius / 2)
         series = kernel.maclaurin(bound, self.tolerance)
         n_random = self._draw_exact_terms(series, n_features)
@@ -127,9 +129,9 @@ class RandomMaclaurin(FeatureMap):
 
     def _check_settings(self):
         self._check_choices()
-        if not self.p > 1:
+        if not (isinstance(self.p, Real) and float(self.p) > 1):
             raise ParameterError(f"p must be above 1, got {self.p!r}")
-        if not 0 < self.tolerance < 1:
+        if not (isinstance(self.tolerance, Real) and 0 < float(self.tolerance) < 1):
             raise ParameterError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
         if self.inner is None:
             return
@@ -306,7 +308,7 @@ class RandomMaclaurin(FeatureMap):
             check_lanes(self.kernel_, x)
         elif self.kernel_.outer.radius < np.inf:
             rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, x.shape[1])
-            self.kernel_.outer.check_domain(self.inner_.kernel_.diagonal(rows))
+            self.kernel_.check_domain(self.inner_.kernel_.diagonal(rows))
 
     def _map_dense(self, x, first, out):
         """Multiply dense projections."""
