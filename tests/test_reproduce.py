@@ -16,6 +16,13 @@ pytest.importorskip("matplotlib", reason="the reproductions draw with the extra 
 import streamrf as srf
 
 KERNEL = srf.Polynomial(degree=3, coef0=1.0)
+CIRCUMSTANCES = {
+    "commit": "abc",
+    "python": "3",
+    "versions": {"numpy": "2", "sklearn": "1"},
+    "cpu": "a cpu",
+    "cores": 1,
+}
 
 pytestmark = pytest.mark.usefixtures("one_thread", "reproduction")
 
@@ -329,14 +336,81 @@ def test_the_best_map_is_chosen_by_the_rows_held_out_or_as_the_papers_is():
         {**cell, "map": "b", "up_components": None, "held_out_percent": 3, "error_percent": 5},
         {**cell, "map": "a", "up_components": 512, "held_out_percent": 1, "error_percent": 4},
     ]
-    drawn, pruned, any_ = best.chosen(records)
+    drawn, pruned, any_ = best.chosen(best.compared(records))
     assert (drawn["mean"], drawn["beaten"], drawn["paper"]) == (7, "no", 5.83)
     assert (pruned["mean"], pruned["beaten"]) == (4, "yes")
     assert (any_["mean"], any_["family"]) == (4, best.ANY)
-    _, _, any_ = best.chosen(
-        [{**record, "error_percent": 9 - record["error_percent"]} for record in records]
-    )
+    assert [row["candidates"] for row in (drawn, pruned, any_)] == [2, 1, 3]
+    turned = [{**record, "error_percent": 9 - record["error_percent"]} for record in records]
+    _, _, any_ = best.chosen(best.compared(turned))
     assert (any_["mean"], any_["map"], any_["up_components"]) == (2, "a", None)
+
+
+def best_records():
+    """Records of two maps, one of which has one seed of two by discriminants, on MNIST."""
+    cell = {"part": "mnist", "n_components": 4096, "normalize": "l2", "up_components": None}
+    return [
+        {**cell, "map": "StructuredFourier", "setting": gamma, "decode": decode, "seed": seed}
+        | {"held_out_percent": held, "error_percent": error + seed, "seconds": 1.0}
+        | {"circumstances": CIRCUMSTANCES}
+        for gamma, decode, held, error, n_seeds in (
+            (0.5, "euclidean", 3.0, 2.0, 2),
+            (0.75, "euclidean", 2.0, 2.5, 2),
+            (0.5, "discriminant", 3.0, 4.0, 2),
+            (0.75, "discriminant", 1.0, 1.0, 1),
+        )
+        for seed in range(n_seeds)
+    ]
+
+
+def test_only_candidates_with_as_many_seeds_as_any_of_their_column_compete():
+    import craftmaps_best as best
+
+    rows = best.compared(best_records())
+    assert [(row["setting"], row["decode"], row["n"]) for row in rows] == [
+        (0.5, "euclidean", 2),
+        (0.75, "euclidean", 2),
+        (0.5, "discriminant", 2),
+    ]
+    drawn, any_ = best.chosen(rows)
+    assert (drawn["mean"], drawn["candidates"]) == (3.0, 3)
+    assert (any_["mean"], any_["candidates"]) == (2.5, 3)
+
+
+def test_the_page_of_the_best_tells_its_candidates(harness, tmp_path, monkeypatch):
+    import craftmaps_best as best
+
+    rows = best.compared(best_records())
+    text = best.page(best.chosen(rows), rows, best_records())
+    assert (
+        "- Any map, the best on the test rows: below the paper's best at 0 of 1 widths on mnist."
+    ) in text.splitlines()
+    assert (
+        "- StructuredFourier as drawn, MNIST, 4096 components: "
+        "3.00 % by largest outputs, 4.50 % by discriminants."
+    ) in text.splitlines()
+    assert "- mnist: StructuredFourier, gamma 0.5, 0.75." in text.splitlines()
+    assert "the least of 3 to 3 mean test errors" in text
+    monkeypatch.setattr(harness, "DOCS", tmp_path)
+    best.draw(best.chosen(rows))
+    assert (tmp_path / "craftmaps_best.png").stat().st_size > 1000
+
+
+def test_log_axes_have_plain_numbers_and_ticks_that_were_set(harness, tmp_path):
+    with harness.plot(tmp_path / "plot.png", 4) as panels:
+        for axes, top in zip(panels, (2.8, 9.0, 500.0, 1e9), strict=True):
+            axes.plot([300, 400, 700], [2.3, 2.4, top])
+            axes.set(yscale="log")
+            harness.mark_widths(axes, [300, 400, 700])
+    for axes in panels:
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["300", "400", "700"]
+    shown = [
+        [text.get_text() for text in axes.get_yticklabels() if text.get_text()] for axes in panels
+    ]
+    assert {"2.4", "2.6"} <= set(shown[0])
+    assert {"2", "5"} <= set(shown[1]) or {"2", "4", "6"} <= set(shown[1])
+    assert {"10", "100"} <= set(shown[2])
+    assert any("10^" in text for text in shown[3])
 
 
 @pytest.mark.parametrize("up", [None, 256])

@@ -119,7 +119,8 @@ def draw(rows):
             label = f"D = {up:,}" if up else "plain"
             axis.errorbar(widths, means, stds, color=colour, label=label)
             axis.plot(widths, [row["paper"] for row in here], "--", color=colour, lw=0.8)
-        axis.set(xscale="log", yscale="log", xlabel="E", ylabel="NRMSE (dashed: the paper's)")
+        harness.mark_widths(axis, WIDTHS)
+        axis.set(yscale="log", xlabel="E", ylabel="NRMSE (dashed: the paper's)")
         axis.legend(fontsize=7)
 
 

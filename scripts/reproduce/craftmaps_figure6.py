@@ -53,9 +53,8 @@ def write(rows, records):
                 here = [row for row in rows if (row["dataset"], row["map"]) == (name, map_name)]
                 columns = ([row[key] for row in here] for key in ("n_components", "mean", "std"))
                 axis.errorbar(*columns, label=map_name)
-            axis.set(title=name, xscale="log", yscale="log", xlabel="E")
-            axis.xaxis.minorticks_off()
-            axis.set_xticks(WIDTHS, map(str, WIDTHS), fontsize=7)
+            axis.set(title=name, yscale="log", xlabel="E")
+            harness.mark_widths(axis, WIDTHS)
             axis.tick_params(axis="y", which="both", labelsize=7)
         axes[0].set_ylabel("NRMSE")
         axes[0].legend(fontsize=7)

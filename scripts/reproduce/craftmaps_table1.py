@@ -271,7 +271,9 @@ def draw(rows, parts):
                     axis.errorbar(widths, means, stds, color=f"C{number}", label=method, lw=1.2)
                     theirs = [row["paper"] for row in here]
                     axis.plot(widths, theirs, "--", color=f"C{number}", lw=0.8)
-            axis.set(title=part, xlabel="components", xscale="log", yscale="log")
+            axis.set(title=part, xlabel="components", yscale="log")
+            here = {row["n_components"] for row in rows if row["part"] == part}
+            harness.mark_widths(axis, sorted(here))
         axes[0].set_ylabel("test error, per cent (dashed: the paper's)")
         axes[0].legend(fontsize=7)
 

@@ -37,6 +37,14 @@ import scipy
 import sklearn
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogFormatterSciNotation,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 import streamrf as srf
 from streamrf import benchmark
@@ -299,12 +307,42 @@ def _text(value, form):
 
 @contextmanager
 def plot(path: Path, columns: int = 1, size: tuple[float, float] = (4.5, 3.4)) -> Iterator:
-    """Give axes side by side, (columns,), each of `size` inches; saves a small PNG on leaving."""
+    """Give axes side by side, (columns,), each of `size` inches; saves a small PNG on leaving.
+
+    Log axes over less than four decades get plain numbers, where the caller has set no ticks.
+    """
     width, height = size
     figure = Figure(figsize=(width * columns, height), dpi=80, layout="constrained")
-    yield figure.subplots(1, columns, squeeze=False)[0]
+    panels = figure.subplots(1, columns, squeeze=False)[0]
+    yield panels
+    for axis in (axis for panel in panels for axis in (panel.xaxis, panel.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+            _label_plainly(axis)
     path.parent.mkdir(parents=True, exist_ok=True)
     FigureCanvasAgg(figure).print_png(path, metadata={"Software": None})
+
+
+def _label_plainly(axis):
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    if decades > 4:
+        return
+    if decades > 1:
+        axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
+    else:  # ticks at 1, 2 and 5 would be two at most
+        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def mark_widths(axes, widths: Sequence[int]) -> None:
+    """Put a tick at each number of components on the log axis below a panel."""
+    axes.set_xscale("log")
+    axes.set_xticks(widths, map(str, widths), fontsize=7)
+    axes.xaxis.set_minor_locator(NullLocator())
+    if len(widths) == 1:
+        axes.set_xlim(widths[0] / 2, widths[0] * 2)
 
 
 @cache
