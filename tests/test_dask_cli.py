@@ -42,7 +42,7 @@ def streamrf(*arguments, status=0):
 def program(*arguments):
     """Run as a program of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "streamrf.cli", *map(str, arguments)],
+        [sys.executable, "-m", "streamrf", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -60,6 +60,7 @@ FLOORS = {
     "warmup": 8,
     "cli": 9,
     "__init__": 10,
+    "__main__": 10,
 }
 
 
