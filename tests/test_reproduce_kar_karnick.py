@@ -144,14 +144,47 @@ def test_the_verdict_counts(table):
     rows = table.compared(records(table))
     text = table.verdict(rows)
     assert "accuracy" not in text  # the data are a sample of the paper's
-    assert "faster than LIBLINEAR on the same features in 1 of 1 columns, 4.0 to 4.0" in text
-    assert "three times the features it trains faster than LIBLINEAR in 0 of 1 columns" in text
+    assert "faster than LIBLINEAR on the same features in 1 of 1 combinations" in text
+    assert "4.0 to 4.0 times as fast" in text
+    assert "three times the features it trains faster than LIBLINEAR in 0 of 1 combinations" in text
     rows = [{**row, "dataset": "ijcnn1"} for row in rows]
     text = table.verdict(rows)
     assert "K + LIBSVM: accuracy within 1 point of the paper's in 0 of 1 cells" in text
-    assert "ijcnn1 polynomial +21.1" in text
+    assert "ijcnn1 polynomial +21.10" in text
     near = [{**row, "difference": -0.9} for row in rows]
     assert "K + LIBSVM: accuracy within 1 point of the paper's in 1 of 1" in table.verdict(near)
+
+
+def test_a_miss_is_more_than_a_point_to_the_digits_shown(table):
+    assert not table.differs({"difference": -1.004})
+    assert table.differs({"difference": 1.006})
+
+
+def test_the_misses_count_where_liblinear_is_more_accurate(table):
+    rows = table.compared(records(table))
+    text = table.misses(rows)
+    assert "LIBLINEAR differs" not in text  # the data are a sample of the paper's
+    assert "it is +2.50 to +2.50 points from LIBLINEAR at equal width" in text
+    rows = [{**row, "dataset": "ijcnn1", "difference": 3.0} for row in rows]
+    rows.append({**rows[1], "kernel": "exponential", "difference": -2.0})
+    text = table.misses(rows)
+    assert "more accurate than the paper's in 1 of 2 cells" in text
+    assert "at equal width" not in text
+
+
+def test_the_page_shows_the_plot_and_plain_speed_ups(table, tmp_path, monkeypatch):
+    import harness
+
+    monkeypatch.setattr(harness, "DOCS", tmp_path)
+    made = [{**one, "circumstances": harness.circumstances()} for one in records(table)]
+    rows = table.compared(made)
+    rows[1]["train_speedup"], rows[2]["train_speedup"] = 234.4, 99.8
+    text = table.page(rows, made)
+    assert ", 234x (0.86x)" in text
+    assert ", 100x (0.86x)" in text
+    assert "(reproduction/kar-karnick-table1.png)" in text
+    table.draw(rows)
+    assert (tmp_path / "kar-karnick-table1.png").stat().st_size > 1000
 
 
 def test_the_page_tells_what_was_not_run(table):
