@@ -1,56 +1,17 @@
-"""The exact kernels: the specification that every feature map is tested against."""
+"""Kernels of the dot product of two rows, by their Maclaurin series; and of another kernel."""
 
-from abc import ABC, abstractmethod
-from numbers import Real
+from abc import abstractmethod
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import pdist
 from scipy.special import comb
-from sklearn.base import BaseEstimator
 
 from streamrf.errors import BadRowError, DataError, ParameterError
+from streamrf.kernels.base import DISTANCE_ROWS, Kernel, is_finite
 
 MOST_TERMS = 1000  # of an infinite series
 UNIT_SLACK = 1e-5  # of float32 rows of unit length: <x, x> overshoots 1
-DISTANCE_ROWS = 1000  # half a million distances say enough about their mean
-GAMMA_RULE = "gamma must be a positive number, 'scale' or 'median', got {!r}"
-
-
-class Kernel(BaseEstimator, ABC):
-    """A positive definite function of two rows; settings as in scikit-learn."""
-
-    @abstractmethod
-    def __call__(self, X, Y=None) -> np.ndarray:
-        """Give the kernel matrix, float64 of shape (n_rows of X, n_rows of Y); Y defaults to X."""
-
-    def learn(self, sample: np.ndarray | None) -> "Kernel":
-        """Give this kernel with every setting that is learnt from rows as a number.
-
-        Parameters
-        ----------
-        sample : (n, n_features), rows as the kernel will see them
-        """
-        return self
-
-    def check_settings(self) -> None:
-        """Refuse settings that are no numbers, or none that the kernel takes.
-
-        Raises
-        ------
-        ParameterError, TypeError, ValueError, ArithmeticError
-        """
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Kernel):
-                value.check_settings()
-            elif isinstance(value, bool) or (np.ndim(value) == 0 and not _is_finite(value)):
-                raise ParameterError(f"{name} must be a finite number, got {value!r}")
-
-    def diagonal(self, X) -> np.ndarray:
-        """Give ``K(x, x)`` of each row, float64 (n_rows,)."""
-        parts = [np.empty(0)]
-        parts += [np.diag(self(X[start : start + 64])) for start in range(0, len(X), 64)]
-        return np.concatenate(parts)
 
 
 class DotProductKernel(Kernel):
@@ -187,7 +148,7 @@ class Polynomial(DotProductKernel):
         """Give ``a_n = binom(degree, n) gamma^n coef0^(degree - n)`` for n up to the degree."""
         _check_degree(self.degree)
         _check_gamma(self.gamma)
-        if not (_is_finite(self.coef0) and self.coef0 >= 0):
+        if not (is_finite(self.coef0) and self.coef0 >= 0):
             raise ParameterError(
                 f"coef0 must not be negative, got {self.coef0!r}: the series would have negative "
                 "coefficients, and the kernel is not positive definite"
@@ -237,7 +198,7 @@ class Exponential(DotProductKernel):
     def _square(self):
         if isinstance(self.sigma, str) and self.sigma == "mean_distance":
             raise ParameterError(f"sigma={self.sigma!r} is learnt from rows: call learn(X) first")
-        if not (_is_finite(self.sigma) and self.sigma > 0):
+        if not (is_finite(self.sigma) and self.sigma > 0):
             raise ParameterError(f"sigma must be positive or 'mean_distance', got {self.sigma!r}")
         return float(self.sigma) ** 2
 
@@ -424,117 +385,6 @@ class Composed(Kernel):
         return self.outer.function(squares)
 
 
-class ShiftInvariantKernel(Kernel):
-    """A kernel ``k(gamma, x - y)`` with ``k(gamma, 0) = 1``: the mean of ``cos(<omega, x - y>)``.
-
-    Parameters
-    ----------
-    gamma : float, positive, or how to learn it from rows, of whatever size: the kernel then stays
-        the same when rows are scaled
-        "scale" and "median" give ``spread^-power``, with the spread and the power that a kernel
-        names. "scale" takes the spread of a typical row from the standard deviation of all entries,
-        "median" the median over pairs of rows that differ, of at most `DISTANCE_ROWS` rows
-    """
-
-    power = 1.0  # of the spread in 1/gamma
-    order = 2  # the spread sums |x_j - y_j|^order
-
-    def __init__(self, gamma=1.0):
-        self.gamma = gamma
-
-    @abstractmethod
-    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Draw rows omega, float64 (n, n_features), with ``E[cos(<omega, x - y>)] = K(x, y)``."""
-
-    def learn(self, sample):
-        """Give the kernel with gamma as a number."""
-        if not isinstance(self.gamma, str):
-            return self
-        if self.gamma not in ("scale", "median"):
-            raise ParameterError(GAMMA_RULE.format(self.gamma))
-        if sample is None:
-            raise ParameterError(f"gamma={self.gamma!r} is learnt from rows, and none were given")
-        spread = (entry_spread if self.gamma == "scale" else median_spread)(sample, self.order)
-        return type(self)(spread**-self.power)
-
-    @property
-    def checked_gamma(self) -> float:
-        """Gamma as a number, or an error."""
-        if isinstance(self.gamma, str) and self.gamma in ("scale", "median"):
-            raise ParameterError(f"gamma={self.gamma!r} is learnt from rows: call learn(X) first")
-        if not isinstance(self.gamma, Real) or not 0 < float(self.gamma) < np.inf:
-            raise ParameterError(GAMMA_RULE.format(self.gamma))
-        return float(self.gamma)
-
-    def check_settings(self):
-        """Refuse gammas that are not positive, or still to be learnt."""
-        super().check_settings()
-        _ = self.checked_gamma
-
-    def diagonal(self, X):
-        """Give 1 for each row."""
-        return np.ones(len(X))
-
-
-class Gaussian(ShiftInvariantKernel):
-    """``K(x, y) = exp(-gamma |x - y|^2)``.
-
-    Parameters
-    ----------
-    gamma : float, positive, "scale" (1 / (n_features * variance of all entries), as scikit-learn's
-        SVC) or "median" (1 / median squared distance), the last two learnt from rows
-    """
-
-    def __call__(self, X, Y=None):
-        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "sqeuclidean"))
-
-    def frequencies(self, rng, shape):
-        """Draw normal entries of variance ``2 gamma``."""
-        return rng.standard_normal(shape) * np.sqrt(2 * self.checked_gamma)
-
-
-class Laplacian(ShiftInvariantKernel):
-    """``K(x, y) = exp(-gamma |x - y|_1)``.
-
-    Parameters
-    ----------
-    gamma : float, positive, "scale" (1 / (n_features * standard deviation of all entries)) or
-        "median" (1 / median 1-norm distance), the last two learnt from rows
-    """
-
-    order = 1
-
-    def __call__(self, X, Y=None):
-        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "cityblock"))
-
-    def frequencies(self, rng, shape):
-        """Draw Cauchy entries of scale gamma."""
-        return rng.standard_cauchy(shape) * self.checked_gamma
-
-
-class Cauchy(ShiftInvariantKernel):
-    """``K(x, y) = prod_j 1 / (1 + gamma^2 (x_j - y_j)^2)``.
-
-    Parameters
-    ----------
-    gamma : float, positive, "scale" (1 / sqrt(n_features * variance of all entries)) or "median"
-        (1 / median distance), the last two learnt from rows
-    """
-
-    power = 0.5
-
-    def __call__(self, X, Y=None):
-        X, Y = (np.ascontiguousarray(rows.T) * self.checked_gamma for rows in _centred(X, Y))
-        K = np.ones((X.shape[1], Y.shape[1]))
-        for x, y in zip(X, Y, strict=True):
-            K /= 1 + np.square(np.subtract.outer(x, y))
-        return K
-
-    def frequencies(self, rng, shape):
-        """Draw Laplace entries of scale gamma."""
-        return rng.laplace(scale=self.checked_gamma, size=shape)
-
-
 def mean_distance(sample: np.ndarray) -> float:
     """Give the mean Euclidean distance between rows, of at most `DISTANCE_ROWS` of them."""
     rows = sample[:: -(-len(sample) // DISTANCE_ROWS)]
@@ -547,39 +397,8 @@ def mean_distance(sample: np.ndarray) -> float:
     return distance
 
 
-def entry_spread(sample: np.ndarray, order: int) -> float:
-    """Give ``n_features * (standard deviation of all entries)^order``; 1 where all are equal."""
-    deviation = float(np.std(sample, dtype=np.float64))
-    return sample.shape[1] * deviation**order if deviation > 0 else 1.0
-
-
-def median_spread(sample: np.ndarray, order: int) -> float:
-    """Give the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
-    rows = np.asarray(sample[:: -(-len(sample) // DISTANCE_ROWS)], dtype=np.float64)
-    spreads = pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
-    spreads = spreads[spreads > 0]
-    if not spreads.size:
-        raise DataError(
-            f"the {len(rows)} sample rows are all equal, so gamma='median' cannot be learnt from "
-            "them: give more rows, or gamma as a number"
-        )
-    return float(np.median(spreads))
-
-
-def _centred(X, Y):
-    """X and Y (None: X) as float64 less the mean of X, which keeps digits of rows far from 0."""
-    X = np.asarray(X, dtype=np.float64)
-    mean = X.mean(axis=0)
-    centred = X - mean
-    return centred, centred if Y is None else np.asarray(Y, dtype=np.float64) - mean
-
-
-def _is_finite(value):
-    return isinstance(value, Real) and -np.inf < float(value) < np.inf
-
-
 def _check_degree(degree):
-    if not _is_finite(degree) or int(degree) != degree or degree < 1:
+    if not is_finite(degree) or int(degree) != degree or degree < 1:
         raise ParameterError(f"degree must be a whole number above 0, got {degree!r}")
 
 
@@ -589,22 +408,5 @@ def _check_gamma(gamma):
             f"gamma of a dot-product kernel must be a positive number, got {gamma!r}: only the "
             "Gaussian, Laplacian and Cauchy kernels learn theirs from rows"
         )
-    if not (_is_finite(gamma) and gamma > 0):
+    if not (is_finite(gamma) and gamma > 0):
         raise ParameterError(f"gamma must be positive, got {gamma!r}")
-
-
-TABLE = {
-    cls.__name__: cls
-    for cls in (
-        Polynomial,
-        Exponential,
-        VovkReal,
-        VovkInfinite,
-        DotProduct,
-        ArcCosine,
-        Composed,
-        Gaussian,
-        Laplacian,
-        Cauchy,
-    )
-}

@@ -1,0 +1,150 @@
+"""Kernels of the difference of two rows, by the frequencies that they are means over."""
+
+from abc import abstractmethod
+from numbers import Real
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist
+
+from streamrf.errors import DataError, ParameterError
+from streamrf.kernels.base import DISTANCE_ROWS, Kernel
+
+GAMMA_RULE = "gamma must be a positive number, 'scale' or 'median', got {!r}"
+
+
+class ShiftInvariantKernel(Kernel):
+    """A kernel ``k(gamma, x - y)`` with ``k(gamma, 0) = 1``: the mean of ``cos(<omega, x - y>)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, or how to learn it from rows, of whatever size: the kernel then stays
+        the same when rows are scaled
+        "scale" and "median" give ``spread^-power``, with the spread and the power that a kernel
+        names. "scale" takes the spread of a typical row from the standard deviation of all entries,
+        "median" the median over pairs of rows that differ, of at most `DISTANCE_ROWS` rows
+    """
+
+    power = 1.0  # of the spread in 1/gamma
+    order = 2  # the spread sums |x_j - y_j|^order
+
+    def __init__(self, gamma=1.0):
+        self.gamma = gamma
+
+    @abstractmethod
+    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Draw rows omega, float64 (n, n_features), with ``E[cos(<omega, x - y>)] = K(x, y)``."""
+
+    def learn(self, sample):
+        """Give the kernel with gamma as a number."""
+        if not isinstance(self.gamma, str):
+            return self
+        if self.gamma not in ("scale", "median"):
+            raise ParameterError(GAMMA_RULE.format(self.gamma))
+        if sample is None:
+            raise ParameterError(f"gamma={self.gamma!r} is learnt from rows, and none were given")
+        spread = (entry_spread if self.gamma == "scale" else median_spread)(sample, self.order)
+        return type(self)(spread**-self.power)
+
+    @property
+    def checked_gamma(self) -> float:
+        """Gamma as a number, or an error."""
+        if isinstance(self.gamma, str) and self.gamma in ("scale", "median"):
+            raise ParameterError(f"gamma={self.gamma!r} is learnt from rows: call learn(X) first")
+        if not isinstance(self.gamma, Real) or not 0 < float(self.gamma) < np.inf:
+            raise ParameterError(GAMMA_RULE.format(self.gamma))
+        return float(self.gamma)
+
+    def check_settings(self):
+        """Refuse gammas that are not positive, or still to be learnt."""
+        super().check_settings()
+        _ = self.checked_gamma
+
+    def diagonal(self, X):
+        """Give 1 for each row."""
+        return np.ones(len(X))
+
+
+class Gaussian(ShiftInvariantKernel):
+    """``K(x, y) = exp(-gamma |x - y|^2)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, "scale" (1 / (n_features * variance of all entries), as scikit-learn's
+        SVC) or "median" (1 / median squared distance), the last two learnt from rows
+    """
+
+    def __call__(self, X, Y=None):
+        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "sqeuclidean"))
+
+    def frequencies(self, rng, shape):
+        """Draw normal entries of variance ``2 gamma``."""
+        return rng.standard_normal(shape) * np.sqrt(2 * self.checked_gamma)
+
+
+class Laplacian(ShiftInvariantKernel):
+    """``K(x, y) = exp(-gamma |x - y|_1)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, "scale" (1 / (n_features * standard deviation of all entries)) or
+        "median" (1 / median 1-norm distance), the last two learnt from rows
+    """
+
+    order = 1
+
+    def __call__(self, X, Y=None):
+        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "cityblock"))
+
+    def frequencies(self, rng, shape):
+        """Draw Cauchy entries of scale gamma."""
+        return rng.standard_cauchy(shape) * self.checked_gamma
+
+
+class Cauchy(ShiftInvariantKernel):
+    """``K(x, y) = prod_j 1 / (1 + gamma^2 (x_j - y_j)^2)``.
+
+    Parameters
+    ----------
+    gamma : float, positive, "scale" (1 / sqrt(n_features * variance of all entries)) or "median"
+        (1 / median distance), the last two learnt from rows
+    """
+
+    power = 0.5
+
+    def __call__(self, X, Y=None):
+        X, Y = (np.ascontiguousarray(rows.T) * self.checked_gamma for rows in _centred(X, Y))
+        K = np.ones((X.shape[1], Y.shape[1]))
+        for x, y in zip(X, Y, strict=True):
+            K /= 1 + np.square(np.subtract.outer(x, y))
+        return K
+
+    def frequencies(self, rng, shape):
+        """Draw Laplace entries of scale gamma."""
+        return rng.laplace(scale=self.checked_gamma, size=shape)
+
+
+def entry_spread(sample: np.ndarray, order: int) -> float:
+    """Give ``n_features * (standard deviation of all entries)^order``; 1 where all are equal."""
+    deviation = float(np.std(sample, dtype=np.float64))
+    return sample.shape[1] * deviation**order if deviation > 0 else 1.0
+
+
+def median_spread(sample: np.ndarray, order: int) -> float:
+    """Give the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
+    rows = np.asarray(sample[:: -(-len(sample) // DISTANCE_ROWS)], dtype=np.float64)
+    spreads = pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
+    spreads = spreads[spreads > 0]
+    if not spreads.size:
+        raise DataError(
+            f"the {len(rows)} sample rows are all equal, so gamma='median' cannot be learnt from "
+            "them: give more rows, or gamma as a number"
+        )
+    return float(np.median(spreads))
+
+
+def _centred(X, Y):
+    """X and Y (None: X) as float64 less the mean of X, which keeps digits of rows far from 0."""
+    X = np.asarray(X, dtype=np.float64)
+    mean = X.mean(axis=0)
+    centred = X - mean
+    return centred, centred if Y is None else np.asarray(Y, dtype=np.float64) - mean
