@@ -243,7 +243,8 @@ class OneVsRest(BaseEstimator):
     decode : {"euclidean", "discriminant"}
         With "discriminant" the class most probable by linear discriminant analysis of the outputs
         wins in place of the largest output. It takes no time to speak of, and errs less where the
-        features are few for the rows; where they fit the training rows almost wholly, it errs more.
+        features are few for the rows, or one class is much larger than the others; where they fit
+        the training rows almost wholly, it errs more.
     """
 
     decodings = ("euclidean", "discriminant")
