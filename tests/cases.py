@@ -262,12 +262,20 @@ class MapCase:
     domain : ``domain(X) -> X``, takes any rows to rows that the map accepts
     exact_terms : ``exact_terms(n_features)``, components that are the same in every draw; the map
         must accept any larger n_components that is a multiple of 8 above them
+    n_random : components besides them at which a bias is looked for; few of an odd number show
+        whether the last is right
+    takes_any_rows : whether the map accepts rows outside the domain, as scikit-learn's checks have
+    shrinks : whether the error falls as 1/sqrt(n_components) up to 512 components; False where the
+        map is exact at fewer
     """
 
     name: str
     make: Callable[..., FeatureMap]
     domain: Callable[[np.ndarray], np.ndarray] = normalize
     exact_terms: Callable[[int], int] = _no_terms
+    n_random: int = 32
+    takes_any_rows: bool = True
+    shrinks: bool = True
 
     @property
     def kind(self) -> type[FeatureMap]:
@@ -284,8 +292,13 @@ def _craft(n_components, random_state=None, kind=RandomMaclaurin, kernel=None, *
     return Craft(up, n_components, random_state=random_state)
 
 
-def _maclaurin(**settings):
-    return partial(RandomMaclaurin, Polynomial(), **settings)
+def _maclaurin(kernel=None, **settings):
+    return partial(RandomMaclaurin, Polynomial() if kernel is None else kernel, **settings)
+
+
+def _shorter(X):
+    """Rows where the step's series ends soon; those of length 1 take hundreds of its terms."""
+    return 0.8 * normalize(X)
 
 
 MAPS = [
@@ -304,6 +317,23 @@ MAPS = [
     MapCase("maclaurin-complex", _maclaurin(projection="complex")),
     MapCase("maclaurin-proportional", _maclaurin(measure="proportional")),
     MapCase("maclaurin-optimized", _maclaurin(measure="optimized")),
+    MapCase("maclaurin-exponential", _maclaurin(Exponential(sigma=0.9)), takes_any_rows=False),
+    MapCase("maclaurin-vovk-real", _maclaurin(VovkReal(degree=5, gamma=0.6))),
+    MapCase("maclaurin-vovk-infinite", _maclaurin(VovkInfinite(gamma=0.4)), takes_any_rows=False),
+    MapCase("maclaurin-dot-product", _maclaurin(DotProduct((0.5, 0, 2, 1)))),
+    # Where these series are cut, 0.009 and 0.004 are missing at most, about one standard error of
+    # 300 draws; later, single products of many factors would decide every mean.
+    MapCase(
+        "maclaurin-arc-cosine",
+        _maclaurin(ArcCosine(order=1), tolerance=0.01),
+        takes_any_rows=False,
+    ),
+    MapCase(
+        "maclaurin-arc-cosine-step",
+        _maclaurin(ArcCosine(order=0), tolerance=0.01),
+        domain=_shorter,
+        takes_any_rows=False,
+    ),
     MapCase(
         "maclaurin-of-maclaurin",
         partial(
@@ -332,6 +362,82 @@ MAPS = [
     MapCase("structured-fourier-single", partial(StructuredFourier, Gaussian(), paired=False)),
     MapCase("fastfood", partial(Fastfood, Gaussian(gamma="median"))),
     MapCase("fastfood-single", partial(Fastfood, Gaussian(), paired=False)),
+]
+
+# Other mixtures of settings, for the laws of many draws alone.
+MIXTURES = [
+    MapCase(
+        "exponential-mean-distance-optimized",
+        _maclaurin(Exponential("mean_distance"), measure="optimized"),
+        n_random=64,
+    ),
+    MapCase(
+        "exponential-proportional-complex",
+        _maclaurin(Exponential(), measure="proportional", projection="complex"),
+        n_random=65,
+    ),
+    MapCase(
+        "exponential-optimized-complex-h01",
+        _maclaurin(Exponential(), measure="optimized", projection="complex", h01=True),
+        exact_terms=_h01_terms,
+        n_random=61,
+    ),
+    MapCase(
+        "vovk-infinite-proportional",
+        _maclaurin(VovkInfinite(gamma=0.4), measure="proportional"),
+        n_random=64,
+    ),
+    MapCase(
+        "vovk-infinite-optimized-h01",
+        _maclaurin(VovkInfinite(gamma=0.5), measure="optimized", h01=True),
+        exact_terms=_h01_terms,
+        n_random=58,
+    ),
+    MapCase(
+        "vovk-real-optimized-rademacher",
+        _maclaurin(VovkReal(5), measure="optimized", projection="rademacher"),
+        n_random=64,
+    ),
+    MapCase(
+        "dot-product-optimized",
+        _maclaurin(DotProduct((0, 0, 1, 0, 2)), measure="optimized"),
+        n_random=64,
+    ),
+    MapCase(
+        "dot-product-optimized-complex",
+        _maclaurin(DotProduct((2, 0, 1)), measure="optimized", projection="complex"),
+        n_random=9,
+    ),
+    MapCase(
+        "arc-cosine-optimized",
+        _maclaurin(ArcCosine(), measure="optimized", tolerance=0.006),
+        n_random=64,
+    ),
+    MapCase(
+        "exponential-of-fourier",
+        _maclaurin(Exponential(), inner=RandomFourier(Gaussian(0.5), paired=False)),
+        n_random=64,
+    ),
+    MapCase(
+        "tensor-sketch-homogeneous",
+        partial(TensorSketch, Polynomial(degree=2, gamma=0.5, coef0=0.0)),
+        n_random=30,
+    ),
+    MapCase(
+        "tree-sketch-homogeneous",
+        partial(TreeSketch, Polynomial(degree=2, gamma=0.5, coef0=0.0)),
+        n_random=31,
+        shrinks=False,  # 64 components hold all pairs of 5 entries, padded to 8
+    ),
+    MapCase(
+        "tree-sketch-odd-degree",
+        partial(TreeSketch, Polynomial(degree=5, gamma=2.0, coef0=0.5)),
+        n_random=64,
+    ),
+    MapCase("craft-tree-sketch", partial(_craft, kind=TreeSketch, kernel=Polynomial(degree=4))),
+    MapCase("fourier-odd", partial(RandomFourier, Gaussian()), n_random=3),
+    MapCase("structured-fourier-odd", partial(StructuredFourier, Gaussian()), n_random=3),
+    MapCase("fastfood-odd", partial(Fastfood, Gaussian()), n_random=3),
 ]
 
 # The only checks of scikit-learn that a map is expected to fail, by the name of its row, and why.

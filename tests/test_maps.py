@@ -14,11 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from cases import EXPECTED_FAILED_CHECKS, MAPS
+from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
+from draws import errors_over_draws
 from streamrf import describe
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, TABLE, Craft, RandomMaclaurin
+from streamrf.kernels import TABLE as TABLE_OF_KERNELS
 from streamrf.kernels import Polynomial
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -26,29 +28,24 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 N_FEATURES = 5
 
 every_map = pytest.mark.parametrize("case", MAPS, ids=lambda case: case.name)
+every_mixture = pytest.mark.parametrize("case", [*MAPS, *MIXTURES], ids=lambda case: case.name)
+every_shrinking = pytest.mark.parametrize(
+    "case", [case for case in [*MAPS, *MIXTURES] if case.shrinks], ids=lambda case: case.name
+)
 
 
 def rows_of(case, rng, n_rows, n_features=N_FEATURES):
     return case.domain(rng.standard_normal((n_rows, n_features)))
 
 
-def fitted(case, X, n_random=64, random_state=0):
+def of_width(case, n_random, random_state=0):
     """A map with `n_random` components besides those that are the same in every draw."""
-    n_components = case.exact_terms(X.shape[1]) + n_random
-    return case.make(n_components=n_components, random_state=random_state).fit(X)
+    n_components = case.exact_terms(N_FEATURES) + n_random
+    return case.make(n_components=n_components, random_state=random_state)
 
 
-def errors_over_draws(case, X, n_random, n_draws, change=None):
-    """``<Z(x), Z(y)> - K(x, y)`` over pairs of rows, float64 of shape (n_draws, n_pairs)."""
-    pairs = np.triu_indices(len(X))
-    errors = np.empty((n_draws, len(pairs[0])))
-    for seed in range(n_draws):
-        features = fitted(case, X, n_random, seed)
-        if change is not None:
-            change(features)
-        Z = features.transform(X).astype(np.float64)
-        errors[seed] = (Z @ Z.T - features.kernel_(X))[pairs]
-    return errors
+def fitted(case, X, n_random=64, random_state=0):
+    return of_width(case, n_random, random_state).fit(X)
 
 
 def greatest_z_score(errors):
@@ -64,12 +61,21 @@ def z_bound(n_scores):
 
 def test_every_map_has_a_row():
     assert {case.kind.__name__ for case in MAPS} == set(TABLE)
-    assert len({case.name for case in MAPS}) == len(MAPS)
+    assert len({case.name for case in [*MAPS, *MIXTURES]}) == len(MAPS) + len(MIXTURES)
 
 
-@every_map
+def test_every_kernel_has_a_map():
+    assert {name_of_kernel(case) for case in MAPS} == set(TABLE_OF_KERNELS)
+
+
+def name_of_kernel(case):
+    X = rows_of(case, np.random.default_rng(0), 4)
+    return type(fitted(case, X).kernel_).__name__
+
+
+@every_mixture
 def test_products_of_features_are_unbiased(case, rng):
-    errors = errors_over_draws(case, rows_of(case, rng, 5), n_random=32, n_draws=300)
+    errors = errors_over_draws(of_width(case, case.n_random), rows_of(case, rng, 5), 300)
     assert greatest_z_score(errors) < z_bound(errors.shape[1])
 
 
@@ -87,19 +93,20 @@ def repeat_signs(features):
 @pytest.mark.parametrize("change", [enlarge, repeat_signs])
 def test_a_bias_would_be_seen(rng, change):
     case = next(case for case in MAPS if case.name == "maclaurin-rademacher")
-    errors = errors_over_draws(case, rows_of(case, rng, 5), 32, 300, change)
+    errors = errors_over_draws(of_width(case, 32), rows_of(case, rng, 5), 300, change=change)
     assert greatest_z_score(errors) > z_bound(errors.shape[1])
 
 
-@every_map
+@every_shrinking
 def test_the_error_shrinks_as_one_over_the_root_of_the_width(case, rng):
     X = rows_of(case, rng, 12)
-    widths = [32, 128, 512]
-    errors = [np.sqrt(np.mean(errors_over_draws(case, X, width, 40) ** 2)) for width in widths]
-    slope = np.polyfit(np.log(widths), np.log(errors), 1)[0]
-    # 40 draws of a heavy-tailed error know its root mean square to about a tenth, so the slope
+    narrow, wide = (
+        np.sqrt(np.mean(errors_over_draws(of_width(case, n_random), X, 40) ** 2))
+        for n_random in (32, 512)
+    )
+    # 40 draws of a heavy-tailed error know its root mean square to about a tenth, so the power
     # over a factor of 16 in width to about 0.05.
-    assert -0.65 < slope < -0.35
+    assert 0.35 < np.log(narrow / wide) / np.log(16) < 0.65
 
 
 @every_map
@@ -197,7 +204,7 @@ def test_a_clone_draws_the_same(case, rng):
 @every_map
 def test_fitting_leaves_the_settings_alone(case, rng):
     X = rows_of(case, rng, 40)
-    features = case.make(n_components=case.exact_terms(N_FEATURES) + 64, random_state=None)
+    features = of_width(case, 64, random_state=None)
     before = copy.deepcopy(features.get_params(deep=False))
     features.fit(X).transform(X)
     after = features.get_params(deep=False)
@@ -362,6 +369,7 @@ def test_a_setting_that_cannot_work_is_named(rng, features, message):
     [
         pytest.param(case, estimator, check, id=f"{case.name}-{check.func.__name__}")
         for case in MAPS
+        if case.takes_any_rows
         for estimator, check in estimator_checks_generator(
             case.make(n_components=64, random_state=0), mark=None
         )
