@@ -162,8 +162,11 @@ def test_the_domain_of_a_composed_map_is_that_of_the_inner_kernel(rng):
     features = RandomMaclaurin(VovkInfinite(gamma=0.5), 64, inner=inner, random_state=0).fit(X)
     features.transform(1.15 * X)  # (1.15^2)^2 = 1.75
     for use in (features.transform, features.fit, features.kernel_):
-        with pytest.raises(BadRowError, match=r"takes rows with <x, x> below 2"):
+        message = r"K\(x, x\) by Polynomial.* = 2\.07.* takes values below 2: set gamma to 0\.47"
+        with pytest.raises(BadRowError, match=message):
             use(1.2 * X)
+    smaller = RandomMaclaurin(VovkInfinite(gamma=0.473), 64, inner=inner, random_state=0)
+    smaller.fit_transform(1.2 * X)  # the advice, followed
 
 
 # Degrees.
