@@ -236,6 +236,12 @@ KERNELS = [
         _of_products(lambda t: 0.5 + 2 * t**2 + t**3),
     ),
     KernelCase("arc-cosine", partial(ArcCosine, order=1), _arc_cosine, series_error=1e-4),
+    KernelCase(
+        "arc-cosine-step",
+        partial(ArcCosine, order=0),
+        _of_products(lambda t: 1 - np.arccos(np.clip(t, -1, 1)) / np.pi),
+        series_error=0.02,
+    ),
     KernelCase("gaussian", partial(Gaussian, gamma=0.7), partial(rbf_kernel, gamma=0.7)),
     KernelCase("laplacian", partial(Laplacian, gamma=0.7), partial(laplacian_kernel, gamma=0.7)),
     KernelCase("cauchy", partial(Cauchy, gamma=0.7), _cauchy),

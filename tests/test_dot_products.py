@@ -271,7 +271,9 @@ def test_complex_signs_leave_less_variance_at_high_degree(rng):
 
 
 @pytest.mark.parametrize("coef0", [0.0, 1.5])
-@pytest.mark.parametrize(("degree", "n_components"), [(2, 64), (3, 512), (4, 4096)])
+@pytest.mark.parametrize(
+    ("degree", "n_components"), [(2, 64), (2, 256), (2, 192), (3, 512), (3, 1024), (4, 4096)]
+)
 def test_a_tree_that_keeps_all_pairs_is_exact(rng, degree, n_components, coef0):
     X = rng.standard_normal((20, 8 - (coef0 > 0)))
     kernel = Polynomial(degree, gamma=0.3, coef0=coef0)

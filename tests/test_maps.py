@@ -20,6 +20,7 @@ from streamrf import describe
 from streamrf.compute import computing
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, TABLE, Craft, RandomMaclaurin
+from streamrf.jit.lanes import LANES
 from streamrf.kernels import TABLE as TABLE_OF_KERNELS
 from streamrf.kernels import Polynomial
 
@@ -118,6 +119,16 @@ def test_features_are_float32_of_the_width_asked(case, rng):
         assert Z.dtype == np.float32
         assert Z.shape == (len(rows), features.n_components)
         assert np.isfinite(Z).all()
+
+
+@every_mixture
+@pytest.mark.parametrize("n_random", [64, 100, 512])
+def test_every_component_is_written(case, rng, n_random):
+    X = rows_of(case, rng, LANES).astype(np.float32)
+    features = fitted(case, X, n_random)
+    z = np.full((1, features.n_components, LANES), np.nan, dtype=np.float32)
+    features.map_lanes(np.ascontiguousarray(X.T)[np.newaxis], z)
+    assert np.isfinite(z).all()
 
 
 @every_map

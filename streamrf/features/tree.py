@@ -60,29 +60,33 @@ class TreeSketch(FeatureMap):
                 "RandomMaclaurin takes degree 1"
             )
         row = n_features + (self.kernel_.coef0 > 0)
-        steps, _, _ = self._plan(degree, row, 0, self.n_components)
+        steps = self._plan(degree, row)
         self.steps_ = np.array(steps, dtype=np.int64)
         self.signs_ = random_signs(rng, int(self.steps_[:, 2:4].sum()))
         picks = [_pairs(count, _padded(a), _padded(b), rng) for _, _, a, b, _, count in steps]
         self.picks_ = np.concatenate(picks).astype(np.int32)
 
-    def _plan(self, degree, row, slot, width):
-        """Give the steps of a tree of `degree` leaves, the slot of its result and its length."""
+    def _plan(self, degree, row):
+        """Give the steps of a tree of `degree` leaves; the root has the length of the map."""
+        steps, _, _ = self._plan_node(degree, row, 0)
+        return [*steps[:-1], (*steps[-1][:-1], self.n_components)]
+
+    def _plan_node(self, degree, row, slot):
+        """Give the steps of an inner node, the slot of its result and its length."""
         if degree == 1:
             return [], ROW, row
-        inner = _padded(self.n_components)
-        before, left, a = self._plan((degree + 1) // 2, row, slot, inner)
-        after, right, b = self._plan(degree // 2, row, slot + (left != ROW), inner)
-        if width == inner:
-            width = min(width, _padded(a) * _padded(b))  # all pairs are the product itself
-        return [*before, *after, (left, right, a, b, slot, width)], slot, width
+        before, left, a = self._plan_node((degree + 1) // 2, row, slot)
+        after, right, b = self._plan_node(degree // 2, row, slot + (left != ROW))
+        # all pairs are the product itself
+        length = min(_padded(self.n_components), _padded(a) * _padded(b))
+        return [*before, *after, (left, right, a, b, slot, length)], slot, length
 
     def check_drawn(self, fitted, n_features):
         """Check that the nodes are those of the plan, with signs and pairs for each."""
         kernel = check_kernel(fitted, "kernel_", Polynomial)
         steps = fitted.array("steps_", np.int64, (None, 6))
         row = n_features + (kernel.coef0 > 0)
-        plan = self._plan(len(steps) + 1, row, 0, self.n_components)[0] if len(steps) else []
+        plan = self._plan(len(steps) + 1, row) if len(steps) else []
         if not len(steps) or steps.tolist() != [list(step) for step in plan]:
             raise fitted.wrong("steps_", "is not the plan of a tree of this width")
         fitted.array("signs_", np.float32, (int(steps[:, 2:4].sum()),))
