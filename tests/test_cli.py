@@ -207,6 +207,14 @@ def test_a_kernel_alone_takes_its_fast_map(kernel, name):
     assert answer("info", "new.h5")["map"]["class"] == name
 
 
+def test_the_order_of_the_arc_cosine_and_the_tolerance_of_its_series_can_be_set():
+    words = ("--kernel", "arc-cosine", "--order", "0", "--components", "70", "--normalize", "l2")
+    told("fit", "data.h5", *words, "--tolerance", "0.02", "--model", "new.h5")
+    up = answer("info", "new.h5")["map"]["up"]
+    assert (up["kernel"]["order"], up["tolerance"]) == (0, 0.02)
+    assert "raise the tolerance" in refused("fit", "data.h5", *words, "--model", "other.h5")
+
+
 def test_scales_learnt_from_rows_are_for_kernels_of_distances():
     words = ("--kernel", "polynomial", "--gamma", "median", "--model", "new.h5")
     assert "got 'median': only the Gaussian" in refused("fit", "data.h5", *words)

@@ -375,7 +375,9 @@ def test_an_inner_map_of_dependent_components_is_refused(rng, inner):
         RandomMaclaurin(Polynomial(2), inner=inner).fit(rng.standard_normal((3, 4)))
 
 
-@pytest.mark.parametrize("settings", [{"h01": True}, {"measure": "optimized"}])
+@pytest.mark.parametrize(
+    "settings", [{"h01": True}, {"measure": "optimized"}, {"projection": "complex"}]
+)
 def test_what_needs_more_of_an_inner_map_is_refused(rng, settings):
     inner = RandomFourier(paired=False)
     with pytest.raises(ParameterError, match="inner goes with neither h01=True"):

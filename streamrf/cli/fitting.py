@@ -154,6 +154,7 @@ def fit(
         _feature("Width of the kernel; 1.", metavar="|".join(("NUMBER", *LEARNT_SIGMA))),
     ] = None,
     coef0: Annotated[float | None, _feature("Constant of the kernel; 1.")] = None,
+    order: Annotated[int | None, _feature("Order of the arc-cosine kernel, 0 or 1; 1.")] = None,
     components: Annotated[int | None, _feature(f"Width of the features; {COMPONENTS}.")] = None,
     up_components: Annotated[
         int | None, _feature(f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide.")
@@ -167,6 +168,9 @@ def fit(
     p: Annotated[float | None, _feature("Degree n is drawn with probability ~ p^-n; 2.")] = None,
     measure: Annotated[
         str | None, _feature("How degrees are chosen; geometric.", words=MEASURES)
+    ] = None,
+    tolerance: Annotated[
+        float | None, _feature("Share of the kernel that an infinite series may lose; 0.0001.")
     ] = None,
     normalize: Annotated[
         str | None, _feature("Scaling of rows before the map; none.", words=NORMALIZE)
@@ -262,11 +266,12 @@ def fit(
     penalty = read_penalty(alpha)
     target_codes = read_codes(codes, regression, n_bits=bits, decode=decode)
     words: dict[str, Any] = {
-        "map": map_, "kernel": kernel, "degree": degree, "coef0": coef0,
+        "map": map_, "kernel": kernel, "degree": degree, "coef0": coef0, "order": order,
         "gamma": _number(gamma, "--gamma", LEARNT_GAMMA),
         "sigma": _number(sigma, "--sigma", LEARNT_SIGMA), "measure": measure,
         "n_components": components, "up_components": up_components, "projection": projection,
-        "h01": h01, "p": p, "normalize": normalize, "precision": precision,
+        "h01": h01, "p": p, "tolerance": tolerance, "normalize": normalize,
+        "precision": precision,
     }  # fmt: skip
     settings = _settings(**words) if like is None else _no_settings(words, like)
     settings |= {"codes": target_codes, "regression": regression, "random_state": seed}
@@ -409,6 +414,7 @@ def _features(
     gamma: float | str | None,
     sigma: float | str | None,
     coef0: float | None,
+    order: int | None,
     n_components: int | None,
     up_components: int | None,
     h01: bool | None,
@@ -425,7 +431,7 @@ def _features(
     exact = made(
         pick(KERNELS, kernel, "--kernel"),
         f"--kernel {kernel}",
-        {"degree": degree, "gamma": gamma, "sigma": sigma, "coef0": coef0},
+        {"degree": degree, "gamma": gamma, "sigma": sigma, "coef0": coef0, "order": order},
     )
     if h01 is None and "h01" in inspect.signature(make).parameters:
         h01 = True

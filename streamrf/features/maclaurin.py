@@ -50,7 +50,8 @@ class RandomMaclaurin(FeatureMap):
         degree a feature, 0.01 errs less than 1e-4 (relative to the kernel 0.02, not 1.06)
     inner : None, or an unfitted map with independent components
         The kernel is then ``sum a_n K(x,y)^n`` with K the kernel of `inner`, and every factor a
-        component of `inner`, drawn for it alone; its n_components does not matter
+        component of `inner`, drawn for it alone; its n_components does not matter. Not with
+        `h01`, "optimized" or "complex"
     random_state : int, RandomState or None
 
     Attributes
@@ -141,10 +142,11 @@ class RandomMaclaurin(FeatureMap):
                 "RandomMaclaurin(projection='rademacher') without h01 or measure='optimized', or "
                 f"RandomFourier(paired=False), got {self.inner!r}"
             )
-        if self.h01 or self.measure == "optimized":
+        if self.h01 or self.measure == "optimized" or self.projection == "complex":
             raise ParameterError(
                 "inner goes with neither h01=True (its linear term is no finite number of exact "
-                "features) nor measure='optimized' (the variance of its features is not known)"
+                "features) nor measure='optimized' (the variance of its features is not known) nor "
+                "projection='complex' (it projects by itself)"
             )
 
     def _check_choices(self):
@@ -172,7 +174,7 @@ class RandomMaclaurin(FeatureMap):
         """Set degrees (descending) and factors of the random features."""
         series = np.where(np.arange(len(series)) < (2 if self.h01 else 0), 0.0, series)
         masses = series * bound ** np.arange(len(series))
-        paired = self.projection == "complex" and self.inner is None
+        paired = self.projection == "complex"
         n_products = -(-n_random // 2) if paired else n_random
         if n_products == 0:
             found, factors = np.empty(0, dtype=np.int64), np.empty(0)
