@@ -91,7 +91,7 @@ def _word(name: str) -> str:
 
 
 # What the words stand for. A row takes the settings that are its constructor's arguments.
-KERNELS: dict[str, Callable[..., Kernel]] = {
+KERNELS: dict[str, type[Kernel]] = {
     "polynomial": Polynomial,
     "exponential": Exponential,
     "vovk-real": VovkReal,
@@ -446,9 +446,9 @@ def _features(
 
 
 def _usual_map(kernel: str | None) -> str:
-    """Give the fast map of a kernel, whose word is None for the usual one."""
-    kind = KERNELS.get(kernel or "polynomial")
-    if not (inspect.isclass(kind) and issubclass(kind, ShiftInvariantKernel)):
+    """Give the word of the fast map of a kernel; of none, or none that is known, the usual one."""
+    kind = KERNELS.get(kernel or "")
+    if kind is None or not issubclass(kind, ShiftInvariantKernel):
         return MAP
     return FOURIER_MAP if kind is Gaussian else "fourier"
 

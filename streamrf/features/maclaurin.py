@@ -17,7 +17,8 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.kernels import MOST_TERMS, Composed, DotProductKernel
+from streamrf.kernels import Composed, DotProductKernel
+from streamrf.kernels.dot_product import MOST_TERMS
 
 PROJECTIONS = ("hadamard", "rademacher", "complex")
 MEASURES = ("geometric", "proportional", "optimized")
