@@ -42,6 +42,13 @@ def maps():
 
 
 @pytest.fixture
+def exact():
+    import craftmaps_exact
+
+    return craftmaps_exact
+
+
+@pytest.fixture
 def data(harness, tmp_path, monkeypatch):
     """Ten noisy classes in 16 columns, 400 rows to learn from and 200 to test, as two data sets."""
     import craftmaps_reconstruction
@@ -200,9 +207,9 @@ def test_every_cell_of_the_papers_table_that_is_run_has_a_figure_beside(data):
     methods = {cell["method"] for cell in cells}
     assert methods == set(table1.METHODS)
     for cell in cells:
-        method = "Exact" if cell["method"] == "Exact, spanned" else cell["method"]
+        method = "Exact" if cell["method"] in table1.EXACT else cell["method"]
         assert (cell["part"], method, cell["n_components"]) in known
-    by_decoding = len(table1.METHODS), len(table1.METHODS) - 2  # the exact rows have one only
+    by_decoding = len(table1.METHODS), len(table1.MAPS)  # the exact rows have one only
     for decode, n_methods in zip(table1.WORDS, by_decoding, strict=True):
         here = [cell for cell in cells if cell["decode"] == decode]
         assert sum(cell["part"] == "pendigits" for cell in here) == 5 * 5 * n_methods
@@ -217,16 +224,50 @@ def error_of_ridge(data, rows, alpha):
     return 100 * np.mean(outputs.argmax(axis=1) != data.y_test)
 
 
-def test_the_exact_row_is_kernel_ridge_regression(data, maps):
-    found = maps.kernel_ridge(data, KERNEL, 100, seed=3)
+def test_the_exact_row_is_kernel_ridge_regression(data, exact):
+    found = exact.random_ridge(data, KERNEL, 100, seed=3)
     rows = np.random.default_rng(3).permutation(400)[:100]
     assert found["error_percent"] == error_of_ridge(data, rows, found["alpha"])
     assert 0 < found["error_percent"] < 50  # chance errs by 90
 
 
-def test_spanned_by_all_rows_is_kernel_ridge_regression_on_all(data, maps, monkeypatch):
-    monkeypatch.setattr(maps, "RELATIVE_ALPHAS", np.array([1e-4, 1e-2]))
-    found = maps.spanned_ridge(data, KERNEL, 400, seed=0)
+def test_rows_are_chosen_among_those_that_the_penalty_is_not_chosen_on(data, exact, monkeypatch):
+    chosen = []
+
+    def choose(X, y, *others):
+        chosen.append((len(X), choose_rows(X, y, *others)))
+        return chosen[-1][1]
+
+    choose_rows = exact.choose_rows
+    monkeypatch.setattr(exact, "choose_rows", choose)
+    found = exact.chosen_ridge(data, KERNEL, 100, seed=3)
+    ((n_rows, indices),) = chosen
+    assert n_rows == 320
+    rows = np.random.default_rng(3).permutation(400)[80:][indices]
+    assert len(np.unique(rows)) == 100
+    assert found["error_percent"] == error_of_ridge(data, rows, found["alpha"])
+
+
+@pytest.mark.parametrize("n_rows", [2, 7, 40, 300])
+def test_rows_chosen_are_as_many_as_asked_for(data, exact, maps, n_rows):
+    X = maps.unit_rows(data.X)
+    rows = exact.choose_rows(X, data.y, KERNEL, n_rows, seed=0)
+    assert len(np.unique(rows)) == len(rows) == n_rows
+
+
+def test_rows_chosen_teach_more_than_rows_at_random(exact):
+    """Two classes of one small and one large group each: at random the small ones are missed."""
+    rng = np.random.default_rng(0)
+    groups = rng.choice(4, size=2000, p=[0.49, 0.01, 0.49, 0.01])
+    centres = np.array([[4.0, 0, 1], [0, 4.0, 1], [4.0, 1, 0], [0, 4.0, -1]])
+    X, y = centres[groups] + 0.1 * rng.standard_normal((2000, 3)), groups // 2
+    rows = exact.choose_rows(X, y, KERNEL, 16, seed=0)
+    assert set(groups[rows]) == {0, 1, 2, 3}
+
+
+def test_spanned_by_all_rows_is_kernel_ridge_regression_on_all(data, exact, monkeypatch):
+    monkeypatch.setattr(exact, "RELATIVE_ALPHAS", np.array([1e-4, 1e-2]))
+    found = exact.spanned_ridge(data, KERNEL, 400, seed=0)
     expected = error_of_ridge(data, np.arange(400), found["alpha"])
     assert abs(found["error_percent"] - expected) <= 1  # the kernel is singular: two rows may turn
 

@@ -6,13 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 from harness import DataSet, Row
-from scipy import linalg
 
 import streamrf as srf
 
 UP = 8  # D = 8 E, as in Table 1
-RELATIVE_ALPHAS = 10.0 ** np.arange(-9, 1)  # of the mean of the diagonal that alpha is added to
-BLOCK_ROWS = 4096
 
 
 def feature_map(
@@ -87,92 +84,3 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     """Give the rows at unit length, float64; a zero row stays zero."""
     X = X.astype(np.float64)
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
-
-
-def kernel_ridge(data: DataSet, kernel: srf.Polynomial, n_rows: int, seed: int) -> Row:
-    """Fit kernel ridge regression to `n_rows` training rows picked at random, and nothing else.
-
-    The penalty is the best on the other training rows, at most 5,000 of them.
-    """
-    order = np.random.default_rng(seed).permutation(len(data.X))
-    chosen, others = order[:n_rows], order[n_rows : n_rows + 5000]
-    X, labels = unit_rows(data.X[chosen]), np.unique(data.y)
-    targets = 2.0 * (data.y[chosen, np.newaxis] == labels) - 1
-    gram = kernel(X)
-
-    def solved(alpha):
-        return _solved(gram, alpha * np.eye(n_rows), targets)
-
-    return _best(data, kernel, X, labels, solved, others, gram.trace() / n_rows)
-
-
-def spanned_ridge(data: DataSet, kernel: srf.Polynomial, n_centres: int, seed: int) -> Row:
-    """Fit the exact kernel to all training rows by functions ``sum_i w_i K(., c_i)``.
-
-    The centres c_i are `n_centres` training rows picked at random (subset of regressors): ridge
-    regression with the norm ``w^T K_cc w``, the penalty the best on a fifth of the rows, at most
-    5,000, which are then joined.
-    """
-    order = np.random.default_rng(seed).permutation(len(data.X))
-    centres, labels = unit_rows(data.X[order[:n_centres]]), np.unique(data.y)
-    n_held = min(5000, len(order) // 5)
-    held, rest = order[-n_held:], order[:-n_held]
-
-    def accumulate(rows):
-        products, moments = np.zeros((n_centres, n_centres)), np.zeros((n_centres, len(labels)))
-        for start in range(0, len(rows), BLOCK_ROWS):
-            part = rows[start : start + BLOCK_ROWS]
-            columns = kernel(unit_rows(data.X[part]), centres)
-            products += columns.T @ columns
-            moments += columns.T @ (2.0 * (data.y[part, np.newaxis] == labels) - 1)
-        return products, moments
-
-    norm = kernel(centres)
-    products, moments = accumulate(rest)
-    scale = products.trace() / norm.trace()
-    found = _best(
-        data,
-        kernel,
-        centres,
-        labels,
-        lambda alpha: _solved(products, alpha * norm, moments),
-        held,
-        scale,
-    )
-    more = accumulate(held)
-    w = _solved(products + more[0], found["alpha"] * norm, moments + more[1])
-    return {**found, "error_percent": _error(data.X_test, data.y_test, kernel, centres, w, labels)}
-
-
-def _solved(gram, penalty, moments):
-    """Solve, or give None where the matrix is not positive definite in float64."""
-    try:
-        factor = linalg.cho_factor(gram + penalty, overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError:
-        return None
-    return linalg.cho_solve(factor, moments, check_finite=False)
-
-
-def _best(data, kernel, centres, labels, solved, held, scale):
-    """Choose the penalty by training rows held out; give the figures of `fit`."""
-    trials = []
-    for alpha in (RELATIVE_ALPHAS * scale).tolist():
-        w = solved(alpha)
-        if w is not None:
-            error = _error(data.X[held], data.y[held], kernel, centres, w, labels)
-            trials.append((error, alpha, w))
-    error, alpha, w = min(trials, key=lambda trial: trial[:2])
-    return {
-        "error_percent": _error(data.X_test, data.y_test, kernel, centres, w, labels),
-        "held_out_percent": error,
-        "alpha": alpha,
-    }
-
-
-def _error(X, y, kernel, centres, w, labels):
-    wrong = 0
-    for start in range(0, len(X), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        outputs = kernel(unit_rows(X[rows]), centres) @ w
-        wrong += np.count_nonzero(labels[outputs.argmax(axis=1)] != y[rows])
-    return 100 * wrong / len(X)

@@ -8,9 +8,10 @@ greatest width at which it was chosen, for the same map. The paper tells no widt
 kernel (RKS, Fastfood): gamma is chosen by RKS on the rows held out, at each width up to 1,024; the
 wider columns take that of 1,024.
 
-"Exact" is kernel ridge regression on as many random training rows as components. "Exact, spanned"
-is the other way to read the paper's row: the exact kernel, all rows, a solution spanned by as many
-of them as there are components.
+"Exact" is kernel ridge regression on as many training rows as components, picked at random or
+chosen (prototypes, then prototypes of what those get wrong). "Exact, spanned" is another way to
+read the paper's row: the exact kernel, all rows, a solution spanned by as many random ones of them
+as there are components.
 
 The random maps are solved twice: the class with the largest output wins, or, in a table of its own,
 that of the greatest linear discriminant of the outputs, the penalty chosen for it. From a width of
@@ -24,13 +25,14 @@ import math
 from functools import lru_cache, partial
 
 import harness
-from craftmaps_maps import carry_penalty, feature_map, fit, kernel_ridge, spanned_ridge
+from craftmaps_exact import EXACT
+from craftmaps_maps import carry_penalty, feature_map, fit
 
 import streamrf as srf
 
 WORDS = {"euclidean": "largest outputs", "discriminant": "discriminants"}
 MAPS = ("Fastfood", "RKS", "RFM", "TS", "CM RFM", "CM TS")
-METHODS = (*MAPS, "Exact", "Exact, spanned")
+METHODS = (*MAPS, *EXACT)
 GAUSSIAN = ("RKS", "Fastfood")
 WIDEST = 16384
 WIDEST_CHOSEN = 4096  # alpha is chosen up to this width
@@ -67,9 +69,8 @@ def cells():
     found = []
     for row in sorted(paper(), key=lambda row: row["n_components"]):
         width, method = row["n_components"], row["method"]
-        names = (method, "Exact, spanned") if method == "Exact" else (method,)
-        for name in names:
-            if not (name.startswith("Exact") and width > WIDEST_EXACT):
+        for name in tuple(EXACT) if method == "Exact" else (method,):
+            if not (name in EXACT and width > WIDEST_EXACT):
                 found += [
                     {
                         "decode": decode,
@@ -79,7 +80,7 @@ def cells():
                         "seed": seed,
                     }
                     for seed in range(n_seeds(width))
-                    for decode in list(WORDS)[: 1 if name.startswith("Exact") else 2]
+                    for decode in list(WORDS)[: 1 if name in EXACT else 2]
                 ]
     parts = list(PARTS)
     return sorted(found, key=lambda cell: (parts.index(cell["part"]), cell["seed"]))
@@ -127,10 +128,8 @@ def work(cell, records):
     """Give the errors of a cell."""
     part, method, width, seed = (cell[name] for name in ("part", "method", "n_components", "seed"))
     data = harness.load(PARTS[part][0])
-    if method == "Exact":
-        return kernel_ridge(data, kernel_of(part), width, seed)
-    if method == "Exact, spanned":
-        return spanned_ridge(data, kernel_of(part), width, seed)
+    if method in EXACT:
+        return EXACT[method](data, kernel_of(part), width, seed)
     codes = srf.OneVsRest(decode=cell["decode"])
     if width <= WIDEST_CHOSEN:
         features = feature_map(method, kernel_of(part), cell.get("gamma"), width, data.X.shape[1])
@@ -160,10 +159,12 @@ def accumulate_rows(part, method, width, gamma, seed):
 
 
 def compared(records):
-    """Give mean errors beside the paper's, "Exact, spanned" beside "Exact"."""
+    """Give mean errors beside the paper's, every exact row beside its "Exact"."""
     by = ("part", "method", "n_components")
     known = paper()
-    known += [{**row, "method": "Exact, spanned"} for row in known if row["method"] == "Exact"]
+    known += [
+        {**row, "method": name} for row in known if row["method"] == "Exact" for name in EXACT
+    ]
     rows = harness.summary(records, by, "error_percent")
     rows.sort(
         key=lambda row: (
@@ -204,9 +205,9 @@ def verdict(tables):
 
     The exact rows, which have one decoding only, count with either.
     """
-    exact = [row for row in tables["euclidean"] if row["method"].startswith("Exact")]
+    exact = [row for row in tables["euclidean"] if row["method"] in EXACT]
     lines = []
-    for decode, reading in itertools.product(tables, ("Exact", "Exact, spanned")):
+    for decode, reading in itertools.product(tables, EXACT):
         maps = [row for row in tables[decode] if row not in exact]
         if not maps:
             continue
