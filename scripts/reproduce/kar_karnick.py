@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TypeVar
 
 import harness
@@ -32,8 +32,9 @@ LIBLINEAR_TOLERANCE = 0.01  # LIBLINEAR's own for this solver; scikit-learn's is
 CACHE_MB = 2000
 PENALTIES = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 TUNING_ROWS = 2000
-UP = 8  # times the width, of a map that Craft compresses
-DECODINGS = ("euclidean", "discriminant")
+WIDE = 2048  # features that are pruned
+PRUNING_ALPHA = 1e-3  # relative
+RELATIVE_ALPHAS = 10.0 ** np.arange(-9, 1)
 WARM_ROWS = 400
 
 
@@ -138,37 +139,49 @@ def width_of(features: str, D: int, n_features: int) -> int:
     return D + (1 + n_features if features == "h01" else 0)
 
 
-def our_maps(kernel, width: int, seed: int) -> dict[str, srf.features.FeatureMap]:
-    """Give maps of the library that a user would try at a width, by name."""
-    plain = partial(srf.RandomMaclaurin, kernel, random_state=seed)
-    wide = UP * width
-    maps = {
-        "H0/1": plain(width, h01=True),
-        "optimized": plain(width, measure="optimized"),
-        "optimized, H0/1": plain(width, measure="optimized", h01=True),
-        "Craft": srf.Craft(plain(wide), width, random_state=seed),
-        "Craft, optimized, H0/1": srf.Craft(
-            plain(wide, measure="optimized", h01=True), width, random_state=seed
-        ),
-    }
-    if isinstance(kernel, srf.Polynomial):
-        maps["TreeSketch"] = srf.TreeSketch(kernel, width, random_state=seed)
-    return maps
-
-
 def linear_svm(C: float) -> LinearSVC:
     """Give LIBLINEAR with the solver that suits more rows than features."""
     return LinearSVC(C=C, dual=False, tol=LIBLINEAR_TOLERANCE)
 
 
-def ridge(
-    features: srf.features.FeatureMap, decode: str = "euclidean"
-) -> srf.RandomFeatureClassifier:
+def ridge(features: srf.features.FeatureMap) -> srf.RandomFeatureClassifier:
     """Give the one-pass learner, which chooses its penalty itself, within the time measured."""
-    codes = srf.OneVsRest(decode)
-    return srf.RandomFeatureClassifier(
-        features, alpha="auto", codes=codes, n_threads=1, random_state=0
-    )
+    return srf.RandomFeatureClassifier(features, alpha="auto", n_threads=1, random_state=0)
+
+
+class PrunedRidge:
+    """Ridge on the most useful of many features: one pass over all, pruned on the sums.
+
+    The penalty and the decoding are the best on a fifth of the rows, which the pruning has not
+    seen; these rows are joined to the others then.
+
+    Parameters
+    ----------
+    features : the map of many features
+    n_components : features to keep
+    """
+
+    def __init__(self, features: srf.features.FeatureMap, n_components: int):
+        self.features = features
+        self.n_components = n_components
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "PrunedRidge":
+        order = np.random.default_rng(0).permutation(len(X))
+        held, rest = (srf.ArraySource(X[rows], y[rows]) for rows in np.split(order, [len(X) // 5]))
+        wide = srf.accumulate(rest, self.features, n_threads=1, random_state=0)
+        kept = wide.prune(self.n_components, PRUNING_ALPHA * wide.alpha_scale())
+        trials = [
+            (kept.solve(alpha, srf.OneVsRest(decode)).evaluate(held)["error"], alpha, decode)
+            for alpha in (RELATIVE_ALPHAS * kept.alpha_scale()).tolist()
+            for decode in srf.OneVsRest.decodings
+        ]
+        _, alpha, decode = min(trials)
+        whole = kept + srf.accumulate(held, like=kept, n_threads=1)
+        self.model_ = whole.solve(alpha, srf.OneVsRest(decode))
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.model_.predict(X)
 
 
 def on_one_thread() -> None:
@@ -204,13 +217,12 @@ def exact_trial(dataset: str, kernel: str, number: int, C: float) -> dict[str, f
     return figures | {"C": C, "n_support": int(learner.n_support_.sum())}
 
 
-def our_trial(
-    dataset: str, kernel: str, width: int, number: int, name: str, decode: str
-) -> dict[str, float]:
-    """Give the figures of ridge on one of our maps on a split."""
+def pruned_trial(dataset: str, kernel: str, features: str, D: int, number: int) -> dict[str, float]:
+    """Give the figures of ridge on a split, on as many features, pruned from many."""
     rows = split(dataset, number)
-    features = our_maps(kernel_of(kernel, rows.X), width, seed=number)[name]
-    return trial(ridge(features, decode), rows)
+    n_components = width_of(features, D, rows.X.shape[1])
+    wide = srf.RandomMaclaurin(kernel_of(kernel, rows.X), WIDE, h01=True, random_state=number)
+    return trial(PrunedRidge(wide, n_components), rows)
 
 
 def features_trial(
@@ -247,15 +259,3 @@ def best_penalty(dataset: str, kernel: str, features: str, D: int | None) -> dic
         scores = [float(cross_val_score(learner, X, y, cv=3).mean()) for learner in learners]
     best = int(np.argmax(scores))
     return {"C": PENALTIES[best], "accuracy": 100 * scores[best]}
-
-
-def best_map(dataset: str, kernel: str, width: int) -> dict[str, str | float]:
-    """Give our map and decoding by three folds of the training rows of the first split."""
-    rows = split(dataset, 0)
-    trials = {}
-    for name, features in our_maps(kernel_of(kernel, rows.X), width, seed=0).items():
-        for decode in DECODINGS:
-            scores = cross_val_score(ridge(features, decode), rows.X, rows.y, cv=3)
-            trials[name, decode] = float(scores.mean())
-    name, decode = max(trials, key=lambda tried: trials[tried])
-    return {"map": name, "decode": decode, "accuracy": 100 * trials[name, decode]}
