@@ -106,15 +106,15 @@ def test_both_learners_are_tried_on_one_map(protocol, spiral):
 
 
 def test_pruned_ridge_is_as_wide_as_asked_for_and_learns_from_all_rows(protocol, rng):
-    X = rng.standard_normal((500, 4))
+    X = rng.standard_normal((2500, 4))
     X /= np.linalg.norm(X, axis=1).max()
     y = X[:, 0] * X[:, 1] > 0
     wide = RandomMaclaurin(Polynomial(degree=10), 512, h01=True, random_state=0)
-    learner = protocol.PrunedRidge(wide, 40).fit(X[:400], y[:400])
+    learner = protocol.PrunedRidge(wide, 40).fit(X[:2000], y[:2000])
     assert learner.model_.coef.shape[1] == 40
-    assert learner.model_.n_rows == 400
+    assert learner.model_.n_rows == 2000
     pruned, drawn = (
-        np.mean(one.fit(X[:400], y[:400]).predict(X[400:]) == y[400:])
+        np.mean(one.fit(X[:2000], y[:2000]).predict(X[2000:]) == y[2000:])
         for one in (learner, protocol.ridge(RandomMaclaurin(wide.kernel, 40, random_state=0)))
     )
     assert pruned > 0.9
