@@ -122,6 +122,9 @@ class GramSum(ABC):
         self._totals = None
         return totals
 
+    def check(self, Q: np.ndarray) -> None:  # noqa: B027 - most sums take any rows
+        """Refuse rows Q (n, n_components) whose sums would not be exact, before any are added."""
+
     @abstractmethod
     def add(self, Q: np.ndarray) -> None:
         """Add the rows Q (n, n_components)."""
@@ -187,8 +190,8 @@ class ExactGram(GramSum):
 
     def add(self, Q):
         """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
-        for start in range(0, len(Q), PRODUCT_ROWS):
-            self._add_block(Q[start : start + PRODUCT_ROWS])
+        for block in _blocks(Q):
+            self._add_block(block)
 
     def _add_block(self, Q):
         limit = self._products.limit
@@ -251,24 +254,23 @@ class CompactGram(GramSum):
         self._squares = np.zeros(n_components)
         packed.diagonal(self.totals, self._squares)
 
-    def add(self, Q):
-        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
-        blocks = [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
-        if len(blocks) > 1:
-            self._check(sum(_column_squares(block) for block in blocks))
-        for block in blocks:
-            self._add_block(block)
-
-    def _check(self, squares):
+    def check(self, Q):
+        """Refuse rows that would take a total to 2^31."""
+        squares = sum(_column_squares(block) for block in _blocks(Q))
         if (self._squares + squares).max(initial=0) >= self.limit:
             raise StreamrfError(
                 "the sums would outgrow 2^31, so 32-bit totals would no longer be exact; use "
                 "totals='float64', or sum parts of the rows"
             )
 
+    def add(self, Q):
+        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
+        self.check(Q)
+        for block in _blocks(Q):
+            self._add_block(block)
+
     def _add_block(self, Q):
         squares = _column_squares(Q)
-        self._check(squares)
         if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
             self.n_splits += 1
             for half in np.array_split(Q, 2):
@@ -324,6 +326,10 @@ def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
             f"totals={totals!r} are for whole numbers; precision='float64' needs totals='float64'"
         )
     return FloatGram
+
+
+def _blocks(Q):
+    return [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
 
 
 def _column_squares(Q):

@@ -85,7 +85,9 @@ class Sums:
         n_clipped : entries of Q that were clipped
         places : (n,) of the rows in their store; only sums in folds ask for them
         """
-        with stage("targets"):  # first: it may refuse a label, and then nothing has changed
+        with stage("gram"):
+            self.gram.check(Q)  # either may refuse the block, and then nothing has changed
+        with stage("targets"):
             self.targets.add(Q, roots, y)
         with stage("gram"):
             self.gram.add(Q)

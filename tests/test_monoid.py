@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
-from streamrf.errors import DataError, MergeError, UnknownLabelError
-from streamrf.gram import ExactGram, FloatGram, gram_class
+from streamrf.errors import DataError, MergeError, StreamrfError, UnknownLabelError
+from streamrf.gram import CompactGram, ExactGram, FloatGram, gram_class
 from streamrf.ledger import Ledger
 from streamrf.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics import Statistics
@@ -279,6 +279,22 @@ def test_a_label_outside_the_code_book_leaves_the_sums_as_they_were():
 
 def sums_of(targets, gram=ExactGram, width=WIDTH):
     return Sums(gram(width), targets)
+
+
+def test_a_block_that_32_bits_cannot_hold_leaves_the_sums_as_they_were():
+    def add_great(n_rows):
+        great = np.full((n_rows, WIDTH), 4000.0, dtype=np.float32)  # 134 squares reach 2^31
+        summary.add(great, np.ones(n_rows), np.arange(n_rows) % 3, 0)
+
+    summary = sums_of(ClassSums.zero(WIDTH), CompactGram)
+    add_great(100)
+    before = copy.deepcopy(tree_of(summary))
+    for n_rows in (50, 5000):
+        with pytest.raises(StreamrfError, match=r"outgrow 2\^31"):
+            add_great(n_rows)
+        assert_same_bytes(tree_of(summary), before)
+    add_great(30)
+    assert summary.n_rows == 130
 
 
 BITS = BitSums.zero(WIDTH, np.sort(NAMES), MATRIX)
