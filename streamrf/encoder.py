@@ -151,6 +151,11 @@ class Encoder:
             self.features.map_lanes(x, z)
             yield rows, (z if self.picks is None else z[:, self.picks])
 
+    @property
+    def places(self) -> np.ndarray:
+        """Places in the map of the features that are used, int64 (n_components,)."""
+        return np.arange(self.n_components) if self.picks is None else self.picks
+
     def select(self, picks: np.ndarray) -> "Encoder":
         """Give the encoder of some of the features, by their places among those used now."""
         calibration = replace(

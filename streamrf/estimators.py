@@ -104,7 +104,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
     @property
     def statistics_(self) -> Statistics:
-        """The statistics of the rows seen."""
+        """The statistics of the rows seen, all features of the map."""
         return self._answer()[1]
 
     @property
@@ -118,8 +118,13 @@ class _RandomFeatureEstimator(BaseEstimator):
         return self.model_.encoder.features
 
     @property
+    def picks_(self) -> np.ndarray:
+        """Places in the map of the features that the model keeps, int64."""
+        return self.model_.encoder.places
+
+    @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of the features, float64 (n_outputs, n_components)."""
+        """Coefficients of the features, float64 (n_outputs, n_components), or of those `picks_`."""
         return self.model_.coef / self.model_.encoder.calibration.step
 
     @property
@@ -152,6 +157,7 @@ class _RandomFeatureEstimator(BaseEstimator):
             self._pass,
             codes=self._codes,
             on_bad_rows=self.on_bad_rows,
+            prune=self.prune,
             memory_limit=self.memory_limit,
             n_threads=self.n_threads,
             **cluster,
@@ -159,7 +165,9 @@ class _RandomFeatureEstimator(BaseEstimator):
 
     def _solve(self, pass_):
         with computing(self.n_threads):
-            self._solved = pass_.finish(self.alpha, self._codes, uncertainty=self._keeps_factor)
+            self._solved = pass_.finish(
+                self.alpha, self._codes, prune=self.prune, uncertainty=self._keeps_factor
+            )
 
     def _answer(self):
         check_is_fitted(self, "n_features_in_")
@@ -217,6 +225,8 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     features : a feature map, unfitted; None means 512 features of a degree-2 polynomial
     alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
         out by a hash of their position, which then join the others
+    prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
+        means all
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant) or "standard" (columns)
     precision : "exact" (features rounded to whole numbers, sums without error) or "float64"
@@ -229,7 +239,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ----------
     classes_ : (n_classes,) sorted labels
     n_features_in_ : int
-    model_, statistics_, features_, alpha_, coef_, intercept_
+    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
     """
 
     _regression = False
@@ -240,6 +250,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         features=None,
         *,
         alpha="auto",
+        prune=None,
         codes=None,
         normalize=None,
         precision="exact",
@@ -250,6 +261,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ):
         self.features = features
         self.alpha = alpha
+        self.prune = prune
         self.codes = codes
         self.normalize = normalize
         self.precision = precision
@@ -332,7 +344,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
+    features, prune, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
         see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
@@ -341,7 +353,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    model_, statistics_, features_, alpha_, coef_, intercept_
+    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
     """
 
     _regression = True
@@ -352,6 +364,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         features=None,
         *,
         alpha="auto",
+        prune=None,
         normalize=None,
         precision="exact",
         uncertainty=False,
@@ -362,6 +375,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     ):
         self.features = features
         self.alpha = alpha
+        self.prune = prune
         self.normalize = normalize
         self.precision = precision
         self.uncertainty = uncertainty

@@ -7,13 +7,25 @@ Cholesky factorisation that takes its pivots by the targets, so n of E features 
 operations. design/0004-pruning.md has the measurements beside other criteria.
 """
 
+from numbers import Integral
+from typing import Any
+
 import numpy as np
 
 from streamrf.compute import computing
+from streamrf.errors import ParameterError
 from streamrf.jit import packed
 from streamrf.solve import Normal
 
 ROUNDING = 1e-12  # a feature of which the others leave less than this share says nothing new
+
+
+def check_kept(value: Any, width: int, name: str = "n_components") -> int:
+    """Give the number of features to keep of `width`, checked."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not 1 <= value <= width:
+        raise ParameterError(f"{name} must be a whole number from 1 to {width}, got {value!r}")
+    return int(value)
 
 
 def most_useful(normal: Normal, n_components: int, alpha: float, standardise: bool) -> np.ndarray:

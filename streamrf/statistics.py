@@ -5,7 +5,7 @@ import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.path import Path, trace
 from streamrf.posterior import Posterior
-from streamrf.pruning import most_useful
+from streamrf.pruning import check_kept, most_useful
 from streamrf.solve import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.sums import Sums
 from streamrf.targets import BitSums, ClassSums
@@ -270,24 +270,18 @@ class Statistics:
         alpha : penalty of the loss; None means the best by generalised cross-validation, `path`
         codes, random_state : outputs that the loss is over, see `solve`
         """
-        width = self.sums.n_components
-        whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
-        if not whole or not 1 <= n_components <= width:
-            raise ParameterError(
-                f"n_components must be a whole number from 1 to {width}, got {n_components!r}"
-            )
+        n_components = check_kept(n_components, self.sums.n_components)
         book = self.book(codes, random_state)
         normal = self._solvable(book)
         if alpha is None:
             alpha = self.path(None, codes, random_state=random_state).best_alpha()
         check_alpha(alpha)
-        return self.select(most_useful(normal, int(n_components), float(alpha), book is None))
+        return self.select(most_useful(normal, n_components, float(alpha), book is None))
 
     @property
     def picks(self) -> np.ndarray:
         """Places in the map of the features that are summed, int64 (n_components,)."""
-        picks = self.encoder.picks
-        return np.arange(self.sums.n_components) if picks is None else picks
+        return self.encoder.places
 
     def normal(self, matrix: np.ndarray | None = None) -> Normal:
         """Give the normal equations, for code words `matrix` (n_classes, n_bits) of the classes."""

@@ -31,6 +31,7 @@ from streamrf.labels import as_labels
 from streamrf.ledger import Ledger
 from streamrf.model import Model
 from streamrf.probabilities import Probabilities
+from streamrf.pruning import check_kept
 from streamrf.rounding import CALIBRATION_ROWS, calibration_class
 from streamrf.selection import FEWEST_HELD, best, fitted_probabilities, searched
 from streamrf.solve import RELATIVE_ALPHAS
@@ -155,7 +156,13 @@ class Pass:
         return cls(statistics, holdout, keeper)
 
     def finish(
-        self, alpha="auto", codes=None, random_state: int = 0, *, uncertainty: bool = False
+        self,
+        alpha="auto",
+        codes=None,
+        random_state: int = 0,
+        *,
+        prune: int | None = None,
+        uncertainty: bool = False,
     ) -> tuple[Model, Statistics]:
         """Choose the penalty, join the rows held out, and solve on all rows.
 
@@ -163,14 +170,29 @@ class Pass:
         ----------
         alpha : float or (n_outputs,) floats, or "auto": the best of `RELATIVE_ALPHAS` on the rows
             held out, which also fit the probabilities of classes
+        prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto"
+            the rows held out have no say in which, so that they choose the penalty fairly: first
+            one to prune with, then one for the features kept.
         codes, random_state, uncertainty : see `Statistics.solve`
+
+        Returns
+        -------
+        Model, and the Statistics of all features
         """
         settings: dict[str, Any] = {"uncertainty": uncertainty, "random_state": random_state}
+        by = {"codes": codes, "random_state": random_state}
         if not (isinstance(alpha, str) and alpha == "auto"):
             statistics = self.join()
-            return statistics.solve(alpha, codes, **settings), statistics
+            kept = statistics
+            if prune is not None:
+                kept = statistics.prune(prune, float(np.mean(alpha)), **by)
+            return kept.solve(alpha, codes, **settings), statistics
         held = self._held()
-        trials = self._trials(held, codes, random_state)
+        kept = self.finished()
+        trials = _trials(kept, held, **by)
+        if trials and prune is not None:
+            kept = kept.prune(prune, best(trials).model.alpha, **by)
+            trials = _trials(kept, held, **by)
         probabilities = Probabilities.usual()
         if trials:
             leader = best(trials).model
@@ -178,10 +200,14 @@ class Pass:
             if leader.book is not None:
                 probabilities = fitted_probabilities(leader, held)
         statistics = self.join()
-        if not trials:
+        if trials:
+            places = np.flatnonzero(np.isin(statistics.picks, kept.picks))
+            kept = statistics if prune is None else statistics.select(places)
+        else:
             scale = statistics.alpha_scale()
             chosen = FALLBACK_ALPHA * (scale if scale > 0 else 1.0)  # 0: features that never vary
-        model = statistics.solve(chosen, codes, **settings)
+            kept = statistics if prune is None else statistics.prune(prune, chosen, **by)
+        model = kept.solve(chosen, codes, **settings)
         history = tuple((trial.model.alpha, trial.figure) for trial in trials)
         fitted = None if model.book is None else probabilities
         return replace(model, history=history, probabilities=fitted), statistics
@@ -193,19 +219,19 @@ class Pass:
         self.holdout.join()
         return self.holdout.held
 
-    def _trials(self, held, codes, random_state):
-        """Give how every penalty fares on the rows held out; nothing where they are too few."""
-        statistics = self.finished()
-        labels = statistics.labels
-        n_held = sum(len(rows.X) for rows in held)
-        enough = min(n_held, statistics.n_rows) >= FEWEST_HELD
-        if not enough or (labels is not None and len(labels) < 2):
-            return []
-        book = statistics.book(codes, random_state)
-        alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
-        if not alphas[-1] > 0:
-            return []
-        return searched(functools.partial(statistics.models, book=book), alphas, held)
+
+def _trials(statistics, held, codes, random_state):
+    """Give how every penalty fares on the rows held out; nothing where they are too few."""
+    labels = statistics.labels
+    n_held = sum(len(rows.X) for rows in held)
+    enough = min(n_held, statistics.n_rows) >= FEWEST_HELD
+    if not enough or (labels is not None and len(labels) < 2):
+        return []
+    book = statistics.book(codes, random_state)
+    alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
+    if not alphas[-1] > 0:
+        return []
+    return searched(functools.partial(statistics.models, book=book), alphas, held)
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
@@ -319,7 +345,7 @@ def begin(
             n_outputs=n_outputs,
             gram=gram,
             n_folds=n_folds,
-            n_held=int(hold_out),
+            held_bytes=int(hold_out) * MOST_BYTES,
             map_bytes=0,
             memory_limit=memory_limit,
         )
@@ -388,9 +414,9 @@ def _gram_class(precision, totals, n_folds, like) -> type[GramSum]:
 
 
 def _plan(
-    width, source, *, n_outputs, gram, n_folds, n_held, map_bytes, memory_limit
+    width, source, *, n_outputs, gram, n_folds, held_bytes, map_bytes, memory_limit
 ) -> memory.Plan:
-    """Say what a pass is going to hold, with the rows held out `n_held` times.
+    """Say what a pass is going to hold, `held_bytes` beside the sums and the map.
 
     Sums of 32 bits are there for widths at which the factor has to take their place.
     """
@@ -400,9 +426,9 @@ def _plan(
         source.n_features,
         n_outputs,
         gram=gram,
-        in_place=gram is CompactGram and not n_held,
+        in_place=gram is CompactGram and not held_bytes,
         n_folds=n_folds,
-        held_bytes=n_held * MOST_BYTES,
+        held_bytes=held_bytes,
         other_bytes=map_bytes + source.buffer_bytes,
         memory_limit=memory_limit,
     )
@@ -502,6 +528,7 @@ def run(
     codes=None,
     on_bad_rows: str = "raise",
     rows: tuple[int, int | None] | None = None,
+    prune: int | None = None,
     memory_limit: int | str | None = None,
     n_threads: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -512,13 +539,17 @@ def run(
 ) -> None:
     """Fold the source into the pass; the memory needed is checked before the first read.
 
-    `outlook` is called with what a cluster is going to hold; for the others see `accumulate`.
+    `prune` says how many features `Pass.finish` is going to keep, and `outlook` is called with what
+    a cluster is going to hold; for the others see `accumulate`.
     """
     start, stop = window(source, rows)
     keeper = pass_.keeper
     _check_engine(engine, parts, spill, keeper)
     n_held = 0 if pass_.holdout is None else 1 if keeper is None else 2  # copied to be written
     sums = pass_.statistics.sums
+    held_bytes = n_held * MOST_BYTES
+    if prune is not None:
+        held_bytes += 8 * check_kept(prune, sums.n_components, "prune") * sums.n_components
     n_outputs = _n_outputs(codes, len(sums.targets.sums))
     map_bytes = pass_.statistics.encoder.n_bytes
     plan = _plan(
@@ -527,7 +558,7 @@ def run(
         n_outputs=n_outputs,
         gram=sums.gram_class,
         n_folds=sums.n_folds,
-        n_held=n_held,
+        held_bytes=held_bytes,
         map_bytes=map_bytes,
         memory_limit=memory_limit,
     )

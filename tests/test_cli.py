@@ -155,6 +155,23 @@ def test_fit_is_the_estimator_in_words():
     assert found.book.decode == "hamming"
 
 
+def test_a_model_is_pruned_and_its_statistics_are_not():
+    for penalty in ("auto", "0.01"):
+        fitted = answer("fit", "data.h5", *SMALL, "--alpha", penalty, "--prune", "30", "--model",
+                        "new.h5", "--statistics", "sums.h5", "--seed", "0")  # fmt: skip
+        assert (fitted["n_components"], fitted["n_components_kept"]) == (100, 30)
+        alpha = penalty if penalty == "auto" else float(penalty)
+        features = srf.RandomMaclaurin(srf.Polynomial(degree=2), n_components=100, h01=True)
+        estimator = srf.RandomFeatureClassifier(
+            features, alpha=alpha, prune=30, normalize="l2", random_state=0
+        ).fit(srf.HDF5Source("data.h5"))
+        np.testing.assert_array_equal(srf.load_model("new.h5").coef, estimator.model_.coef)
+        sums = srf.load_statistics("sums.h5")
+        assert sums.gram.tobytes() == estimator.statistics_.gram.tobytes()
+    text = told("fit", "data.h5", *SMALL, "--prune", "30", "--model", "new.h5")
+    assert "100, RandomMaclaurin, pruned to 30" in text
+
+
 def test_components_before_compacting_are_eight_times_as_many_by_default():
     told("fit", "data.h5", "--components", "70", "--degree", "2", "--model", "new.h5")
     assert answer("info", "new.h5")["map"]["up"]["n_components"] == 560
@@ -480,6 +497,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             (*FIT, "--map", "craft-maclaurin", "--up-components", "90"),
             ["Craft goes down from", "90"],
         ),
+        ((*FIT, "--prune", "101"), ["prune must be a whole number from 1 to 100, got 101"]),
         ((*FIT, "--memory-limit", "little"), ["memory_limit must be bytes or", "got 'little'"]),
         ((*FIT, "--codes", "error-correcting", "--bits", "2"), ["n_bits=2 cannot tell 10 classes"]),
         (("fit", "data.h5", "data.h5", *SMALL, *MODEL), ["rows 0 to 899 of data.h5", "twice"]),
@@ -594,6 +612,10 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
     [
         (("fit",), ["Missing argument"]),
         (("fit", "data.h5"), ["--model", "give --model, --statistics or both"]),
+        (
+            ("fit", "data.h5", "--prune", "9", "--statistics", "sums.h5"),
+            ["--prune", "is for a mod"],
+        ),
         ((*FIT, "--nonsense"), ["No such option"]),
         ((*FIT, "--degree", "x"), ["--degree", "valid integer"]),
         ((*FIT, "--alpha", "x"), ["--alpha", "'x' is neither auto nor a number"]),

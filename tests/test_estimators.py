@@ -77,6 +77,52 @@ def test_coef_and_intercept_belong_to_the_features_themselves():
     np.testing.assert_allclose(model.intercept_[0], ridge.intercept_, rtol=1e-6)
 
 
+def test_coef_of_a_pruned_model_belong_to_its_picks():
+    X, y = load_diabetes(return_X_y=True)
+    features = srf.RandomMaclaurin(srf.Polynomial(degree=2), n_components=40, random_state=0)
+    model = srf.RandomFeatureRegressor(features, alpha=0.1, prune=12, precision="float64")
+    Z = model.fit(X, y).features_.transform(X)[:, model.picks_].astype(np.float64)
+    assert Z.shape[1] == 12
+    np.testing.assert_allclose(Z @ model.coef_[0] + model.intercept_[0], model.predict(X))
+    np.testing.assert_allclose(model.coef_[0], Ridge(alpha=0.1).fit(Z, y).coef_, rtol=1e-6)
+    whole = srf.RandomFeatureRegressor(features, alpha=0.1, precision="float64").fit(X, y)
+    assert model.statistics_.gram.tobytes() == whole.statistics_.gram.tobytes()
+    np.testing.assert_array_equal(whole.picks_, np.arange(40))
+
+
+def test_a_pruned_model_beats_one_drawn_at_its_width():
+    X, y = DIGITS
+    drawn, pruned = (
+        srf.RandomFeatureClassifier(
+            srf.StructuredFourier(srf.Gaussian("median"), n_components, random_state=0),
+            prune=64,
+            normalize="l2",
+            random_state=0,
+        )
+        for n_components in (64, 512)
+    )
+    batches = clone(pruned)
+    for start in range(0, 1200, 600):
+        batches.partial_fit(X[start : start + 600], y[start : start + 600])
+    errors = [
+        1 - model.score(X[1200:], y[1200:])
+        for model in (drawn.fit(X[:1200], y[:1200]), pruned.fit(X[:1200], y[:1200]), batches)
+    ]
+    assert max(errors[1:]) < 0.8 * errors[0]
+    assert batches.coef_.shape == pruned.coef_.shape == (10, 64)
+
+
+@pytest.mark.parametrize("prune", [0, 301, 2.5, True])
+def test_features_to_keep_are_checked_before_the_rows_are_read(prune):
+    def batches():
+        yield from [DIGITS] * 4  # calibration looks at 4,096 rows
+        raise AssertionError("read on")
+
+    message = f"prune must be a whole number from 1 to 300, got {prune}"
+    with pytest.raises(ParameterError, match=message):
+        classifier(prune=prune).fit(srf.IteratorSource(batches()))
+
+
 def test_partial_fit_in_batches_equals_one_pass_over_them():
     X, y = DIGITS
     batches = classifier(alpha=1e-3)

@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 pytest.importorskip("matplotlib", reason="the reproductions draw with the extra 'plots'")
 
-from streamrf import Exponential, Polynomial, RandomMaclaurin
+from streamrf import Exponential, Polynomial
 
 pytestmark = pytest.mark.usefixtures("one_thread", "reproduction")
 
@@ -105,31 +105,14 @@ def test_both_learners_are_tried_on_one_map(protocol, spiral):
     assert exact["svm_accuracy"] > 95
 
 
-def test_pruned_ridge_is_as_wide_as_asked_for_and_learns_from_all_rows(protocol, rng):
-    X = rng.standard_normal((2500, 4))
-    X /= np.linalg.norm(X, axis=1).max()
-    y = X[:, 0] * X[:, 1] > 0
-    wide = RandomMaclaurin(Polynomial(degree=10), 512, h01=True, random_state=0)
-    learner = protocol.PrunedRidge(wide, 40).fit(X[:2000], y[:2000])
-    assert learner.model_.coef.shape[1] == 40
-    assert learner.model_.n_rows == 2000
-    pruned, drawn = (
-        np.mean(one.fit(X[:2000], y[:2000]).predict(X[2000:]) == y[2000:])
-        for one in (learner, protocol.ridge(RandomMaclaurin(wide.kernel, 40, random_state=0)))
-    )
-    assert pruned > 0.9
-    assert pruned > drawn
-
-
 def test_pruned_ridge_is_tried_at_the_width_of_the_others(protocol, spiral, monkeypatch):
-    widths = []
-    monkeypatch.setattr(protocol, "WIDE", 256)
-    monkeypatch.setattr(
-        protocol, "trial", lambda learner, rows: widths.append(learner.n_components)
-    )
-    for features in ("rf", "h01"):
-        protocol.pruned_trial("spambase", "exponential", features, 40, 1)
-    assert widths == [40, 40 + 1 + 3]
+    def widths(learner, rows):
+        return {"kept": learner.prune, "drawn": learner.features.n_components}
+
+    monkeypatch.setattr(protocol, "trial", widths)
+    for features, kept in (("rf", 40), ("h01", 40 + 1 + 3)):
+        found = protocol.pruned_trial("spambase", "exponential", features, 40, 1)
+        assert found == {"kept": kept, "drawn": protocol.WIDE}
 
 
 def test_the_penalty_is_the_best_of_those_tried(protocol, spiral):

@@ -219,6 +219,60 @@ def test_a_penalty_given_is_taken(rows):
     assert statistics.n_rows == N
 
 
+def picks_of(model):
+    return model.encoder.places
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_pruning_is_by_the_rows_summed_and_the_penalty_by_those_held_out(rows, kind):
+    X, labels, values, _ = rows
+    y, regression = (values, True) if kind == "values" else (labels, False)
+    pass_ = held_pass(srf.ArraySource(X, y), regression=regression)
+    summed = pass_.copy().finished()
+    wide, _ = pass_.copy().finish("auto")
+    narrow = Pass(summed.prune(20, wide.alpha), pass_.holdout.copy())
+    expected, _ = narrow.finish("auto")
+    model, statistics = pass_.finish("auto", prune=20)
+    np.testing.assert_array_equal(picks_of(model), picks_of(expected))
+    assert model.history == expected.history
+    assert model.n_rows == statistics.n_rows == N
+    assert statistics.encoder.n_components == 60
+    assert_same_bytes(model.coef, statistics.select(picks_of(model)).solve(model.alpha).coef)
+    assert_same_bytes(model.coef, expected.coef)
+
+
+def test_pruning_to_all_features_changes_nothing(rows):
+    X, y, _, _ = rows
+    pass_ = held_pass(srf.ArraySource(X, y))
+    plain, _ = pass_.copy().finish("auto")
+    model, _ = pass_.finish("auto", prune=60)
+    assert (model.alpha, model.history) == (plain.alpha, plain.history)
+    assert_same_bytes(model.coef, plain.coef)
+
+
+def test_what_was_pruned_is_pruned_further_by_its_own_places(rows):
+    X, y, _, _ = rows
+    source = srf.ArraySource(X, y)
+    pruned = accumulate(source, features(60)).prune(30, 1.0)
+    pass_ = begin(source, None, like=pruned, hold_out=True)
+    model, statistics = fold(source, pass_, Pass.update).finish("auto", prune=10)
+    assert set(picks_of(model)) <= set(pruned.picks)
+    assert statistics.encoder.n_components == 30
+    whole = accumulate(source, features(60)).select(picks_of(model))
+    assert_same_bytes(model.coef, whole.solve(model.alpha).coef)
+
+
+def test_pruning_with_a_penalty_given_or_too_few_rows_to_choose_one(rows):
+    X, y, _, _ = rows
+    model, statistics = held_pass(srf.ArraySource(X, y)).finish(0.25, prune=8)
+    assert_same_bytes(model.coef, statistics.prune(8, 0.25).solve(0.25).coef)
+    model, statistics = held_pass(srf.ArraySource(X[:20], y[:20])).finish("auto", prune=8)
+    assert model.history == ()
+    assert_same_bytes(model.coef, statistics.prune(8, model.alpha).solve(model.alpha).coef)
+    model, _ = held_pass(srf.ArraySource(np.ones((N, 4)), y)).finish("auto", prune=8)
+    assert (model.predict(np.ones((3, 4))) == np.bincount(y).argmax()).all()
+
+
 def test_a_copy_of_a_pass_goes_its_own_way(rows):
     X, y, _, _ = rows
     source = srf.ArraySource(X, y)

@@ -33,8 +33,6 @@ CACHE_MB = 2000
 PENALTIES = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 TUNING_ROWS = 2000
 WIDE = 2048  # features that are pruned
-PRUNING_ALPHA = 1e-3  # relative
-RELATIVE_ALPHAS = 10.0 ** np.arange(-9, 1)
 WARM_ROWS = 400
 
 
@@ -144,44 +142,13 @@ def linear_svm(C: float) -> LinearSVC:
     return LinearSVC(C=C, dual=False, tol=LIBLINEAR_TOLERANCE)
 
 
-def ridge(features: srf.features.FeatureMap) -> srf.RandomFeatureClassifier:
+def ridge(
+    features: srf.features.FeatureMap, prune: int | None = None
+) -> srf.RandomFeatureClassifier:
     """Give the one-pass learner, which chooses its penalty itself, within the time measured."""
-    return srf.RandomFeatureClassifier(features, alpha="auto", n_threads=1, random_state=0)
-
-
-class PrunedRidge:
-    """Ridge on the most useful of many features: one pass over all, pruned on the sums.
-
-    The penalty and the decoding are the best on a fifth of the rows, which the pruning has not
-    seen; these rows are joined to the others then.
-
-    Parameters
-    ----------
-    features : the map of many features
-    n_components : features to keep
-    """
-
-    def __init__(self, features: srf.features.FeatureMap, n_components: int):
-        self.features = features
-        self.n_components = n_components
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "PrunedRidge":
-        order = np.random.default_rng(0).permutation(len(X))
-        held, rest = (srf.ArraySource(X[rows], y[rows]) for rows in np.split(order, [len(X) // 5]))
-        wide = srf.accumulate(rest, self.features, n_threads=1, random_state=0)
-        kept = wide.prune(self.n_components, PRUNING_ALPHA * wide.alpha_scale())
-        trials = [
-            (kept.solve(alpha, srf.OneVsRest(decode)).evaluate(held)["error"], alpha, decode)
-            for alpha in (RELATIVE_ALPHAS * kept.alpha_scale()).tolist()
-            for decode in srf.OneVsRest.decodings
-        ]
-        _, alpha, decode = min(trials)
-        whole = kept + srf.accumulate(held, like=kept, n_threads=1)
-        self.model_ = whole.solve(alpha, srf.OneVsRest(decode))
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict(X)
+    return srf.RandomFeatureClassifier(
+        features, alpha="auto", prune=prune, n_threads=1, random_state=0
+    )
 
 
 def on_one_thread() -> None:
@@ -220,9 +187,8 @@ def exact_trial(dataset: str, kernel: str, number: int, C: float) -> dict[str, f
 def pruned_trial(dataset: str, kernel: str, features: str, D: int, number: int) -> dict[str, float]:
     """Give the figures of ridge on a split, on as many features, pruned from many."""
     rows = split(dataset, number)
-    n_components = width_of(features, D, rows.X.shape[1])
     wide = srf.RandomMaclaurin(kernel_of(kernel, rows.X), WIDE, h01=True, random_state=number)
-    return trial(PrunedRidge(wide, n_components), rows)
+    return trial(ridge(wide, prune=width_of(features, D, rows.X.shape[1])), rows)
 
 
 def features_trial(

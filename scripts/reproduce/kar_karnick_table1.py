@@ -48,8 +48,8 @@ test. Every learner has one thread, and seconds are the processor's. "RF" and "H
 scikit-learn's `SVC`, LIBLINEAR its `LinearSVC` after the map in a pipeline, stopped at LIBLINEAR's
 own tolerance, and ridge is `RandomFeatureClassifier(alpha="auto")`, whose choice of a penalty is
 part of its time. "Pruned" is ridge on as many features again, of 2,048 of
-`RandomMaclaurin(h01=True)` those that `Statistics.prune` keeps after the pass; the pass, the
-pruning and the choice of penalty and decoding are part of its time.
+`RandomMaclaurin(h01=True)` those that `RandomFeatureClassifier(prune=...)` keeps after the pass,
+which is part of its time.
 
 Where the paper is silent or the data differ:
 

@@ -191,6 +191,10 @@ def fit(
     decode: Annotated[
         str | None, _target("How outputs name a class; euclidean.", words=DECODINGS)
     ] = None,
+    prune: Annotated[
+        int | None,
+        _target("Features that the model keeps, the most useful after the pass; all.", metavar="N"),
+    ] = None,
     alpha: Annotated[
         str,
         _target("Ridge penalty; auto: best on rows held out of the pass.", metavar="auto|NUMBER"),
@@ -262,6 +266,8 @@ def fit(
     """Train on HDF5 files in one pass; write a model, its statistics, or both."""
     if model is None and statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
+    if model is None and prune is not None:
+        raise wrong("--prune", "is for a model; give --model, or prune when you solve")
     pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
     penalty = read_penalty(alpha)
     target_codes = read_codes(codes, regression, n_bits=bits, decode=decode)
@@ -316,6 +322,7 @@ def fit(
                 codes=target_codes,
                 on_bad_rows=on_bad_rows,
                 rows=window,
+                prune=prune,
                 memory_limit=memory_limit,
                 n_threads=threads,
                 progress=bar.advance,
@@ -327,7 +334,7 @@ def fit(
             pass_seconds = time.perf_counter() - pass_began
             n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
             bar.stage("solving")
-            trained, sums = _finish(pass_, penalty, target_codes, seed, model, statistics)
+            trained, sums = _finish(pass_, penalty, target_codes, seed, prune, model, statistics)
             cluster_figures = cluster.figures(client)
     _warn(sums)
     figures = _figures(trained, sums) | {
@@ -475,6 +482,7 @@ def _finish(
     alpha: float | str,
     codes: BaseEstimator | None,
     seed: int,
+    prune: int | None,
     model: str | None,
     statistics: str | None,
 ) -> tuple[Model | None, Statistics]:
@@ -485,12 +493,13 @@ def _finish(
             sums.save(statistics)
         if model is None:
             return None, sums
+        kept = sums if prune is None else sums.prune(prune, float(alpha), codes, random_state=seed)
         # in place of a Gram that nobody asks for again; what holds sums in folds has none to give
-        trained = sums.solve(alpha, codes, overwrite=not sums.n_folds, random_state=seed)
+        trained = kept.solve(alpha, codes, overwrite=not sums.n_folds, random_state=seed)
         trained.save(model)
         return trained, sums
     try:
-        trained, sums = pass_.finish(alpha, codes, random_state=seed)
+        trained, sums = pass_.finish(alpha, codes, seed, prune=prune)
     except StreamrfError:
         if statistics is not None:
             pass_.join().save(statistics)
@@ -522,6 +531,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_entries_clipped": sums.n_clipped,
         "n_features": sums.encoder.n_features,
         "n_components": sums.encoder.n_components,
+        "n_components_kept": None if trained is None else trained.encoder.n_components,
         "n_folds": sums.n_folds,
         "labels": None if labels is None else labels.tolist(),
         "n_targets": len(sums.class_sums) if labels is None else None,
@@ -533,7 +543,9 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
 def _story(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[tuple[str, str]]:
     """Tell the figures to a person."""
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
-    yield "features", f"{figures['n_components']:,}, {type(sums.encoder.features).__name__}"
+    drawn, kept = figures["n_components"], figures["n_components_kept"]
+    pruned = "" if kept in (None, drawn) else f", pruned to {kept:,}"
+    yield "features", f"{drawn:,}, {type(sums.encoder.features).__name__}{pruned}"
     if sums.labels is None:
         yield "targets", f"{figures['n_targets']:,}"
     else:
