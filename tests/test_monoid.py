@@ -283,7 +283,7 @@ def sums_of(targets, gram=ExactGram, width=WIDTH):
 
 def test_a_block_that_32_bits_cannot_hold_leaves_the_sums_as_they_were():
     def add_great(n_rows):
-        great = np.full((n_rows, WIDTH), 4000.0, dtype=np.float32)  # 134 squares reach 2^31
+        great = np.full((n_rows, WIDTH), 4000.0, dtype=np.float32)  # 135 squares reach 2^31
         summary.add(great, np.ones(n_rows), np.arange(n_rows) % 3, 0)
 
     summary = sums_of(ClassSums.zero(WIDTH), CompactGram)

@@ -215,37 +215,62 @@ def test_every_cell_of_the_papers_table_that_is_run_has_a_figure_beside(data):
         assert sum(cell["part"] == "pendigits" for cell in here) == 5 * 5 * n_methods
 
 
-def error_of_ridge(data, rows, alpha):
-    """Error on the test rows of scikit-learn's kernel ridge regression on some rows."""
-    X, X_test = (normalize(X.astype(float)) for X in (data.X, data.X_test))
-    targets = 2.0 * (data.y[:, np.newaxis] == np.arange(10)) - 1
-    ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1)
-    outputs = ridge.fit(X[rows], targets[rows]).predict(X_test)
-    return 100 * np.mean(outputs.argmax(axis=1) != data.y_test)
+def ridge_by_hand(data, rows, alpha, X, y):
+    """Error on X of scikit-learn's kernel ridge regression on some training rows."""
+    unit = normalize(data.X[rows].astype(float))
+    targets = 2.0 * (data.y[rows, np.newaxis] == np.arange(10)) - 1
+    ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1).fit(unit, targets)
+    return 100 * np.mean(ridge.predict(normalize(X.astype(float))).argmax(axis=1) != y)
 
 
-def test_the_exact_row_is_kernel_ridge_regression(data, exact):
-    found = exact.random_ridge(data, KERNEL, 100, seed=3)
-    rows = np.random.default_rng(3).permutation(400)[:100]
-    assert found["error_percent"] == error_of_ridge(data, rows, found["alpha"])
-    assert 0 < found["error_percent"] < 50  # chance errs by 90
+def figures_by_hand(data, exact, rows, held):
+    """Penalty, error on the rows held out and on the test rows of ridge on `rows` alone."""
+    unit = normalize(data.X[rows].astype(float))
+    scale = KERNEL(unit).trace() / len(rows)
+    alphas = exact.RELATIVE_ALPHAS[exact.RELATIVE_ALPHAS >= 1e-6] * scale  # well conditioned
+    X, y = data.X[held], data.y[held]
+    error, alpha = min((ridge_by_hand(data, rows, alpha, X, y), alpha) for alpha in alphas)
+    return error, alpha, ridge_by_hand(data, rows, alpha, data.X_test, data.y_test)
 
 
-def test_rows_are_chosen_among_those_that_the_penalty_is_not_chosen_on(data, exact, monkeypatch):
+@pytest.fixture
+def conditioned(exact, monkeypatch):
+    monkeypatch.setattr(exact, "RELATIVE_ALPHAS", 10.0 ** np.arange(-6, 1))
+    return exact
+
+
+def assert_figures(found, expected):
+    error, alpha, test_error = expected
+    assert found["alpha"] == pytest.approx(alpha)
+    assert (found["held_out_percent"], found["error_percent"]) == pytest.approx((error, test_error))
+    assert test_error < 60  # chance errs by 90
+
+
+@pytest.mark.parametrize("n_rows", [40, 100])
+def test_random_rows_are_learnt_from_and_others_choose_the_penalty(data, conditioned, n_rows):
+    found = conditioned.random_ridge(data, KERNEL, n_rows, seed=3)
+    order = np.random.default_rng(3).permutation(400)
+    assert_figures(found, figures_by_hand(data, conditioned, order[:n_rows], order[n_rows:]))
+
+
+@pytest.mark.parametrize("n_rows", [10, 14])
+def test_rows_are_chosen_among_those_that_the_penalty_is_not_chosen_on(
+    data, conditioned, monkeypatch, n_rows
+):
     chosen = []
+    choose_rows = conditioned.choose_rows
 
     def choose(X, y, *others):
         chosen.append((len(X), choose_rows(X, y, *others)))
         return chosen[-1][1]
 
-    choose_rows = exact.choose_rows
-    monkeypatch.setattr(exact, "choose_rows", choose)
-    found = exact.chosen_ridge(data, KERNEL, 100, seed=3)
-    ((n_rows, indices),) = chosen
-    assert n_rows == 320
-    rows = np.random.default_rng(3).permutation(400)[80:][indices]
-    assert len(np.unique(rows)) == 100
-    assert found["error_percent"] == error_of_ridge(data, rows, found["alpha"])
+    monkeypatch.setattr(conditioned, "choose_rows", choose)
+    found = conditioned.chosen_ridge(data, KERNEL, n_rows, seed=3)
+    ((n_pool, places),) = chosen
+    order = np.random.default_rng(3).permutation(400)
+    assert n_pool == 320
+    rows = order[80:][places]
+    assert_figures(found, figures_by_hand(data, conditioned, rows, order[:80]))
 
 
 @pytest.mark.parametrize("n_rows", [2, 7, 40, 300])
@@ -255,21 +280,59 @@ def test_rows_chosen_are_as_many_as_asked_for(data, exact, maps, n_rows):
     assert len(np.unique(rows)) == len(rows) == n_rows
 
 
-def test_rows_chosen_teach_more_than_rows_at_random(exact):
-    """Two classes of one small and one large group each: at random the small ones are missed."""
-    rng = np.random.default_rng(0)
-    groups = rng.choice(4, size=2000, p=[0.49, 0.01, 0.49, 0.01])
-    centres = np.array([[4.0, 0, 1], [0, 4.0, 1], [4.0, 1, 0], [0, 4.0, -1]])
-    X, y = centres[groups] + 0.1 * rng.standard_normal((2000, 3)), groups // 2
-    rows = exact.choose_rows(X, y, KERNEL, 16, seed=0)
-    assert set(groups[rows]) == {0, 1, 2, 3}
+def test_prototypes_are_the_rows_nearest_to_the_centres(exact, rng):
+    X, y = rng.standard_normal((300, 4)), np.arange(300) % 3
+    rows = exact._prototypes(X, y, np.arange(300), 3, seed=0)
+    for label, row in enumerate(rows):
+        own = np.flatnonzero(y == label)
+        distances = np.linalg.norm(X[own] - X[own].mean(axis=0), axis=1)
+        assert row == own[distances.argmin()]
 
 
-def test_spanned_by_all_rows_is_kernel_ridge_regression_on_all(data, exact, monkeypatch):
-    monkeypatch.setattr(exact, "RELATIVE_ALPHAS", np.array([1e-4, 1e-2]))
-    found = exact.spanned_ridge(data, KERNEL, 400, seed=0)
-    expected = error_of_ridge(data, np.arange(400), found["alpha"])
-    assert abs(found["error_percent"] - expected) <= 1  # the kernel is singular: two rows may turn
+def test_rows_are_added_from_the_hardest(data, exact, maps):
+    X = maps.unit_rows(data.X)
+    rows = exact.choose_rows(X, data.y, KERNEL, 80, seed=0)
+    first, more = rows[:40], rows[40:50]
+    targets = 2.0 * (data.y[first, np.newaxis] == np.arange(10)) - 1
+    alpha = exact.ROUND_ALPHA * KERNEL(X[first]).trace() / 40
+    ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1)
+    outputs = ridge.fit(X[first], targets).predict(X)
+    of_class = outputs[np.arange(400), data.y]
+    margins = of_class - np.where(targets_of(data) > 0, -np.inf, outputs).max(axis=1)
+    margins[first] = np.inf
+    n_hard = max(20, (margins < 0).sum())
+    assert n_hard < 100
+    assert set(more) <= set(np.argsort(margins)[:n_hard])
+
+
+def targets_of(data):
+    return 2.0 * (data.y[:, np.newaxis] == np.arange(10)) - 1
+
+
+def test_ridge_errs_less_on_rows_chosen_than_at_random(data, exact):
+    errors = [
+        [ridge(data, KERNEL, 30, seed)["error_percent"] for seed in range(8)]
+        for ridge in (exact.chosen_ridge, exact.random_ridge)
+    ]
+    assert np.mean(errors[0]) < 0.8 * np.mean(errors[1])
+
+
+def test_spanned_is_ridge_regression_of_all_rows_on_the_columns_of_some(data, conditioned):
+    found = conditioned.spanned_ridge(data, KERNEL, 25, seed=0)
+    order = np.random.default_rng(0).permutation(400)
+    X, X_test = (normalize(X.astype(float)) for X in (data.X, data.X_test))
+    centres = X[order[:25]]
+    columns, norm = KERNEL(X, centres), KERNEL(centres)
+    w = np.linalg.solve(columns.T @ columns + found["alpha"] * norm, columns.T @ targets_of(data))
+    wrong = (KERNEL(X_test, centres) @ w).argmax(axis=1) != data.y_test
+    assert found["error_percent"] == pytest.approx(100 * wrong.mean())
+    rest, held = order[:-80], order[-80:]
+    scale = (columns[rest] ** 2).sum() / norm.trace()
+    assert found["alpha"] / scale == pytest.approx(10 ** np.rint(np.log10(found["alpha"] / scale)))
+    part = columns[rest].T @ columns[rest] + found["alpha"] * norm
+    w = np.linalg.solve(part, columns[rest].T @ targets_of(data)[rest])
+    wrong = (columns[held] @ w).argmax(axis=1) != data.y[held]
+    assert found["held_out_percent"] == pytest.approx(100 * wrong.mean())
 
 
 @pytest.mark.parametrize("decode", ["euclidean", "discriminant"])

@@ -47,7 +47,7 @@ def choose_rows(
 
     Returns
     -------
-    (n_rows,) indices, without repeats
+    (n_rows,) indices, without repeats; fewer where many rows are equal, as those share a cluster
     """
     chosen = _prototypes(X, y, np.arange(len(X)), n_rows // 2, seed)
     for n_left in range(ROUNDS, 0, -1):

@@ -193,9 +193,10 @@ def main():
     tables = {
         decode: compared([one for one in records if one["decode"] == decode]) for decode in WORDS
     }
-    for rows in tables.values():
+    for rows in filter(None, tables.values()):
         print(harness.table(rows))
-    print(verdict(tables))
+    if text := verdict(tables):
+        print(text)
     if harness.asks_for_docs(settings, records):
         write(tables, gammas, records)
 

@@ -87,7 +87,10 @@ def data_folder() -> Path:
 @cache
 def load(name: str, x: str = "X") -> DataSet:
     """Read a data set, such as "mnist", from ``$STREAMRF_DATA/mnist.h5``, once; `x` is its rows."""
-    with h5py.File(data_folder() / f"{name}.h5") as file:
+    path = data_folder() / f"{name}.h5"
+    if not path.exists():
+        raise SystemExit(f"no file {path}; data/README.md tells what STREAMRF_DATA should point at")
+    with h5py.File(path) as file:
         if "train" not in file:
             return DataSet(name, file[x][()], file["y"][()])
         train, test = file["train"], file["test"]

@@ -267,7 +267,7 @@ def fit(
     if model is None and statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
     if model is None and prune is not None:
-        raise wrong("--prune", "is for a model; give --model, or prune when you solve")
+        raise wrong("--prune", "is for a model; give --model, or --components to solve")
     pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
     penalty = read_penalty(alpha)
     target_codes = read_codes(codes, regression, n_bits=bits, decode=decode)
