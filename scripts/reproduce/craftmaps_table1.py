@@ -36,7 +36,7 @@ METHODS = (*MAPS, *EXACT)
 GAUSSIAN = ("RKS", "Fastfood")
 WIDEST = 16384
 WIDEST_CHOSEN = 4096  # alpha is chosen up to this width
-WIDEST_EXACT = 4096  # of the widths above, the exact kernel takes hours
+WIDEST_EXACT = {"usps": 4096, "mnist": 8192}  # usps has 7,291 rows; wider takes a third of an hour
 GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0)
 GAMMA_SEEDS = 2
 WIDEST_GAMMA = 1024  # gamma is chosen up to this width
@@ -70,7 +70,7 @@ def cells():
     for row in sorted(paper(), key=lambda row: row["n_components"]):
         width, method = row["n_components"], row["method"]
         for name in tuple(EXACT) if method == "Exact" else (method,):
-            if not (name in EXACT and width > WIDEST_EXACT):
+            if not (name in EXACT and width > WIDEST_EXACT.get(row["part"], width)):
                 found += [
                     {
                         "decode": decode,
