@@ -186,7 +186,7 @@ def verdict(rows):
             faster = sum(ratio > 1 for ratio in ratios)
             lines.append(
                 f"- {words} in {faster} of {len(ratios)} combinations of data set, kernel and "
-                f"map, {min(ratios):.1f} to {max(ratios):.1f} times as fast."
+                f"map, {_plain(min(ratios))} to {_plain(max(ratios))} times as fast."
             )
     return "\n".join(lines)
 
