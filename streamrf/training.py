@@ -200,13 +200,15 @@ class Pass:
             if leader.book is not None:
                 probabilities = fitted_probabilities(leader, held)
         statistics = self.join()
-        if trials:
-            places = np.flatnonzero(np.isin(statistics.picks, kept.picks))
-            kept = statistics if prune is None else statistics.select(places)
-        else:
+        if not trials:
             scale = statistics.alpha_scale()
             chosen = FALLBACK_ALPHA * (scale if scale > 0 else 1.0)  # 0: features that never vary
-            kept = statistics if prune is None else statistics.prune(prune, chosen, **by)
+        if prune is None:
+            kept = statistics
+        elif trials:
+            kept = statistics.select(np.flatnonzero(np.isin(statistics.picks, kept.picks)))
+        else:
+            kept = statistics.prune(prune, chosen, **by)
         model = kept.solve(chosen, codes, **settings)
         history = tuple((trial.model.alpha, trial.figure) for trial in trials)
         fitted = None if model.book is None else probabilities

@@ -215,11 +215,15 @@ def test_every_cell_of_the_papers_table_that_is_run_has_a_figure_beside(data):
         assert sum(cell["part"] == "pendigits" for cell in here) == 5 * 5 * n_methods
 
 
+def targets_of(data):
+    return 2.0 * (data.y[:, np.newaxis] == np.arange(10)) - 1
+
+
 def ridge_by_hand(data, rows, alpha, X, y):
     """Error on X of scikit-learn's kernel ridge regression on some training rows."""
     unit = normalize(data.X[rows].astype(float))
-    targets = 2.0 * (data.y[rows, np.newaxis] == np.arange(10)) - 1
-    ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1).fit(unit, targets)
+    ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1)
+    ridge.fit(unit, targets_of(data)[rows])
     return 100 * np.mean(ridge.predict(normalize(X.astype(float))).argmax(axis=1) != y)
 
 
@@ -293,20 +297,15 @@ def test_rows_are_added_from_the_hardest(data, exact, maps):
     X = maps.unit_rows(data.X)
     rows = exact.choose_rows(X, data.y, KERNEL, 80, seed=0)
     first, more = rows[:40], rows[40:50]
-    targets = 2.0 * (data.y[first, np.newaxis] == np.arange(10)) - 1
     alpha = exact.ROUND_ALPHA * KERNEL(X[first]).trace() / 40
     ridge = KernelRidge(alpha=alpha, kernel="poly", degree=3, gamma=1, coef0=1)
-    outputs = ridge.fit(X[first], targets).predict(X)
+    outputs = ridge.fit(X[first], targets_of(data)[first]).predict(X)
     of_class = outputs[np.arange(400), data.y]
     margins = of_class - np.where(targets_of(data) > 0, -np.inf, outputs).max(axis=1)
     margins[first] = np.inf
     n_hard = max(20, (margins < 0).sum())
     assert n_hard < 100
     assert set(more) <= set(np.argsort(margins)[:n_hard])
-
-
-def targets_of(data):
-    return 2.0 * (data.y[:, np.newaxis] == np.arange(10)) - 1
 
 
 def test_ridge_errs_less_on_rows_chosen_than_at_random(data, exact):

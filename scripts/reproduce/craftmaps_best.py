@@ -20,6 +20,7 @@ import harness
 import numpy as np
 from craftmaps_maps import carry_penalty
 from craftmaps_table1 import PARTS, paper
+from craftmaps_table1 import WORDS as DECODINGS
 
 import streamrf as srf
 
@@ -55,7 +56,6 @@ WORDS = {
     "pruned": "Maps pruned, the best on rows held out",
     ANY: "Any map, the best on the test rows",
 }
-DECODINGS = {"euclidean": "largest outputs", "discriminant": "discriminants"}
 WIDTHS = {
     "pendigits": (64, 128, 256, 512, 1024),
     "usps": (1024, 2048, 4096, 8192, 16384),
