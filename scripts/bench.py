@@ -27,11 +27,12 @@ from pathlib import Path
 import numpy as np
 
 import streamrf as srf
-from streamrf import benchmark, gram
-from streamrf.compute import computing
 from streamrf.features import FeatureMap
 from streamrf.jit import hadamard, lanes, packed
-from streamrf.stages import watching
+from streamrf.jit.threads import computing
+from streamrf.statistics import gram
+from streamrf.timing import watching
+from streamrf.training import benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "benchmarks" / "bench.jsonl"

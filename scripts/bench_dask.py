@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 from distributed import Client, get_task_stream
 
 import streamrf as srf
-from streamrf import cluster, training
-from streamrf.benchmark import circumstances
+from streamrf.engine import cluster
+from streamrf.training import passes as training
+from streamrf.training.benchmark import circumstances
 
 WARM_ROWS = 16_384
 

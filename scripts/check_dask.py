@@ -34,10 +34,11 @@ from distributed.protocol import dumps
 from tornado.iostream import IOStream
 
 import streamrf as srf
-from streamrf import engine, training
-from streamrf.benchmark import circumstances
-from streamrf.cluster import Place, connected
-from streamrf.shards import Outlook
+from streamrf import engine
+from streamrf.engine.cluster import Place, connected
+from streamrf.training import passes as training
+from streamrf.training.benchmark import circumstances
+from streamrf.training.shards import Outlook
 
 MOST_GRAPH_BYTES = 1024  # of a shard
 

@@ -36,11 +36,11 @@ import cases  # noqa: E402
 import mutations  # noqa: E402
 import streamrf as srf  # noqa: E402
 from streamrf import storage  # noqa: E402
-from streamrf.checkpoint import Keeper  # noqa: E402
-from streamrf.compute import computing  # noqa: E402
 from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
-from streamrf.fields import Fields, loading  # noqa: E402
-from streamrf.training import Pass, begin, run  # noqa: E402
+from streamrf.jit.threads import computing  # noqa: E402
+from streamrf.storage.fields import Fields, loading  # noqa: E402
+from streamrf.training.checkpoint import Keeper  # noqa: E402
+from streamrf.training.passes import Pass, begin, run  # noqa: E402
 
 ORIGINAL = "original"
 OUTCOMES = ("loaded", "refused", "other_exception", "crash", "hang")

@@ -45,10 +45,12 @@ from distributed import Client, LocalCluster
 from scipy.optimize import nnls
 
 import streamrf as srf
-from streamrf import engine, shards, training
-from streamrf.benchmark import circumstances
-from streamrf.compute import computing
-from streamrf.rounding import LEVELS, ROOT_LEVELS, TARGET_LEVELS
+from streamrf import engine
+from streamrf.encoding.rounding import LEVELS, ROOT_LEVELS, TARGET_LEVELS
+from streamrf.jit.threads import computing
+from streamrf.training import passes as training
+from streamrf.training import shards
+from streamrf.training.benchmark import circumstances
 
 ROOT = Path(__file__).resolve().parents[1]
 FITTED = ROOT / "docs" / "scaling.json"

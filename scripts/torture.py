@@ -35,9 +35,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from streamrf import memory  # noqa: E402
 from streamrf.errors import MemoryBudgetError  # noqa: E402
-from streamrf.holdout import MOST_BYTES  # noqa: E402
+from streamrf.training import memory  # noqa: E402
+from streamrf.training.holdout import MOST_BYTES  # noqa: E402
 
 N_FEATURES = 20
 PLACES = ("start_up", "block", "write")

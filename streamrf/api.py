@@ -1,7 +1,6 @@
 """The public names of the package."""
 
 from streamrf import features
-from streamrf.codes import ErrorCorrectingCodes, OneVsRest
 from streamrf.estimators import RandomFeatureClassifier, RandomFeatureRegressor
 from streamrf.features import *  # noqa: F403 (its `__all__`: the maps)
 from streamrf.kernels import (
@@ -16,7 +15,7 @@ from streamrf.kernels import (
     VovkInfinite,
     VovkReal,
 )
-from streamrf.model import Model, load_model
+from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, load_model
 from streamrf.sources import ArraySource, DaskArraySource, HDF5Source, IteratorSource
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import accumulate

@@ -14,12 +14,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from streamrf.compute import computing
 from streamrf.errors import ParameterError
-from streamrf.features import RandomMaclaurin
-from streamrf.features.base import RAW_DTYPES
+from streamrf.features import RAW_DTYPES, RandomMaclaurin
+from streamrf.jit.threads import computing
 from streamrf.kernels import Polynomial
-from streamrf.model import Model
+from streamrf.models import Model
 from streamrf.sources import ArraySource, DaskArraySource, IteratorSource, Source, is_dask_array
 from streamrf.statistics import Statistics
 from streamrf.training import Pass, begin, run

@@ -173,6 +173,8 @@ class KernelCase:
     domain : ``domain(X) -> X``, takes any rows to rows that the kernel accepts
     series_error : greatest error of the Maclaurin series (of a dot-product kernel) on the domain,
         relative to the greatest value there; above rounding where an infinite series is cut
+    rounding : how far below 0 the least eigenvalue of equal and opposite rows may fall, relative
+        to the greatest; more than 1e-12 where the kernel's slope has no bound
     """
 
     name: str
@@ -180,6 +182,7 @@ class KernelCase:
     reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
     domain: Callable[[np.ndarray], np.ndarray] = normalize
     series_error: float = 1e-14
+    rounding: float = 1e-12
 
     @property
     def kind(self) -> type[Kernel]:
@@ -241,6 +244,7 @@ KERNELS = [
         partial(ArcCosine, order=0),
         _of_products(lambda t: 1 - np.arccos(np.clip(t, -1, 1)) / np.pi),
         series_error=0.02,
+        rounding=1e-8,  # arccos(1 - eps) = sqrt(2 eps)
     ),
     KernelCase("gaussian", partial(Gaussian, gamma=0.7), partial(rbf_kernel, gamma=0.7)),
     KernelCase("laplacian", partial(Laplacian, gamma=0.7), partial(laplacian_kernel, gamma=0.7)),

@@ -8,7 +8,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from streamrf.compute import computing
+from streamrf.jit.threads import computing
 
 # The same examples in every run, and no deadline: a kernel's first call compiles it.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)

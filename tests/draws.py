@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 
-from streamrf.compute import computing
+from streamrf.jit.threads import computing
 
 
 def errors_over_draws(features, X, n_draws, *, diagonal=0, change=None):

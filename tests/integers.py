@@ -7,9 +7,9 @@ import numpy as np
 from scipy.linalg import lapack
 
 import streamrf as srf
+from streamrf.encoding.rounding import Centring
 from streamrf.engine import fold
-from streamrf.rounding import Centring
-from streamrf.training import Pass, begin
+from streamrf.training.passes import Pass, begin
 
 LIMIT = 4095
 TARGET_LIMIT = 2**40

@@ -23,7 +23,7 @@ from streamrf.errors import (
     StreamrfError,
 )
 from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
-from streamrf.validation import as_matrix, as_targets, as_weights
+from streamrf.sources.validation import as_matrix, as_targets, as_weights
 
 X = np.random.default_rng(0).normal(size=(1000, 20)).astype(np.float32)
 Y = np.arange(1000) % 3

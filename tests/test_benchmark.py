@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 import streamrf as srf
-from streamrf import benchmark
 from streamrf.cli import app, benching
+from streamrf.encoding.rounding import CALIBRATION_ROWS
 from streamrf.features import TABLE
-from streamrf.rounding import CALIBRATION_ROWS
-from streamrf.stages import stage, watching
-from streamrf.warmup import warm_up
+from streamrf.timing import stage, watching
+from streamrf.training import benchmark
+from streamrf.training.warmup import warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = {"calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"}
@@ -176,7 +176,7 @@ COLD = """
 import importlib, pkgutil
 import streamrf.jit
 from numba.core.dispatcher import Dispatcher
-from streamrf.warmup import warm_up
+from streamrf.training.warmup import warm_up
 warm_up()
 for module in pkgutil.iter_modules(streamrf.jit.__path__):
     for name, kernel in vars(importlib.import_module(f"streamrf.jit.{module.name}")).items():

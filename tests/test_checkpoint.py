@@ -21,7 +21,7 @@ import streamrf as srf
 from cases import SOURCES, arrivals, write_hdf5
 from commands import answer, streamrf
 from integers import assert_same_bytes, features
-from streamrf import checkpoint, holdout, memory, storage, training
+from streamrf import storage
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -32,7 +32,9 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.training import begin, run
+from streamrf.training import checkpoint, holdout, memory
+from streamrf.training import passes as training
+from streamrf.training.passes import begin, run
 
 ROOT = Path(__file__).resolve().parents[1]
 N, D = 1300, 5

@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import streamrf as srf
-from streamrf.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
 from streamrf.errors import FormatError, ParameterError
+from streamrf.models.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
 
 
 @st.composite

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from streamrf.compute import computing, on_single_blas_threads, single_blas_threads
+from streamrf.jit.threads import computing, on_single_blas_threads, single_blas_threads
 
 
 def blas_threads():
@@ -88,7 +88,7 @@ def test_threads_work_in_the_context_of_the_caller(n_threads):
 FORKED = """
 import os, time, warnings
 warnings.simplefilter("ignore")  # of forks beside threads
-from streamrf.compute import computing, on_single_blas_threads
+from streamrf.jit.threads import computing, on_single_blas_threads
 done = []
 def work(task):
     time.sleep(0.02)  # so that both threads have their share

@@ -17,8 +17,7 @@ import integers
 import streamrf as srf
 from clusters import processes, wait_until_released
 from integers import assert_same_bytes
-from streamrf import engine, shards
-from streamrf.compute import computing
+from streamrf import engine
 from streamrf.errors import (
     ConsumedError,
     DataError,
@@ -26,8 +25,10 @@ from streamrf.errors import (
     ParameterError,
     StreamrfError,
 )
-from streamrf.shards import Outlook
-from streamrf.training import begin, run
+from streamrf.jit.threads import computing
+from streamrf.training import shards
+from streamrf.training.passes import begin, run
+from streamrf.training.shards import Outlook
 
 N, WIDTH, CHUNK = 3000, 8, 128
 

@@ -10,10 +10,16 @@ from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.preprocessing import normalize
 
 from draws import errors_over_draws
-from streamrf import degrees
-from streamrf.compute import computing
 from streamrf.errors import BadRowError, DataError, ParameterError
-from streamrf.features import Craft, RandomFourier, RandomMaclaurin, TensorSketch, TreeSketch
+from streamrf.features import (
+    Craft,
+    RandomFourier,
+    RandomMaclaurin,
+    TensorSketch,
+    TreeSketch,
+    degrees,
+)
+from streamrf.jit.threads import computing
 from streamrf.kernels import (
     ArcCosine,
     Composed,

@@ -10,13 +10,9 @@ from sklearn.preprocessing import StandardScaler, normalize
 import naive
 from cases import MAPS
 from streamrf import storage
-from streamrf.compute import computing
-from streamrf.encoder import Encoder
-from streamrf.errors import BadRowError, FormatError, ParameterError, ShapeError
-from streamrf.features import RandomMaclaurin
-from streamrf.kernels import Polynomial
-from streamrf.preprocessing import CHOICES, Preprocessing
-from streamrf.rounding import (
+from streamrf.encoding.encoder import Encoder
+from streamrf.encoding.preprocessing import CHOICES, Preprocessing
+from streamrf.encoding.rounding import (
     FLOOR,
     LEVELS,
     LIMIT,
@@ -27,6 +23,10 @@ from streamrf.rounding import (
     Rounding,
     calibration_class,
 )
+from streamrf.errors import BadRowError, FormatError, ParameterError, ShapeError
+from streamrf.features import RandomMaclaurin
+from streamrf.jit.threads import computing
+from streamrf.kernels import Polynomial
 from streamrf.sources import ArraySource
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -7,10 +7,10 @@ from sklearn import metrics
 
 import streamrf as srf
 from integers import accumulate, features
-from streamrf.codes import CodeBook
 from streamrf.errors import DataError, ParameterError, ShapeError, UnknownLabelError
-from streamrf.model import Model
-from streamrf.scores import ClassErrors, ValueErrors
+from streamrf.models.codes import CodeBook
+from streamrf.models.model import Model
+from streamrf.models.scores import ClassErrors, ValueErrors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

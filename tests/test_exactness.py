@@ -14,9 +14,11 @@ from hypothesis.extra.numpy import arrays
 import integers
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
-from streamrf import gram as gram_module
 from streamrf.errors import ParameterError, StreamrfError
-from streamrf.gram import (
+from streamrf.jit import gram as jit_gram
+from streamrf.jit.packed import diagonal
+from streamrf.statistics import gram as gram_module
+from streamrf.statistics.gram import (
     PRODUCTS,
     CompactGram,
     ExactGram,
@@ -26,11 +28,9 @@ from streamrf.gram import (
     gram_class,
     packed_size,
 )
-from streamrf.jit import gram as jit_gram
-from streamrf.jit.packed import diagonal
-from streamrf.statistics import Statistics
-from streamrf.sums import Sums
-from streamrf.targets import BitSums, ClassSums, ValueSums
+from streamrf.statistics.statistics import Statistics
+from streamrf.statistics.sums import Sums
+from streamrf.statistics.targets import BitSums, ClassSums, ValueSums
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,11 +6,11 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
 import streamrf as srf
-from streamrf.crossvalidation import CrossValidation
 from streamrf.errors import DataError, MergeError, ParameterError
-from streamrf.folds import fold_of
-from streamrf.memory import plan
-from streamrf.training import begin, run
+from streamrf.solving.crossvalidation import CrossValidation
+from streamrf.statistics.folds import fold_of
+from streamrf.training.memory import plan
+from streamrf.training.passes import begin, run
 
 ALPHAS = [1e-3, 0.1, 3.0]
 FOLDS = 4

@@ -18,11 +18,11 @@ import mutations
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf import storage
-from streamrf.checkpoint import Keeper
 from streamrf.errors import CheckpointError, FormatError, SolveError, StreamrfError
-from streamrf.fields import Fields, loading
 from streamrf.storage.base import FORMAT_VERSION
-from streamrf.training import Pass
+from streamrf.storage.fields import Fields, loading
+from streamrf.training.checkpoint import Keeper
+from streamrf.training.passes import Pass
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import naive
-from streamrf.compute import computing
 from streamrf.jit import gram
+from streamrf.jit.threads import computing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

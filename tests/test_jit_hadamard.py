@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from streamrf.compute import computing
 from streamrf.jit import hadamard
 from streamrf.jit.lanes import LANES
+from streamrf.jit.threads import computing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

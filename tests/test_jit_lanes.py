@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive
-from streamrf.compute import computing
 from streamrf.jit import lanes
 from streamrf.jit.lanes import LANES
+from streamrf.jit.threads import computing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from streamrf.compute import computing
 from streamrf.jit import packed
+from streamrf.jit.threads import computing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import naive
-from streamrf.compute import computing
 from streamrf.jit import hadamard, products, sketch
 from streamrf.jit.lanes import LANES
+from streamrf.jit.threads import computing
 
 
 def whole_numbers(rng, shape, limit):

@@ -6,9 +6,9 @@ from numpy.polynomial.polynomial import polyval
 from sklearn.base import clone
 
 from cases import KERNELS
-from streamrf import describe
 from streamrf.errors import ParameterError
 from streamrf.kernels import TABLE, ArcCosine, DotProductKernel, Polynomial
+from streamrf.storage import describe
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 every_series = pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_kernel_is_symmetric_and_positive_semidefinite(case, rng):
     K = case.make()(X)
     np.testing.assert_allclose(K, K.T, rtol=1e-12)
     eigenvalues = np.linalg.eigvalsh(K)
-    assert eigenvalues[0] > -1e-12 * eigenvalues[-1]
+    assert eigenvalues[0] > -case.rounding * eigenvalues[-1]
 
 
 @every_kernel

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import lapack as scipy_lapack
 
 import naive
-from streamrf import lapack
+from streamrf.jit import lapack
 
 DTYPES = [np.float32, np.float64]
 

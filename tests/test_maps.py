@@ -16,13 +16,13 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
 from draws import errors_over_draws
-from streamrf import describe
-from streamrf.compute import computing
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, TABLE, Craft, RandomMaclaurin
 from streamrf.jit.lanes import LANES
+from streamrf.jit.threads import computing
 from streamrf.kernels import TABLE as TABLE_OF_KERNELS
 from streamrf.kernels import Polynomial
+from streamrf.storage import describe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
-from streamrf import memory
 from streamrf.errors import MemoryBudgetError, ParameterError
-from streamrf.gram import CompactGram, ExactGram, FloatGram
-from streamrf.memory import parse_bytes, plan
+from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
+from streamrf.training import memory
+from streamrf.training.memory import parse_bytes, plan
 
 WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB
 

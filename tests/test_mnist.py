@@ -5,7 +5,7 @@ import pytest
 import streamrf as srf
 from integers import accumulate, assert_same_bytes
 from streamrf.engine import fold
-from streamrf.training import Pass, begin
+from streamrf.training.passes import Pass, begin
 
 KERNEL = srf.Polynomial(degree=7, coef0=1.0)
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 import streamrf as srf
 from plain import hat_matrix, plain_features, plain_targets
 from streamrf.errors import ParameterError, SolveError
-from streamrf.tridiagonal import ROWS, Tridiagonal
+from streamrf.solving.tridiagonal import ROWS, Tridiagonal
 
 ALPHAS = [1e-4, 1e-2, 1.0, 30.0]
 

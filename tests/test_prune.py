@@ -8,7 +8,7 @@ from sklearn.datasets import load_diabetes, load_digits
 
 import streamrf as srf
 from streamrf.errors import MergeError, ParameterError
-from streamrf.pruning import most_useful
+from streamrf.solving.pruning import most_useful
 
 DIGITS = load_digits(return_X_y=True)
 DIABETES = load_diabetes(return_X_y=True)
@@ -206,7 +206,7 @@ def test_names_that_cannot_be_given_are_refused():
         digits(codes=codes, classes=range(10)).relabel({1: 2})
 
 
-@pytest.mark.parametrize("decode", srf.codes.DECODINGS)
+@pytest.mark.parametrize("decode", srf.models.DECODINGS)
 def test_a_model_can_choose_among_some_classes(decode):
     X, y = DIGITS
     codes = srf.ErrorCorrectingCodes(n_bits=15, decode=decode)

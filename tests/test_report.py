@@ -19,7 +19,7 @@ import streamrf as srf
 from streamrf import report
 from streamrf.cli import app
 from streamrf.errors import MissingPackageError, ParameterError, StorageError
-from streamrf.tridiagonal import Tridiagonal
+from streamrf.solving.tridiagonal import Tridiagonal
 
 pytest.importorskip("matplotlib")
 

@@ -11,14 +11,14 @@ from sklearn.linear_model import LinearRegression, Ridge
 import naive
 import streamrf as srf
 from integers import accumulate, features, packed, plain_problem, unpacked
-from streamrf.compute import computing
+from streamrf.encoding.rounding import Centring, Rounding
 from streamrf.errors import ParameterError, SolveError
-from streamrf.gram import ExactGram, FloatGram
 from streamrf.jit.packed import add_diagonal
-from streamrf.rounding import Centring, Rounding
-from streamrf.solve import Normal
-from streamrf.sums import Sums
-from streamrf.targets import ValueSums
+from streamrf.jit.threads import computing
+from streamrf.solving.normal import Normal
+from streamrf.statistics.gram import ExactGram, FloatGram
+from streamrf.statistics.sums import Sums
+from streamrf.statistics.targets import ValueSums
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

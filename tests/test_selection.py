@@ -8,11 +8,11 @@ from sklearn.linear_model import Ridge
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
-from streamrf import holdout, selection
 from streamrf.engine import fold
 from streamrf.errors import ConsumedError
-from streamrf.selection import Trial
-from streamrf.training import Pass, begin
+from streamrf.training import holdout, selection
+from streamrf.training.passes import Pass, begin
+from streamrf.training.selection import Trial
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,9 +7,9 @@ import pytest
 import streamrf as srf
 from commands import answer, misused
 from integers import accumulate, assert_same_bytes, features
-from streamrf import memory
 from streamrf.errors import CheckpointError, ConsumedError, MergeError, ParameterError, SolveError
-from streamrf.gram import CompactGram, ExactGram
+from streamrf.statistics.gram import CompactGram, ExactGram
+from streamrf.training import memory
 
 WIDTH = 70
 

@@ -13,8 +13,8 @@ import streamrf as srf
 from plain import hat_matrix, plain_features, plain_targets
 from streamrf import storage
 from streamrf.errors import DataError, FormatError, ParameterError, UnknownLabelError
-from streamrf.hashing import uniform
-from streamrf.probabilities import USUAL_SLOPE, Probabilities
+from streamrf.models.probabilities import USUAL_SLOPE, Probabilities
+from streamrf.sources.hashing import uniform
 
 DIGITS = load_digits(return_X_y=True)
 DIABETES = load_diabetes(return_X_y=True)

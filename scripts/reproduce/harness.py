@@ -47,7 +47,7 @@ from matplotlib.ticker import (
 )
 
 import streamrf as srf
-from streamrf import benchmark
+from streamrf.training import benchmark
 
 BEGAN = time.monotonic()
 ROOT = Path(__file__).resolve().parents[2]

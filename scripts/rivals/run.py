@@ -23,7 +23,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamrf import benchmark
+from streamrf.training import benchmark
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -20,8 +20,8 @@ from streamrf.cli.base import (
     wrong,
 )
 from streamrf.errors import DataError, MergeError
-from streamrf.memory import INTERPRETER_BYTES
 from streamrf.statistics import Statistics, load_statistics
+from streamrf.training import INTERPRETER_BYTES
 
 Output = Annotated[
     str,

@@ -23,7 +23,6 @@ from rich.table import Column
 from rich.text import Text
 from sklearn.base import BaseEstimator
 
-from streamrf.codes import ErrorCorrectingCodes, OneVsRest
 from streamrf.errors import (
     Interruption,
     MemoryBudgetError,
@@ -31,9 +30,10 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.memory import parse_bytes
-from streamrf.solve import check_alpha
-from streamrf.storage.files import reason
+from streamrf.models import ErrorCorrectingCodes, OneVsRest
+from streamrf.solving import check_alpha
+from streamrf.storage import reason
+from streamrf.training import parse_bytes
 
 P = ParamSpec("P")
 T = TypeVar("T")

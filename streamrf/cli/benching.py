@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from streamrf import benchmark
 from streamrf.cli.base import Answer, Json, Threads, aligned, pick, shown_bytes, wrong
 from streamrf.features import Craft, FeatureMap, RandomMaclaurin, StructuredFourier
 from streamrf.kernels import Gaussian, Polynomial
 from streamrf.sources import HDF5Source
-from streamrf.warmup import warm_up
+from streamrf.training import benchmark, warm_up
 
 ROWS, COMPONENTS, UP_FACTOR, PAIRS = 20_000, 4096, 8, 5
 

@@ -48,14 +48,11 @@ from streamrf.cli.base import (
     writing,
     wrong,
 )
-from streamrf.cluster import Place, connected
-from streamrf.codes import DECODINGS
-from streamrf.compute import computing
+from streamrf.encoding import CHOICES, PRECISIONS
+from streamrf.engine import Place, connected
 from streamrf.errors import ClusterError, ParameterError, StreamrfError
-from streamrf.features import TABLE, Craft, FeatureMap
-from streamrf.features.fourier import FourierMap
-from streamrf.features.maclaurin import MEASURES, PROJECTIONS
-from streamrf.gram import TOTALS, packed_size
+from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
+from streamrf.jit.threads import computing
 from streamrf.kernels import (
     ArcCosine,
     Cauchy,
@@ -68,13 +65,10 @@ from streamrf.kernels import (
     VovkInfinite,
     VovkReal,
 )
-from streamrf.model import Model
-from streamrf.preprocessing import CHOICES
-from streamrf.rounding import PRECISIONS
-from streamrf.shards import Outlook
+from streamrf.models import DECODINGS, Model
 from streamrf.sources import HDF5Source
-from streamrf.statistics import Statistics, load_statistics
-from streamrf.training import Pass, begin, run
+from streamrf.statistics import TOTALS, Statistics, load_statistics, packed_size
+from streamrf.training import Outlook, Pass, begin, run
 
 T = TypeVar("T")
 

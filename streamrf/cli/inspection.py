@@ -8,10 +8,11 @@ import h5py
 import hdf5plugin  # noqa: F401  registers the common filters
 import typer
 
-from streamrf import facts, storage
+from streamrf import storage
 from streamrf.cli.base import Answer, Json, StatisticsFile, aligned, shown_bytes
 from streamrf.errors import CorruptFileError, FormatError
-from streamrf.model import load_model
+from streamrf.models import load_model
+from streamrf.report import facts
 from streamrf.statistics import load_statistics
 
 

@@ -30,13 +30,12 @@ from streamrf.cli.base import (
     shown_bytes,
     writing,
 )
-from streamrf.cluster import Place, connected
-from streamrf.compute import computing
+from streamrf.engine import Place, connected
 from streamrf.errors import ParameterError, StorageError, StreamrfError
-from streamrf.model import Model, load_model
+from streamrf.jit.threads import computing
+from streamrf.models import Model, load_model
 from streamrf.sources import HDF5Source
-from streamrf.storage.files import reason, replacing
-from streamrf.storage.image import Image
+from streamrf.storage import Image, reason, replacing
 
 Columns = Callable[[np.ndarray], np.ndarray]
 

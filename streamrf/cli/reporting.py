@@ -25,8 +25,8 @@ from streamrf.cli.base import (
     writing,
     wrong,
 )
-from streamrf.compute import computing
-from streamrf.model import load_model
+from streamrf.jit.threads import computing
+from streamrf.models import load_model
 from streamrf.sources import HDF5Source
 from streamrf.statistics import load_statistics
 

@@ -27,9 +27,9 @@ from streamrf.cli.base import (
     pick_word,
     say,
 )
-from streamrf.cluster import Place, connected
-from streamrf.compute import computing
-from streamrf.model import load_model
+from streamrf.engine import Place, connected
+from streamrf.jit.threads import computing
+from streamrf.models import load_model
 from streamrf.sources import HDF5Source
 
 MOST_CONFUSIONS = 3  # told to a person; --json has the whole matrix

@@ -27,12 +27,10 @@ from streamrf.cli.base import (
     writing,
     wrong,
 )
-from streamrf.codes import DECODINGS
-from streamrf.compute import computing
-from streamrf.crossvalidation import CrossValidation
 from streamrf.errors import ParameterError
-from streamrf.model import Model
-from streamrf.path import Path
+from streamrf.jit.threads import computing
+from streamrf.models import DECODINGS, Model
+from streamrf.solving import CrossValidation, Path
 from streamrf.statistics import Statistics, load_statistics
 
 CRITERIA = {

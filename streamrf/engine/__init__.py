@@ -1,5 +1,6 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
+from streamrf.engine.cluster import Place, connected
 from streamrf.engine.dask import (
     Job,
     Worker,
@@ -14,8 +15,10 @@ from streamrf.engine.local import fold, stream
 
 __all__ = [
     "Job",
+    "Place",
     "Worker",
     "as_client",
+    "connected",
     "cut",
     "default_parts",
     "fold",

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
-from streamrf.compute import computing
 from streamrf.errors import ClusterError, ConsumedError, ParameterError, StreamrfError
+from streamrf.jit.threads import computing
 from streamrf.sources import Source
 
 S = TypeVar("S")

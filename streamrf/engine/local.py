@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from streamrf.compute import computing
 from streamrf.errors import EmptySourceError
-from streamrf.sources.base import Block, Source, check_rows
-from streamrf.sources.reader import read_ahead
+from streamrf.jit.threads import computing
+from streamrf.sources import Block, Source, check_rows, read_ahead
 
 S = TypeVar("S")
 Progress = Callable[[int], None]

@@ -4,26 +4,42 @@ That makes it public, readable from files, and a word of ``streamrf fit --map``;
 tests/cases.py holds it to the laws.
 """
 
-from streamrf.features.base import FeatureMap
+import inspect
+
+from streamrf.features.base import RAW_DTYPES, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.features.craft import Craft
-from streamrf.features.fourier import Fastfood, RandomFourier, StructuredFourier
-from streamrf.features.maclaurin import RandomMaclaurin
+from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
+from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
 from streamrf.kernels import TABLE as KERNELS
 
 __all__ = [
+    "DESCRIBED",
+    "MEASURES",
+    "PROJECTIONS",
+    "RAW_DTYPES",
+    "TABLE",
     "Craft",
     "Fastfood",
+    "FeatureMap",
+    "FourierMap",
     "RandomFourier",
     "RandomMaclaurin",
     "StructuredFourier",
     "TensorSketch",
     "TreeSketch",
+    "clone_with_seed",
+    "panel_bytes",
+    "panels",
 ]
 
-# The closed table of maps by name. Its names stand in `__all__`, where type checkers read them.
-TABLE: dict[str, type[FeatureMap]] = {name: globals()[name] for name in __all__}
+# The closed table of maps by name: all but the abstract classes.
+TABLE: dict[str, type[FeatureMap]] = {
+    name: value
+    for name, value in list(globals().items())
+    if isinstance(value, type) and issubclass(value, FeatureMap) and not inspect.isabstract(value)
+}
 
 # What a described map may hold: maps inside maps, and kernels.
 DESCRIBED = {**TABLE, **KERNELS}

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamrf.compute import featurising, on_single_blas_threads
 from streamrf.errors import ParameterError, ShapeError
-from streamrf.fields import Fields
 from streamrf.jit import lanes
+from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
+from streamrf.storage import Fields
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
 TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed

@@ -4,8 +4,8 @@ from numbers import Real
 
 import numpy as np
 
-from streamrf import degrees
 from streamrf.errors import ParameterError
+from streamrf.features import degrees
 from streamrf.features.base import (
     TILE_GROUPS,
     FeatureMap,
@@ -17,8 +17,7 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.kernels import Composed, DotProductKernel
-from streamrf.kernels.dot_product import MOST_TERMS
+from streamrf.kernels import MOST_TERMS, Composed, DotProductKernel
 
 PROJECTIONS = ("hadamard", "rademacher", "complex")
 MEASURES = ("geometric", "proportional", "optimized")

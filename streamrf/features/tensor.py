@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import fft
 
-from streamrf.compute import on_single_blas_threads
 from streamrf.features.base import FeatureMap, check_kernel, learn_kernel, random_signs
 from streamrf.jit import lanes, sketch
+from streamrf.jit.threads import on_single_blas_threads
 from streamrf.kernels import Polynomial
 
 

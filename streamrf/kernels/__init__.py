@@ -8,6 +8,7 @@ import inspect
 
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.dot_product import (
+    MOST_TERMS,
     ArcCosine,
     Composed,
     DotProduct,
@@ -20,6 +21,8 @@ from streamrf.kernels.dot_product import (
 from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel
 
 __all__ = [
+    "MOST_TERMS",
+    "TABLE",
     "ArcCosine",
     "Cauchy",
     "Composed",
@@ -35,8 +38,9 @@ __all__ = [
     "VovkReal",
 ]
 
-# The closed table of kernels by name: of the names that type checkers read in `__all__`, all but
-# the abstract classes.
+# The closed table of kernels by name: all but the abstract classes.
 TABLE: dict[str, type[Kernel]] = {
-    name: globals()[name] for name in __all__ if not inspect.isabstract(globals()[name])
+    name: value
+    for name, value in list(globals().items())
+    if isinstance(value, type) and issubclass(value, Kernel) and not inspect.isabstract(value)
 }

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.crossvalidation import CrossValidation
-from streamrf.model import Model
-from streamrf.path import Path
+from streamrf.models import Model
+from streamrf.solving import CrossValidation, Path
 from streamrf.statistics import Statistics
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.codes import CodeBook
 from streamrf.errors import DataError, ParameterError, SolveError
-from streamrf.model import Model
+from streamrf.models import CodeBook, Model
 from streamrf.report.base import Findings, Widths
+from streamrf.solving import Tridiagonal
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
-from streamrf.tridiagonal import Tridiagonal
 
 NARROWEST, MOST_WIDTHS = 16, 7
 WIDEST_SPECTRUM = 4096  # the time grows as the third power of the width

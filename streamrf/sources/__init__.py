@@ -6,10 +6,12 @@ from typing import Any
 
 from streamrf.errors import ParameterError
 from streamrf.sources.arrays import ArraySource
-from streamrf.sources.base import Block, Source, check_rows
+from streamrf.sources.base import Block, Source, Store, check_rows
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
+from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
+from streamrf.sources.labels import as_labels, find_labels, join_labels, narrowed
 from streamrf.sources.reader import read_ahead
 
 __all__ = [
@@ -19,10 +21,16 @@ __all__ = [
     "HDF5Source",
     "IteratorSource",
     "Source",
+    "Store",
+    "as_labels",
     "as_source",
     "check_rows",
+    "find_labels",
     "is_dask_array",
+    "join_labels",
+    "narrowed",
     "read_ahead",
+    "uniform",
 ]
 
 

@@ -20,7 +20,7 @@ from streamrf.sources.base import (
     fingerprint,
     join_sample,
 )
-from streamrf.validation import as_matrix, as_targets, check_rank, weight_column
+from streamrf.sources.validation import as_matrix, as_targets, check_rank, weight_column
 
 
 class DaskArraySource(Source):

@@ -31,7 +31,7 @@ from streamrf.sources.base import (
     fingerprint,
     join_sample,
 )
-from streamrf.validation import (
+from streamrf.sources.validation import (
     as_matrix,
     as_targets,
     check_rank,

@@ -16,7 +16,7 @@ from streamrf.sources.base import (
     column_fingerprint,
     fingerprint,
 )
-from streamrf.validation import as_matrix, as_targets, weight_column
+from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
 WHERE = "iterator"
 

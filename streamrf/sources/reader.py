@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from streamrf.errors import ParameterError
-from streamrf.stages import stage
+from streamrf.timing import stage
 
 T = TypeVar("T")
 

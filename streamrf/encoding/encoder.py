@@ -1,0 +1,205 @@
+"""Raw rows to features ready to be summed: preprocessing, map and calibration as one."""
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamrf.encoding.preprocessing import Preprocessing
+from streamrf.encoding.rounding import Calibration, calibration_class
+from streamrf.errors import ParameterError, ShapeError
+from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
+from streamrf.jit import lanes
+from streamrf.jit.threads import featurising
+from streamrf.sources import Block
+from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
+from streamrf.timing import stage
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What turns a raw row into a row of (rounded) features, fixed before the pass begins.
+
+    Parameters
+    ----------
+    preprocessing : scaling of raw rows
+    features : the fitted map
+    calibration : shifts and steps
+    picks : (n_components,) int64, the features of the map that are used, or None for all
+    """
+
+    preprocessing: Preprocessing
+    features: FeatureMap
+    calibration: Calibration
+    picks: np.ndarray | None = None
+
+    @classmethod
+    def calibrate(
+        cls,
+        features: FeatureMap,
+        sample: Block,
+        *,
+        normalize: str | None = None,
+        precision: str = "exact",
+        regression: bool = False,
+        random_state=None,
+    ) -> "Encoder":
+        """Learn everything from the calibration rows.
+
+        Parameters
+        ----------
+        features : an unfitted map; cloned, and seeded from `random_state` if it has no seed
+        sample : the calibration rows
+        normalize : see `Preprocessing`
+        precision : "exact" (rounded features) or "float64"
+        regression : whether the targets are values
+        random_state : int, RandomState or None
+        """
+        if not isinstance(features, FeatureMap) or isinstance(features, type):
+            raise ParameterError(
+                f"features must be a feature map such as RandomMaclaurin(), got {features!r}"
+            )
+        kind = calibration_class(precision)
+        preprocessing = Preprocessing.learn(normalize, sample.X)
+        features = clone_with_seed(features, np.random.default_rng(random_state))
+        with featurising():
+            rows = preprocessing.apply(sample.X)
+            features.draw_for(rows.shape[1], rows)
+            mean, squares = np.zeros((2, features.n_components))
+            for part, x, z in panels(features, len(rows), rows.shape[1]):
+                preprocessing.load(sample.X[part], x)
+                features.map_lanes(x, z)
+                lanes.add_moments(z, len(sample.X[part]), part.start, mean, squares)
+        deviation = np.sqrt(squares / len(rows))
+        targets = as_columns(sample.y) if regression else None
+        return cls(preprocessing, features, kind.learn(mean, deviation, targets, sample.weights))
+
+    @property
+    def n_features(self) -> int:
+        """Width of a raw row."""
+        return self.preprocessing.n_features
+
+    @property
+    def n_components(self) -> int:
+        """Width of the features."""
+        return len(self.calibration.shift)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays, and of the lanes that rows pass through on all threads."""
+        return tree_bytes(self.to_tree()) + panel_bytes(self.features, self.n_features)
+
+    @functools.cached_property
+    def digests(self) -> dict[str, str]:
+        """Fingerprints of the parts, by their names for messages."""
+        tree = self.to_tree()
+        features = tree["features"] if self.picks is None else [tree["features"], tree["picks"]]
+        return {
+            "feature maps": digest(features),
+            "preprocessing": digest(tree["preprocessing"]),
+            "calibrations": digest(tree["calibration"]),
+        }
+
+    def encode(self, X: np.ndarray, roots: np.ndarray, out: np.ndarray) -> int:
+        """Fill `out` (n, n_components) with rounded features; give the number of entries clipped.
+
+        Parameters
+        ----------
+        X : (n, n_features) raw rows
+        roots : (n,) float64, roots of the rows' weights
+        out : of the calibration's dtype
+        """
+        n_clipped = 0
+        with featurising(), stage("featurise"):
+            for rows, picked in self._mapped(X):
+                n_clipped += self.calibration.store(picked, roots[rows], out[rows])
+        return n_clipped
+
+    def scale(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Fill `out` (n, n_components) of any float with ``(z - shift) / step``, not rounded."""
+        self.check_width(X)
+        shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
+        ones = np.ones(len(X))
+        with featurising(), stage("featurise"):
+            for rows, picked in self._mapped(X):
+                lanes.store_scaled(picked, shift, inverse_step, ones[rows], out[rows])
+
+    def linear(self, X: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Give ``coef (z - shift) / step + intercept`` of rows, float64 (n, n_outputs).
+
+        Parameters
+        ----------
+        X : (n, n_features) raw rows
+        coef : (n_outputs, n_components) float64
+        intercept : (n_outputs,) float64
+        """
+        self.check_width(X)
+        shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
+        coef = np.ascontiguousarray(coef.T)
+        out = np.empty((len(X), len(intercept)))
+        with featurising(), stage("featurise"):
+            for rows, picked in self._mapped(X):
+                lanes.linear(picked, shift, inverse_step, coef, intercept, out[rows])
+        return out
+
+    def _mapped(self, X):
+        """Give the slices of panels of raw rows, each with the features used, as lanes."""
+        for rows, x, z in panels(self.features, len(X), self.n_features):
+            self.preprocessing.load(X[rows], x)
+            self.features.map_lanes(x, z)
+            yield rows, (z if self.picks is None else z[:, self.picks])
+
+    @property
+    def places(self) -> np.ndarray:
+        """Places in the map of the features that are used, int64 (n_components,)."""
+        return np.arange(self.n_components) if self.picks is None else self.picks
+
+    def select(self, picks: np.ndarray) -> "Encoder":
+        """Give the encoder of some of the features, by their places among those used now."""
+        calibration = replace(
+            self.calibration, shift=self.calibration.shift[picks], step=self.calibration.step[picks]
+        )
+        picks = picks if self.picks is None else self.picks[picks]
+        return replace(self, calibration=calibration, picks=picks)
+
+    def check_width(self, X: np.ndarray) -> None:
+        """Refuse rows of another width."""
+        if X.shape[1] != self.n_features:
+            raise ShapeError(
+                f"X has {X.shape[1]} features, but the model was made for {self.n_features}"
+            )
+
+    def to_tree(self) -> dict:
+        """Give the parts as a tree."""
+        tree = {
+            "preprocessing": self.preprocessing.to_tree(),
+            "features": to_tree(self.features),
+            "calibration": self.calibration.to_tree(),
+        }
+        return tree if self.picks is None else tree | {"picks": self.picks}
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields) -> "Encoder":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        preprocessing = Preprocessing.from_tree(fields.tree("preprocessing"))
+        features = from_tree(fields.tree("features"), DESCRIBED)
+        calibration = Calibration.from_tree(fields.tree("calibration"))
+        if not isinstance(features, FeatureMap):
+            raise fields.wrong("features", f"is a {type(features).__name__}; expected a map")
+        features.check_fitted(preprocessing.n_features, fields, "features")
+        width, picks = len(calibration.shift), None
+        if fields.is_array("picks"):
+            picks = fields.indices("picks", np.int64, (width,), features.n_components)
+        elif features.n_components != width:
+            raise fields.wrong(
+                "calibration", f"is for {width} features; the map has {features.n_components}"
+            )
+        fields.end()
+        return cls(preprocessing, features, calibration, picks)
+
+
+def as_columns(y: np.ndarray) -> np.ndarray:
+    """Give targets, numbers, as float64 (n, n_targets)."""
+    y = np.asarray(y, dtype=np.float64)
+    return y[:, np.newaxis] if y.ndim == 1 else y

@@ -1,0 +1,85 @@
+"""What happens to a row before the map: one constant, column scales, unit length."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamrf.errors import ParameterError
+from streamrf.jit import lanes
+from streamrf.storage import Fields
+
+CHOICES = (None, "l2", "max", "standard")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Scaling of rows: ``(x - shift) * inverse_scale``, then unit Euclidean length if "l2".
+
+    Parameters
+    ----------
+    normalize : None, "l2" (each row to unit length; a zero row stays zero), "max" (one constant,
+        the greatest Euclidean norm of the calibration rows) or "standard" (column means and
+        deviations of the calibration rows; a constant column keeps its scale)
+    shift, inverse_scale : (n_features,) float64
+    """
+
+    normalize: str | None
+    shift: np.ndarray
+    inverse_scale: np.ndarray
+
+    @classmethod
+    def learn(cls, normalize: str | None, X: np.ndarray) -> "Preprocessing":
+        """Learn from calibration rows X (n, n_features) of any dtype."""
+        if normalize not in CHOICES:
+            raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
+        d = X.shape[1]
+        shift, inverse = np.zeros(d), np.ones(d)
+        if normalize == "standard":
+            shift = X.mean(axis=0, dtype=np.float64)
+            deviation = X.std(axis=0, dtype=np.float64)
+            constant = deviation <= 1e-12 * np.abs(shift)
+            inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
+        elif normalize == "max":
+            greatest = np.sqrt(np.square(X, dtype=np.float64).sum(axis=1).max())
+            inverse = np.full(d, 1 / greatest if greatest > 0 else 1.0)
+        return cls(normalize, shift, inverse)
+
+    @property
+    def n_features(self) -> int:
+        """Width of a row."""
+        return len(self.shift)
+
+    def load(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Scale rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
+        lanes.load(X, self.shift, self.inverse_scale, self.normalize == "l2", out)
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Give the scaled rows, float32 (n, n_features); for samples, not for streams."""
+        groups = -(-len(X) // lanes.LANES)
+        x = np.empty((groups, X.shape[1], lanes.LANES), dtype=np.float32)
+        self.load(X, x)
+        out = np.empty(X.shape, dtype=np.float32)
+        lanes.store(x, out)
+        return out
+
+    def to_tree(self) -> dict:
+        """Give settings and scales as a tree."""
+        return {
+            "normalize": self.normalize,
+            "shift": self.shift,
+            "inverse_scale": self.inverse_scale,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields) -> "Preprocessing":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        normalize = fields.value("normalize")
+        if normalize not in CHOICES:
+            raise fields.wrong("normalize", f"is {normalize!r}; expected one of {CHOICES}")
+        shift = fields.array("shift", np.float64, (None,))
+        inverse_scale = fields.array("inverse_scale", np.float64, shift.shape)
+        fields.end()
+        if not len(shift):
+            raise fields.wrong("shift", "is empty; expected one number for each column")
+        return cls(normalize, shift, inverse_scale)

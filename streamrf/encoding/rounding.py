@@ -1,0 +1,219 @@
+"""What the calibration rows fix: shift and step of each feature, target and weight.
+
+`Rounding` turns features into small whole numbers, whose sums are exact; `Centring` is the
+unrounded alternative (``precision="float64"``). Both give, for a row of weight w,
+``root * (z - shift) / step`` with ``root = sqrt(w / mean weight)``, so that everything that is
+summed later is a plain sum of products.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamrf.errors import BadRowError, ParameterError
+from streamrf.jit import lanes
+from streamrf.storage import Fields
+
+CALIBRATION_ROWS = 4096  # looked at before the pass, at most
+LEVELS = 32  # steps a feature's deviation spans; the rounding adds 1/(12 LEVELS^2) of its variance
+LIMIT = 4095  # greatest entry: its square is below 2^24, so one row alone is always exact
+ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
+TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
+TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
+
+# A feature that hardly varies in the calibration rows (a border pixel) gets at least this share of
+# the others' median deviation, so that it is not clipped when it does vary.
+FLOOR = 1 / 64
+
+
+@dataclass(frozen=True)
+class Calibration(ABC):
+    """Shifts and steps.
+
+    Parameters
+    ----------
+    shift, step : (n_components,) float64
+    target_shift, target_step : (n_targets,) float64; empty for classification
+    mean_weight : float, or None where rows carry no weights
+    """
+
+    shift: np.ndarray
+    step: np.ndarray
+    target_shift: np.ndarray
+    target_step: np.ndarray
+    mean_weight: float | None
+
+    exact: ClassVar[bool]
+    dtype: ClassVar[type]
+
+    @classmethod
+    @abstractmethod
+    def learn(cls, mean, deviation, targets=None, weights=None) -> "Calibration":
+        """Learn from calibration rows.
+
+        Parameters
+        ----------
+        mean, deviation : (n_components,) float64, of their features
+        targets : (n, n_targets) for regression, or None
+        weights : (n,), or None where rows carry no weights
+        """
+
+    @property
+    @abstractmethod
+    def root_scale(self) -> float:
+        """The root of a row of mean weight: roots are given in units of its inverse."""
+
+    @abstractmethod
+    def roots(self, weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+        """Give the square roots of relative weights times `root_scale`, (n_rows,) float64."""
+
+    @abstractmethod
+    def store(self, z: np.ndarray, roots: np.ndarray, out: np.ndarray) -> int:
+        """Fill `out` (n, n_components) from lanes `z`; give the number of entries clipped."""
+
+    @abstractmethod
+    def targets(self, y: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """Give ``root * (y - shift) / step``, float64 of shape (n, n_targets)."""
+
+    def to_tree(self) -> dict:
+        """Give the numbers as a tree."""
+        return {"class": type(self).__name__, **vars(self)}
+
+    @staticmethod
+    def from_tree(tree: dict | Fields) -> "Calibration":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        kind = TABLE[fields.text("class", TABLE)]
+        shift = fields.array("shift", np.float64, (None,))
+        step = fields.array("step", np.float64, shift.shape)
+        target_shift = fields.array("target_shift", np.float64, (None,))
+        target_step = fields.array("target_step", np.float64, target_shift.shape)
+        mean_weight = fields.maybe_number("mean_weight", above=0.0)
+        fields.end()
+        for name, steps in (("step", step), ("target_step", target_step)):
+            if not (steps > 0).all():
+                raise fields.wrong(name, "holds a step that is not positive")
+        return kind(shift, step, target_shift, target_step, mean_weight)
+
+
+class Rounding(Calibration):
+    """Features as whole numbers: a deviation of the calibration rows is `LEVELS` steps."""
+
+    exact = True
+    dtype = np.float32
+
+    @classmethod
+    def learn(cls, mean, deviation, targets=None, weights=None):
+        """Take the means as shifts, and shares of the deviations as steps."""
+        _check_finite(deviation)
+        varying = deviation[deviation > 1e-7 * np.abs(mean)]
+        floor = FLOOR * np.median(varying) if len(varying) else 1.0
+        step = np.maximum(deviation, floor) / LEVELS
+        target_shift, target_deviation = _target_moments(targets)
+        return cls(
+            mean, step, target_shift, target_deviation / TARGET_LEVELS, _mean_weight(weights)
+        )
+
+    @property
+    def root_scale(self):
+        """Steps of the root of a row of mean weight; 1 where rows carry no weights."""
+        return 1.0 if self.mean_weight is None else float(ROOT_LEVELS)
+
+    def roots(self, weights, n_rows):
+        """Round the square roots to whole numbers."""
+        if self.mean_weight is None:
+            return np.ones(n_rows)
+        return np.rint(np.sqrt(weights / self.mean_weight) * ROOT_LEVELS)
+
+    def store(self, z, roots, out):
+        """Round lanes into rows."""
+        clipped = np.empty(len(z), dtype=np.int64)
+        invalid = np.empty_like(clipped)
+        scaled = roots / self.root_scale
+        lanes.store_rounded(z, self.shift, 1 / self.step, scaled, LIMIT, out, clipped, invalid)
+        return _count(clipped, invalid)
+
+    def targets(self, y, roots):
+        """Round targets to whole numbers."""
+        scaled = (roots / self.root_scale)[:, np.newaxis]
+        y = (np.asarray(y, dtype=np.float64) - self.target_shift) / self.target_step
+        return np.clip(np.rint(scaled * y), -TARGET_LIMIT, TARGET_LIMIT)
+
+
+class Centring(Calibration):
+    """Features in float64, only shifted, so that a large common offset costs no digits."""
+
+    exact = False
+    dtype = np.float64
+
+    @classmethod
+    def learn(cls, mean, deviation, targets=None, weights=None):
+        """Take the means as shifts; steps are 1."""
+        _check_finite(deviation)
+        target_shift, _ = _target_moments(targets)
+        ones = np.ones_like
+        return cls(mean, ones(mean), target_shift, ones(target_shift), _mean_weight(weights))
+
+    @property
+    def root_scale(self):
+        """Always 1."""
+        return 1.0
+
+    def roots(self, weights, n_rows):
+        """Take the square roots as they are."""
+        if self.mean_weight is None:
+            return np.ones(n_rows)
+        return np.sqrt(weights / self.mean_weight)
+
+    def store(self, z, roots, out):
+        """Shift lanes into rows."""
+        lanes.store_scaled(z, self.shift, 1 / self.step, roots, out)
+        _check_finite(out)
+        return 0
+
+    def targets(self, y, roots):
+        """Shift targets."""
+        return roots[:, np.newaxis] * (np.asarray(y, dtype=np.float64) - self.target_shift)
+
+
+TABLE = {cls.__name__: cls for cls in (Rounding, Centring)}
+PRECISIONS = {"exact": Rounding, "float64": Centring}
+
+
+def calibration_class(precision: str) -> type[Calibration]:
+    """Find the class that a `precision` names."""
+    if precision not in PRECISIONS:
+        raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
+    return PRECISIONS[precision]
+
+
+def _target_moments(targets):
+    if targets is None:
+        return np.empty(0), np.empty(0)
+    shift = targets.mean(axis=0, dtype=np.float64)
+    deviation = targets.std(axis=0, dtype=np.float64)
+    deviation = np.where(deviation > 0, deviation, np.maximum(np.abs(shift), 1.0))
+    return shift, deviation
+
+
+def _mean_weight(weights):
+    if weights is None:
+        return None
+    mean = float(np.mean(weights, dtype=np.float64))
+    return mean if mean > 0 else 1.0
+
+
+def _check_finite(values):
+    if not np.isfinite(values).all():
+        raise BadRowError(
+            "the features overflow: rows are too large for the kernel; "
+            "scale them (normalize='l2', 'max' or 'standard') or lower gamma or the degree"
+        )
+
+
+def _count(clipped, invalid):
+    if invalid.any():
+        _check_finite(np.nan)
+    return int(clipped.sum())

@@ -1,0 +1,437 @@
+"""A trained model: encoder, code and coefficients; predicts and evaluates in a stream."""
+
+import functools
+import os
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from streamrf import storage
+from streamrf.encoding import Encoder, as_columns
+from streamrf.engine import Job, as_client, cut, map_in_order, stream, workers
+from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.jit.threads import computing
+from streamrf.models.codes import CodeBook
+from streamrf.models.probabilities import Probabilities
+from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
+from streamrf.solving import Posterior
+from streamrf.sources import Block, Source, as_labels, as_source, find_labels
+from streamrf.storage import Fields, loading
+
+KIND = "model"
+BLOCK_BYTES = 64 << 20  # rows or features of a block in prediction
+
+
+@dataclass(frozen=True)
+class Model:
+    """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
+
+    Parameters
+    ----------
+    encoder : raw rows to features
+    coef : (n_outputs, n_components) float64, in steps of the calibration
+    intercept : (n_outputs,) float64
+    labels : (n_classes,) sorted, or None for regression
+    book : code book of the labels, or None for regression
+    alpha : penalty the coefficients were solved with, or (n_outputs,) of them
+    n_rows : rows the model was trained on
+    history : (alpha, figure on the held-out rows) of every penalty tried; empty if alpha was given
+    posterior : covariance of the coefficients, or None unless solved with ``uncertainty=True``
+    probabilities : what turns scores into probabilities, or None where no rows were held out
+    """
+
+    encoder: Encoder
+    coef: np.ndarray
+    intercept: np.ndarray
+    labels: Any
+    book: CodeBook | None
+    alpha: Any
+    n_rows: int
+    history: tuple = field(default=())
+    posterior: Posterior | None = None
+    probabilities: Probabilities | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Width of a raw row."""
+        return self.encoder.n_features
+
+    def outputs(self, X: np.ndarray) -> np.ndarray:
+        """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
+        return self.encoder.linear(X, self.coef, self.intercept)
+
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+        if self.book is None:
+            return self.outputs(X)
+        if self._class_coef is None:
+            return self.book.scores(self.outputs(X))
+        return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
+
+    @functools.cached_property
+    def _class_coef(self):
+        """Coefficients and intercepts of the scores, or None where they are not linear."""
+        if self.book is None or self.book.linear is None:
+            return None
+        slope, offset = self.book.linear
+        return slope @ self.coef, slope @ self.intercept + offset
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
+        if self.book is None:
+            return scores[:, 0] if scores.shape[1] == 1 else scores
+        return self.labels[scores.argmax(axis=1)]
+
+    def among(self, labels) -> "Model":
+        """Give the model that chooses among some of the classes only.
+
+        The coefficients stay those learnt from all rows.
+
+        Parameters
+        ----------
+        labels : two of the model's labels or more
+        """
+        if self.book is None:
+            raise ParameterError("a regression model has no classes to choose among")
+        wanted = np.unique(as_labels(np.asarray(labels)))
+        index, unknown = find_labels(self.labels, wanted)
+        if unknown.any():
+            raise ParameterError(
+                f"the model has no class {wanted[unknown][0].item()!r}; it knows "
+                f"{self.labels.tolist()}"
+            )
+        book = self.book.among(index)
+        probabilities = self.probabilities
+        if probabilities is not None:  # as steep for the scores themselves
+            slope = probabilities.slope * book.margin / self.book.margin
+            probabilities = replace(probabilities, slope=slope)
+        return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
+
+    def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
+        """Give each block of a source or array with its scores; one more is read ahead.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        options : `start`, `stop`, `on_bad_rows` and `progress`, see `streamrf.engine.stream`
+        """
+        source = as_source(source)
+        self._check_width(source)
+        for block in stream(source, block_rows=self._block_rows, **options):
+            with computing():
+                scores = self.scores(block.X)
+            yield block, scores
+
+    @property
+    def _block_rows(self):
+        width = max(self.encoder.n_components, self.n_features)
+        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
+
+    def scored(
+        self, source, *, engine=None, parts: int | None = None, **options
+    ) -> Generator[tuple[int, np.ndarray], None, None]:
+        """Give the scores of rows in order, with the place of the first; holds few at a time.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        engine : None, or a `distributed.Client` whose workers do it
+        parts : shards on a cluster
+        options : see `stream`
+        """
+        source = as_source(source)
+        if engine is None:
+            _check_no_parts(parts)
+            for block, scores in self.stream(source, **options):
+                yield block.position, scores
+            return
+        n_outputs = len(self.intercept if self.labels is None else self.labels)
+        yield from self._on_cluster(_ScoresJob, source, engine, parts, 8 * n_outputs, options)
+
+    def _on_cluster(self, kind, source, engine, parts, row_bytes, options):
+        """Give the summaries of shards in order."""
+        self._check_width(source)
+        client = as_client(engine)
+        progress = options.pop("progress", None)
+        window = options.pop("start", 0), options.pop("stop", None)
+        shards = cut(source, window, parts, workers(client), row_bytes)
+        yield from map_in_order(client, kind(self, source, options), shards, progress)
+
+    def _check_width(self, source):
+        if source.n_features != self.n_features:
+            raise ShapeError(
+                f"{source.where} has {source.n_features} features, "
+                f"but the model was trained on {self.n_features}"
+            )
+
+    def predict(self, source, *, return_std: bool = False, **options):
+        """Give the label or value of each row of a source or array.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        return_std : give the standard deviations of new targets of weight 1 as well, noise
+            included: about 95 % of them lie within 2 deviations. Needs a model solved with
+            ``uncertainty=True``; costs n_components^2 operations a row
+        options : as in `scored`
+
+        Returns
+        -------
+        (n,), or (n, n_targets) where there are several; with `return_std` two arrays of this shape
+        """
+        if return_std:
+            return self._with_deviations(source, **options)
+        parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
+        return np.concatenate(parts)
+
+    def _with_deviations(self, source, *, engine=None, parts=None, **options):
+        """Give values and their standard deviations."""
+        _check_no_parts(parts)
+        posterior = self._checked_posterior()
+        if engine is not None:
+            raise ParameterError("return_std=True is computed in this process; leave out engine")
+        source = as_source(source)
+        self._check_width(source)
+        values, deviations = [], []
+        for block in stream(source, block_rows=self._block_rows, **options):
+            with computing():
+                values.append(self.decide(self.outputs(block.X)))
+                Z = np.empty((len(block.X), self.encoder.n_components))
+                self.encoder.scale(block.X, Z)  # once more: little beside what the deviations cost
+                deviations.append(
+                    self.decide(posterior.deviations(Z, self.encoder.calibration.step))
+                )
+        return np.concatenate(values), np.concatenate(deviations)
+
+    @property
+    def coef_variances(self) -> np.ndarray:
+        """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
+        posterior = self._checked_posterior()
+        own = np.outer(posterior.noise, posterior.inverse_diagonal)
+        return own * self.encoder.calibration.step**2
+
+    def _checked_posterior(self) -> Posterior:
+        if self.book is not None:
+            raise ParameterError("a classifier's deviations are no use; predict_proba tells more")
+        if self.posterior is None:
+            raise ParameterError(
+                "this model does not keep the covariance of its coefficients: solve or fit it with "
+                "uncertainty=True"
+            )
+        return self.posterior
+
+    def predict_proba(self, source, **options) -> np.ndarray:
+        """Give the probability of each class, float64 (n, n_classes); `options` as in `scored`.
+
+        The most probable class is the one that `predict` gives.
+
+        Raises
+        ------
+        ParameterError
+            If no probabilities were fitted, see `calibrate`.
+        """
+        if self.book is None:
+            raise ParameterError("a regression model has no probabilities; use return_std=True")
+        if self.probabilities is None:
+            raise ParameterError(
+                "no rows were held out to fit probabilities on: fit with alpha='auto', or give "
+                "rows that were not trained on to calibrate(X, y)"
+            )
+        margin = self.book.margin
+        scored = self.scored(source, **options)
+        return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
+
+    def calibrate(self, source, y=None, *, weights=None, **options) -> "Model":
+        """Give the model with probabilities fitted on rows that it was not trained on.
+
+        Parameters
+        ----------
+        source : Source with labels, or array (n, n_features); some hundred rows will do. Rows of a
+            class that has no discriminant, for want of rows in training, are left out
+        y, weights : of the rows of an array
+        options : see `stream`; the scores of all rows are held
+
+        Raises
+        ------
+        UnknownLabelError
+            For a label that was not seen in training.
+        """
+        if self.book is None:
+            raise ParameterError("a regression model has no probabilities; use return_std=True")
+        source = as_source(source, y, weights)
+        if not source.has_targets:
+            raise DataError(f"{source.where} has no labels to fit to; name the dataset: y=")
+        parts = []
+        for block, scores in self.stream(source, **options):
+            index = class_indices(self.labels, block.y)
+            weight = np.ones(len(index)) if block.weights is None else block.weights
+            known = ~self.book.is_absent[index]
+            parts.append((scores[known] / self.book.margin, index[known], weight[known]))
+        columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return replace(self, probabilities=Probabilities.fit(*columns))
+
+    def decision_function(self, source, **options) -> np.ndarray:
+        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
+        if self.book is None:
+            raise ParameterError("a regression model has no decision function; use predict")
+        scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
+        return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
+
+    def evaluate(
+        self, source, y=None, *, weights=None, engine=None, parts: int | None = None, **options
+    ) -> dict:
+        """Give the errors on a source with targets, or on arrays X and y.
+
+        Parameters
+        ----------
+        source : Source, or array (n, n_features)
+        y, weights : of the rows of an array
+        engine, parts, options : see `scored`
+
+        Returns
+        -------
+        dict with n_rows and, for classes, accuracy, error, labels and confusion_matrix (rows: true
+        classes); for values, rmse, mae and r2
+
+        Raises
+        ------
+        UnknownLabelError
+            For a label that was not seen in training.
+        """
+        source = as_source(source, y, weights)
+        if not source.has_targets:
+            raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
+        if engine is None:
+            _check_no_parts(parts)
+            return self._errors(source, options).report()
+        errors = self.no_errors()
+        for part in self._on_cluster(_ErrorsJob, source, engine, parts, 0, options):
+            errors = errors + part
+        return errors.report()
+
+    def no_errors(self) -> ErrorSums:
+        """Give the sums of errors of no rows, for `judge` to add to."""
+        return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
+
+    def judge(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
+        """Add the errors of the scores of a block with targets."""
+        if self.book is not None:
+            errors.add(block.y, scores.argmax(axis=1), block.weights)
+            return
+        if block.y.dtype.kind == "U":
+            raise DataError(f"{block.where} has strings as targets; this model has values")
+        errors.add(as_columns(block.y), scores, block.weights)
+
+    def _errors(self, source, options) -> ErrorSums:
+        errors = self.no_errors()
+        for block, scores in self.stream(source, **options):
+            self.judge(block, scores, errors)
+        return errors
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model to an HDF5 file, atomically."""
+        storage.write(path, KIND, self.to_tree())
+
+    def to_tree(self) -> dict:
+        """Give the model as a tree."""
+        tree = {
+            "encoder": self.encoder.to_tree(),
+            "coef": self.coef,
+            "intercept": self.intercept,
+            "labels": self.labels,
+            "book": None if self.book is None else self.book.to_tree(),
+            "alpha": self.alpha,
+            "n_rows": self.n_rows,
+            "history": np.array(self.history, dtype=np.float64).reshape(-1, 2),
+        }
+        if self.posterior is not None:
+            tree["posterior"] = self.posterior.to_tree()
+        if self.probabilities is not None:
+            tree["probabilities"] = self.probabilities.to_tree()
+        return tree
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields) -> "Model":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        encoder = Encoder.from_tree(fields.tree("encoder"))
+        inner = fields.maybe_tree("book")
+        if inner is None:
+            book, labels = None, fields.value("labels")
+            if labels is not None:
+                raise fields.wrong("labels", "are there without a book; expected null")
+            n_outputs = len(encoder.calibration.target_shift)
+        else:
+            book = CodeBook.from_tree(inner)
+            labels = fields.labels("labels", book.n_classes)
+            n_outputs = book.n_bits
+        coef = fields.array("coef", np.float64, (n_outputs, encoder.n_components))
+        intercept = fields.array("intercept", np.float64, (n_outputs,))
+        is_one = not fields.is_array("alpha")
+        alpha: Any = fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
+        n_rows = fields.integer("n_rows")
+        history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
+        posterior = probabilities = None
+        if book is None and fields.is_tree("posterior"):
+            inner = fields.tree("posterior")
+            posterior = Posterior.from_tree(inner, encoder.n_components, n_outputs)
+        if book is not None and fields.is_tree("probabilities"):
+            probabilities = Probabilities.from_tree(fields.tree("probabilities"))
+        fields.end()
+        return cls(
+            encoder,
+            coef,
+            intercept,
+            labels,
+            book,
+            alpha,
+            n_rows,
+            history,
+            posterior,
+            probabilities,
+        )
+
+
+@dataclass(frozen=True)
+class _ModelJob(Job):
+    """What a worker needs to use a model."""
+
+    model: Model
+    source: Source
+    options: dict
+
+    def _window(self, start, stop):
+        return self.options | {"start": start, "stop": stop}
+
+
+class _ScoresJob(_ModelJob):
+    def summarise(self, start, stop, n_threads):
+        with computing(n_threads):
+            scored = self.model.stream(self.source, **self._window(start, stop))
+            return start, np.concatenate([scores for _, scores in scored])
+
+
+class _ErrorsJob(_ModelJob):
+    def summarise(self, start, stop, n_threads):
+        with computing(n_threads):
+            return self.model._errors(self.source, self._window(start, stop))
+
+
+def _check_no_parts(parts):
+    if parts is not None:
+        raise ParameterError("parts is for a cluster: give engine=, or leave parts out")
+
+
+def load_model(path: str | os.PathLike) -> Model:
+    """Read a model that `Model.save` wrote.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, of another kind or of a newer version.
+    """
+    tree = storage.read(path, KIND)
+    with loading(path):
+        return Model.from_tree(Fields(tree, os.fspath(path)))

@@ -1,0 +1,142 @@
+"""What models and statistics hold, as figures and in words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from streamrf.encoding import Encoder
+from streamrf.models import Model
+from streamrf.statistics import Ledger, Statistics
+
+MOST_SHOWN = 10  # labels, stores or ranges told to a person; the figures have them all
+
+
+def of_model(model: Model) -> dict[str, Any]:
+    """Give the figures of a model."""
+    codes = None
+    if model.book is not None:
+        codes = {
+            "n_bits": model.book.n_bits,
+            "minimum_distance": model.book.minimum_distance,
+            "decode": model.book.decode,
+        }
+    return {
+        **_encoder(model.encoder),
+        "labels": None if model.labels is None else model.labels.tolist(),
+        "n_targets": len(model.intercept) if model.labels is None else None,
+        "codes": codes,
+        "alpha": model.alpha if np.ndim(model.alpha) == 0 else model.alpha.tolist(),
+        "alphas": [list(tried) for tried in model.history],
+        "has_deviations": model.posterior is not None,
+        "has_probabilities": model.probabilities is not None,
+        "n_rows": model.n_rows,
+    }
+
+
+def of_statistics(statistics: Statistics) -> dict[str, Any]:
+    """Give the figures of statistics."""
+    labels = statistics.labels
+    return {
+        **_encoder(statistics.encoder),
+        "labels": None if labels is None else labels.tolist(),
+        "n_targets": len(statistics.class_sums) if labels is None else None,
+        "n_folds": statistics.n_folds,
+        "is_scaled": statistics.is_scaled,
+        "weight": float(statistics.weight),
+        "n_rows": statistics.n_rows,
+        "n_rows_skipped": statistics.n_skipped,
+        "n_entries_clipped": statistics.n_clipped,
+        "stores": _stores(statistics.ledger),
+    }
+
+
+def _encoder(encoder: Encoder) -> dict[str, Any]:
+    return {
+        "map": _settings(encoder.features),
+        "kernel": _settings(encoder.features.kernel_),
+        "n_features": encoder.n_features,
+        "n_components": encoder.n_components,
+        "normalize": encoder.preprocessing.normalize,
+        "precision": "exact" if encoder.calibration.exact else "float64",
+    }
+
+
+def _settings(value: Any) -> Any:
+    """Give an object by its class and settings, and those of the objects inside it."""
+    if not isinstance(value, BaseEstimator):
+        return value
+    params = value.get_params(deep=False)
+    return {"class": type(value).__name__} | {k: _settings(v) for k, v in params.items()}
+
+
+def _stores(ledger: Ledger) -> list[dict[str, Any]]:
+    return [
+        {"name": ledger.names[key], "key": key, "ranges": ranges.tolist()}
+        for key, ranges in ledger.ranges.items()
+    ]
+
+
+def story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Tell the figures to a person: names and texts."""
+    yield "map", f"{called(figures['map'])}"
+    yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
+    yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
+    yield "normalize", figures["normalize"] or "none"
+    if figures["labels"] is None:
+        yield "targets", f"{figures['n_targets']:,}"
+    else:
+        yield "classes", f"{len(figures['labels']):,}: {_few(map(str, figures['labels']))}"
+    if "alpha" in figures:
+        if figures["codes"] is not None:
+            yield (
+                "codes",
+                "{n_bits:,} bits, {minimum_distance} apart at least, {decode}".format(
+                    **figures["codes"]
+                ),
+            )
+        yield "alpha", _alphas(figures["alpha"])
+        yield "predicts", _predicts(figures)
+        return
+    if figures["n_folds"]:
+        yield "folds", f"{figures['n_folds']:,}"
+    if figures["is_scaled"]:
+        yield "scaled", "rows count with factors: exact to rounding only"
+    yield "skipped", f"{figures['n_rows_skipped']:,} rows with NaN or infinity"
+    yield "clipped", f"{figures['n_entries_clipped']:,} entries"
+    for store in figures["stores"]:
+        rows = _few(f"{start:,} to {stop - 1:,}" for start, stop in store["ranges"])
+        yield "counted", f"rows {rows} of {store['name']}"
+
+
+def _alphas(alpha: float | list[float]) -> str:
+    """Tell one penalty, or those of all outputs."""
+    if isinstance(alpha, float):
+        return f"{alpha:.6g}"
+    return _few(f"{one:.6g}" for one in alpha) + ", one for each output"
+
+
+def _predicts(figures: dict[str, Any]) -> str:
+    """Tell what a model gives of a row."""
+    if figures["labels"] is None:
+        return "values and deviations" if figures["has_deviations"] else "values"
+    return (
+        "labels, scores and probabilities"
+        if figures["has_probabilities"]
+        else ("labels and scores")
+    )
+
+
+def called(settings: Any) -> str:
+    """Give the settings of an object as one would call it."""
+    if not isinstance(settings, dict):
+        return repr(settings)
+    told = {k: v for k, v in settings.items() if k != "class" and v is not None}
+    return f"{settings['class']}({', '.join(f'{k}={called(v)}' for k, v in told.items())})"
+
+
+def _few(words: Any) -> str:
+    words = list(words)
+    more = [f"and {len(words) - MOST_SHOWN:,} more"] if len(words) > MOST_SHOWN else []
+    return ", ".join(words[:MOST_SHOWN] + more)

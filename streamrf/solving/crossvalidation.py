@@ -1,0 +1,153 @@
+"""Exact K-fold cross-validation of many penalties, from sums kept in folds.
+
+The sums of all rows but a fold are the total less the fold's own, and the squared error on the fold
+is a quadratic form in the fold's own sums. So every number here is that of K explicit refits, with
+no second pass over the data.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError, SolveError
+from streamrf.jit.threads import computing
+from streamrf.solving.normal import Normal, Reduced
+from streamrf.solving.path import as_alphas
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Mean squared errors on rows left out, of every penalty.
+
+    A penalty that does not factor in float64 without some fold has NaN for its errors there, and
+    is never the best.
+
+    Parameters
+    ----------
+    alphas : (n_alphas,) float64, in the order asked for
+    errors : (n_alphas, n_folds, n_outputs) float64, (weighted) mean squared error on the rows of
+        each fold of the model of all others; outputs are targets, or bits of the code (+-1)
+    weights : (n_folds,) float64, sum of the weights of each fold's rows
+    solve : ``solve(alpha)`` gives the model of a penalty, or of one for each output, on all rows
+    """
+
+    alphas: np.ndarray
+    errors: np.ndarray
+    weights: np.ndarray
+    solve: Callable[..., Any] = field(repr=False, compare=False)
+
+    @property
+    def mse(self) -> np.ndarray:
+        """Mean squared error over all rows and outputs, each row left out once, (n_alphas,)."""
+        return self._over_folds.mean(axis=1)
+
+    @property
+    def _over_folds(self):
+        """Give the mean over the folds, by weight: float64 (n_alphas, n_outputs)."""
+        return np.einsum("ako,k->ao", self.errors, self.weights / self.weights.sum())
+
+    @property
+    def standard_error(self) -> np.ndarray:
+        """Standard error of `mse` by the spread of the folds, float64 (n_alphas,).
+
+        ``sqrt(weighted variance of the folds' errors / (n_folds - 1))``, as in glmnet. Folds share
+        training rows, so it is a guide and not a bound.
+        """
+        by_fold = self.errors.mean(axis=2)
+        spread = (by_fold - self.mse[:, np.newaxis]) ** 2 @ (self.weights / self.weights.sum())
+        return np.sqrt(spread / (len(self.weights) - 1))
+
+    def best_alpha(self) -> float:
+        """Give the penalty of least `mse`."""
+        return float(self.alphas[np.nanargmin(self.mse)])
+
+    def best_alphas(self) -> np.ndarray:
+        """Give the best penalty of each output by itself, float64 (n_outputs,)."""
+        return self.alphas[np.nanargmin(self._over_folds, axis=0)]
+
+    def simplest_alpha(self) -> float:
+        """Give the greatest penalty whose `mse` is within one standard error of the least.
+
+        The one-standard-error rule of Breiman et al., *Classification and Regression Trees*, 1984.
+        """
+        mse = self.mse
+        best = np.nanargmin(mse)
+        return float(self.alphas[mse <= mse[best] + self.standard_error[best]].max())
+
+    def model(self):
+        """Give the model of `best_alpha` on all rows; ``solve(alpha)`` gives that of any other."""
+        return self.solve(self.best_alpha())
+
+
+def cross_validate(
+    whole: Normal,
+    folds: Sequence[Normal],
+    alphas: Iterable[float],
+    weight_unit: float,
+    unit: np.ndarray,
+    solve: Callable[..., Any],
+) -> CrossValidation:
+    """Leave each fold out in turn.
+
+    Parameters
+    ----------
+    whole : normal equations of all rows, with squares
+    folds : those of each fold
+    alphas : penalties
+    weight_unit : what a weight of 1 is worth
+    unit : (n_outputs,), what a squared error of 1 is worth
+    solve : see `CrossValidation`
+
+    Raises
+    ------
+    DataError
+        If a fold has no rows, or all of them.
+    SolveError
+        If no penalty factors without every fold.
+    """
+    table = as_alphas(alphas)
+    weights = np.array([fold.weight for fold in folds])
+    if (weights <= 0).any() or (weights >= whole.weight).any():
+        raise DataError(
+            f"of the {len(folds)} folds, number {int(weights.argmin())} has no rows to predict; "
+            "add rows, or keep fewer folds"
+        )
+    errors = np.full((len(table), len(folds), len(unit)), np.nan)
+    for k, fold in enumerate(folds):
+        solutions = _solutions(whole - fold, table)
+        gram = fold.full()
+        for i, (v, b) in solutions.items():
+            errors[i, k] = _squared_errors(fold, gram, v, b) * unit / fold.weight
+    if np.isnan(errors).any(axis=(1, 2)).all():
+        raise SolveError(
+            f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
+            "give greater ones"
+        )
+    return CrossValidation(table, errors, weights * weight_unit, solve)
+
+
+def _solutions(normal: Normal, alphas: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Give v and b by the place of the penalty; one that does not factor is left out."""
+    reduced = Reduced(normal)
+    found = {}
+    with computing(1):  # products of 64 x 64 blocks: threads would only wait for each other
+        for i, alpha in enumerate(alphas):
+            with contextlib.suppress(SolveError):
+                found[i] = reduced.ridge(alpha)
+    return found
+
+
+def _squared_errors(fold: Normal, gram: np.ndarray, v: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Give ``sum (r b + <v, q> - t)^2`` over a fold's rows, (n_outputs,).
+
+    Around the fold's own means, so that offsets cost no digits; `gram` is its full centred Gram.
+    """
+    coef = v / fold.step
+    linear = np.einsum("oj,oj->o", coef, fold.centred_moments())
+    quadratic = np.einsum("oj,oj->o", coef @ gram, coef)
+    offset = fold.totals - b * fold.weight - v @ fold.feature_sums
+    squares = fold.centred_squares() - 2 * linear + quadratic
+    return np.maximum(squares, 0.0) + offset**2 / fold.weight

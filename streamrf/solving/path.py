@@ -1,0 +1,163 @@
+"""Many penalties at once: what each gives on the rows summed, and how to choose among them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import ParameterError, SolveError
+from streamrf.jit.threads import computing
+from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
+
+CRITERIA = ("gcv", "evidence")
+
+
+@dataclass(frozen=True)
+class Path:
+    """What every penalty gives, found from the sums alone.
+
+    A penalty that does not factor in float64 has NaN for `dof` and `residuals`, an infinite `gcv`
+    and an evidence of minus infinity.
+
+    Parameters
+    ----------
+    alphas : (n_alphas,) float64, in the order asked for
+    dof : (n_alphas,) float64, effective degrees of freedom: the trace of the hat matrix, the
+        unpenalised intercept included
+    residuals : (n_alphas, n_outputs) float64, (weighted) sums of squared residuals of the rows
+        summed, in units of the targets; outputs are targets or bits of the code
+    log_evidences : (n_alphas, n_outputs) float64, see `log_evidence`
+    n_rows : int
+    weight : float, sum of the rows' weights; `n_rows` where they carry none
+    solve : ``solve(alpha)`` gives the model of a penalty or of one for each output
+    """
+
+    alphas: np.ndarray
+    dof: np.ndarray
+    residuals: np.ndarray
+    log_evidences: np.ndarray
+    n_rows: int
+    weight: float
+    solve: Callable[..., Any] = field(repr=False, compare=False)
+
+    @property
+    def gcvs(self) -> np.ndarray:
+        """Generalised cross-validation by output, ``(RSS / weight) / (1 - dof / n_rows)^2``.
+
+        An estimate of the mean squared error on new rows (Golub, Heath and Wahba, Technometrics
+        21(2), 1979). Float64 (n_alphas, n_outputs); infinite where no degree of freedom is left.
+        """
+        left = 1 - self.dof / self.n_rows
+        error = np.full(self.residuals.shape, np.inf)
+        usable = left > 1e-9  # NaN is not; below that rounding decides
+        error[usable] = self.residuals[usable] / self.weight / left[usable, np.newaxis] ** 2
+        return error
+
+    @property
+    def gcv(self) -> np.ndarray:
+        """Mean of `gcvs` over the outputs, float64 (n_alphas,)."""
+        return self.gcvs.mean(axis=1)
+
+    @property
+    def log_evidence(self) -> np.ndarray:
+        """Log marginal likelihood summed over the outputs, float64 (n_alphas,).
+
+        Of the model ``y_i ~ N(b + <w, z_i>, s2 / weight_i)``, ``w ~ N(0, s2 / alpha I)``, any b
+        alike, each output with its own s2 at the maximum. Up to ``sum log(weight_i) / 2``.
+        """
+        return self.log_evidences.sum(axis=1)
+
+    def best_alpha(self, criterion: str = "gcv") -> float:
+        """Give the penalty of least `gcv` or greatest `log_evidence` ("evidence")."""
+        return float(self.alphas[_scores(self.gcvs, self.log_evidences, criterion).sum(1).argmin()])
+
+    def best_alphas(self, criterion: str = "gcv") -> np.ndarray:
+        """Give the best penalty of each output by itself, float64 (n_outputs,)."""
+        return self.alphas[_scores(self.gcvs, self.log_evidences, criterion).argmin(axis=0)]
+
+    def model(self, criterion: str = "gcv"):
+        """Give the model of `best_alpha`; ``path.solve(alpha)`` gives that of any other."""
+        return self.solve(self.best_alpha(criterion))
+
+
+def _scores(gcvs, evidences, criterion):
+    """Give a table whose least entries are best."""
+    if criterion not in CRITERIA:
+        raise ParameterError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
+    return gcvs if criterion == "gcv" else -evidences
+
+
+def trace(
+    normal: Normal,
+    alphas: Iterable[float],
+    n_rows: int,
+    weight: float,
+    unit: np.ndarray,
+    solve: Callable[..., Any],
+) -> Path:
+    """Follow the penalties.
+
+    Parameters
+    ----------
+    normal : of all rows, with squares
+    alphas : penalties
+    n_rows : rows summed
+    weight : sum of their weights
+    unit : (n_outputs,), what a sum of squares of 1 is worth
+    solve : see `Path`
+
+    Raises
+    ------
+    SolveError
+        If none of the penalties factors.
+    """
+    table = as_alphas(alphas)
+    reduced = Reduced(normal)
+    dof = np.full(len(table), np.nan)
+    residuals = np.full((len(table), len(unit)), np.nan)
+    evidences = np.full((len(table), len(unit)), -np.inf)
+    squares = normal.centred_squares()
+    with computing(1):  # products of 64 x 64 blocks: threads would only wait for each other
+        for i, alpha in enumerate(table):
+            try:
+                fit = reduced.fit(alpha)
+            except SolveError:
+                continue
+            dof[i] = fit.dof + 1
+            residuals[i] = np.maximum(squares - fit.explained - alpha * fit.norms, 0.0) * unit
+            losses = np.maximum(squares - fit.explained, 0.0) * unit
+            evidences[i] = _log_evidence(fit, losses, n_rows, weight, len(normal.step))
+    if np.isnan(dof).all():
+        raise SolveError(
+            f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
+            "give greater ones"
+        )
+    return Path(table, dof, residuals, evidences, n_rows, weight, solve)
+
+
+def as_alphas(alphas: Iterable[float]) -> np.ndarray:
+    """Give penalties as float64 (n_alphas,), one at least."""
+    table = list(alphas)
+    for alpha in table:
+        check_alpha(alpha)
+    if not table:
+        raise ParameterError("alphas is empty; expected one penalty or more")
+    return np.array(table, dtype=np.float64)
+
+
+def _log_evidence(
+    fit: Fit, losses: np.ndarray, n_rows: int, weight: float, n_components: int
+) -> np.ndarray:
+    """Give the log marginal likelihood of each output at the best noise variance.
+
+    The centred targets are ``N(0, s2 (I + Z Z^T / alpha))`` on the ``n_rows - 1`` directions that
+    the intercept leaves, and ``s2 = loss / (n_rows - 1)`` is the best.
+    """
+    if fit.alpha == 0:  # no prior, no evidence
+        return np.full(len(losses), -np.inf)
+    free = n_rows - 1
+    with np.errstate(divide="ignore"):
+        densities = free * (np.log(2 * np.pi * losses / free) + 1)
+    spread = fit.log_determinant - n_components * np.log(fit.alpha) + np.log(weight)
+    return -0.5 * (densities + spread)

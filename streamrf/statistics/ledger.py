@@ -1,0 +1,111 @@
+"""The row ranges that a summary has counted, so that no row counts twice."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamrf.errors import MergeError
+from streamrf.storage import Fields
+
+
+@dataclass
+class Ledger:
+    """Disjoint, sorted, joined row ranges by store.
+
+    Parameters
+    ----------
+    ranges : dict of ledger key to int64 array (n, 2) of ``[start, stop)``
+    names : dict of ledger key to the store's name, for messages
+    """
+
+    ranges: dict[str, np.ndarray] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows counted, skipped ones included."""
+        return int(sum((r[:, 1] - r[:, 0]).sum() for r in self.ranges.values()))
+
+    def same_rows(self, other: "Ledger") -> bool:
+        """Tell whether both have counted the same rows."""
+        return self.ranges.keys() == other.ranges.keys() and all(
+            np.array_equal(ranges, other.ranges[key]) for key, ranges in self.ranges.items()
+        )
+
+    def __add__(self, other: "Ledger") -> "Ledger":
+        """Join; rows on both sides are refused."""
+        ranges = dict(self.ranges)
+        for key, theirs in other.ranges.items():
+            ours = ranges.get(key, np.empty((0, 2), dtype=np.int64))
+            merged = np.concatenate((ours, theirs))
+            merged = merged[np.argsort(merged[:, 0], kind="stable")]
+            overlap = np.flatnonzero(merged[1:, 0] < merged[:-1, 1])
+            if len(overlap):
+                start = merged[overlap[0] + 1, 0]
+                stop = min(merged[overlap[0], 1], merged[overlap[0] + 1, 1])
+                raise MergeError(
+                    f"rows {start} to {stop - 1} of {other.names.get(key, key)} are on both sides "
+                    "and would be counted twice"
+                )
+            ranges[key] = _joined(merged)
+        return Ledger(ranges, {**other.names, **self.names})
+
+    def __sub__(self, other: "Ledger") -> "Ledger":
+        """Remove; rows that were never counted are refused."""
+        ranges = dict(self.ranges)
+        for key, theirs in other.ranges.items():
+            ours = ranges.get(key, np.empty((0, 2), dtype=np.int64))
+            for start, stop in theirs:
+                inside = (ours[:, 0] <= start) & (stop <= ours[:, 1])
+                if not inside.any():
+                    raise MergeError(
+                        f"rows {start} to {stop - 1} of {other.names.get(key, key)} were never "
+                        "counted here, so they cannot be removed"
+                    )
+                i = int(np.flatnonzero(inside)[0])
+                pieces = np.array([[ours[i, 0], start], [stop, ours[i, 1]]])
+                pieces = pieces[pieces[:, 0] < pieces[:, 1]]
+                ours = np.concatenate((ours[:i], pieces, ours[i + 1 :]))
+            ranges[key] = ours
+        ranges = {key: r for key, r in ranges.items() if len(r)}
+        return Ledger(ranges, {k: v for k, v in self.names.items() if k in ranges})
+
+    def add(self, key: str, name: str, start: int, stop: int) -> None:
+        """Count the rows ``[start, stop)`` of a store."""
+        last = self.ranges.get(key)
+        if last is not None and last[-1, 1] == start:  # the usual case: the next block
+            self.ranges[key] = np.concatenate((last[:-1], [[last[-1, 0], stop]]))
+            return
+        joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name})
+        self.ranges, self.names = joined.ranges, joined.names
+
+    def to_tree(self) -> dict:
+        """Give the ranges as a tree."""
+        keys = sorted(self.ranges)
+        return {
+            "ranges": {key: self.ranges[key] for key in keys},
+            "names": {key: self.names.get(key, key) for key in keys},
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields) -> "Ledger":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        ranges, names = fields.tree("ranges"), fields.tree("names")
+        fields.end()
+        ledger = cls()
+        for key in ranges.keys:
+            rows = ranges.array(key, np.int64, (None, 2))
+            flat = rows.ravel()
+            if not len(flat) or flat[0] < 0 or (flat[1:] <= flat[:-1]).any():
+                raise ranges.wrong(key, "is not ranges of rows in order")
+            ledger.ranges[key], ledger.names[key] = rows, names.text(key)
+        names.end()
+        return ledger
+
+
+def _joined(ranges):
+    """Join sorted disjoint ranges that touch."""
+    opens = np.concatenate(([True], ranges[1:, 0] > ranges[:-1, 1]))
+    closes = np.concatenate((opens[1:], [True]))
+    return np.stack((ranges[opens, 0], ranges[closes, 1]), axis=1).astype(np.int64)

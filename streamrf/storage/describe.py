@@ -1,0 +1,89 @@
+"""Objects with settings and fitted arrays as trees, and back by a closed table of classes.
+
+An object is a scikit-learn parameter holder: its settings are its constructor's arguments, its
+fitted state the attributes whose names end in "_". Drawn arrays are stored, not seeds: NumPy
+promises a seed's stream only within a version.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from streamrf.storage.fields import Fields
+
+
+def to_tree(value):
+    """Give `value` as a tree: an object by class name, settings and fitted state."""
+    if isinstance(value, BaseEstimator):
+        params = value.get_params(deep=False)
+        if not isinstance(params.get("random_state"), int | np.integer | None):
+            params["random_state"] = None
+        fitted = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        return {
+            "class": type(value).__name__,
+            "params": {k: to_tree(v) for k, v in params.items()},
+            "fitted": {k: to_tree(v) for k, v in fitted.items()},
+        }
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def from_tree(tree: dict | Fields, table: Mapping[str, Any]) -> Any:
+    """Rebuild what `to_tree` described; classes come from `table` (name to class) alone.
+
+    The fitted state is not looked at: whoever uses the object checks it first.
+    """
+    fields = Fields.of(tree)
+    cls = table[fields.text("class", table)]
+    params, fitted = fields.tree("params"), fields.tree("fitted")
+    fields.end()
+    unknown = sorted(set(params.keys) - set(cls._get_param_names()))
+    if unknown:
+        raise params.wrong(unknown[0], f"is no setting of {cls.__name__}")
+    value = cls(**{key: _described(params, key, table) for key in params.keys})
+    for key in fitted.keys:
+        if not key.endswith("_") or key.startswith("_"):
+            raise fitted.wrong(key, "is not the name of a fitted attribute")
+        setattr(value, key, _described(fitted, key, table))
+    return value
+
+
+def _described(fields, key, table):
+    return from_tree(fields.tree(key), table) if fields.is_tree(key) else fields.value(key)
+
+
+def tree_bytes(tree) -> int:
+    """Give the bytes of all arrays of a tree."""
+    if isinstance(tree, dict):
+        return sum(map(tree_bytes, tree.values()))
+    return tree.nbytes if isinstance(tree, np.ndarray) else 0
+
+
+def digest(tree) -> str:
+    """Give a 128-bit fingerprint of a tree, the same in every process and version."""
+    state = hashlib.blake2b(digest_size=16)
+    _feed(state, tree)
+    return state.hexdigest()
+
+
+def _feed(state, value):
+    if isinstance(value, dict):
+        state.update(b"{")
+        for key in sorted(value):
+            _feed(state, key)
+            _feed(state, value[key])
+        state.update(b"}")
+    elif isinstance(value, np.ndarray):
+        state.update(f"array {value.dtype.str} {value.shape}".encode())
+        state.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, list | tuple):
+        state.update(b"[")
+        for item in value:
+            _feed(state, item)
+        state.update(b"]")
+    else:
+        state.update(f"{type(value).__name__} {value!r};".encode())

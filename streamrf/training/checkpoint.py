@@ -1,0 +1,301 @@
+"""The state of a pass on disk: when it is written, and whether one found belongs to the job.
+
+A checkpoint holds what a pass has added up so far and how many rows it has read, so that the same
+call goes on where the last one ended, however that one ended. It is written between two blocks, to
+a file of its own that then takes the old one's place, so a kill at any moment leaves a whole one.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from streamrf import storage
+from streamrf.errors import (
+    CheckpointError,
+    Interruption,
+    ParameterError,
+    StorageError,
+    StreamrfError,
+)
+from streamrf.sources import Source, Store
+from streamrf.storage import Fields, digest, loading
+
+KIND = "checkpoint"
+EVERY = 300.0  # seconds
+SHARE = 0.02  # of the time that writing may take
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+MOST_SHOWN = 60  # characters of a setting in a message
+
+logger = logging.getLogger("streamrf")
+
+B = TypeVar("B")
+
+
+class Subject(Protocol):
+    """What a checkpoint keeps: sums in progress."""
+
+    def to_tree(self) -> dict:
+        """Give the state as a tree."""
+
+
+class Keeper:
+    """Reads and writes the checkpoint of one pass over one source.
+
+    Parameters
+    ----------
+    path : file of the checkpoint
+    every : seconds between two writings, stretched so that writing takes at most `SHARE` of the
+        time; 0: after every block
+    job : tree of all settings that the sums depend on
+    source : what is read
+    start : place of the first row read
+
+    Attributes
+    ----------
+    n_done : rows read and added up
+    n_resumed : rows of these that an earlier run read
+    """
+
+    def __init__(
+        self, path: str | os.PathLike, every: float, job: dict, source: Source, start: int = 0
+    ):
+        if not 0 <= every < threading.TIMEOUT_MAX:
+            raise ParameterError(f"checkpoint_every must be seconds, at least 0, got {every!r}")
+        self.path = os.fspath(path)
+        self.n_done = self.n_resumed = 0
+        self._every = every
+        self._job = job
+        self._start = start
+        self._where = source.where
+        self._stores = source.stores
+
+    @property
+    def stop(self) -> int:
+        """Place of the first row that is not counted yet."""
+        return self._start + self.n_done
+
+    def read(self) -> Fields | None:
+        """Give the state that an earlier run left, or None where there is none.
+
+        Raises
+        ------
+        CheckpointError
+            If it is the state of another job; the message names what differs.
+        FormatError
+            If the file is no checkpoint, or damaged.
+        """
+        if not os.path.lexists(self.path):
+            _check_folder(self.path)
+            return None
+        fields = Fields(storage.read(self.path, KIND), self.path)
+        with loading(self.path):
+            job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
+            self.n_done = self.n_resumed = fields.integer("n_done", least=0)
+            fields.end()
+            earlier = _as_stores(stores)
+        differences = _differences("", job.rest(), self._job)
+        if differences:
+            shown = "; ".join(differences[:3]) + ("; ..." if len(differences) > 3 else "")
+            raise CheckpointError(
+                f"the checkpoint {self.path} is of another job: {shown}. Go on with the same "
+                "settings, or give this job a checkpoint file of its own"
+            )
+        self._check_stores(earlier)
+        logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
+        return state
+
+    def _check_stores(self, earlier: list[Store]) -> None:
+        """Refuse where the rows counted are not the first rows of the source any more."""
+        if not self.n_done:  # what is kept is the calibration
+            self._check_begin(earlier)
+        place = 0
+        for i, old in enumerate(earlier):
+            if place >= self.stop:
+                return
+            new = self._stores[i] if i < len(self._stores) else None
+            wrong = _changed(old, new, self.stop - place)
+            if wrong:
+                raise CheckpointError(
+                    f"the checkpoint {self.path} has counted {self.n_done:,} rows that are not the "
+                    f"first of {self._where} now: {wrong}. Read what was read before, with new "
+                    "rows at the end only, or give this job a checkpoint file of its own"
+                )
+            place += self.stop if old.n_rows is None else old.n_rows
+
+    def _check_begin(self, earlier: list[Store]) -> None:
+        """Refuse where the stores that were calibrated on are not the first ones any more."""
+        for old, new in zip(earlier, self._stores, strict=False):
+            wrong = _changed(old, new, 0)
+            if wrong:
+                raise CheckpointError(
+                    f"{self.path} was calibrated on other rows: {wrong}. Give this job a file or a "
+                    "spill folder of its own"
+                )
+
+    def write_first(self, state: Callable[[], dict]) -> None:
+        """Write the state of a new pass, unless an earlier run has."""
+        if not os.path.lexists(self.path):
+            self.write(state())
+
+    def write(self, state: dict) -> None:
+        """Write the state."""
+        stores = {
+            "keys": [store.key for store in self._stores],
+            "names": [store.where for store in self._stores],
+            "n_rows": [store.n_rows for store in self._stores],
+        }
+        tree = {"job": self._job, "stores": stores, "n_done": self.n_done, "state": state}
+        storage.write(self.path, KIND, tree)
+
+    def keeping(self, subject: Subject) -> "Keeping":
+        """Give the context in which `subject` is updated and written."""
+        return Keeping(self, subject, self._every)
+
+
+class Keeping:
+    """While entered: writes between blocks, at the end, and when the process is asked to stop.
+
+    SIGINT (Ctrl-C) and SIGTERM wait for the end of the block in progress; then a last checkpoint is
+    written and `Interruption` raised. A second SIGINT does not wait. Signals can only be caught in
+    the main thread; elsewhere they do what they always do. Where a file cannot be written (a full
+    disk), the last one stays, a warning is logged and the pass goes on.
+    """
+
+    def __init__(self, keeper: Keeper, subject: Subject, every: float):
+        self._keeper = keeper
+        self._subject = subject
+        self._every = every
+        self._next = 0.0
+        self._whole = True  # whether the subject is between two blocks
+        self._written = keeper.n_done
+        self._signal: int | None = None
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> "Keeping":
+        self._next = time.monotonic() + self._every
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                handler = signal.getsignal(number)
+                if handler not in (signal.SIG_IGN, None):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        if error is None:
+            self._write()
+            self._leave()
+        elif isinstance(error, StreamrfError) and self._whole and self._write():
+            logger.warning(
+                "%s holds the %s rows before the error", self._keeper.path, f"{self._written:,}"
+            )
+
+    def update(self, update: Callable[[Any, B], None]) -> Callable[[Any, B], None]:
+        """Give `update` followed by what is due between two blocks."""
+
+        def kept(subject: Any, block: B) -> None:
+            self._whole = False
+            update(subject, block)
+            self._keeper.n_done += block.span  # type: ignore[attr-defined]
+            self._whole = True
+            if self._signal is not None:
+                self._write()
+                self._leave()
+            if time.monotonic() >= self._next:
+                self._write()
+
+        return kept
+
+    def _write(self) -> bool:
+        """Write the state if it is new; tell whether the file holds it."""
+        if self._written == self._keeper.n_done:
+            return self._written > 0
+        began = time.monotonic()
+        try:
+            self._keeper.write(self._subject.to_tree())
+            self._written = self._keeper.n_done
+        except StorageError as error:
+            logger.warning("%s; the pass goes on without this checkpoint", error)
+        now = time.monotonic()
+        wait = max(self._every, (now - began) / SHARE) if self._every else 0.0
+        self._next = now + wait
+        return self._written == self._keeper.n_done
+
+    def _stop(self, number: int, frame: Any) -> None:
+        """Take note of a signal."""
+        if self._signal is not None and number == signal.SIGINT:
+            raise Interruption(f"stopped at once; {self._held()}", number)
+        self._signal = number
+
+    def _leave(self) -> None:
+        if self._signal is not None:
+            message = f"stopped after {self._keeper.n_done:,} rows; {self._held()}"
+            raise Interruption(message, self._signal)
+
+    def _held(self) -> str:
+        if not self._written:
+            return "no checkpoint was written"
+        return (
+            f"{self._keeper.path} holds {self._written:,} of them: run the same again to go on "
+            "from there"
+        )
+
+
+def _check_folder(path: str) -> None:
+    """Refuse a place where no file can be written, before hours of work."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        what = "no right to write in" if os.path.isdir(folder) else "there is no"
+        raise StorageError(f"cannot write the checkpoint {path}: {what} folder {folder}")
+
+
+def _as_stores(fields: Fields) -> list[Store]:
+    keys = fields.texts("keys")
+    names = fields.texts("names", len(keys))
+    counts = fields.counts("n_rows", len(keys))
+    fields.end()
+    return [Store(*store) for store in zip(keys, names, counts, strict=True)]
+
+
+def _changed(old: Store, new: Store | None, n_counted: int) -> str:
+    """Tell what is wrong with a store of which `n_counted` rows or all are counted; or nothing."""
+    if new is None:
+        return f"{old.where} is missing"
+    if new.key != old.key:
+        return f"where {old.where} was, {new.where} begins with other rows"
+    if old.n_rows is None or new.n_rows is None or new.n_rows == old.n_rows:
+        return ""
+    if new.n_rows < min(old.n_rows, n_counted):
+        return f"{new.where} had {old.n_rows:,} rows and has {new.n_rows:,}"
+    if old.n_rows < n_counted:
+        return (
+            f"{new.where} had {old.n_rows:,} rows and has {new.n_rows:,}, but rows after it are "
+            "counted already"
+        )
+    return ""
+
+
+def _differences(name: str, old: Any, new: Any) -> list[str]:
+    """Tell in words what differs between two jobs, by the names of the settings."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.get("class") == new.get("class"):
+        found = []
+        for key in dict.fromkeys([*old, *new]):
+            inner = name if key == "params" else f"{name}/{key}".lstrip("/")
+            found += _differences(inner, old.get(key), new.get(key))
+        return found
+    if digest(old) == digest(new):
+        return []
+    return [f"{name} was {_shown(old)} and is {_shown(new)}"]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("class", "given"))
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."

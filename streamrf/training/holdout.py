@@ -1,0 +1,180 @@
+"""Rows held out for the choice of alpha: a few, raw, picked by a hash of their position."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from streamrf.sources import Block, uniform
+from streamrf.storage import Fields
+
+SHARE = 0.2  # at most this share of the rows
+MOST_ROWS = 10_000
+MOST_BYTES = 64 << 20
+RAW_DTYPES = ("uint8", "int16", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows apart from their store.
+
+    Parameters
+    ----------
+    X : (n, n_features)
+    y : (n,) labels or targets, or (n, n_targets)
+    weights : (n,) or None
+    positions : (n,) int64, places in the whole source
+    places : (n,) int64, places in the store
+    """
+
+    X: np.ndarray
+    y: Any
+    weights: np.ndarray | None
+    positions: np.ndarray
+    places: np.ndarray
+
+    def where(self, mask: np.ndarray | slice) -> "Rows":
+        """Give the rows that a mask (copied) or a slice (not copied) picks."""
+        weights = None if self.weights is None else self.weights[mask]
+        positions, places = self.positions[mask], self.places[mask]
+        return Rows(self.X[mask], self.y[mask], weights, positions, places)
+
+    @property
+    def form(self) -> tuple:
+        """What rows must share to be joined without a change."""
+        return self.X.dtype, self.y.dtype.kind, self.weights is None
+
+
+class Holdout:
+    """A share of the rows, halved whenever it outgrows its bounds.
+
+    A row is held while the hash of its position is below the share, so which rows are held depends
+    on positions alone. Rows let go when the share halves are given back, to be summed.
+
+    Parameters
+    ----------
+    n_rows : rows of the source, None where unknown
+    row_bytes : bytes of a raw row
+    """
+
+    def __init__(self, n_rows: int | None, row_bytes: int):
+        self.limit = max(1, min(MOST_ROWS, MOST_BYTES // max(row_bytes, 1)))
+        self.share = SHARE
+        while n_rows is not None and self.share * n_rows > 0.9 * self.limit:
+            self.share /= 2
+        self.held: list[Rows] = []
+
+    @property
+    def n_rows(self) -> int:
+        """Rows held now."""
+        return sum(len(rows.X) for rows in self.held)
+
+    def copy(self) -> "Holdout":
+        """Give a holdout that goes on from here by itself."""
+        copy = Holdout(None, 1)
+        copy.limit, copy.share, copy.held = self.limit, self.share, list(self.held)
+        return copy
+
+    def take(self, block: Block) -> Iterator[Rows]:
+        """Hold some rows of the block; give the others, and any let go."""
+        rows = as_rows(block)
+        picked = uniform(rows.positions) < self.share
+        if not picked.any():
+            yield rows
+            return
+        yield rows.where(~picked)
+        self.held.append(rows.where(picked))
+        yield from self._let_go()
+
+    def absorb(self, others: Iterable["Holdout"]) -> Iterator[Rows]:
+        """Hold what holdouts of other rows hold, in the order of the rows; give any let go."""
+        others = list(others)
+        parts = [rows for holdout in [self, *others] for rows in holdout.held if len(rows.X)]
+        self.held = sorted(parts, key=lambda rows: int(rows.positions[0]))
+        least = min([self.share, *(holdout.share for holdout in others)])
+        while self.share > least:
+            yield from self._halve()
+        yield from self._let_go()
+
+    def _let_go(self):
+        while self.n_rows > self.limit:
+            yield from self._halve()
+
+    def _halve(self):
+        self.share /= 2
+        split = [(held, uniform(held.positions) < self.share) for held in self.held]
+        self.held = [held.where(mask) for held, mask in split if mask.any()]
+        for held, mask in split:
+            if not mask.all():
+                yield held.where(~mask)
+
+    def join(self) -> None:
+        """Join the rows of all blocks that are of one form: the same parts for any block size."""
+        self.held = [_joined(list(rows)) for _, rows in groupby(self.held, lambda r: r.form)]
+
+    def to_tree(self) -> dict:
+        """Give the bounds and the rows as a tree."""
+        self.join()
+        return {
+            "limit": self.limit,
+            "share": self.share,
+            "held": {str(i): vars(rows) for i, rows in enumerate(self.held)},
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict | Fields, n_features: int) -> "Holdout":
+        """Rebuild from `to_tree`."""
+        fields = Fields.of(tree)
+        holdout = cls(None, 1)
+        holdout.limit = fields.integer("limit", least=1, most=MOST_ROWS)
+        holdout.share = fields.number("share", above=0.0)
+        if holdout.share > SHARE:
+            raise fields.wrong("share", f"is {holdout.share}; expected at most {SHARE}")
+        holdout.held = [_as_rows(rows, n_features) for _, rows in fields.trees("held")]
+        fields.end()
+        return holdout
+
+    def release(self) -> Iterator[Rows]:
+        """Give all rows back."""
+        held, self.held = self.held, []
+        yield from held
+
+
+def as_rows(block: Block) -> Rows:
+    """Give a block's rows."""
+    places = block.positions + (block.row - block.position)
+    return Rows(block.X, block.y, block.weights, block.positions, places)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    weights = None
+    if parts[0].weights is not None:
+        weights = np.concatenate([rows.weights for rows in parts])
+    return Rows(
+        np.concatenate([rows.X for rows in parts]),
+        np.concatenate([rows.y for rows in parts]),
+        weights,
+        np.concatenate([rows.positions for rows in parts]),
+        np.concatenate([rows.places for rows in parts]),
+    )
+
+
+def _as_rows(fields: Fields, n_features: int) -> Rows:
+    positions = fields.array("positions", np.int64, (None,))
+    n = len(positions)
+    places = fields.array("places", np.int64, (n,))
+    X = fields.array("X", "iuf", (n, n_features))
+    y = fields.array("y", "biufU", (n, ...))
+    weights = fields.maybe_array("weights", np.float64, (n,))
+    if y.ndim > 2:
+        raise fields.wrong("y", f"has rank {y.ndim}; expected 1 or 2")
+    if X.dtype not in RAW_DTYPES:
+        raise fields.wrong("X", f"is of {X.dtype}; rows are of {', '.join(RAW_DTYPES)}")
+    if weights is not None and (weights < 0).any():
+        raise fields.wrong("weights", "holds a weight below 0")
+    fields.end()
+    return Rows(X, y, weights, positions, places)

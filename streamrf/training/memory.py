@@ -1,0 +1,136 @@
+"""Bytes a run will need, and the block size that fits a budget; said before the first read."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+
+from streamrf.encoding import CALIBRATION_ROWS
+from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.statistics import ExactGram, GramSum
+
+INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
+BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
+MOST_ROWS = 4096  # larger blocks measured no faster
+FEWEST_ROWS = 256
+SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is going to hold.
+
+    Parameters
+    ----------
+    block_rows : rows of a block
+    total_bytes : estimate of the peak resident memory
+    """
+
+    block_rows: int
+    total_bytes: int
+
+
+def plan(
+    n_components: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    gram: type[GramSum] = ExactGram,
+    in_place: bool = False,
+    n_folds: int = 0,
+    held_bytes: int = 0,
+    other_bytes: int = 0,
+    memory_limit: int | str | None = None,
+) -> Plan:
+    """Choose the block size of a pass and its solve.
+
+    Parameters
+    ----------
+    n_components, n_features : widths of features and raw rows
+    n_outputs : classes, bits or targets
+    gram : how products are summed
+    in_place : no memory for a factor: there is no solve, or one that takes that of the sums
+    n_folds : folds that the sums are kept in, each with totals and partial sums of its own
+    held_bytes : raw rows held out for the choice of alpha
+    other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
+        more than `BUFFER_BYTES`
+    memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
+
+    Raises
+    ------
+    MemoryBudgetError
+        If even the smallest block does not fit; names a width that would.
+    """
+    limit = parse_bytes(memory_limit)
+
+    sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
+
+    def fixed_bytes(width):
+        return (
+            INTERPRETER_BYTES
+            + max(BUFFER_BYTES, other_bytes)
+            + _sum_bytes(width, n_outputs, gram, in_place, n_folds)
+            + held_bytes
+        )
+
+    def row_bytes(width):
+        return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
+
+    def least_bytes(width):
+        return fixed_bytes(width) + max(sample_bytes, FEWEST_ROWS * row_bytes(width))
+
+    if least_bytes(n_components) > limit:
+        width = n_components
+        while width > 0 and least_bytes(width) > limit:
+            width = int(width * 0.98)
+        fits = (
+            f"n_components={width} would fit"
+            if width
+            else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
+        )
+        raise MemoryBudgetError(
+            f"{n_components} components need about {shown(least_bytes(n_components))}, "
+            f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"
+        )
+    fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
+    rows = min(MOST_ROWS, (limit - fixed) // per_row)
+    return Plan(int(rows), int(fixed + max(sample_bytes, rows * per_row)))
+
+
+def _sum_bytes(n_components, n_outputs, gram, in_place, n_folds):
+    """Bytes of totals, partial sums, the factor and target sums."""
+    total = np.dtype(gram.dtype).itemsize
+    factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize
+    adding = total + gram.partial_bytes
+    each = adding if not n_folds else total + n_folds * adding
+    totals = n_components * (n_components + 1) // 2 * (each + factor)
+    targets = (4 + n_folds) * 8 * n_components * n_outputs
+    return totals + targets
+
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+         "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}  # fmt: skip
+
+
+def parse_bytes(limit: int | str | None) -> int:
+    """Read a memory limit: bytes, "900MB", "2 GiB", or None for four fifths of what is free."""
+    if limit is None:
+        return int(psutil.virtual_memory().available * 0.8)
+    text = str(limit).strip().upper()
+    number = text.rstrip("BKMGTI ")
+    unit = text[len(number) :].strip()
+    try:
+        value = float(number) * UNITS[unit]
+    except (ValueError, KeyError):
+        raise ParameterError(
+            f"memory_limit must be bytes or a string such as '900MB' or '2 GiB', got {limit!r}"
+        ) from None
+    if not 0 < value < math.inf:
+        raise ParameterError(f"memory_limit must be positive and finite, got {limit!r}")
+    return int(value)
+
+
+def shown(n_bytes: int) -> str:
+    """Give a size in words."""
+    return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 1 << 30 else f"{n_bytes / 2**20:.0f} MiB"

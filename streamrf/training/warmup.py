@@ -1,0 +1,124 @@
+"""Compile every kernel before it is needed; Numba keeps them on disk."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from streamrf.features import (
+    RAW_DTYPES,
+    Craft,
+    Fastfood,
+    FeatureMap,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+    TensorSketch,
+    TreeSketch,
+)
+from streamrf.jit import lanes
+from streamrf.kernels import Polynomial
+from streamrf.models import ErrorCorrectingCodes
+from streamrf.sources import ArraySource, IteratorSource
+from streamrf.training.passes import accumulate, begin, run
+
+N_ROWS, N_FEATURES, N_COMPONENTS, N_CLASSES = 120, 8, 32, 10
+
+
+def warm_up(progress: Callable[[str], None] | None = None) -> Path:
+    """Fit and use a tiny model with every map, dtype of rows, precision and kind of target.
+
+    Parameters
+    ----------
+    progress : called with the name of what is being compiled
+
+    Returns
+    -------
+    the folder where the compiled kernels lie; ``NUMBA_CACHE_DIR`` chooses another
+    """
+    for what, work in _uses():
+        if progress is not None:
+            progress(what)
+        work()
+    return Path(lanes.load.stats.cache_path)
+
+
+def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Give fits that differ from one of a classifier of float32 rows, and what follows a fit."""
+    maps = _maps()
+    for features in maps:
+        yield type(features).__name__, partial(_fit, features)
+    usual = partial(_fit, maps[0])
+    for dtype in RAW_DTYPES:
+        yield f"{np.dtype(dtype).name} rows", partial(usual, dtype)
+    yield "weights", partial(usual, weighted=True)
+    yield "float64 precision", partial(usual, precision="float64")
+    yield "32-bit totals", partial(usual, totals="int32")
+    yield "values", partial(usual, regression=True)
+    yield "codes", partial(usual, codes=ErrorCorrectingCodes(6))
+    yield "what follows a fit", partial(_use, maps[0])
+
+
+def _maps() -> list[FeatureMap]:
+    """Give one map for every kernel that maps are made of."""
+    width, cubic = N_COMPONENTS, Polynomial(degree=3, coef0=1.0)
+    maclaurin = RandomMaclaurin(cubic, width, h01=True)
+    return [
+        maclaurin,
+        RandomMaclaurin(cubic, width, projection="rademacher"),
+        RandomMaclaurin(cubic, width, projection="complex"),
+        Craft(RandomMaclaurin(cubic, 2 * width), width),
+        TensorSketch(cubic, width),
+        TreeSketch(cubic, width),
+        RandomMaclaurin(cubic, width, inner=RandomFourier(n_components=width, paired=False)),
+        RandomFourier(n_components=width),
+        StructuredFourier(n_components=width),
+        Fastfood(n_components=width),
+    ]
+
+
+def _fit(
+    features: FeatureMap,
+    dtype: type = np.float32,
+    precision: str = "exact",
+    totals: str | None = None,
+    regression: bool = False,
+    weighted: bool = False,
+    codes: ErrorCorrectingCodes | None = None,
+) -> None:
+    X, y = _rows(dtype)
+    if regression:
+        y = y.astype(np.float64)
+    block = (X, y, np.ones(N_ROWS)) if weighted else (X, y)
+    source = IteratorSource([block])
+    pass_ = begin(
+        source,
+        features,
+        normalize="l2",
+        codes=codes,
+        classes=None if codes is None else np.arange(N_CLASSES),
+        regression=regression,
+        precision=precision,
+        totals=totals,
+        hold_out=True,
+        random_state=0,
+    )
+    run(source, pass_, codes=codes)
+    model, _ = pass_.finish("auto", codes)
+    model.predict(X)
+
+
+def _use(features: FeatureMap) -> None:
+    """Transform rows, prune sums, and solve them for many penalties."""
+    X, y = _rows()
+    features.fit_transform(X)
+    found = accumulate(ArraySource(X, y), features, random_state=0)
+    pruned = found.prune(N_COMPONENTS // 2)  # along a path of penalties
+    pruned.solve(1.0)
+
+
+def _rows(dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X: np.ndarray = rng.integers(1, 5, (N_ROWS, N_FEATURES)).astype(dtype)
+    return X, rng.integers(0, N_CLASSES, N_ROWS)
