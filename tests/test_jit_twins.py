@@ -13,6 +13,7 @@ from streamrf import jit
 FAMILIES = {
     info.name: importlib.import_module(f"streamrf.jit.{info.name}")
     for info in pkgutil.iter_modules(jit.__path__)
+    if info.name not in ("lapack", "threads")  # which call libraries
 }
 
 

@@ -1,6 +1,6 @@
 """What a feature map offers."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +23,7 @@ MOST_COMPONENTS = 2**31 - 1  # places are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
 
     A feature's bits depend on its row alone: never on its place in a block or on the threads.
