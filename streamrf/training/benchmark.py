@@ -213,7 +213,7 @@ def _processor() -> str:
 
 def commit() -> str | None:
     """Give the commit of the checkout that this is run from; None where installed."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
 
