@@ -14,6 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, RandomMaclaurin
 from streamrf.jit.threads import computing
@@ -21,7 +22,7 @@ from streamrf.kernels import Polynomial
 from streamrf.models import Model
 from streamrf.sources import ArraySource, DaskArraySource, IteratorSource, Source, is_dask_array
 from streamrf.statistics import Statistics
-from streamrf.training import Pass, begin, run
+from streamrf.training import Job, Pass, Settings, begin, finish
 
 
 class _RandomFeatureEstimator(BaseEstimator):
@@ -59,8 +60,8 @@ class _RandomFeatureEstimator(BaseEstimator):
             self.n_features_in_ = source.n_features
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
-        self._pass = self._begin(source, spill=spill)
-        self._run(source, engine=engine, parts=parts, spill=spill)
+        job = self._job(source, engine=engine, parts=parts, spill=spill)
+        self._pass = job.fold(begin(job), self.prune)
         self._solved = None
         self._solve(self._pass)
         del self._pass
@@ -72,14 +73,14 @@ class _RandomFeatureEstimator(BaseEstimator):
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
             source = IteratorSource([batch])
-            self._pass = self._begin(source, classes)
+            self._pass = begin(self._job(source, classes))
             self._rows_seen = 0
             self._stream_key = None
         else:
             source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
         if self._stream_key is None:
             self._stream_key = source.sample(1).key
-        self._run(source)
+        self._job(source, classes).fold(self._pass, self.prune)
         self._rows_seen += len(batch[0])
         self._solved = None
         return self
@@ -131,13 +132,13 @@ class _RandomFeatureEstimator(BaseEstimator):
         """Intercepts, float64 (n_outputs,)."""
         return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
 
-    def _begin(self, source, classes=None, spill=None):
+    def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
+        """Return the pass over a source that the parameters describe."""
         features = self.features
         if features is None:
             features = RandomMaclaurin(Polynomial(degree=2), n_components=512)
-        return begin(
-            source,
-            features,
+        settings = Settings(
+            features=features,
             normalize=self.normalize,
             codes=self._codes,
             classes=classes,
@@ -145,33 +146,21 @@ class _RandomFeatureEstimator(BaseEstimator):
             precision=self.precision,
             on_bad_rows=self.on_bad_rows,
             hold_out=isinstance(self.alpha, str),
-            spill=spill,
-            memory_limit=self.memory_limit,
             random_state=self.random_state,
         )
-
-    def _run(self, source, **cluster):
-        run(
-            source,
-            self._pass,
-            codes=self._codes,
-            on_bad_rows=self.on_bad_rows,
-            prune=self.prune,
-            memory_limit=self.memory_limit,
-            n_threads=self.n_threads,
-            **cluster,
-        )
+        options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
+        return Job.of(source, settings, options)
 
     def _solve(self, pass_):
         with computing(self.n_threads):
-            self._solved = pass_.finish(
-                self.alpha, self._codes, prune=self.prune, uncertainty=self._keeps_factor
+            self._solved = finish(
+                pass_, self.alpha, self._codes, prune=self.prune, uncertainty=self._keeps_factor
             )
 
     def _answer(self):
         check_is_fitted(self, "n_features_in_")
         if self._solved is None:
-            self._solve(self._pass.copy())
+            self._solve(self._pass.fresh())
         return self._solved
 
     def _model_for(self, X):

@@ -6,11 +6,11 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
 import streamrf as srf
+from passes import add, begin
 from streamrf.errors import DataError, MergeError, ParameterError
 from streamrf.solving.crossvalidation import CrossValidation
 from streamrf.statistics.folds import fold_of
 from streamrf.training.memory import plan
-from streamrf.training.passes import begin, run
 
 ALPHAS = [1e-3, 0.1, 3.0]
 FOLDS = 4
@@ -256,7 +256,7 @@ def test_rows_held_out_join_their_folds():
     X, y, _ = rows(0)
     source = srf.ArraySource(X, y)
     pass_ = begin(source, features(), hold_out=True, folds=FOLDS, random_state=0)
-    run(source, pass_)
+    add(source, pass_)
     assert pass_.holdout.n_rows
     joined = pass_.join()
     straight = srf.accumulate(source, features(), folds=FOLDS, random_state=0)
