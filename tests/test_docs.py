@@ -1,4 +1,4 @@
-"""Every code block of the README and the docs runs, or says why not."""
+"""Every code block of the pages for readers runs, or says why not."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from streamrf.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(\w*)")
 NOT_RUN = re.compile(r"<!-- *not run: *(.*?) *-->")
