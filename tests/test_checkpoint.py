@@ -667,3 +667,13 @@ def test_torture(n_kills):
     places = [counts[f"in_{place}"] for place in ("start_up", "block", "write")]
     assert sum(places) == n_kills
     assert sum(place > 0 for place in places) >= 2  # the next is aimed where fewest have fallen
+
+
+@pytest.mark.parametrize("n_rows", [300, 200])
+def test_a_file_may_lose_rows_that_are_not_counted_yet(n_rows, path, tmp_path):
+    for name in "ab":
+        resized(tmp_path, name, 400)
+    stopped(srf.HDF5Source(str(tmp_path / "*.h5")), path, 600)
+    assert n_done(path) == 600  # 200 of the second file
+    resized(tmp_path, "b", n_rows)
+    assert accumulate(srf.HDF5Source(str(tmp_path / "*.h5")), path).n_rows == 400 + n_rows

@@ -182,3 +182,14 @@ def test_a_size_that_is_no_budget_is_refused(text):
 def test_no_limit_means_four_fifths_of_what_is_free(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
     assert parse_bytes(None) == 800
+
+
+def test_a_plan_counts_the_target_sums_of_every_fold():
+    def bytes_per_output(n_folds):
+        one, more = (
+            plan(WIDTH, 10, n_outputs, n_folds=n_folds, memory_limit="1 TiB")
+            for n_outputs in (1, 101)
+        )
+        return (more.total_bytes - one.total_bytes) / 100
+
+    assert bytes_per_output(5) - bytes_per_output(0) == 5 * WIDTH * 8

@@ -348,3 +348,42 @@ def test_a_second_pass_over_a_generator_is_refused(rows):
     estimator("classes").fit(source)
     with pytest.raises(ConsumedError, match="read"):
         estimator("classes").fit(source)
+
+
+def test_too_few_rows_to_train_on_take_a_fixed_share(rows):
+    """Rows held out are enough to choose by, but hardly any are left to learn from."""
+    X, y, _, _ = rows
+    held = positions(held_pass(srf.ArraySource(X, y)))
+    trained = np.setdiff1d(np.arange(N), held)[:9]
+    bad = np.full_like(X, np.nan)
+    kept = np.concatenate((held, trained))
+    bad[kept] = X[kept]
+    fitted = estimator("classes", on_bad_rows="skip").fit(srf.ArraySource(bad, y))
+    assert len(held) > 100
+    assert fitted.statistics_.n_rows == len(kept)
+    assert fitted.model_.history == ()
+
+
+def test_rows_held_by_unequal_shares_are_those_of_the_lesser(rows, monkeypatch):
+    """What a short shard holds by the first share is let go where a long one has halved its own."""
+    X, y, _, _ = rows
+    monkeypatch.setattr(holdout, "MOST_ROWS", 60)
+
+    def taken(start, stop):
+        held, summed = holdout.Holdout(None, 1), []
+        for block in srf.ArraySource(X, y).blocks(start, stop, block_rows=50):
+            summed += held.take(block)
+        return held, summed
+
+    def all_positions(parts):
+        return sorted(np.concatenate([part.positions for part in parts]))
+
+    whole, _ = taken(0, N)
+    (long, first), (short, second) = taken(0, 840), taken(840, N)
+    assert long.share < short.share
+    for shards in ((long, short), (short, long)):
+        merged = holdout.Holdout(None, 1)
+        let_go = list(merged.absorb(shard.copy() for shard in shards))
+        assert merged.share == whole.share
+        assert all_positions(merged.held) == all_positions(whole.held)
+        assert all_positions([*merged.held, *let_go, *first, *second]) == list(range(N))
