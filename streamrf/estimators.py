@@ -312,7 +312,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         -------
         self
         """
-        model = self._model_for(X).calibrate(self._rows(X), y)
+        model = self._model_for(X).fit_probabilities(self._rows(X), y)
         self._solved = (model, self.statistics_)
         return self
 

@@ -118,7 +118,7 @@ def test_features_to_keep_are_checked_before_the_rows_are_read(prune):
         yield from [DIGITS] * 4  # calibration looks at 4,096 rows
         raise AssertionError("read on")
 
-    message = f"prune must be a whole number from 1 to 300, got {prune}"
+    message = f"prune must be an integer from 1 to 300, got {prune}"
     with pytest.raises(ParameterError, match=message):
         classifier(prune=prune).fit(srf.IteratorSource(batches()))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from streamrf import storage
 from streamrf.encoding import Encoder, as_columns
@@ -59,11 +60,11 @@ class Model:
         return self.encoder.n_features
 
     def outputs(self, X: np.ndarray) -> np.ndarray:
-        """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
+        """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
         return self.encoder.linear(X, self.coef, self.intercept)
 
     def scores(self, X: np.ndarray) -> np.ndarray:
-        """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+        """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
         if self.book is None:
             return self.outputs(X)
         if self._class_coef is None:
@@ -84,8 +85,8 @@ class Model:
             return scores[:, 0] if scores.shape[1] == 1 else scores
         return self.labels[scores.argmax(axis=1)]
 
-    def among(self, labels) -> "Model":
-        """Give the model that chooses among some of the classes only.
+    def restrict_classes(self, labels: ArrayLike) -> "Model":
+        """Return the model that chooses from some of the classes only.
 
         The coefficients stay those learnt from all rows.
 
@@ -94,7 +95,7 @@ class Model:
         labels : two of the model's labels or more
         """
         if self.book is None:
-            raise ParameterError("a regression model has no classes to choose among")
+            raise ParameterError("a regression model has no classes to choose from")
         wanted = np.unique(as_labels(np.asarray(labels)))
         index, unknown = find_labels(self.labels, wanted)
         if unknown.any():
@@ -102,7 +103,7 @@ class Model:
                 f"the model has no class {wanted[unknown][0].item()!r}; it knows "
                 f"{self.labels.tolist()}"
             )
-        book = self.book.among(index)
+        book = self.book.restrict_classes(index)
         probabilities = self.probabilities
         if probabilities is not None:  # as steep for the scores themselves
             slope = probabilities.slope * book.margin / self.book.margin
@@ -110,7 +111,7 @@ class Model:
         return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
 
     def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
-        """Give each block of a source or array with its scores; one more is read ahead.
+        """Return each block of a source or array with its scores; one more is read ahead.
 
         Parameters
         ----------
@@ -132,7 +133,7 @@ class Model:
     def scored(
         self, source, *, engine=None, parts: int | None = None, **options
     ) -> Generator[tuple[int, np.ndarray], None, None]:
-        """Give the scores of rows in order, with the place of the first; holds few at a time.
+        """Return the scores of rows in order, with the place of the first; holds few at a time.
 
         Parameters
         ----------
@@ -151,7 +152,7 @@ class Model:
         yield from self._on_cluster(_ScoresJob, source, engine, parts, 8 * n_outputs, options)
 
     def _on_cluster(self, kind, source, engine, parts, row_bytes, options):
-        """Give the summaries of shards in order."""
+        """Return the summaries of shards in order."""
         self._check_width(source)
         client = as_client(engine)
         progress = options.pop("progress", None)
@@ -167,7 +168,7 @@ class Model:
             )
 
     def predict(self, source, *, return_std: bool = False, **options):
-        """Give the label or value of each row of a source or array.
+        """Return the label or value of each row of a source or array.
 
         Parameters
         ----------
@@ -187,7 +188,7 @@ class Model:
         return np.concatenate(parts)
 
     def _with_deviations(self, source, *, engine=None, parts=None, **options):
-        """Give values and their standard deviations."""
+        """Return values and their standard deviations."""
         _check_no_parts(parts)
         posterior = self._checked_posterior()
         if engine is not None:
@@ -199,7 +200,7 @@ class Model:
             with computing():
                 values.append(self.decide(self.outputs(block.X)))
                 Z = np.empty((len(block.X), self.encoder.n_components))
-                self.encoder.scale(block.X, Z)  # once more: little beside what the deviations cost
+                self.encoder.scale(block.X, Z)  # once more: little to what the deviations cost
                 deviations.append(
                     self.decide(posterior.deviations(Z, self.encoder.calibration.step))
                 )
@@ -214,7 +215,7 @@ class Model:
 
     def _checked_posterior(self) -> Posterior:
         if self.book is not None:
-            raise ParameterError("a classifier's deviations are no use; predict_proba tells more")
+            raise ParameterError("return_std is for regressors; use predict_proba")
         if self.posterior is None:
             raise ParameterError(
                 "this model does not keep the covariance of its coefficients: solve or fit it with "
@@ -223,28 +224,28 @@ class Model:
         return self.posterior
 
     def predict_proba(self, source, **options) -> np.ndarray:
-        """Give the probability of each class, float64 (n, n_classes); `options` as in `scored`.
+        """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
 
         The most probable class is the one that `predict` gives.
 
         Raises
         ------
         ParameterError
-            If no probabilities were fitted, see `calibrate`.
+            If no probabilities were fitted, see `fit_probabilities`.
         """
         if self.book is None:
             raise ParameterError("a regression model has no probabilities; use return_std=True")
         if self.probabilities is None:
             raise ParameterError(
                 "no rows were held out to fit probabilities on: fit with alpha='auto', or give "
-                "rows that were not trained on to calibrate(X, y)"
+                "rows that were not trained on to fit_probabilities(X, y)"
             )
         margin = self.book.margin
         scored = self.scored(source, **options)
         return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
 
-    def calibrate(self, source, y=None, *, weights=None, **options) -> "Model":
-        """Give the model with probabilities fitted on rows that it was not trained on.
+    def fit_probabilities(self, source, y=None, *, weights=None, **options) -> "Model":
+        """Return the model with probabilities fitted on rows that it was not trained on.
 
         Parameters
         ----------
@@ -273,7 +274,7 @@ class Model:
         return replace(self, probabilities=Probabilities.fit(*columns))
 
     def decision_function(self, source, **options) -> np.ndarray:
-        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
+        """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
@@ -282,7 +283,7 @@ class Model:
     def evaluate(
         self, source, y=None, *, weights=None, engine=None, parts: int | None = None, **options
     ) -> dict:
-        """Give the errors on a source with targets, or on arrays X and y.
+        """Return the errors on a source with targets, or on arrays X and y.
 
         Parameters
         ----------
@@ -312,7 +313,7 @@ class Model:
         return errors.report()
 
     def no_errors(self) -> ErrorSums:
-        """Give the sums of errors of no rows, for `judge` to add to."""
+        """Return the sums of errors of no rows, for `judge` to add to."""
         return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
 
     def judge(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
@@ -335,7 +336,7 @@ class Model:
         storage.write(path, KIND, self.to_tree())
 
     def to_tree(self) -> dict:
-        """Give the model as a tree."""
+        """Return the model as a tree."""
         tree = {
             "encoder": self.encoder.to_tree(),
             "coef": self.coef,

@@ -1,6 +1,5 @@
 """One pass over a source: calibrate, add up, choose the penalty, solve."""
 
-import functools
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -28,8 +27,8 @@ from streamrf.statistics import (
     BitSums,
     ClassSums,
     CompactGram,
-    FoldedSums,
     GramSum,
+    KFoldSums,
     Ledger,
     Statistics,
     Sums,
@@ -198,7 +197,7 @@ class Pass:
         if trials and prune is not None:
             kept = kept.prune(prune, best(trials).model.alpha, **by)
             trials = _trials(kept, held, **by)
-        probabilities = Probabilities.usual()
+        probabilities = Probabilities.default()
         if trials:
             leader = best(trials).model
             chosen = leader.alpha
@@ -211,7 +210,7 @@ class Pass:
         if prune is None:
             kept = statistics
         elif trials:
-            kept = statistics.select(np.flatnonzero(np.isin(statistics.picks, kept.picks)))
+            kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, kept.columns)))
         else:
             kept = statistics.prune(prune, chosen, **by)
         model = kept.solve(chosen, codes, **settings)
@@ -234,11 +233,11 @@ def _trials(statistics, held, codes, random_state):
     enough = min(n_held, statistics.n_rows) >= FEWEST_HELD
     if not enough or (labels is not None and len(labels) < 2):
         return []
-    book = statistics.book(codes, random_state)
-    alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
+    problem = statistics.problem(codes, random_state)
+    alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
     if not alphas[-1] > 0:
         return []
-    return searched(functools.partial(statistics.models, book=book), alphas, held)
+    return searched(problem.models, alphas, held)
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
@@ -318,7 +317,7 @@ def begin(
     if codes is not None:
         check_decode(codes)
     if like is not None and isinstance(like.sums.targets, BitSums):
-        like.book(codes)  # refuses what these sums cannot answer
+        like.problem(codes)  # refuses what these sums cannot answer
     if checkpoint is not None:
         job = _job(
             source,
@@ -381,7 +380,7 @@ def begin(
         )
         targets = _empty_targets(encoder, source, codes, classes, regression, random_state)
     sums = Sums(gram(encoder.n_components), targets)
-    in_folds = FoldedSums.zero(sums, n_folds) if n_folds else sums
+    in_folds = KFoldSums.zero(sums, n_folds) if n_folds else sums
     statistics = Statistics(encoder, in_folds, Ledger())
     holdout = None
     if hold_out:
