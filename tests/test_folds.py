@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 import streamrf as srf
 from streamrf.errors import DataError, MergeError, ParameterError
 from streamrf.solving.crossvalidation import CrossValidation
+from streamrf.sources import uniform
 from streamrf.statistics.kfold import kfold_index
 from streamrf.training.memory import plan
 from streamrf.training.passes import begin, run
@@ -75,6 +76,16 @@ def test_folds_are_of_like_size_and_do_not_depend_on_blocks():
     parts = [kfold_index(places[i : i + 7], 3) for i in range(0, 1000, 7)]
     np.testing.assert_array_equal(np.concatenate(parts), kfold_index(places, 3))
     assert kfold_index(np.array([2**62]), 100)[0] < 100
+
+
+def test_which_rows_are_held_out_says_nothing_of_their_folds():
+    """Each fold has its share of them, and a row's hash for the one does not tell the other."""
+    indices = np.arange(100_000)
+    held, fold = uniform(indices), kfold_index(indices, 5)
+    table = np.histogram2d(held, fold, bins=(10, np.arange(6)))[0]
+    # counts of a cell scatter by 44 around 2,000: none of the 50 is 5 deviations off
+    np.testing.assert_allclose(table, 2000, atol=5 * 44)
+    assert abs(np.corrcoef(held, fold)[0, 1]) < 5 / np.sqrt(len(indices))
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
