@@ -118,13 +118,13 @@ class _RandomFeatureEstimator(BaseEstimator):
         return self.model_.encoder.features
 
     @property
-    def picks_(self) -> np.ndarray:
+    def columns_(self) -> np.ndarray:
         """Places in the map of the features that the model keeps, int64."""
         return self.model_.encoder.places
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of the features, float64 (n_outputs, n_components), or of those `picks_`."""
+        """Coefficients of the features, float64 (n_outputs, n_components), or of those `columns_`."""
         return self.model_.coef / self.model_.encoder.calibration.step
 
     @property
@@ -193,7 +193,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
 
 def _has_probabilities(estimator) -> bool:
-    """Tell whether rows are held out to fit probabilities on, or were given to `calibrate`."""
+    """Tell whether rows are held out to fit probabilities on, or were given to `fit_probabilities`."""
     if isinstance(estimator.alpha, str):
         return True
     solved = getattr(estimator, "_solved", None)
@@ -201,7 +201,7 @@ def _has_probabilities(estimator) -> bool:
         return True
     raise AttributeError(
         "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
-        "calibrate(X, y) takes them after fit"
+        "fit_probabilities(X, y) takes them after fit"
     )
 
 
@@ -227,7 +227,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ----------
     classes_ : (n_classes,) sorted labels
     n_features_in_ : int
-    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
     """
 
     _regression = False
@@ -284,12 +284,12 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def predict_proba(self, X, *, engine=None, parts=None):
         """Give the probability of each class, float64 (n, n_classes), rows adding up to 1.
 
-        Fitted with ``alpha="auto"`` on the rows held out, or by `calibrate`. The most probable
+        Fitted with ``alpha="auto"`` on the rows held out, or by `fit_probabilities`. The most probable
         class is the one that `predict` gives.
         """
         return self._model_for(X).predict_proba(self._rows(X), engine=engine, parts=parts)
 
-    def calibrate(self, X, y=None):
+    def fit_probabilities(self, X, y=None):
         """Fit the probabilities on rows that were not trained on.
 
         Parameters
@@ -301,7 +301,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         -------
         self
         """
-        model = self._model_for(X).calibrate(self._rows(X), y)
+        model = self._model_for(X).fit_probabilities(self._rows(X), y)
         self._solved = (model, self.statistics_)
         return self
 
@@ -341,7 +341,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
     """
 
     _regression = True

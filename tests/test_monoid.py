@@ -16,10 +16,12 @@ from passes import begin
 from streamrf.errors import DataError, MergeError, StreamrfError, UnknownLabelError
 from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram, gram_class
+from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums
-from streamrf.statistics.targets import BitSums, ClassSums, TargetSums, ValueSums
+from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.values import ValueSums
 from streamrf.training import Pass
 
 pytestmark = pytest.mark.usefixtures("one_thread")

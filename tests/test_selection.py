@@ -255,7 +255,7 @@ def test_what_was_pruned_is_pruned_further_by_its_own_places(rows):
     pruned = accumulate(source, features(60)).prune(30, 1.0)
     pass_ = begin(source, None, like=pruned, hold_out=True)
     model, statistics = finish(add(source, pass_), "auto", prune=10)
-    assert set(picks_of(model)) <= set(pruned.picks)
+    assert set(picks_of(model)) <= set(pruned.columns)
     assert statistics.encoder.n_components == 30
     whole = accumulate(source, features(60)).select(picks_of(model))
     assert_same_bytes(model.coef, whole.solve(model.alpha).coef)

@@ -59,11 +59,11 @@ class Model:
         return self.encoder.n_features
 
     def outputs(self, X: np.ndarray) -> np.ndarray:
-        """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
+        """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
         return self.encoder.linear(X, self.coef, self.intercept)
 
     def scores(self, X: np.ndarray) -> np.ndarray:
-        """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+        """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
         if self.book is None:
             return self.outputs(X)
         if self._class_coef is None:
@@ -84,8 +84,8 @@ class Model:
             return scores[:, 0] if scores.shape[1] == 1 else scores
         return self.labels[scores.argmax(axis=1)]
 
-    def among(self, labels) -> "Model":
-        """Give the model that chooses among some of the classes only.
+    def restrict_classes(self, labels: ArrayLike) -> "Model":
+        """Return the model that chooses from some of the classes only.
 
         The coefficients stay those learnt from all rows.
 
@@ -94,7 +94,7 @@ class Model:
         labels : two of the model's labels or more
         """
         if self.book is None:
-            raise ParameterError("a regression model has no classes to choose among")
+            raise ParameterError("a regression model has no classes to choose from")
         wanted = np.unique(as_labels(np.asarray(labels)))
         index, unknown = find_labels(self.labels, wanted)
         if unknown.any():
@@ -102,7 +102,7 @@ class Model:
                 f"the model has no class {wanted[unknown][0].item()!r}; it knows "
                 f"{self.labels.tolist()}"
             )
-        book = self.book.among(index)
+        book = self.book.restrict_classes(index)
         probabilities = self.probabilities
         if probabilities is not None:  # as steep for the scores themselves
             slope = probabilities.slope * book.margin / self.book.margin
@@ -150,7 +150,7 @@ class Model:
         return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
 
     def predict(self, source, *, return_std: bool = False, **options):
-        """Give the label or value of each row of a source or array.
+        """Return the label or value of each row of a source or array.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class Model:
 
     def _checked_posterior(self) -> Posterior:
         if self.book is not None:
-            raise ParameterError("a classifier's deviations are no use; predict_proba tells more")
+            raise ParameterError("return_std is for regressors; use predict_proba")
         if self.posterior is None:
             raise ParameterError(
                 "this model does not keep the covariance of its coefficients: solve or fit it with "
@@ -205,35 +205,35 @@ class Model:
         return self.posterior
 
     def predict_proba(self, source, **options) -> np.ndarray:
-        """Give the probability of each class, float64 (n, n_classes); `options` as in `scored`.
+        """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
 
         The most probable class is the one that `predict` gives.
 
         Raises
         ------
         ParameterError
-            If no probabilities were fitted, see `calibrate`.
+            If no probabilities were fitted, see `fit_probabilities`.
         """
         if self.book is None:
             raise ParameterError("a regression model has no probabilities; use return_std=True")
         if self.probabilities is None:
             raise ParameterError(
                 "no rows were held out to fit probabilities on: fit with alpha='auto', or give "
-                "rows that were not trained on to calibrate(X, y)"
+                "rows that were not trained on to fit_probabilities(X, y)"
             )
         margin = self.book.margin
         scored = self.scored(source, **options)
         return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
 
-    def calibrate(self, source, y=None, *, weights=None, **options) -> "Model":
-        """Give the model with probabilities fitted on rows that it was not trained on.
+    def fit_probabilities(self, source, y=None, *, weights=None, **options) -> "Model":
+        """Return the model with probabilities fitted on rows that it was not trained on.
 
         Parameters
         ----------
         source : Source with labels, or array (n, n_features); some hundred rows will do. Rows of a
             class that has no discriminant, for want of rows in training, are left out
         y, weights : of the rows of an array
-        options : see `stream`; the scores of all rows are held
+        options : see `scored`; the scores of all rows are held
 
         Raises
         ------
@@ -259,7 +259,7 @@ class Model:
         return replace(self, probabilities=fitted)
 
     def decision_function(self, source, **options) -> np.ndarray:
-        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
+        """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
@@ -319,7 +319,7 @@ class Model:
         storage.write(path, KIND, self.to_tree())
 
     def to_tree(self) -> dict:
-        """Give the model as a tree."""
+        """Return the model as a tree."""
         tree = {
             "encoder": self.encoder.to_tree(),
             "coef": self.coef,
@@ -365,16 +365,7 @@ class Model:
             probabilities = Probabilities.from_tree(fields.tree("probabilities"))
         fields.end()
         return cls(
-            encoder,
-            coef,
-            intercept,
-            labels,
-            book,
-            alpha,
-            n_rows,
-            history,
-            posterior,
-            probabilities,
+            encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior, probabilities
         )
 
 

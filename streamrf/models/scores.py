@@ -32,7 +32,7 @@ class ErrorSums(ABC):
 
     @abstractmethod
     def report(self) -> dict:
-        """Give the figures by name."""
+        """Return the figures by name."""
 
 
 class Evaluation(Summary):
@@ -68,7 +68,7 @@ class Evaluation(Summary):
 
 
 def class_indices(labels: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Give the place among sorted `labels` of each true label, int64 (n,).
+    """Return the place among sorted `labels` of each true label, int64 (n,).
 
     Raises
     ------
@@ -120,7 +120,7 @@ class ClassErrors(ErrorSums):
         )
 
     def report(self):
-        """Give n_rows, accuracy, error, labels and the confusion matrix (rows: true classes)."""
+        """Return n_rows, accuracy, error, labels and the confusion matrix (rows: true classes)."""
         total = self.confusion.sum()
         accuracy = float(np.trace(self.confusion) / total)
         return {
@@ -182,7 +182,7 @@ class ValueErrors(ErrorSums):
         return both
 
     def report(self):
-        """Give n_rows, RMSE, MAE and R2, means over the targets (R2 as in scikit-learn)."""
+        """Return n_rows, RMSE, MAE and R2, means over the targets (R2 as in scikit-learn)."""
         mean_square = self.squares / self.weight
         constant = self.deviations == 0
         safe = np.where(constant, 1.0, self.deviations)

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError, SolveError
-from streamrf.models import CodeBook, Model
+from streamrf.models import CodeBook, Model, Seed
 from streamrf.report.base import Findings, Widths
 from streamrf.solving import Tridiagonal
 from streamrf.sources import Block, Source
@@ -31,7 +31,7 @@ class _Codes:
     def decode(self) -> str:
         return self.known.decode
 
-    def book(self, n_classes: int, *, random_state: Any = None) -> CodeBook:
+    def book(self, n_classes: int, *, random_state: Seed = 0) -> CodeBook:
         """Give the model's own code book."""
         return self.known
 
@@ -162,7 +162,8 @@ def _measure_errors(found, model, source, narrow, options) -> None:
     penalised: list[Model] = []
     if found.path is not None:
         alphas = found.path.alphas[np.isfinite(found.path.dof)]
-        penalised = found.statistics.models(alphas, model.book)
+        known = None if model.book is None else _Codes(model.book)
+        penalised = found.statistics.problem(known).models(alphas)
     tried = [model, *(narrower for _, narrower in narrow), *penalised]
     reports = _evaluated(tried, source, options)
     found.error = reports[0]

@@ -9,7 +9,7 @@ from streamrf.sources import Block, check_rows
 from streamrf.statistics import (
     BitSums,
     ClassSums,
-    FoldedSums,
+    KFoldSums,
     Ledger,
     Statistics,
     Sums,
@@ -55,7 +55,7 @@ def calibrate(job: Job) -> Pass:
         )
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
-    in_folds = FoldedSums.zero(sums, job.n_folds) if job.n_folds else sums
+    in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
     statistics = Statistics(encoder, in_folds, Ledger())
     holdout = None
     if settings.hold_out:

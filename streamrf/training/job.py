@@ -76,7 +76,7 @@ class Job:
         n_folds = _n_folds(settings.folds, like)
         gram = _gram_class(settings, n_folds, like)
         if like is not None and isinstance(like.sums.targets, BitSums):
-            like.book(settings.codes)  # raises for codes that these sums cannot answer
+            like.problem(settings.codes)  # raises for codes that these sums cannot answer
         return cls(source, settings, run or RunOptions(), like, gram, n_folds, start, stop)
 
     @cached_property

@@ -1,6 +1,5 @@
 """The end of a pass: the penalty chosen and probabilities fitted on rows held out; the solve."""
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -67,7 +66,7 @@ def finish(
         alpha = FALLBACK_ALPHA * scale if found.alpha is None else found.alpha
     kept = statistics
     if found.columns is not None:
-        kept = statistics.select(np.flatnonzero(np.isin(statistics.picks, found.columns)))
+        kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
     elif prune is not None:
         mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
         kept = statistics.prune(prune, mean, codes, random_state=random_state)
@@ -85,7 +84,7 @@ class _Choice:
 
     alpha: float | None = None
     columns: NDArray[np.int64] | None = None
-    probabilities: Probabilities = field(default_factory=Probabilities.usual)
+    probabilities: Probabilities = field(default_factory=Probabilities.default)
     history: tuple[tuple[float, float], ...] = ()
 
 
@@ -99,7 +98,7 @@ def _choose(pass_: Pass, codes: Codes | None, random_state: int, prune: int | No
     if prune is not None:
         alpha = float(best(trials).model.alpha)
         kept = kept.prune(prune, alpha, codes, random_state=random_state)
-        columns = kept.picks
+        columns = kept.columns
         trials = _trials(kept, held, codes, random_state)
     leader = best(trials).model
     found = _Choice(
@@ -121,11 +120,11 @@ def _trials(
     enough = min(n_held, statistics.n_rows) >= MIN_HELD
     if not enough or (labels is not None and len(labels) < 2):
         return []
-    book = statistics.book(codes, random_state)
-    alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
+    problem = statistics.problem(codes, random_state)
+    alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
     if not alphas[-1] > 0:
         return []
-    return searched(functools.partial(statistics.models, book=book), alphas, held)
+    return searched(problem.models, alphas, held)
 
 
 @dataclass(frozen=True)
