@@ -87,8 +87,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         state = {name: value for name, value in vars(self).items() if name.endswith("_")}
         fitted = fields.inside(key, state | {"n_components": self.n_components})
-        fitted.integer("n_components", least=1, most=MOST_COMPONENTS)
-        fitted.integer("n_features_in_", least=n_features, most=n_features)
+        fitted.integer("n_components", minimum=1, maximum=MOST_COMPONENTS)
+        fitted.integer("n_features_in_", minimum=n_features, maximum=n_features)
         self.check_drawn(fitted, n_features)
         fitted.end()
 

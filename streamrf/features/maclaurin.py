@@ -232,8 +232,8 @@ class RandomMaclaurin(FeatureMap):
     def check_drawn(self, fitted, n_features):
         """Check that degrees, factors, signs and picks are those of one draw."""
         self._check_choices()
-        constant = fitted.number("constant_", least=0.0)
-        linear = fitted.number("linear_", least=0.0)
+        constant = fitted.number("constant_", minimum=0.0)
+        linear = fitted.number("linear_", minimum=0.0)
         n_random = self.n_components - (constant > 0) - n_features * (linear > 0)
         paired = self.projection == "complex" and self.inner_ is None
         n_products = -(-n_random // 2) if paired else n_random
