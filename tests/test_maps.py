@@ -366,7 +366,7 @@ def test_more_components_than_the_exact_terms_of_a_linear_kernel_are_refused(rng
         (RandomMaclaurin(p=np.nan), r"p must be above 1, got nan"),
         (RandomMaclaurin(projection="gauss"), r"projection must be .*'hadamard'.* got 'gauss'"),
         (RandomMaclaurin(Polynomial(coef0=-1)), r"coef0 must not be negative, got -1"),
-        (RandomMaclaurin(Polynomial(degree=0)), r"degree must be a whole number above 0, got 0"),
+        (RandomMaclaurin(Polynomial(degree=0)), r"degree must be an integer above 0, got 0"),
         (RandomMaclaurin(Polynomial(gamma=0.0)), r"gamma must be positive, got 0\.0"),
     ],
 )

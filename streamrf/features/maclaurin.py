@@ -17,7 +17,7 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.kernels import MOST_TERMS, Composed, DotProductKernel
+from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel
 
 PROJECTIONS = ("hadamard", "rademacher", "complex")
 MEASURES = ("geometric", "proportional", "optimized")
@@ -240,7 +240,7 @@ class RandomMaclaurin(FeatureMap):
         if n_random < 0:
             raise fitted.wrong("linear_", f"needs more than {self.n_components} components")
         fitted.array("scales_", np.float32, (n_random,))
-        found = fitted.indices("degrees_", np.int64, (n_products,), MOST_TERMS + 1)
+        found = fitted.indices("degrees_", np.int64, (n_products,), MAX_TERMS + 1)
         if (found[1:] > found[:-1]).any():
             raise fitted.wrong("degrees_", "is not in descending order")
         count = int(found.sum())
