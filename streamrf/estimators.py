@@ -119,7 +119,7 @@ class _RandomFeatureEstimator(BaseEstimator):
     @property
     def picks_(self) -> np.ndarray:
         """Places in the map of the features that the model keeps, int64."""
-        return self.model_.encoder.places
+        return self.model_.encoder.columns
 
     @property
     def coef_(self) -> np.ndarray:

@@ -287,7 +287,7 @@ class Statistics:
     @property
     def picks(self) -> np.ndarray:
         """Places in the map of the features that are summed, int64 (n_components,)."""
-        return self.encoder.places
+        return self.encoder.columns
 
     def normal(self, matrix: np.ndarray | None = None) -> Normal:
         """Give the normal equations, for code words `matrix` (n_classes, n_bits) of the classes."""
