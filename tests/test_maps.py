@@ -252,7 +252,7 @@ def test_features_have_names(case, rng):
 @pytest.mark.parametrize("n_components", [0, -1, 2.5, "8", None])
 def test_a_width_that_is_no_count_is_refused(case, rng, n_components):
     features = case.make(n_components=64, random_state=0).set_params(n_components=n_components)
-    with pytest.raises(ParameterError, match=r"n_components must be a whole number above 0, got"):
+    with pytest.raises(ParameterError, match=r"n_components must be an integer above 0, got"):
         features.fit(rows_of(case, rng, 4))
 
 
