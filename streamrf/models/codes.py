@@ -13,9 +13,9 @@ from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from streamrf.arrays import Floats, Indices, Mask
 from streamrf.errors import ParameterError
 from streamrf.models import code_search
 from streamrf.models.decoders import DECODERS, Decoder, Euclidean, make_decoder, read_only
@@ -42,7 +42,7 @@ class CodeBook:
         If the matrix is not such a one, or the decoder has learnt from another.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: Floats
     decoder: Decoder = field(default_factory=Euclidean)
 
     def __post_init__(self) -> None:
@@ -95,16 +95,16 @@ class CodeBook:
         return self.decoder.margin(self.minimum_distance)
 
     @property
-    def linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def linear(self) -> tuple[Floats, Floats] | None:
         """Slope and offset of the scores over the outputs, see `Decoder.linear`."""
         return self.decoder.linear(self.matrix)
 
     @property
-    def is_absent(self) -> NDArray[np.bool_]:
+    def is_absent(self) -> Mask:
         """Whether the decoder had no rows of a class to learn from, bool (n_classes,)."""
         return self.decoder.is_absent(self.n_classes)
 
-    def scores(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, outputs: Floats) -> Floats:
         """Closeness of rows of outputs (n, n_bits) to each codeword, float64 (n, n_classes).
 
         Raises
@@ -114,7 +114,7 @@ class CodeBook:
         """
         return self.decoder.scores(self.matrix, outputs)
 
-    def restrict_classes(self, index: NDArray[np.int64]) -> "CodeBook":
+    def restrict_classes(self, index: Indices) -> "CodeBook":
         """Return the book of some classes, by their indices (n,)."""
         return CodeBook(self.matrix[index], self.decoder.restrict(index))
 

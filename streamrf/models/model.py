@@ -382,16 +382,7 @@ class Model:
             probabilities = Probabilities.from_tree(fields.tree("probabilities"))
         fields.end()
         return cls(
-            encoder,
-            coef,
-            intercept,
-            labels,
-            book,
-            alpha,
-            n_rows,
-            history,
-            posterior,
-            probabilities,
+            encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior, probabilities
         )
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamrf.arrays import Floats
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import lapack, packed
 from streamrf.solving.tridiagonal import Tridiagonal
@@ -94,7 +94,7 @@ class Normal:
         diagonal = (diagonal - self.feature_sums**2 / self.weight) * self.step**2
         return float(diagonal.mean())
 
-    def alpha_grid(self) -> NDArray[np.float64]:
+    def alpha_grid(self) -> Floats:
         """Return penalties that suit the size of the features."""
         return (self.mean_diagonal() or 1.0) * RELATIVE_ALPHAS
 

@@ -172,10 +172,7 @@ class ExactGram(GramSum):
     partial_bytes = 4
 
     def __init__(
-        self,
-        n_components: int,
-        totals: np.ndarray | None = None,
-        products: Products | None = None,
+        self, n_components: int, totals: np.ndarray | None = None, products: Products | None = None
     ):
         super().__init__(n_components, totals)
         self._products = PRODUCTS() if products is None else products
@@ -244,10 +241,7 @@ class CompactGram(GramSum):
     factor_dtype = np.float32
 
     def __init__(
-        self,
-        n_components: int,
-        totals: np.ndarray | None = None,
-        products: Products | None = None,
+        self, n_components: int, totals: np.ndarray | None = None, products: Products | None = None
     ):
         super().__init__(n_components, totals)
         self._products = PRODUCTS() if products is None else products

@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from streamrf.arrays import Array, Floats, Indices
 from streamrf.encoding import Encoder
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.threads import computing
@@ -30,9 +31,7 @@ from streamrf.statistics.sums import AbstractSums
 ONE_THREAD_WIDTH = 1024
 
 
-def normal_equations(
-    encoder: Encoder, sums: AbstractSums, matrix: NDArray[np.float64] | None = None
-) -> Normal:
+def normal_equations(encoder: Encoder, sums: AbstractSums, matrix: Floats | None = None) -> Normal:
     """Return the normal equations of sums.
 
     Parameters
@@ -79,7 +78,7 @@ class RidgeProblem:
     book: CodeBook | None
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Indices:
         """Features of the map that are solved for, int64 (n_components,)."""
         return self.encoder.places
 
@@ -95,7 +94,7 @@ class RidgeProblem:
         return normal_equations(self.encoder, self.sums, self._matrix)
 
     @property
-    def _matrix(self) -> NDArray[np.float64] | None:
+    def _matrix(self) -> Floats | None:
         return None if self.book is None else self.book.matrix
 
     def solve(
@@ -110,7 +109,7 @@ class RidgeProblem:
         if np.ndim(alpha):
             return self._solve_each(np.asarray(alpha), normal)
         one = check_alpha(alpha)
-        work: NDArray | None = None
+        work: Array | None = None
         if overwrite:
             work = self.sums.gram.surrender().view(normal.factor_dtype)
         with self._computing():
@@ -142,7 +141,7 @@ class RidgeProblem:
             )
         return replace(self._model(one, v, b, normal), posterior=posterior)
 
-    def _solve_each(self, alphas: NDArray, normal: Normal) -> Model:
+    def _solve_each(self, alphas: Array, normal: Normal) -> Model:
         """Solve for one penalty for each output."""
         if alphas.shape != normal.totals.shape:
             raise ParameterError(
@@ -193,7 +192,7 @@ class RidgeProblem:
             matrix = matrix[find_labels(labels, part.targets.labels)[0]]
         return normal_equations(self.encoder, part, matrix)
 
-    def select(self, columns: NDArray[np.int64]) -> "RidgeProblem":
+    def select(self, columns: Indices) -> "RidgeProblem":
         """Return the problem of some of the features, by their indices among those here."""
         return replace(self, encoder=self.encoder.select(columns), sums=self.sums.select(columns))
 
@@ -204,7 +203,7 @@ class RidgeProblem:
         alpha = check_alpha(self.path().best_alpha() if alpha is None else alpha)
         return self.select(most_useful(normal, n_components, alpha, self.book is None))
 
-    def _square_unit(self) -> NDArray[np.float64]:
+    def _square_unit(self) -> Floats:
         """Return what a sum of squares of 1 is worth, (n_outputs,)."""
         calibration = self.encoder.calibration
         unit = calibration.target_step**2 if self.book is None else np.ones(self.book.n_bits)
@@ -213,13 +212,7 @@ class RidgeProblem:
     def _computing(self) -> AbstractContextManager[int]:
         return computing(1 if self.sums.n_components <= ONE_THREAD_WIDTH else None)
 
-    def _model(
-        self,
-        alpha: float | NDArray[np.float64],
-        v: NDArray[np.float64],
-        b: NDArray[np.float64],
-        normal: Normal,
-    ) -> Model:
+    def _model(self, alpha: float | Floats, v: Floats, b: Floats, normal: Normal) -> Model:
         """Return the model of a solution, in the units of the targets."""
         calibration, book = self.encoder.calibration, self.book
         b = b * calibration.root_scale
@@ -232,12 +225,7 @@ class RidgeProblem:
         return Model(self.encoder, v, b, labels, book, alpha, n_rows)
 
     def _learnt(
-        self,
-        book: CodeBook,
-        alpha: float | NDArray[np.float64],
-        v: NDArray[np.float64],
-        b: NDArray[np.float64],
-        normal: Normal,
+        self, book: CodeBook, alpha: float | Floats, v: Floats, b: Floats, normal: Normal
     ) -> CodeBook:
         """Return the book with a decoder learnt from the outputs of the rows summed."""
         root_scale = self.encoder.calibration.root_scale

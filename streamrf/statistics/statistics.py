@@ -7,9 +7,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from streamrf import storage
+from streamrf.arrays import Array, Floats, Indices
 from streamrf.encoding import Encoder
 from streamrf.errors import MergeError, ParameterError
 from streamrf.models import Model, Seed, TargetCodes
@@ -44,7 +45,7 @@ class Statistics:
     n_skipped: int = 0
 
     @property
-    def gram(self) -> NDArray:
+    def gram(self) -> Array:
         """Sums of products of features, packed (LAPACK's RFP, TRANSR 'N', UPLO 'L').
 
         float64, or int32 where they were summed with ``totals="int32"``.
@@ -67,12 +68,12 @@ class Statistics:
         return self.sums.n_clipped
 
     @property
-    def labels(self) -> NDArray | None:
+    def labels(self) -> Array | None:
         """Class labels, sorted; None for regression."""
         return self.sums.targets.labels
 
     @property
-    def class_sums(self) -> NDArray[np.float64]:
+    def class_sums(self) -> Floats:
         """Sums of features by class, or by bit or target: float64 (n_outputs, n_components)."""
         return self.sums.targets.sums
 
@@ -87,7 +88,7 @@ class Statistics:
         return self.sums.is_scaled
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Indices:
         """Features of the map that are summed, int64 (n_components,)."""
         return self.encoder.places
 
@@ -245,7 +246,7 @@ class Statistics:
         """
         return replace(self, sums=self.sums.with_totals(totals))
 
-    def normal(self, matrix: NDArray[np.float64] | None = None) -> Normal:
+    def normal(self, matrix: Floats | None = None) -> Normal:
         """Return the normal equations, for code words `matrix` (n_classes, n_bits) of classes."""
         return normal_equations(self.encoder, self.sums, matrix)
 
@@ -253,7 +254,7 @@ class Statistics:
         """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
         return self.normal().mean_diagonal()
 
-    def alpha_grid(self) -> NDArray[np.float64]:
+    def alpha_grid(self) -> Floats:
         """Return nine decades of penalties that suit the size of the features."""
         return self.normal().alpha_grid()
 
