@@ -2,31 +2,31 @@
 
 import functools
 import os
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
+from streamrf.arrays import Array, Floats
 from streamrf.encoding import Encoder, as_columns
-from streamrf.engine import Job, as_client, cut, map_in_order, stream, workers
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.engine import stream
+from streamrf.errors import DataError, ParameterError
 from streamrf.jit.threads import computing
 from streamrf.models.codes import CodeBook
+from streamrf.models.prediction import Predictor, Rows, check_no_parts
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
 from streamrf.solving import Posterior
-from streamrf.sources import Block, Source, as_labels, as_source, find_labels
+from streamrf.sources import Block, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
 
 KIND = "model"
-BLOCK_BYTES = 64 << 20  # rows or features of a block in prediction
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Predictor):
     """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
 
     Parameters
@@ -44,27 +44,25 @@ class Model:
     """
 
     encoder: Encoder
-    coef: np.ndarray
-    intercept: np.ndarray
-    labels: Any
+    coef: Floats
+    intercept: Floats
+    labels: Any  # array or None, as `book` is
     book: CodeBook | None
-    alpha: Any
+    alpha: Any  # float or array
     n_rows: int
-    history: tuple = field(default=())
+    history: tuple[tuple[float, float], ...] = ()
     posterior: Posterior | None = None
     probabilities: Probabilities | None = None
 
     @property
-    def n_features(self) -> int:
-        """Width of a raw row."""
-        return self.encoder.n_features
+    def n_scores(self) -> int:
+        return len(self.intercept if self.labels is None else self.labels)
 
-    def outputs(self, X: np.ndarray) -> np.ndarray:
+    def outputs(self, X: Array) -> Floats:
         """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
         return self.encoder.linear(X, self.coef, self.intercept)
 
-    def scores(self, X: np.ndarray) -> np.ndarray:
-        """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+    def scores(self, X: Array) -> Floats:
         if self.book is None:
             return self.outputs(X)
         if self._class_coef is None:
@@ -72,14 +70,14 @@ class Model:
         return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
 
     @functools.cached_property
-    def _class_coef(self):
+    def _class_coef(self) -> tuple[Floats, Floats] | None:
         """Coefficients and intercepts of the scores, or None where they are not linear."""
         if self.book is None or self.book.linear is None:
             return None
         slope, offset = self.book.linear
         return slope @ self.coef, slope @ self.intercept + offset
 
-    def decide(self, scores: np.ndarray) -> np.ndarray:
+    def decide(self, scores: Floats) -> Array:
         """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
         if self.book is None:
             return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -110,64 +108,9 @@ class Model:
             probabilities = replace(probabilities, slope=slope)
         return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
 
-    def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
-        """Return each block of a source or array with its scores; one more is read ahead.
-
-        Parameters
-        ----------
-        source : Source, or array (n, n_features)
-        options : `start`, `stop`, `on_bad_rows` and `progress`, see `streamrf.engine.stream`
-        """
-        source = as_source(source)
-        self._check_width(source)
-        for block in stream(source, block_rows=self._block_rows, **options):
-            with computing():
-                scores = self.scores(block.X)
-            yield block, scores
-
-    @property
-    def _block_rows(self):
-        width = max(self.encoder.n_components, self.n_features)
-        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
-
-    def scored(
-        self, source, *, engine=None, parts: int | None = None, **options
-    ) -> Generator[tuple[int, np.ndarray], None, None]:
-        """Return the scores of rows in order, with the place of the first; holds few at a time.
-
-        Parameters
-        ----------
-        source : Source, or array (n, n_features)
-        engine : None, or a `distributed.Client` whose workers do it
-        parts : shards on a cluster
-        options : see `stream`
-        """
-        source = as_source(source)
-        if engine is None:
-            _check_no_parts(parts)
-            for block, scores in self.stream(source, **options):
-                yield block.position, scores
-            return
-        n_outputs = len(self.intercept if self.labels is None else self.labels)
-        yield from self._on_cluster(_ScoresJob, source, engine, parts, 8 * n_outputs, options)
-
-    def _on_cluster(self, kind, source, engine, parts, row_bytes, options):
-        """Return the summaries of shards in order."""
-        self._check_width(source)
-        client = as_client(engine)
-        progress = options.pop("progress", None)
-        window = options.pop("start", 0), options.pop("stop", None)
-        shards = cut(source, window, parts, workers(client), row_bytes)
-        yield from map_in_order(client, kind(self, source, options), shards, progress)
-
-    def _check_width(self, source):
-        if source.n_features != self.n_features:
-            raise ShapeError(
-                f"{source.where} has {source.n_features} features, "
-                f"but the model was trained on {self.n_features}"
-            )
-
-    def predict(self, source, *, return_std: bool = False, **options):
+    def predict(
+        self, source: Rows, *, return_std: bool = False, **options: Any
+    ) -> Array | tuple[Floats, Floats]:
         """Return the label or value of each row of a source or array.
 
         Parameters
@@ -187,9 +130,11 @@ class Model:
         parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
         return np.concatenate(parts)
 
-    def _with_deviations(self, source, *, engine=None, parts=None, **options):
+    def _with_deviations(
+        self, source: Rows, *, engine: Any = None, parts: int | None = None, **options: Any
+    ) -> tuple[Floats, Floats]:
         """Return values and their standard deviations."""
-        _check_no_parts(parts)
+        check_no_parts(parts)
         posterior = self._checked_posterior()
         if engine is not None:
             raise ParameterError("return_std=True is computed in this process; leave out engine")
@@ -207,7 +152,7 @@ class Model:
         return np.concatenate(values), np.concatenate(deviations)
 
     @property
-    def coef_variances(self) -> np.ndarray:
+    def coef_variances(self) -> Floats:
         """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
         posterior = self._checked_posterior()
         own = np.outer(posterior.noise, posterior.inverse_diagonal)
@@ -223,7 +168,7 @@ class Model:
             )
         return self.posterior
 
-    def predict_proba(self, source, **options) -> np.ndarray:
+    def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
 
         The most probable class is the one that `predict` gives.
@@ -244,7 +189,14 @@ class Model:
         scored = self.scored(source, **options)
         return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
 
-    def fit_probabilities(self, source, y=None, *, weights=None, **options) -> "Model":
+    def fit_probabilities(
+        self,
+        source: Rows,
+        y: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        **options: Any,
+    ) -> "Model":
         """Return the model with probabilities fitted on rows that it was not trained on.
 
         Parameters
@@ -273,63 +225,23 @@ class Model:
         columns = (np.concatenate(column) for column in zip(*parts, strict=True))
         return replace(self, probabilities=Probabilities.fit(*columns))
 
-    def decision_function(self, source, **options) -> np.ndarray:
+    def decision_function(self, source: Rows, **options: Any) -> Floats:
         """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
-    def evaluate(
-        self, source, y=None, *, weights=None, engine=None, parts: int | None = None, **options
-    ) -> dict:
-        """Return the errors on a source with targets, or on arrays X and y.
-
-        Parameters
-        ----------
-        source : Source, or array (n, n_features)
-        y, weights : of the rows of an array
-        engine, parts, options : see `scored`
-
-        Returns
-        -------
-        dict with n_rows and, for classes, accuracy, error, labels and confusion_matrix (rows: true
-        classes); for values, rmse, mae and r2
-
-        Raises
-        ------
-        UnknownLabelError
-            For a label that was not seen in training.
-        """
-        source = as_source(source, y, weights)
-        if not source.has_targets:
-            raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
-        if engine is None:
-            _check_no_parts(parts)
-            return self._errors(source, options).report()
-        errors = self.no_errors()
-        for part in self._on_cluster(_ErrorsJob, source, engine, parts, 0, options):
-            errors = errors + part
-        return errors.report()
-
     def no_errors(self) -> ErrorSums:
-        """Return the sums of errors of no rows, for `judge` to add to."""
         return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
 
-    def judge(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
-        """Add the errors of the scores of a block with targets."""
+    def judge(self, block: Block, scores: Floats, errors: ErrorSums) -> None:
         if self.book is not None:
             errors.add(block.y, scores.argmax(axis=1), block.weights)
             return
         if block.y.dtype.kind == "U":
             raise DataError(f"{block.where} has strings as targets; this model has values")
         errors.add(as_columns(block.y), scores, block.weights)
-
-    def _errors(self, source, options) -> ErrorSums:
-        errors = self.no_errors()
-        for block, scores in self.stream(source, **options):
-            self.judge(block, scores, errors)
-        return errors
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file, atomically."""
@@ -371,7 +283,9 @@ class Model:
         coef = fields.array("coef", np.float64, (n_outputs, encoder.n_components))
         intercept = fields.array("intercept", np.float64, (n_outputs,))
         is_one = not fields.is_array("alpha")
-        alpha: Any = fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
+        alpha: float | Floats = (
+            fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
+        )
         n_rows = fields.integer("n_rows")
         history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
         posterior = probabilities = None
@@ -386,44 +300,8 @@ class Model:
         )
 
 
-@dataclass(frozen=True)
-class _ModelJob(Job):
-    """What a worker needs to use a model."""
-
-    model: Model
-    source: Source
-    options: dict
-
-    def _window(self, start, stop):
-        return self.options | {"start": start, "stop": stop}
-
-
-class _ScoresJob(_ModelJob):
-    def summarise(self, start, stop, n_threads):
-        with computing(n_threads):
-            scored = self.model.stream(self.source, **self._window(start, stop))
-            return start, np.concatenate([scores for _, scores in scored])
-
-
-class _ErrorsJob(_ModelJob):
-    def summarise(self, start, stop, n_threads):
-        with computing(n_threads):
-            return self.model._errors(self.source, self._window(start, stop))
-
-
-def _check_no_parts(parts):
-    if parts is not None:
-        raise ParameterError("parts is for a cluster: give engine=, or leave parts out")
-
-
 def load_model(path: str | os.PathLike) -> Model:
-    """Read a model that `Model.save` wrote.
-
-    Raises
-    ------
-    FormatError
-        If the file is damaged, of another kind or of a newer version.
-    """
+    """Read a model that `Model.save` wrote; raise FormatError if the file holds none."""
     tree = storage.read(path, KIND)
     with loading(path):
         return Model.from_tree(Fields(tree, os.fspath(path)))
