@@ -103,14 +103,8 @@ def _far_apart(
 ) -> Indices:
     """Choose `n_bits` columns that keep the closest pair of codewords far apart.
 
-    Parameters
-    ----------
-    separates : (n_pool, n_pairs) bool, whether a column separates a pair of codewords
-    n_separating : the first columns, that together separate every pair; searches start from them
-
-    Returns
-    -------
-    (n_bits,) different indices in the pool
+    `separates` (n_pool, n_pairs) holds whether a column separates a pair; the first `n_separating`
+    together separate every pair, and searches start from them. Returns indices in the pool.
     """
     n_pool = len(separates)
     table = separates.astype(np.float64)

@@ -35,13 +35,7 @@ class ErrorSums(ABC):
 
 
 def class_indices(labels: Array, y: Array) -> Indices:
-    """Return the index in sorted `labels` of each true label, int64 (n,).
-
-    Raises
-    ------
-    UnknownLabelError
-        For a label that is not there.
-    """
+    """Return the index in sorted `labels` of each true label; UnknownLabelError for others."""
     if np.ndim(y) != 1:
         raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
     y = as_labels(y)
@@ -78,7 +72,6 @@ class ClassErrors(ErrorSums):
         self.n_rows += len(index)
 
     def __add__(self, other: Self) -> Self:
-        """Join two evaluations of the same labels."""
         self._check_kind(other)
         if not np.array_equal(self.labels, other.labels):
             raise MergeError("the two sides are evaluations of models with different labels")
@@ -127,7 +120,6 @@ class ValueErrors(ErrorSums):
         vars(self).update(vars(self + part))
 
     def __add__(self, other: Self) -> Self:
-        """Join two evaluations of as many targets."""
         self._check_kind(other)
         if len(self.squares) != len(other.squares):
             raise MergeError(

@@ -64,8 +64,7 @@ class Posterior:
         Parameters
         ----------
         normal, alpha : what was solved
-        factor : packed Cholesky factor of the penalised Gram
-        v : (n_outputs, n_components), the solution
+        factor, v : packed factor of the penalised Gram, and the solution by it
         n_rows, weight : rows summed, and their weights
         unit : (n_outputs,), what a sum of squares of 1 is worth
         root_scale : the root of a row of mean weight
@@ -94,10 +93,7 @@ class Posterior:
     def leverages(self, Z: Floats, step: Floats) -> Floats:
         """Return ``h = 1 / weight + |L^-1 (z - mean)|^2`` of each row, float64 (n,).
 
-        Parameters
-        ----------
-        Z : (n, n_components) float64, features in steps of the calibration
-        step : (n_components,), those steps
+        Z (n, n_components) holds features in the steps (n_components,) of the calibration.
         """
         centred = np.asfortranarray(((Z - self.mean) * step).T)
         return 1 / self.weight + _solved_norms(self.factor, centred)

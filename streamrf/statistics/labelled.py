@@ -9,7 +9,7 @@ import numpy as np
 from streamrf.arrays import Array, Features, Floats, Indices
 from streamrf.errors import DataError, MergeError, ParameterError, UnknownLabelError
 from streamrf.jit import lanes
-from streamrf.models import CodeBook, OneVsRest, Seed, TargetCodes, make_decoder
+from streamrf.models import CodeBook, Codes, OneVsRest, Seed, make_decoder
 from streamrf.sources import as_labels, find_labels, join_labels, narrowed
 from streamrf.statistics.targets import TargetSums, products
 from streamrf.storage import Fields
@@ -62,7 +62,7 @@ class ClassSums(TargetSums):
     def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         return np.square(matrix).T @ self.weights / root_scale**2
 
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> CodeBook:
+    def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         if len(self.labels) < 2:
             raise DataError(
                 f"a classifier needs at least two classes, got 1 class: {self.labels.tolist()}"
@@ -197,7 +197,7 @@ class BitSums(TargetSums):
     def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         return np.square(self.matrix).T @ self.weights / root_scale**2
 
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> CodeBook:
+    def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         n_bits, wanted = self.matrix.shape[1], getattr(codes, "n_bits", None)
         if wanted not in (None, n_bits):
             raise ParameterError(

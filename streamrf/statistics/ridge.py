@@ -29,6 +29,7 @@ from streamrf.statistics.sums import AbstractSums
 # Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
 # threads of BLAS wait for each other on a busy machine.
 ONE_THREAD_WIDTH = 1024
+Alphas = Iterable[float] | None
 
 
 def normal_equations(encoder: Encoder, sums: AbstractSums, matrix: Floats | None = None) -> Normal:
@@ -162,7 +163,7 @@ class RidgeProblem:
             solutions = list(normal.path(alphas))
         return [self._model(float(alpha), v, b, normal) for alpha, v, b in solutions]
 
-    def path(self, alphas: Iterable[float] | None = None) -> Path[Model]:
+    def path(self, alphas: Alphas = None) -> Path[Model]:
         """Compare penalties by what the sums know of each; see `Statistics.path`."""
         normal = self.normal()
         alphas = normal.alpha_grid() if alphas is None else alphas
@@ -170,7 +171,7 @@ class RidgeProblem:
         with self._computing():
             return trace(normal, alphas, self.sums.n_rows, weight, self._square_unit(), self.solve)
 
-    def cross_validate(self, alphas: Iterable[float] | None = None) -> CrossValidation[Model]:
+    def cross_validate(self, alphas: Alphas = None) -> CrossValidation[Model]:
         """Return the exact K-fold errors of many penalties; see `Statistics.cross_validate`."""
         if not self.sums.parts:
             raise ParameterError(

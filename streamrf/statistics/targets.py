@@ -10,7 +10,7 @@ from streamrf.arrays import Array, Features, Floats, Indices
 from streamrf.errors import MergeError, ParameterError
 from streamrf.jit import lanes
 from streamrf.jit.threads import on_single_blas_threads
-from streamrf.models import CodeBook, Seed, TargetCodes
+from streamrf.models import CodeBook, Codes, Seed
 from streamrf.storage import Fields
 
 PRODUCT_COLUMNS = 256  # multiplied at a time
@@ -59,7 +59,7 @@ class TargetSums(ABC):
         return max(square, self.total)
 
     @abstractmethod
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> CodeBook | None:
+    def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook | None:
         """Return the code book to solve for, None for values; raise if `codes` do not fit."""
 
     def check(self, y: Array) -> None:  # noqa: B027 - most sums take any label

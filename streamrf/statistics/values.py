@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.arrays import Array, Features, Floats, Indices
 from streamrf.errors import MergeError, ParameterError
-from streamrf.models import Seed, TargetCodes
+from streamrf.models import Codes, Seed
 from streamrf.statistics.targets import TargetSums, products
 from streamrf.storage import Fields
 
@@ -70,7 +70,7 @@ class ValueSums(TargetSums):
         squares = float(max(self.squares, default=0))
         return max(square, self.total, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
 
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> None:
+    def book(self, codes: Codes, random_state: Seed = 0) -> None:
         if codes is not None:
             raise ParameterError("codes are for classes; these statistics hold target values")
 
