@@ -39,8 +39,8 @@ _TABLES = ("kernels", "features")
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is: scikit-learn and SciPy take over a second (PEP 562)."""
     if name == "__all__":
-        names = [name for room in _PUBLIC.values() for name in room]
-        return sorted([*names, *(name for room in _TABLES for name in _room(room).TABLE)])
+        public = [name for names in _PUBLIC.values() for name in names]
+        return sorted([*public, *(name for room in _TABLES for name in _room(room).TABLE)])
     if name.startswith("__"):
         raise AttributeError(f"module 'streamrf' has no attribute {name!r}")
     for room, names in _PUBLIC.items():

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, ParameterError
 from streamrf.jit import lanes
-from streamrf.jit.dtypes import F32, F64
+from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
 
 CALIBRATION_ROWS = 4096  # read before the pass, at most

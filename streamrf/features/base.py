@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
-from streamrf.jit.dtypes import F32
+from streamrf.jit.arrays import F32
 from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial

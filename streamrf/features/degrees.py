@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
-from streamrf.jit.dtypes import F64, I64
+from streamrf.jit.arrays import F64, I64
 from streamrf.jit.threads import on_single_blas_threads
 
 VARIANCE_ROWS = 2048  # two million pairs; their mean decides shares, not values

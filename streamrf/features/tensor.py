@@ -6,7 +6,7 @@ from scipy import fft
 
 from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel, random_signs
 from streamrf.jit import lanes, sketch
-from streamrf.jit.dtypes import F32
+from streamrf.jit.arrays import F32
 from streamrf.jit.threads import on_single_blas_threads
 from streamrf.kernels import Polynomial
 from streamrf.storage import Fields

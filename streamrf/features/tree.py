@@ -13,7 +13,7 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard
-from streamrf.jit.dtypes import F32, I32
+from streamrf.jit.arrays import F32, I32
 from streamrf.jit.hadamard import padded_length
 from streamrf.kernels import Polynomial
 from streamrf.storage import Fields

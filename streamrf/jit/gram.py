@@ -15,7 +15,7 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from streamrf.jit.dtypes import F32, I16, I32
+from streamrf.jit.arrays import F32, I16, I32
 
 ROWS = 16  # rows of a group: one vector of 16-bit numbers
 PANEL = 3  # features of a panel: 9 sums and 7 operands fill the sixteen registers of AVX2

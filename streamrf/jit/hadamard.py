@@ -15,7 +15,7 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 
-from streamrf.jit.dtypes import F32, I32, I64
+from streamrf.jit.arrays import F32, I32, I64
 
 LANES = 16
 
