@@ -31,7 +31,7 @@ from streamrf.features import FeatureMap
 from streamrf.jit import hadamard, lanes, packed
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
-from streamrf.timing import watching
+from streamrf.timing import forget_peak, peak_bytes, watching
 from streamrf.training import benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -150,7 +150,7 @@ def fit(
             clf.fit(source)
             seconds["fit"] = time.perf_counter() - began
         fits.append(seconds)
-        peak = peak or benchmark.peak_bytes()
+        peak = peak or peak_bytes()
         bare.append(benchmark.bare_seconds(n_rows, clf.features_.n_components))
     whole = [seconds["fit"] for seconds in fits]
     ratios = [a / b for a, b in zip(whole, bare, strict=True)]
@@ -282,7 +282,7 @@ def one_length(copies: int, n_rows: int, n_components: int) -> dict:
     found = srf.accumulate(source, features, normalize="l2", random_state=0)
     seconds = time.perf_counter() - began
     assert found.n_rows == copies * n_rows
-    return {"seconds": seconds, "peak_bytes": benchmark.peak_bytes()}
+    return {"seconds": seconds, "peak_bytes": peak_bytes()}
 
 
 def rows(scale: Scale) -> dict:
@@ -324,7 +324,7 @@ def prediction(n_components: int, scale: Scale) -> dict:
     del found
     model.predict(_first(benchmark.FIRST_ROWS))
     before = _resident_bytes()
-    benchmark.forget_peak()
+    forget_peak()
     predicting, featurising, stages = [], [], []
     peak = 0
     for _ in range(scale.repeats(5)):
@@ -334,7 +334,7 @@ def prediction(n_components: int, scale: Scale) -> dict:
                 pass
             predicting.append(time.perf_counter() - began)
         stages.append(seconds)
-        peak = peak or benchmark.peak_bytes()
+        peak = peak or peak_bytes()
         Z = np.empty((4096, width), dtype=np.float32)
         roots = np.ones(4096)
         began = time.perf_counter()

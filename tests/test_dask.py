@@ -272,7 +272,9 @@ def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path, caplo
         run(source, pass_, engine=two_workers, parts=12, outlook=told.append)
     (outlook,) = told
     assert caplog.messages == [str(outlook)]
-    assert re.match(r"12 shards on 2 workers, each of which will use up to \d+ MiB", str(outlook))
+    assert re.match(
+        r"12 shards on 2 workers, each of which will use up to [\d.]+ MiB", str(outlook)
+    )
     peaks = [worker.peak_bytes for worker in engine.workers(two_workers).values()]
     assert len(peaks) == len(outlook.workers) == 2
     assert len(outlook.shards) == 12

@@ -36,7 +36,9 @@ def rows():
 @pytest.mark.parametrize("regression", [False, True])
 def test_too_small_a_budget_is_refused_before_the_first_block(rows, precision, regression):
     source = UnreadSource(*rows)
-    with pytest.raises(MemoryBudgetError, match=r"3000 components need about .* limit of 380 MiB"):
+    with pytest.raises(
+        MemoryBudgetError, match=r"3000 components need about .* limit of 380.00 MiB"
+    ):
         srf.accumulate(
             source,
             features(3000),

@@ -7,7 +7,6 @@ features are keys of the graph.
 """
 
 import pickle
-import resource
 import sys
 import threading
 import time
@@ -16,13 +15,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 from streamrf.errors import ClusterError, ConsumedError, ParameterError, StreamrfError
 from streamrf.jit.threads import computing
 from streamrf.sources import Source
+from streamrf.timing import peak_bytes
 
 S = TypeVar("S")
 Client = Any  # distributed.Client: imported by who makes one, never by `import streamrf`
@@ -510,7 +509,7 @@ def merge(a: Any, b: Any) -> Any:
 def describe(dask_worker: Any) -> Worker:
     """Tell of this worker."""
     limit = dask_worker.memory_manager.memory_limit
-    return Worker(dask_worker.state.nthreads, limit, _peak_bytes())
+    return Worker(dask_worker.state.nthreads, limit, peak_bytes())
 
 
 def executing(dask_worker: Any) -> list:
@@ -526,13 +525,3 @@ def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:
         if worker.status.name == "paused"
         and (keys := [task.key for task in worker.processing if run in str(task.key)])
     }
-
-
-def _peak_bytes():
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else 1024 * peak
-    # Not ru_maxrss: there Linux counts what the parent held before this program began.
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)

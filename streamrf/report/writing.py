@@ -125,10 +125,10 @@ def _facts(found: Findings) -> Table:
     rows: dict[str, str] = {}
     if found.model is not None:
         figures = facts.of_model(found.model)
-        rows |= facts.story(figures)
+        rows |= facts.summary(figures)
     if found.statistics is not None:
         figures = facts.of_statistics(found.statistics)
-        rows |= facts.story(figures)
+        rows |= facts.summary(figures)
     rows["kernel"] = facts.called(figures["kernel"])
     calibration = told.encoder.calibration
     steps = f"steps of {number(calibration.step.min())} to {number(calibration.step.max())}"

@@ -19,7 +19,7 @@ from streamrf.jit.lapack import add_product
 from streamrf.jit.threads import computing
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
-from streamrf.timing import watching
+from streamrf.timing import peak_bytes, watching
 from streamrf.training.passes import accumulate
 
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled
@@ -172,23 +172,6 @@ def _write_patterns(group, patterns, n_rows, rng):
         rows = patterns[y[start : start + chunk]]
         noise = rng.integers(-60, 61, rows.shape)
         X[start : start + chunk] = np.where(rows > 0, np.clip(rows + noise, 0, 255), 0)
-
-
-def peak_bytes() -> int:
-    """Give the most memory that this process has had resident.
-
-    From the kernel's mark of this program: the mark of `getrusage` goes over from the process that
-    starts another.
-    """
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return 1024 * int(line.split()[1])
-    raise OSError("/proc/self/status names no VmHWM")
-
-
-def forget_peak() -> None:
-    """Let `peak_bytes` count from what is resident now."""
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def circumstances() -> dict[str, Any]:
