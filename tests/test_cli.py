@@ -832,6 +832,23 @@ def test_progress_in_words(progress, text):
     assert pace(*progress) == text
 
 
+FAT = """
+import subprocess, sys
+held = b"x" * 1_000_000_000
+subprocess.run([sys.executable, "-m", "streamrf", *sys.argv[1:]], check=True)
+"""
+
+
+def test_the_peak_of_memory_is_of_the_program_itself():
+    """Not what the process that started it held, which `ru_maxrss` counts."""
+    arguments = ("fit", "data.h5", *SMALL, "--statistics", "sums.h5", "--json")
+    done = subprocess.run(
+        [sys.executable, "-c", FAT, *arguments], env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 100_000_000 < json.loads(done.stdout)["peak_memory_bytes"] < 900_000_000
+
+
 # The demonstration
 
 

@@ -39,8 +39,7 @@ EVALUATE = {"x": "test/X", "y": "test/y"}
 
 def demo(
     folder: Annotated[
-        str | None,
-        typer.Option(help="Where the files go; a new temporary folder by default."),
+        str | None, typer.Option(help="Where the files go; a new temporary folder by default.")
     ] = None,
 ) -> Answer:
     """Train and evaluate on the digits that come with scikit-learn."""

@@ -1,28 +1,25 @@
 """`streamrf predict`: labels or values of rows, streamed into an HDF5 file."""
 
 import contextlib
-import errno
 import functools
-import io
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import h5py
 import numpy as np
-from dask.utils import format_bytes, format_time
+from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import writing
 from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Threads
 from streamrf.cli.options import option
 from streamrf.cli.progress import working
-from streamrf.errors import ParameterError, StorageError, StreamrfError
+from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import Model, load_model
 from streamrf.sources import HDF5Source
-from streamrf.storage import Image, reason, replacing
+from streamrf.storage import Datasets, replacing, unwritten
 
 Columns = Callable[[np.ndarray], np.ndarray]
 
@@ -129,8 +126,8 @@ def _predict(
             shapes |= dict.fromkeys(columns, by_class) | {"labels": (labels.shape, labels.dtype)}
     try:
         with replacing(output) as file:
-            datasets = _Datasets(file, shapes)
-            if columns:
+            datasets = Datasets(file, shapes)
+            if columns and labels is not None:
                 datasets.put("labels", 0, labels)
             for row, closeness in scored:
                 if labels is None:
@@ -143,10 +140,7 @@ def _predict(
         raise
     except OSError as error:
         n_bytes = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes.values())
-        raise StorageError(
-            f"cannot write {output}: {reason(error)}; it takes {format_bytes(n_bytes)}, and any "
-            "earlier file there is unchanged"
-        ) from error
+        raise unwritten(output, error, n_bytes) from error
 
 
 def _storable(labels: np.ndarray) -> np.ndarray:
@@ -155,63 +149,3 @@ def _storable(labels: np.ndarray) -> np.ndarray:
         return labels
     words = [word.encode("utf-8", "surrogatepass") for word in labels.tolist()]
     return np.array(words, dtype=h5py.string_dtype("utf-8", max(1, *map(len, words))))
-
-
-class _Datasets:
-    """HDF5 datasets of known shapes, filled a few rows at a time.
-
-    As in `streamrf.storage`, libhdf5 lays the file out in memory and the bytes are written here,
-    because a full disk makes libhdf5 end the process. The space is reserved first, so that a disk
-    too small is known before the rows are read.
-
-    Parameters
-    ----------
-    file : empty
-    shapes : shape and dtype of each dataset
-    """
-
-    def __init__(
-        self, file: io.BufferedWriter, shapes: dict[str, tuple[tuple[int, ...], np.dtype]]
-    ):
-        self._file = file
-        self._shapes = shapes
-        self._offsets: dict[str, int] = {}
-        image = Image()
-        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plan.set_layout(h5py.h5d.CONTIGUOUS)
-        plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        with h5py.File(image, "w") as layout:
-            for name, (shape, dtype) in shapes.items():
-                dataset = layout.create_dataset(name, shape, dtype, dcpl=plan)
-                self._offsets[name] = dataset.id.get_offset()
-        self._reserve(image.length)
-        self._frame(image)
-
-    def _reserve(self, n_bytes: int) -> None:
-        try:
-            os.posix_fallocate(self._file.fileno(), 0, n_bytes)
-        except OSError as error:  # some file systems cannot
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                raise
-
-    def _frame(self, image: Image) -> None:
-        """Write all bytes but those of the datasets."""
-        end = 0
-        for name in sorted(self._offsets, key=self._offsets.__getitem__):
-            self._copy(image, end, self._offsets[name])
-            shape, dtype = self._shapes[name]
-            end = self._offsets[name] + int(np.prod(shape)) * dtype.itemsize
-        self._copy(image, end, image.length)
-
-    def _copy(self, image: Image, start: int, stop: int) -> None:
-        image.seek(start)
-        self._file.seek(start)
-        self._file.write(image.read(stop - start))
-
-    def put(self, name: str, row: int, values: Any) -> None:
-        """Write the rows of a dataset from `row` on."""
-        shape, dtype = self._shapes[name]
-        row_bytes = int(np.prod(shape[1:])) * dtype.itemsize
-        self._file.seek(self._offsets[name] + row * row_bytes)
-        self._file.write(np.ascontiguousarray(values, dtype=dtype).data.cast("B"))

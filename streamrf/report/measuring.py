@@ -139,13 +139,13 @@ def _measure_widths(
     widths = [w for w in 2 ** np.arange(31) if MIN_WIDTH <= w < width][1 - MAX_WIDTHS :]
     rows: list[tuple[float, ...]] = []
     models = []
-    for n in widths:
+    for n in map(int, widths):
         columns = np.sort(order[:n])
         path = statistics.select(columns).path(None, codes)
         alpha = path.best_alpha()
         index = int(np.flatnonzero(path.alphas == alpha)[0])
         rows.append((n, alpha, path.gcv[index], path.dof[index]))
-        models.append((int(n), _widened(path.solve(alpha), statistics, columns)))
+        models.append((n, _widened(path.solve(alpha), statistics, columns)))
     assert found.path is not None
     best = int(found.path.gcv.argmin())
     rows.append((width, found.path.alphas[best], found.path.gcv[best], found.path.dof[best]))
