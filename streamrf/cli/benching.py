@@ -15,27 +15,17 @@ from rich.console import Console
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import TargetRowOptions, Threads
 from streamrf.cli.options import option, wrong
-from streamrf.features import Craft, FeatureMap, RandomMaclaurin, StructuredFourier
-from streamrf.kernels import Gaussian, Polynomial
 from streamrf.sources import HDF5Source
 from streamrf.training import benchmark, warm_up
 
-ROWS, COMPONENTS, UP_FACTOR, PAIRS = 20_000, 4096, 8, 5
+ROWS, COMPONENTS, PAIRS = 20_000, 4096, 5
 
 
-def _maclaurin(n_components: int) -> FeatureMap:
-    return RandomMaclaurin(Polynomial(degree=7, coef0=1.0), n_components, h01=True)
-
-
-def _craft(n_components: int) -> FeatureMap:
-    return Craft(_maclaurin(UP_FACTOR * n_components), n_components)
-
-
-def _fourier(n_components: int) -> FeatureMap:
-    return StructuredFourier(Gaussian(gamma="median"), n_components)
-
-
-MAPS = {"maclaurin": _maclaurin, "craft-maclaurin": _craft, "structured-fourier": _fourier}
+MAPS = {
+    "maclaurin": benchmark.maclaurin,
+    "craft-maclaurin": benchmark.craft,
+    "structured-fourier": benchmark.structured_fourier,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

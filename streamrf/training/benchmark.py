@@ -15,9 +15,10 @@ import sklearn
 from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
-from streamrf.features import FeatureMap
+from streamrf.features import Craft, FeatureMap, RandomMaclaurin, StructuredFourier
 from streamrf.jit.lapack import add_product
 from streamrf.jit.threads import computing
+from streamrf.kernels import Gaussian, Polynomial
 from streamrf.models import Model
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
@@ -27,7 +28,23 @@ from streamrf.training.passes import accumulate
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled
 PRODUCT_ROWS = 4096  # multiplied at a time by the bare product
 RELATIVE_ALPHA = 1e-3
+UP_FACTOR = 8
 NEEDED = "calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"
+
+
+def maclaurin(n_components: int) -> RandomMaclaurin:
+    """Return the structured Maclaurin map with exact linear terms, of degree 7."""
+    return RandomMaclaurin(Polynomial(degree=7, coef0=1.0), n_components, h01=True)
+
+
+def craft(n_components: int) -> Craft:
+    """Return the same, made eight times as wide and compacted."""
+    return Craft(maclaurin(UP_FACTOR * n_components), n_components)
+
+
+def structured_fourier(n_components: int) -> StructuredFourier:
+    """Return Fourier features by Hadamard transforms."""
+    return StructuredFourier(Gaussian(gamma="median"), n_components)
 
 
 def measure(
