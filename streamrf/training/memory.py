@@ -5,10 +5,8 @@ import re
 from dataclasses import dataclass
 from numbers import Real
 
-import dask.utils
 import numpy as np
 import psutil
-from dask.utils import format_bytes
 
 from streamrf.encoding import CALIBRATION_ROWS
 from streamrf.errors import MemoryBudgetError, ParameterError
@@ -94,8 +92,8 @@ def plan(
             else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
         )
         raise MemoryBudgetError(
-            f"{n_components} components need about {format_bytes(least_bytes(n_components))}, "
-            f"above the memory limit of {format_bytes(limit)}; {fits}, or raise memory_limit"
+            f"{n_components} components need about {shown(least_bytes(n_components))}, "
+            f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"
         )
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MOST_ROWS, (limit - fixed) // per_row)
@@ -120,12 +118,14 @@ def parse_bytes(limit: int | float | str | None) -> int:
     """Return a memory limit in bytes: of 900e6, "900MB", "2 GiB"; None is 4/5 of what is free."""
     if limit is None:
         return int(psutil.virtual_memory().available * 0.8)
+    from dask.utils import parse_bytes as parsed  # not at the start of every program
+
     n_bytes: float
     try:
         if isinstance(limit, Real) and not isinstance(limit, bool):
             n_bytes = float(limit)
         elif isinstance(limit, str) and _SIZE.fullmatch(limit):
-            n_bytes = dask.utils.parse_bytes(limit)
+            n_bytes = parsed(limit)
         else:
             raise ValueError
     except ValueError:
@@ -135,3 +135,10 @@ def parse_bytes(limit: int | float | str | None) -> int:
     if not 0 < n_bytes < math.inf:
         raise ParameterError(f"memory_limit must be positive and finite, got {limit!r}")
     return int(n_bytes)
+
+
+def shown(n_bytes: float) -> str:
+    """Return a size in words."""
+    from dask.utils import format_bytes
+
+    return format_bytes(int(n_bytes))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from dask.utils import format_bytes
 
 from streamrf import engine, storage
 from streamrf.errors import FormatError, StorageError
@@ -143,8 +142,8 @@ class Outlook:
         least = min((limit for limit in limits if limit), default=None)
         return (
             f"{len(self.shards):,} shards on {len(self.workers):,} workers, each of which will use "
-            f"up to {format_bytes(self.worker_bytes)}"
-            + (f" of {format_bytes(least)}" if least else "")
+            f"up to {memory.shown(self.worker_bytes)}"
+            + (f" of {memory.shown(least)}" if least else "")
         )
 
 
