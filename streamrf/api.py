@@ -1,6 +1,7 @@
 """The public names of the package."""
 
 from streamrf import features
+from streamrf.engine import RunOptions
 from streamrf.estimators import RandomFeatureClassifier, RandomFeatureRegressor
 from streamrf.features import *  # noqa: F403 (its `__all__`: the maps)
 from streamrf.kernels import (
@@ -18,7 +19,7 @@ from streamrf.kernels import (
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, load_model
 from streamrf.sources import ArraySource, DaskArraySource, HDF5Source, IteratorSource
 from streamrf.statistics import Statistics, load_statistics
-from streamrf.training import accumulate
+from streamrf.training import Settings, accumulate
 
 __all__ = [
     "ArcCosine",
@@ -38,6 +39,8 @@ __all__ = [
     "Polynomial",
     "RandomFeatureClassifier",
     "RandomFeatureRegressor",
+    "RunOptions",
+    "Settings",
     "Statistics",
     "VovkInfinite",
     "VovkReal",

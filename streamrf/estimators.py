@@ -14,6 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, RandomMaclaurin
 from streamrf.jit.threads import computing
@@ -21,7 +22,7 @@ from streamrf.kernels import Polynomial
 from streamrf.models import Model
 from streamrf.sources import ArraySource, DaskArraySource, IteratorSource, Source, is_dask_array
 from streamrf.statistics import Statistics
-from streamrf.training import Pass, begin, run
+from streamrf.training import Job, Pass, Settings, begin, finish
 
 
 class _RandomFeatureEstimator(BaseEstimator):
@@ -59,8 +60,8 @@ class _RandomFeatureEstimator(BaseEstimator):
             self.n_features_in_ = source.n_features
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
-        self._pass = self._begin(source, spill=spill)
-        self._run(source, engine=engine, parts=parts, spill=spill)
+        job = self._job(source, engine=engine, parts=parts, spill=spill)
+        self._pass = job.fold(begin(job), self.prune)
         self._solved = None
         self._solve(self._pass)
         del self._pass
@@ -72,14 +73,14 @@ class _RandomFeatureEstimator(BaseEstimator):
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
             source = IteratorSource([batch])
-            self._pass = self._begin(source, classes)
+            self._pass = begin(self._job(source, classes))
             self._rows_seen = 0
             self._stream_key = None
         else:
             source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
         if self._stream_key is None:
             self._stream_key = source.sample(1).key
-        self._run(source)
+        self._job(source, classes).fold(self._pass, self.prune)
         self._rows_seen += len(batch[0])
         self._solved = None
         return self
@@ -117,13 +118,13 @@ class _RandomFeatureEstimator(BaseEstimator):
         return self.model_.encoder.features
 
     @property
-    def picks_(self) -> np.ndarray:
+    def columns_(self) -> np.ndarray:
         """Places in the map of the features that the model keeps, int64."""
         return self.model_.encoder.places
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of the features, float64 (n_outputs, n_components), or of those `picks_`."""
+        """Coefficients of the features, float64 (n_outputs, n_components), or of those `columns_`."""
         return self.model_.coef / self.model_.encoder.calibration.step
 
     @property
@@ -131,13 +132,13 @@ class _RandomFeatureEstimator(BaseEstimator):
         """Intercepts, float64 (n_outputs,)."""
         return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
 
-    def _begin(self, source, classes=None, spill=None):
+    def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
+        """Return the pass over a source that the parameters describe."""
         features = self.features
         if features is None:
             features = RandomMaclaurin(Polynomial(degree=2), n_components=512)
-        return begin(
-            source,
-            features,
+        settings = Settings(
+            features=features,
             normalize=self.normalize,
             codes=self._codes,
             classes=classes,
@@ -145,33 +146,21 @@ class _RandomFeatureEstimator(BaseEstimator):
             precision=self.precision,
             on_bad_rows=self.on_bad_rows,
             hold_out=isinstance(self.alpha, str),
-            spill=spill,
-            memory_limit=self.memory_limit,
             random_state=self.random_state,
         )
-
-    def _run(self, source, **cluster):
-        run(
-            source,
-            self._pass,
-            codes=self._codes,
-            on_bad_rows=self.on_bad_rows,
-            prune=self.prune,
-            memory_limit=self.memory_limit,
-            n_threads=self.n_threads,
-            **cluster,
-        )
+        options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
+        return Job.of(source, settings, options)
 
     def _solve(self, pass_):
         with computing(self.n_threads):
-            self._solved = pass_.finish(
-                self.alpha, self._codes, prune=self.prune, uncertainty=self._keeps_factor
+            self._solved = finish(
+                pass_, self.alpha, self._codes, prune=self.prune, uncertainty=self._keeps_factor
             )
 
     def _answer(self):
         check_is_fitted(self, "n_features_in_")
         if self._solved is None:
-            self._solve(self._pass.copy())
+            self._solve(self._pass.fresh())
         return self._solved
 
     def _model_for(self, X):
@@ -204,7 +193,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
 
 def _has_probabilities(estimator) -> bool:
-    """Tell whether rows are held out to fit probabilities on, or were given to `calibrate`."""
+    """Tell whether rows are held out to fit probabilities on, or were given to `fit_probabilities`."""
     if isinstance(estimator.alpha, str):
         return True
     solved = getattr(estimator, "_solved", None)
@@ -212,7 +201,7 @@ def _has_probabilities(estimator) -> bool:
         return True
     raise AttributeError(
         "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
-        "calibrate(X, y) takes them after fit"
+        "fit_probabilities(X, y) takes them after fit"
     )
 
 
@@ -238,7 +227,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ----------
     classes_ : (n_classes,) sorted labels
     n_features_in_ : int
-    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
     """
 
     _regression = False
@@ -295,12 +284,12 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def predict_proba(self, X, *, engine=None, parts=None):
         """Give the probability of each class, float64 (n, n_classes), rows adding up to 1.
 
-        Fitted with ``alpha="auto"`` on the rows held out, or by `calibrate`. The most probable
+        Fitted with ``alpha="auto"`` on the rows held out, or by `fit_probabilities`. The most probable
         class is the one that `predict` gives.
         """
         return self._model_for(X).predict_proba(self._rows(X), engine=engine, parts=parts)
 
-    def calibrate(self, X, y=None):
+    def fit_probabilities(self, X, y=None):
         """Fit the probabilities on rows that were not trained on.
 
         Parameters
@@ -312,7 +301,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         -------
         self
         """
-        model = self._model_for(X).calibrate(self._rows(X), y)
+        model = self._model_for(X).fit_probabilities(self._rows(X), y)
         self._solved = (model, self.statistics_)
         return self
 
@@ -352,7 +341,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
     """
 
     _regression = True

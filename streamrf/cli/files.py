@@ -75,7 +75,9 @@ def _check_output(what: str, target: str) -> None:
         raise StorageError(f"{what}: no right to write in the folder {folder}; choose another")
 
 
-def check_room(path: str, n_bytes: int, smaller: str = " or lower --components") -> None:
+def check_room(
+    path: str | os.PathLike, n_bytes: int, smaller: str = " or lower --components"
+) -> None:
     """Raise StorageError if the disk has no room for a file; `smaller` says how to need less."""
     free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
     if free < n_bytes:

@@ -3,13 +3,11 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
-import typer
 from dask.utils import format_time
-from sklearn.base import BaseEstimator
 
 from streamrf import engine
 from streamrf.cli.base import Answer, aligned, log_shown, say, warn_skipped
@@ -28,33 +26,24 @@ from streamrf.cli.groups import (
     read_seconds,
 )
 from streamrf.cli.maps import FeatureOptions
-from streamrf.cli.options import option, wrong
+from streamrf.cli.options import option, option_from, wrong
 from streamrf.cli.progress import Bar, working
-from streamrf.errors import ClusterError, StreamrfError
+from streamrf.engine import Outlook, RunOptions
+from streamrf.errors import ClusterError
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.sources import HDF5Source
 from streamrf.statistics import TOTALS, Statistics, packed_size
 from streamrf.timing import peak_bytes
-from streamrf.training import Outlook, Pass, begin, run
-
-Regression = Annotated[
-    bool,
-    typer.Option(
-        "--regression",
-        help="Targets are values, not classes.",
-        rich_help_panel="Targets",
-        show_default=False,
-    ),
-]
+from streamrf.training import Job, Pass, Settings, begin, finish
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassRows(WeightedRowOptions):
     """The rows of a pass."""
 
-    rows: tuple[int, int | None] | None = option(
-        "Only these rows, counted from 0; all by default.", metavar="START:STOP", read=read_rows
+    rows: tuple[int, int | None] | None = option_from(
+        Settings, "rows", metavar="START:STOP", read=read_rows
     )
 
     def n_rows(self, source: HDF5Source) -> int:
@@ -65,10 +54,16 @@ class PassRows(WeightedRowOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumOptions:
-    """How rows are summed, and sums are solved."""
+class RegressionOption:
+    """Values or classes."""
 
-    panel: ClassVar = "Targets"
+    regression: bool = option_from(Settings, "regression", "--regression")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(CodeOptions, RegressionOption):
+    """What is learnt, and how sums are kept and solved."""
+
     prune: int | None = option(
         "Features that the model keeps, the most useful after the pass; all.", metavar="N"
     )
@@ -78,15 +73,8 @@ class SumOptions:
         metavar="auto|NUMBER",
         read=read_penalty,
     )
-    folds: int | None = option(
-        "Folds to keep the sums in, so that solve can cross-validate; none. Each takes as much "
-        "memory as the sums.",
-        metavar="K",
-    )
-    totals: str | None = option(
-        "Numbers of the sums; float64. int32: half the memory, up to about two million rows.",
-        words=TOTALS,
-    )
+    folds: int | None = option_from(Settings, "folds", metavar="K")
+    totals: str | None = option_from(Settings, "totals", words=TOTALS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,17 +82,9 @@ class PassOptions:
     """How the pass runs."""
 
     panel: ClassVar = "Run"
-    checkpoint: str | None = option(
-        "File that keeps the state of the pass: the same command goes on from it after a kill, an "
-        "interruption, or when the data have grown.",
-        metavar="FILE",
-    )
-    checkpoint_every: float = option(
-        "Time between two writings of it, longer where they would take over 2 % of the time; "
-        "300s. 0: after every block.",
-        default="300s",
-        metavar="TIME",
-        read=read_seconds,
+    checkpoint: str | None = option_from(RunOptions, "checkpoint", metavar="FILE")
+    checkpoint_every: float = option_from(
+        RunOptions, "checkpoint_every", default="300s", metavar="TIME", read=read_seconds
     )
     memory_limit: MemoryLimit = None
     threads: Threads = None
@@ -115,12 +95,8 @@ class PassOptions:
 class ShardOptions(ClusterOptions):
     """The cluster, and how rows are shared out."""
 
-    parts: int | None = option("Shards of rows, one task each; what suits.", min=1)
-    spill: str | None = option(
-        "Folder that the workers share: finished shards are kept there, and the same command goes "
-        "on from them if the scheduler was lost.",
-        metavar="FOLDER",
-    )
+    parts: int | None = option_from(RunOptions, "parts", min=1)
+    spill: str | None = option_from(RunOptions, "spill", metavar="FOLDER")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,25 +112,24 @@ def fit(
     data: Data,
     rows: PassRows,
     features: FeatureOptions,
-    *,
-    regression: Regression = False,
-    codes: CodeOptions,
-    sums: SumOptions,
+    targets: TargetOptions,
     options: PassOptions,
     cluster: ShardOptions,
     output: FitOutput,
 ) -> Answer:
     """Train on HDF5 files in one pass; write a model, its statistics, or both."""
-    _check(sums, cluster, output)
-    target_codes = codes.made(regression)
-    settings = features.settings() | {
-        "codes": target_codes,
-        "regression": regression,
-        "folds": sums.folds,
-        "totals": sums.totals,
-        "hold_out": output.model is not None and sums.alpha == "auto",
-        "random_state": options.seed,
-    }
+    _check(targets, cluster, output)
+    settings = Settings(
+        **features.settings(),
+        codes=targets.made(targets.regression),
+        regression=targets.regression,
+        on_bad_rows=rows.on_bad_rows,
+        hold_out=output.model is not None and targets.alpha == "auto",
+        folds=targets.folds,
+        totals=targets.totals,
+        rows=rows.rows,
+        random_state=options.seed,
+    )
     began = time.perf_counter()
     inputs = data if features.like is None else [*data, features.like]
     outputs = {
@@ -164,18 +139,29 @@ def fit(
     }
     with writing(outputs, inputs), log_shown():
         source = rows.source(data)
-        settings["like"] = features.earlier(regression)
+        settings = replace(settings, like=features.earlier(targets.regression))
         with working(cluster, options.threads, rows.n_rows(source)) as (client, bar):
-            pass_, figures = _train(
-                source, settings, rows, sums, options, cluster, output, client, bar
+            outlooks: list[Outlook] = []
+            bar.stage("calibrating")
+            run = RunOptions(
+                engine=client,
+                parts=cluster.parts,
+                spill=cluster.spill,
+                checkpoint=options.checkpoint,
+                checkpoint_every=options.checkpoint_every,
+                memory_limit=options.memory_limit,
+                n_threads=options.threads,
+                progress=bar.advance,
+                outlook=outlooks.append,
             )
+            pass_, figures = _train(Job.of(source, settings, run), targets, output, bar)
             bar.stage("solving")
-            trained, summed = _finish(pass_, sums, target_codes, options.seed, output)
-            figures["cluster"] = _cluster_figures(figures.pop("outlook"), client)
-    _warn(summed)
-    n_read = summed.n_rows + summed.n_skipped - figures["n_rows_resumed"]
-    figures = _figures(trained, summed) | {
-        **figures,
+            trained, sums = _finish(pass_, targets, settings, output)
+            figures["cluster"] = _cluster_figures(outlooks, client)
+    _warn(sums)
+    n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
+    figures |= {
+        **_figures(trained, sums),
         "model": output.model,
         "statistics": output.statistics,
         "checkpoint": options.checkpoint,
@@ -183,14 +169,14 @@ def fit(
         "rows_per_second": n_read / figures["pass_seconds"],
         "peak_memory_bytes": peak_bytes(),
     }
-    return Answer(figures, aligned(_summary(figures, source.where, summed)))
+    return Answer(figures, aligned(_summary(figures, source.where, sums)))
 
 
-def _check(sums: SumOptions, cluster: ShardOptions, output: FitOutput) -> None:
+def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> None:
     """Raise the error of wrong usage if options do not go together."""
     if output.model is None and output.statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
-    if output.model is None and sums.prune is not None:
+    if output.model is None and targets.prune is not None:
         raise wrong("--prune", "is for a model; give --model, or --components to solve")
     for name, value in (("--parts", cluster.parts), ("--spill", cluster.spill)):
         if value is not None and cluster.address().is_here:
@@ -198,63 +184,30 @@ def _check(sums: SumOptions, cluster: ShardOptions, output: FitOutput) -> None:
 
 
 def _train(
-    source: HDF5Source,
-    settings: dict[str, Any],
-    rows: PassRows,
-    sums: SumOptions,
-    options: PassOptions,
-    cluster: ShardOptions,
-    output: FitOutput,
-    client: Any,
-    bar: Bar,
+    job: Job, targets: TargetOptions, output: FitOutput, bar: Bar
 ) -> tuple[Pass, dict[str, Any]]:
-    """Run the pass; return it and figures of it."""
-    outlooks: list[Outlook] = []
-    bar.stage("calibrating")
-    pass_ = begin(
-        source,
-        rows=rows.rows,
-        on_bad_rows=rows.on_bad_rows,
-        checkpoint=options.checkpoint,
-        checkpoint_every=options.checkpoint_every,
-        spill=cluster.spill,
-        memory_limit=options.memory_limit,
-        **settings,
-    )
-    for path in (output.statistics, options.checkpoint):
+    """Run the pass; return it and its figures."""
+    pass_ = begin(job)
+    for path in (output.statistics, job.run.checkpoint):
         if path is not None:
             check_room(path, _gram_bytes(pass_.statistics))
-    n_resumed = 0 if pass_.keeper is None else pass_.keeper.n_resumed
+    n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
     bar.advance(n_resumed)
     bar.stage("reading")
     began = time.perf_counter()
-    run(
-        source,
-        pass_,
-        codes=settings["codes"],
-        rows=rows.rows,
-        on_bad_rows=rows.on_bad_rows,
-        prune=sums.prune,
-        memory_limit=options.memory_limit,
-        n_threads=options.threads,
-        progress=bar.advance,
-        engine=client,
-        parts=cluster.parts,
-        spill=cluster.spill,
-        outlook=outlooks.append,
-    )
+    job.fold(pass_, targets.prune)
     return pass_, {
         "n_rows_held_out": 0 if pass_.holdout is None else pass_.holdout.n_rows,
         "n_rows_resumed": n_resumed,
         "pass_seconds": time.perf_counter() - began,
-        "outlook": next(iter(outlooks), None),
     }
 
 
-def _cluster_figures(outlook: Outlook | None, client: Any) -> dict[str, Any] | None:
+def _cluster_figures(outlooks: list[Outlook], client: Any) -> dict[str, Any] | None:
     """Return what the workers were to hold and have held; None without a cluster."""
-    if outlook is None:
+    if not outlooks:
         return None
+    outlook = outlooks[0]
     workers = outlook.workers.values()
     peaks = []
     with contextlib.suppress(ClusterError):  # what was asked for is written by now
@@ -276,30 +229,30 @@ def _gram_bytes(statistics: Statistics) -> int:
 
 
 def _finish(
-    pass_: Pass, options: SumOptions, codes: BaseEstimator | None, seed: int, output: FitOutput
+    pass_: Pass, targets: TargetOptions, settings: Settings, output: FitOutput
 ) -> tuple[Model | None, Statistics]:
     """Solve where a model is wanted, and write; the sums are kept even if there is no solution."""
-    alpha, prune = options.alpha, options.prune
-    if alpha != "auto" or output.model is None:
-        sums = pass_.join()
+
+    def keep(sums: Statistics) -> None:
         if output.statistics is not None:
             sums.save(output.statistics)
-        if output.model is None:
-            return None, sums
-        kept = sums if prune is None else sums.prune(prune, float(alpha), codes, random_state=seed)
-        # in place of a Gram that nobody asks for again; what holds sums in folds has none to give
-        trained = kept.solve(alpha, codes, overwrite=not sums.n_folds, random_state=seed)
-        trained.save(output.model)
-        return trained, sums
-    try:
-        trained, sums = pass_.finish(alpha, codes, seed, prune=prune)
-    except StreamrfError:
-        if output.statistics is not None:
-            pass_.join().save(output.statistics)
-        raise
+
+    if output.model is None:
+        sums = pass_.join()
+        keep(sums)
+        return None, sums
+    # The solve may take the place of a Gram that nobody asks for again; folds have none to give.
+    overwrite = targets.alpha != "auto" and not pass_.statistics.n_folds
+    trained, sums = finish(
+        pass_,
+        targets.alpha,
+        settings.codes,
+        settings.random_state,
+        prune=targets.prune,
+        overwrite=overwrite,
+        keep=keep,
+    )
     trained.save(output.model)
-    if output.statistics is not None:
-        sums.save(output.statistics)
     return trained, sums
 
 

@@ -8,11 +8,12 @@ from typing import Annotated, ClassVar
 import typer
 from dask.utils import parse_timedelta
 
-from streamrf.cli.options import check_word, construct, option, option_of, wrong
-from streamrf.engine import Place
+from streamrf.cli.options import check_word, construct, option, option_from, option_of, wrong
+from streamrf.engine import ClusterAddress
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.solving import check_alpha
 from streamrf.sources import HDF5Source
+from streamrf.training import Settings
 
 CODES: dict[str, type[OneVsRest] | type[ErrorCorrectingCodes]] = {
     "one-vs-rest": OneVsRest,
@@ -79,11 +80,8 @@ class WeightedRowOptions(TargetRowOptions):
     """Rows with targets and perhaps weights."""
 
     weights: str | None = option("Dataset of sample weights.")
-    on_bad_rows: str = option(
-        "What to do with rows that hold NaN or infinity.",
-        default="raise",
-        words=("raise", "skip"),
-        show_default=True,
+    on_bad_rows: str = option_from(
+        Settings, "on_bad_rows", words=("raise", "skip"), show_default=True
     )
 
     def source(self, data: list[str]) -> HDF5Source:
@@ -105,9 +103,11 @@ class ClusterOptions:
     tls_cert: str | None = option("Certificate to show it.", metavar="FILE")
     tls_key: str | None = option("Key of the certificate.", metavar="FILE")
 
-    def address(self) -> Place:
+    def address(self) -> ClusterAddress:
         """Return where the cluster is."""
-        return Place(self.scheduler, self.workers, self.tls_ca, self.tls_cert, self.tls_key)
+        return ClusterAddress(
+            self.scheduler, self.workers, self.tls_ca, self.tls_cert, self.tls_key
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class CodeOptions:
     """Target codes of classes."""
 
     panel: ClassVar = "Targets"
-    codes: str | None = option("Target codes; one-vs-rest.", words=CODES)
+    codes: str | None = option_from(Settings, "codes", words=CODES)
     bits: int | None = option("Bits of error-correcting codes.")
     decode: str | None = option("How outputs name a class; euclidean.", words=DECODINGS)
 

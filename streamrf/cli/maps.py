@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from streamrf.cli.groups import number_or
-from streamrf.cli.options import construct, option, option_name, wrong
+from streamrf.cli.options import construct, option, option_from, option_name, wrong
 from streamrf.encoding import CHOICES, PRECISIONS
 from streamrf.errors import ParameterError
 from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
@@ -24,6 +24,7 @@ from streamrf.kernels import (
     VovkReal,
 )
 from streamrf.statistics import Statistics, load_statistics
+from streamrf.training import Settings
 
 
 def _word(name: str) -> str:
@@ -95,13 +96,9 @@ class FeatureOptions:
     tolerance: float | None = option(
         "Share of the kernel that an infinite series may lose; 0.0001."
     )
-    normalize: str | None = option("Scaling of rows before the map; none.", words=NORMALIZE)
-    precision: str | None = option(
-        "Features rounded for exact sums, or not; exact.", words=PRECISIONS
-    )
-    like: str | None = option(
-        "Statistics whose map and scales to take, so that both add.", metavar="FILE"
-    )
+    normalize: str | None = option_from(Settings, "normalize", words=NORMALIZE)
+    precision: str | None = option_from(Settings, "precision", default=None, words=PRECISIONS)
+    like: str | None = option_from(Settings, "like", metavar="FILE")
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of a pass that the words describe.

@@ -168,7 +168,7 @@ def solve(
         if penalty.is_choice or penalty.path:
             table = _table(sums, penalty, codes, seed, criterion)
         if model is not None:
-            chosen = penalty.fixed
+            chosen: Any = penalty.fixed
             if table is not None and penalty.is_choice:
                 chosen = table.best(criterion, penalty.per_output)
             trained = sums.solve(chosen, codes, uncertainty=options.uncertainty, random_state=seed)
@@ -247,7 +247,7 @@ def _restricted(trained: Model, text: str | None) -> Model:
     for word in words:
         if word not in known:
             raise ParameterError(f"--classes: there is no class {word!r}; there are {list(known)}")
-    return trained.among([known[word] for word in words])
+    return trained.restrict_classes([known[word] for word in words])
 
 
 def _figures(sums: Statistics, trained: Model | None, table: Table | None) -> dict[str, Any]:

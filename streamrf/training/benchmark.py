@@ -23,7 +23,7 @@ from streamrf.models import Model
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
 from streamrf.timing import peak_bytes, watching
-from streamrf.training.passes import accumulate
+from streamrf.training.accumulation import accumulate
 
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled
 PRODUCT_ROWS = 4096  # multiplied at a time by the bare product
