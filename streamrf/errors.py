@@ -1,4 +1,4 @@
-"""The tree of deliberate errors.
+"""The errors that streamrf raises on purpose.
 
 Every error that streamrf raises on purpose derives from `StreamrfError` and also from the builtin
 that a caller would expect, so ``except ValueError`` keeps working.
@@ -15,7 +15,7 @@ class StreamrfError(Exception):
 
 
 class ParameterError(StreamrfError, ValueError):
-    """A setting that cannot work."""
+    """A setting that is not valid."""
 
 
 class DataError(StreamrfError, ValueError):
@@ -51,11 +51,11 @@ class CorruptFileError(StreamrfError, OSError):
 
 
 class StorageError(StreamrfError, OSError):
-    """A model or statistics file that the system will not write or read: a full disk, a right."""
+    """A model or statistics file that cannot be written or read: a full disk, no permission."""
 
 
 class ConsumedError(StreamrfError, RuntimeError):
-    """A second pass asked of an iterator that can be read once."""
+    """A second pass over an iterator that can be read once."""
 
 
 class MemoryBudgetError(StreamrfError, MemoryError):
@@ -67,11 +67,11 @@ class MergeError(StreamrfError, ValueError):
 
 
 class FormatError(StreamrfError, ValueError):
-    """A model or statistics file that is not what it should be."""
+    """A model or statistics file that is damaged, or not of the kind or version expected."""
 
 
 class CheckpointError(StreamrfError, ValueError):
-    """A checkpoint of another job than the one that is to go on."""
+    """A checkpoint of another job than the one that continues."""
 
 
 class ClusterError(StreamrfError, RuntimeError):
@@ -87,15 +87,9 @@ class SolveError(StreamrfError, np.linalg.LinAlgError):
 
 
 class Interruption(KeyboardInterrupt):
-    """A pass with a checkpoint that was asked to stop; the message says how to go on.
+    """A pass with a checkpoint stopped by a signal `number`; the message says how to continue."""
 
-    Parameters
-    ----------
-    message : str
-    number : the signal, SIGINT (Ctrl-C) or SIGTERM
-    """
-
-    def __init__(self, message: str, number: int):
+    def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.number = number
 

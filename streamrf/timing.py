@@ -1,4 +1,4 @@
-"""What a run costs: seconds of named stages, counted only while somebody watches, and memory."""
+"""What a run costs: seconds of named stages, measured only inside `watching`, and memory."""
 
 import resource
 import sys
@@ -13,7 +13,7 @@ _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=No
 
 @contextmanager
 def watching() -> Iterator[dict[str, float]]:
-    """Give a dict that collects the seconds of every stage run inside, by name.
+    """Yield a dict that collects the seconds of every stage run inside, by name.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def watching() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Count the time spent inside for whoever watches; a thread must run in the context watched."""
+    """Add the time spent inside to the dict of `watching`; a thread must run in its context."""
     seconds = _seconds.get()
     if seconds is None:
         yield

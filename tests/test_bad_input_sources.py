@@ -23,7 +23,7 @@ from streamrf.errors import (
     StreamrfError,
 )
 from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
-from streamrf.sources.validation import as_matrix, as_targets, as_weights
+from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
 X = np.random.default_rng(0).normal(size=(1000, 20)).astype(np.float32)
 Y = np.arange(1000) % 3
@@ -328,27 +328,27 @@ def test_targets_that_can_be_used():
         ([1.0], ShapeError, ["weights has 1 rows but X has 2"]),
         ([[1.0], [2.0]], ShapeError, ["weights has shape (2, 1); expected one weight a row"]),
         (["a", "b"], ShapeError, ["weights has dtype <U1; expected numbers"]),
-        ([1.0, -2.0], DataError, ["weights, row 1: the weight is -2.0; weights must be finite"]),
-        ([np.nan, 1.0], DataError, ["weights, row 0: the weight is nan"]),
-        ([1.0, np.inf], DataError, ["weights, row 1: the weight is inf"]),
+        ([1.0, -2.0], DataError, ["X, row 1: the weight is -2.0, and weights are finite"]),
+        ([np.nan, 1.0], DataError, ["X, row 0: the weight is NaN"]),
+        ([1.0, np.inf], DataError, ["X, row 1: the weight is inf"]),
     ],
 )
 def test_weights_that_cannot_be_used(weights, error, parts):
     with refuses(error, *parts):
-        as_weights(weights, 2, "weights")
+        check_rows(next(ArraySource(np.ones((2, 3)), weights=weights).blocks()), "raise")
 
 
 def test_good_weights_become_float64():
-    got = as_weights([1, 0], 2, "weights")
+    got = weight_column([1, 0], 2, "weights")
     assert got.dtype == np.float64
     np.testing.assert_array_equal(got, [1.0, 0.0])
 
 
 def test_what_is_not_rows_is_sent_to_the_right_source():
     source = ArraySource(X, Y)
-    with refuses(ParameterError, "y was given beside X; a source gives its own targets"):
+    with refuses(ParameterError, "y was given with X; a source gives its own targets"):
         as_source(source, Y)
-    with refuses(ParameterError, "weights was given beside X; a source gives its own"):
+    with refuses(ParameterError, "weights was given with X; a source gives its own"):
         as_source(source, weights=Y)
     with refuses(ParameterError, "X is the path 'data.h5'; use HDF5Source('data.h5', x=..., y="):
         as_source("data.h5")

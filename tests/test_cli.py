@@ -488,7 +488,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ((*FIT, "--y", "names", "--regression"), ["'Ziffer 0' are not numbers", "--regression"]),
         ((*FIT, "--x", "huge", "--normalize", "none"), ["the features overflow", "normalize='l2'"]),
         ((*FIT, "--alpha", "-1"), ["alpha must be 'auto' or a number of at least 0, got -1.0"]),
-        ((*FIT, "--degree", "0"), ["degree must be a whole number above 0, got 0"]),
+        ((*FIT, "--degree", "0"), ["degree must be an integer above 0, got 0"]),
         ((*FIT, "--p", "1"), ["p must be above 1, got 1.0"]),
         ((*FIT, "--components", "60"), ["65 exact terms", "n_components must be more than 65"]),
         (

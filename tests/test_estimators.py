@@ -204,7 +204,7 @@ def test_wrong_use_is_said_in_one_sentence():
     X, y = DIGITS
     with pytest.raises(NotFittedError):
         classifier().predict(X)
-    with pytest.raises(ParameterError, match="brings its own targets"):
+    with pytest.raises(ParameterError, match="gives its own targets"):
         classifier().fit(srf.ArraySource(X, y), y)
     with pytest.raises(DataError, match="no targets"):
         classifier().fit(srf.ArraySource(X))

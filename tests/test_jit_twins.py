@@ -10,10 +10,11 @@ import pytest
 import naive
 from streamrf import jit
 
+WITHOUT_KERNELS = {"dtypes", "lapack", "threads"}
 FAMILIES = {
     info.name: importlib.import_module(f"streamrf.jit.{info.name}")
     for info in pkgutil.iter_modules(jit.__path__)
-    if info.name not in ("lapack", "threads")  # which call libraries
+    if info.name not in WITHOUT_KERNELS
 }
 
 

@@ -86,9 +86,9 @@ def test_the_polynomial_at_known_places():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"degree": 0}, r"degree must be a whole number above 0, got 0"),
-        ({"degree": 2.5}, r"degree must be a whole number above 0, got 2\.5"),
-        ({"degree": "3"}, r"degree must be a whole number above 0, got '3'"),
+        ({"degree": 0}, r"degree must be an integer above 0, got 0"),
+        ({"degree": 2.5}, r"degree must be an integer above 0, got 2\.5"),
+        ({"degree": "3"}, r"degree must be an integer above 0, got '3'"),
         ({"gamma": 0.0}, r"gamma must be positive, got 0\.0"),
         ({"gamma": -1}, r"gamma must be positive, got -1"),
         ({"gamma": np.nan}, r"gamma must be positive, got nan"),

@@ -252,7 +252,7 @@ def test_features_have_names(case, rng):
 @pytest.mark.parametrize("n_components", [0, -1, 2.5, "8", None])
 def test_a_width_that_is_no_count_is_refused(case, rng, n_components):
     features = case.make(n_components=64, random_state=0).set_params(n_components=n_components)
-    with pytest.raises(ParameterError, match=r"n_components must be a whole number above 0, got"):
+    with pytest.raises(ParameterError, match=r"n_components must be an integer above 0, got"):
         features.fit(rows_of(case, rng, 4))
 
 
@@ -366,7 +366,7 @@ def test_more_components_than_the_exact_terms_of_a_linear_kernel_are_refused(rng
         (RandomMaclaurin(p=np.nan), r"p must be above 1, got nan"),
         (RandomMaclaurin(projection="gauss"), r"projection must be .*'hadamard'.* got 'gauss'"),
         (RandomMaclaurin(Polynomial(coef0=-1)), r"coef0 must not be negative, got -1"),
-        (RandomMaclaurin(Polynomial(degree=0)), r"degree must be a whole number above 0, got 0"),
+        (RandomMaclaurin(Polynomial(degree=0)), r"degree must be an integer above 0, got 0"),
         (RandomMaclaurin(Polynomial(gamma=0.0)), r"gamma must be positive, got 0\.0"),
     ],
 )

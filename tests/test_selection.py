@@ -219,7 +219,7 @@ def test_a_penalty_given_is_taken(rows):
 
 
 def picks_of(model):
-    return model.encoder.places
+    return model.encoder.columns
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])

@@ -1,15 +1,20 @@
 """Raw rows to features ready to be summed: preprocessing, map and calibration as one."""
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
 
 from streamrf.encoding.preprocessing import Preprocessing
 from streamrf.encoding.rounding import Calibration, calibration_class
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.jit import lanes
+from streamrf.jit.dtypes import F32, F64, I64
 from streamrf.jit.threads import featurising
 from streamrf.sources import Block
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
@@ -25,13 +30,13 @@ class Encoder:
     preprocessing : scaling of raw rows
     features : the fitted map
     calibration : shifts and steps
-    picks : (n_components,) int64, the features of the map that are used, or None for all
+    selected : (n_components,) int64, the columns of the map that are used, or None for all
     """
 
     preprocessing: Preprocessing
     features: FeatureMap
     calibration: Calibration
-    picks: np.ndarray | None = None
+    selected: I64 | None = None
 
     @classmethod
     def calibrate(
@@ -42,7 +47,7 @@ class Encoder:
         normalize: str | None = None,
         precision: str = "exact",
         regression: bool = False,
-        random_state=None,
+        random_state: int | RandomState | None = None,
     ) -> "Encoder":
         """Learn everything from the calibration rows.
 
@@ -93,15 +98,15 @@ class Encoder:
     def digests(self) -> dict[str, str]:
         """Fingerprints of the parts, by their names for messages."""
         tree = self.to_tree()
-        features = tree["features"] if self.picks is None else [tree["features"], tree["picks"]]
+        features = tree["features"] if self.selected is None else [tree["features"], tree["picks"]]
         return {
             "feature maps": digest(features),
             "preprocessing": digest(tree["preprocessing"]),
             "calibrations": digest(tree["calibration"]),
         }
 
-    def encode(self, X: np.ndarray, roots: np.ndarray, out: np.ndarray) -> int:
-        """Fill `out` (n, n_components) with rounded features; give the number of entries clipped.
+    def encode(self, X: NDArray[Any], roots: F64, out: NDArray[Any]) -> int:
+        """Fill `out` (n, n_components) with rounded features; return the number of entries clipped.
 
         Parameters
         ----------
@@ -111,21 +116,21 @@ class Encoder:
         """
         n_clipped = 0
         with featurising(), stage("featurise"):
-            for rows, picked in self._mapped(X):
-                n_clipped += self.calibration.store(picked, roots[rows], out[rows])
+            for rows, z in self._mapped(X):
+                n_clipped += self.calibration.store(z, roots[rows], out[rows])
         return n_clipped
 
-    def scale(self, X: np.ndarray, out: np.ndarray) -> None:
+    def scale(self, X: NDArray[Any], out: NDArray[Any]) -> None:
         """Fill `out` (n, n_components) of any float with ``(z - shift) / step``, not rounded."""
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         ones = np.ones(len(X))
         with featurising(), stage("featurise"):
-            for rows, picked in self._mapped(X):
-                lanes.store_scaled(picked, shift, inverse_step, ones[rows], out[rows])
+            for rows, z in self._mapped(X):
+                lanes.store_scaled(z, shift, inverse_step, ones[rows], out[rows])
 
-    def linear(self, X: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Give ``coef (z - shift) / step + intercept`` of rows, float64 (n, n_outputs).
+    def linear(self, X: NDArray[Any], coef: F64, intercept: F64) -> F64:
+        """Return ``coef (z - shift) / step + intercept`` of rows, float64 (n, n_outputs).
 
         Parameters
         ----------
@@ -138,49 +143,50 @@ class Encoder:
         coef = np.ascontiguousarray(coef.T)
         out = np.empty((len(X), len(intercept)))
         with featurising(), stage("featurise"):
-            for rows, picked in self._mapped(X):
-                lanes.linear(picked, shift, inverse_step, coef, intercept, out[rows])
+            for rows, z in self._mapped(X):
+                lanes.linear(z, shift, inverse_step, coef, intercept, out[rows])
         return out
 
-    def _mapped(self, X):
-        """Give the slices of panels of raw rows, each with the features used, as lanes."""
+    def _mapped(self, X: NDArray[Any]) -> Iterator[tuple[slice, F32]]:
+        """Yield the slices of panels of raw rows, each with the features used, as lanes."""
         for rows, x, z in panels(self.features, len(X), self.n_features):
             self.preprocessing.load(X[rows], x)
             self.features.map_lanes(x, z)
-            yield rows, (z if self.picks is None else z[:, self.picks])
+            yield rows, (z if self.selected is None else z[:, self.selected])
 
     @property
-    def places(self) -> np.ndarray:
-        """Places in the map of the features that are used, int64 (n_components,)."""
-        return np.arange(self.n_components) if self.picks is None else self.picks
+    def columns(self) -> I64:
+        """Columns of the map that are used, int64 (n_components,)."""
+        return np.arange(self.n_components) if self.selected is None else self.selected
 
-    def select(self, picks: np.ndarray) -> "Encoder":
-        """Give the encoder of some of the features, by their places among those used now."""
+    def select(self, columns: I64) -> "Encoder":
+        """Return the encoder of some of the features, by their columns in what is used now."""
         calibration = replace(
-            self.calibration, shift=self.calibration.shift[picks], step=self.calibration.step[picks]
+            self.calibration,
+            shift=self.calibration.shift[columns],
+            step=self.calibration.step[columns],
         )
-        picks = picks if self.picks is None else self.picks[picks]
-        return replace(self, calibration=calibration, picks=picks)
+        return replace(self, calibration=calibration, selected=self.columns[columns])
 
-    def check_width(self, X: np.ndarray) -> None:
-        """Refuse rows of another width."""
+    def check_width(self, X: NDArray[Any]) -> None:
+        """Raise ShapeError if rows have another width."""
         if X.shape[1] != self.n_features:
             raise ShapeError(
                 f"X has {X.shape[1]} features, but the model was made for {self.n_features}"
             )
 
-    def to_tree(self) -> dict:
-        """Give the parts as a tree."""
+    def to_tree(self) -> dict[str, Any]:
+        """Return the parts as a tree."""
         tree = {
             "preprocessing": self.preprocessing.to_tree(),
             "features": to_tree(self.features),
             "calibration": self.calibration.to_tree(),
         }
-        return tree if self.picks is None else tree | {"picks": self.picks}
+        return tree if self.selected is None else tree | {"picks": self.selected}
 
     @classmethod
-    def from_tree(cls, tree: dict | Fields) -> "Encoder":
-        """Rebuild from `to_tree`."""
+    def from_tree(cls, tree: dict[str, Any] | Fields) -> "Encoder":
+        """Return what `to_tree` described."""
         fields = Fields.of(tree)
         preprocessing = Preprocessing.from_tree(fields.tree("preprocessing"))
         features = from_tree(fields.tree("features"), DESCRIBED)
@@ -188,18 +194,18 @@ class Encoder:
         if not isinstance(features, FeatureMap):
             raise fields.wrong("features", f"is a {type(features).__name__}; expected a map")
         features.check_fitted(preprocessing.n_features, fields, "features")
-        width, picks = len(calibration.shift), None
+        width, selected = len(calibration.shift), None
         if fields.is_array("picks"):
-            picks = fields.indices("picks", np.int64, (width,), features.n_components)
+            selected = fields.indices("picks", np.int64, (width,), features.n_components)
         elif features.n_components != width:
             raise fields.wrong(
                 "calibration", f"is for {width} features; the map has {features.n_components}"
             )
         fields.end()
-        return cls(preprocessing, features, calibration, picks)
+        return cls(preprocessing, features, calibration, selected)
 
 
-def as_columns(y: np.ndarray) -> np.ndarray:
-    """Give targets, numbers, as float64 (n, n_targets)."""
-    y = np.asarray(y, dtype=np.float64)
-    return y[:, np.newaxis] if y.ndim == 1 else y
+def as_columns(y: ArrayLike) -> F64:
+    """Return targets, numbers, as float64 (n, n_targets)."""
+    columns = np.asarray(y, dtype=np.float64)
+    return columns[:, np.newaxis] if columns.ndim == 1 else columns

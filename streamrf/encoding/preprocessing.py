@@ -1,11 +1,14 @@
 """What happens to a row before the map: one constant, column scales, unit length."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.jit import lanes
+from streamrf.jit.dtypes import F32, F64
 from streamrf.storage import Fields
 
 CHOICES = (None, "l2", "max", "standard")
@@ -24,11 +27,11 @@ class Preprocessing:
     """
 
     normalize: str | None
-    shift: np.ndarray
-    inverse_scale: np.ndarray
+    shift: F64
+    inverse_scale: F64
 
     @classmethod
-    def learn(cls, normalize: str | None, X: np.ndarray) -> "Preprocessing":
+    def learn(cls, normalize: str | None, X: NDArray[Any]) -> "Preprocessing":
         """Learn from calibration rows X (n, n_features) of any dtype."""
         if normalize not in CHOICES:
             raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
@@ -49,12 +52,12 @@ class Preprocessing:
         """Width of a row."""
         return len(self.shift)
 
-    def load(self, X: np.ndarray, out: np.ndarray) -> None:
+    def load(self, X: NDArray[Any], out: F32) -> None:
         """Scale rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
         lanes.load(X, self.shift, self.inverse_scale, self.normalize == "l2", out)
 
-    def apply(self, X: np.ndarray) -> np.ndarray:
-        """Give the scaled rows, float32 (n, n_features); for samples, not for streams."""
+    def apply(self, X: NDArray[Any]) -> F32:
+        """Return the scaled rows, float32 (n, n_features); for samples, not for streams."""
         groups = -(-len(X) // lanes.LANES)
         x = np.empty((groups, X.shape[1], lanes.LANES), dtype=np.float32)
         self.load(X, x)
@@ -62,17 +65,13 @@ class Preprocessing:
         lanes.store(x, out)
         return out
 
-    def to_tree(self) -> dict:
-        """Give settings and scales as a tree."""
-        return {
-            "normalize": self.normalize,
-            "shift": self.shift,
-            "inverse_scale": self.inverse_scale,
-        }
+    def to_tree(self) -> dict[str, Any]:
+        """Return settings and scales as a tree."""
+        return dict(vars(self))
 
     @classmethod
-    def from_tree(cls, tree: dict | Fields) -> "Preprocessing":
-        """Rebuild from `to_tree`."""
+    def from_tree(cls, tree: dict[str, Any] | Fields) -> "Preprocessing":
+        """Return what `to_tree` described."""
         fields = Fields.of(tree)
         normalize = fields.value("normalize")
         if normalize not in CHOICES:

@@ -2,16 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numba
 import numpy as np
+from numpy.random import Generator, RandomState
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
+from streamrf.jit.dtypes import F32
 from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
@@ -19,14 +22,18 @@ from streamrf.storage import Fields
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
 TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
-MOST_COMPONENTS = 2**31 - 1  # places are int32
+MAX_COMPONENTS = 2**31 - 1  # indices of components are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
+
+K = TypeVar("K", bound=Kernel)
+Seed = int | RandomState | None
+Project = Callable[[F32], F32]
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
 
-    A feature's bits depend on its row alone: never on its place in a block or on the threads.
+    A feature's bits depend on its row alone: never on its position in a block or on the threads.
     """
 
     n_components: int
@@ -36,25 +43,25 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def independent(self) -> bool:
         """Whether components are independent, each an unbiased estimate when scaled by itself.
 
-        Only then can ``sqrt(n_components) Z_i`` stand in a product with others (`RandomMaclaurin`
-        with `inner`). False for structured, paired, exact, hashed and compacted features.
+        Only then can ``sqrt(n_components) Z_i`` be a factor of a product (`RandomMaclaurin` with
+        `inner`). False for structured, paired, exact, hashed and compacted features.
         """
         return False
 
     @abstractmethod
-    def draw(self, n_features: int, rng: np.random.Generator, sample: np.ndarray | None) -> None:
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         """Set the fitted arrays, and `kernel_`.
 
         Parameters
         ----------
         n_features : width of the rows
-        rng : where all randomness comes from
+        rng : the source of all randomness
         sample : (n, n_features) float32, rows as the map will see them; only data-dependent maps
-            read it, and only they may refuse None
+            read it, and only they may raise an error for None
         """
 
     @abstractmethod
-    def map_lanes(self, x: np.ndarray, out: np.ndarray) -> None:
+    def map_lanes(self, x: F32, out: F32) -> None:
         """Fill ``out[:, :n_components]`` with the features of `x`.
 
         Parameters
@@ -65,30 +72,20 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @abstractmethod
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        """Refuse drawn arrays that do not belong together, which the compiled loops would trust.
+        """Raise FormatError if drawn arrays do not belong together: compiled loops trust them.
 
         Parameters
         ----------
-        fitted : what `draw` has set, read from a file; every name must be taken
+        fitted : what `draw` has set, read from a file; every name must be read
         n_features : width of the rows
         """
 
     def check_fitted(self, n_features: int, fields: Fields, key: str) -> None:
-        """Refuse a fitted state, read from a file, that `draw_for` cannot have given.
-
-        Parameters
-        ----------
-        n_features : width of the rows
-        fields, key : the place in the file, for messages
-
-        Raises
-        ------
-        FormatError
-        """
+        """Raise FormatError if a fitted state, read from `fields` at `key`, is not valid."""
         state = {name: value for name, value in vars(self).items() if name.endswith("_")}
         fitted = fields.inside(key, state | {"n_components": self.n_components})
-        fitted.integer("n_components", least=1, most=MOST_COMPONENTS)
-        fitted.integer("n_features_in_", least=n_features, most=n_features)
+        fitted.integer("n_components", minimum=1, maximum=MAX_COMPONENTS)
+        fitted.integer("n_features_in_", minimum=n_features, maximum=n_features)
         self.check_drawn(fitted, n_features)
         fitted.end()
 
@@ -98,26 +95,26 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return 1
 
     def lane_width(self, n_features: int) -> int:
-        """Count the numbers a row occupies on its way, for the size of a panel."""
+        """Return how many numbers a row occupies at once, for the size of a panel."""
         return n_features + self.n_components
 
-    def fit(self, X, y=None):
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Draw the map for rows as wide as X; only data-dependent maps read its values."""
-        X = validate_data(self, X, dtype=RAW_DTYPES)
-        self.draw_for(X.shape[1], np.asarray(X, dtype=np.float32))
+        rows = validate_data(self, X, dtype=RAW_DTYPES)
+        self.draw_for(rows.shape[1], np.asarray(rows, dtype=np.float32))
         return self
 
-    def draw_for(self, n_features: int, sample: np.ndarray | None) -> None:
-        """Draw with the generator that `random_state` names."""
+    def draw_for(self, n_features: int, sample: F32 | None) -> None:
+        """Draw with the generator that `random_state` seeds."""
         width = self.n_components
         if not isinstance(width, int | np.integer) or width < 1:
-            raise ParameterError(f"n_components must be a whole number above 0, got {width!r}")
+            raise ParameterError(f"n_components must be an integer above 0, got {width!r}")
         seeds = check_random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
         self.n_features_in_ = n_features
         self.draw(n_features, np.random.default_rng(seeds), sample)
 
-    def transform(self, X, out=None):
-        """Give the features of each row.
+    def transform(self, X: ArrayLike, out: F32 | None = None) -> F32:
+        """Return the features of each row.
 
         Parameters
         ----------
@@ -129,8 +126,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         float32 array of shape (n_rows, n_components)
         """
         check_is_fitted(self, "n_features_in_")
-        X = np.ascontiguousarray(validate_data(self, X, dtype=RAW_DTYPES, reset=False))
-        n, d = X.shape
+        rows = np.ascontiguousarray(validate_data(self, X, dtype=RAW_DTYPES, reset=False))
+        n, d = rows.shape
         if out is None:
             out = np.empty((n, self.n_components), dtype=np.float32)
         elif out.shape != (n, self.n_components) or out.dtype != np.float32:
@@ -140,26 +137,24 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         shift, scale = np.zeros(d), np.ones(d)
         with featurising():
-            for rows, x, z in panels(self, n, d):
-                lanes.load(X[rows], shift, scale, False, x)
+            for panel, x, z in panels(self, n, d):
+                lanes.load(rows[panel], shift, scale, False, x)
                 self.map_lanes(x, z)
-                lanes.store(z, out[rows])
+                lanes.store(z, out[panel])
         return out
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self.n_components
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
 
-def panels(
-    features: FeatureMap, n_rows: int, n_features: int
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Cut rows into panels that stay in cache; give each one's slice and buffers for its lanes.
+def panels(features: FeatureMap, n_rows: int, n_features: int) -> Iterator[tuple[slice, F32, F32]]:
+    """Cut rows into panels that stay in cache; yield each one's slice and buffers for its lanes.
 
     The buffers, ``(groups, n_features, 16)`` and ``(groups, n_components, 16)`` float32, are the
     same memory at every step.
@@ -176,33 +171,33 @@ def panels(
 
 
 def panel_bytes(features: FeatureMap, n_features: int) -> int:
-    """Give the bytes of all lanes of a panel, those between the steps of a map included."""
+    """Return the bytes of all lanes of a panel, those between the steps of a map included."""
     groups, per_group = _panel(features, n_features)
     return groups * per_group
 
 
-def _panel(features, n_features):
-    """Give the groups of a panel and the bytes of the lanes of each."""
+def _panel(features: FeatureMap, n_features: int) -> tuple[int, int]:
+    """Return the groups of a panel and the bytes of the lanes of each."""
     per_group = 4 * lanes.LANES * features.lane_width(n_features)
     unit = features.grain * numba.get_num_threads()
     return max(unit, PANEL_BYTES // per_group // unit * unit), per_group
 
 
-def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
+def on_dense_tiles(x: F32, work: Callable[[slice, Project], None]) -> None:
     """Call ``work(groups, project)`` on tiles of x (groups, d, 16), several at a time.
 
-    `groups` is a tile's slice, and ``project(W)`` gives ``W x`` there, (len(W), groups, 16), with
+    `groups` is a tile's slice, and ``project(W)`` returns ``W x`` there, (len(W), groups, 16), with
     bits that depend on no other row: one BLAS thread multiplies W (m, d) and a fixed shape.
     """
     n_groups, d, width = x.shape
 
-    def tile(start):
+    def tile(start: int) -> None:
         groups = slice(start, min(start + TILE_GROUPS, n_groups))
         rows = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
         rows[:, : groups.stop - start] = x[groups].transpose(1, 0, 2)
         columns = rows.reshape(d, -1)
 
-        def project(W):
+        def project(W: F32) -> F32:
             product = (W @ columns).reshape(len(W), -1, width)
             return product[:, : groups.stop - start]
 
@@ -212,7 +207,7 @@ def on_dense_tiles(x: np.ndarray, work: Callable) -> None:
 
 
 def check_kernel(fitted: Fields, key: str, kind: type) -> Any:
-    """Take a fitted kernel of a class, its settings as numbers that it accepts."""
+    """Return the fitted kernel of a class at `key`; raise FormatError if its settings are wrong."""
     kernel = fitted.kind(key, kind)
     try:
         with np.errstate(all="ignore"):
@@ -222,8 +217,8 @@ def check_kernel(fitted: Fields, key: str, kind: type) -> Any:
     return kernel
 
 
-def learn_kernel(kernel: Kernel | None, kind: type, sample: np.ndarray | None) -> Kernel:
-    """Give `kernel` (None: `Polynomial()`) with its settings as numbers; refuse another kind."""
+def learn_kernel(kernel: Kernel | None, kind: type[K], sample: F32 | None) -> K:
+    """Return `kernel` (None: `Polynomial()`) with settings as numbers, or raise ParameterError."""
     kernel = Polynomial() if kernel is None else kernel
     if not isinstance(kernel, kind):
         known = [name for name, cls in KERNELS.items() if issubclass(cls, kind)]
@@ -234,14 +229,14 @@ def learn_kernel(kernel: Kernel | None, kind: type, sample: np.ndarray | None) -
     return kernel.learn(sample)
 
 
-def check_lanes(kernel: DotProductKernel, x: np.ndarray) -> None:
-    """Refuse rows x (groups, n_features, 16) outside the kernel's domain."""
+def check_lanes(kernel: DotProductKernel, x: F32) -> None:
+    """Raise BadRowError if rows x (groups, n_features, 16) are outside the kernel's domain."""
     if kernel.radius < np.inf:
         kernel.check_domain(np.einsum("gdl,gdl->gl", x, x, dtype=np.float64))
 
 
-def clone_with_seed(features: FeatureMap, rng: np.random.Generator) -> FeatureMap:
-    """Give an unfitted copy; a map without a seed of its own takes one from `rng`."""
+def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:
+    """Return an unfitted copy; a map without a seed of its own takes one from `rng`."""
     copy = clone(features)
     seed = int(rng.integers(2**31))
     if getattr(copy, "random_state", 0) is None:
@@ -249,6 +244,6 @@ def clone_with_seed(features: FeatureMap, rng: np.random.Generator) -> FeatureMa
     return copy
 
 
-def random_signs(rng: np.random.Generator, shape) -> np.ndarray:
+def random_signs(rng: Generator, shape: int | tuple[int, ...]) -> F32:
     """Draw +-1 as float32, each with probability one half."""
     return (2.0 * rng.integers(0, 2, size=shape, dtype=np.int8) - 1.0).astype(np.float32)

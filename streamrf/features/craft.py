@@ -1,12 +1,15 @@
 """Compact random feature maps: up by any map, down by a randomised Hadamard transform."""
 
 import numpy as np
+from numpy.random import Generator
 
 from streamrf.errors import ParameterError
-from streamrf.features.base import FeatureMap, check_kernel, clone_with_seed, random_signs
+from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed, random_signs
 from streamrf.jit import hadamard
+from streamrf.jit.dtypes import F32
 from streamrf.jit.lanes import LANES
 from streamrf.kernels import Kernel
+from streamrf.storage import Fields
 
 
 class Craft(FeatureMap):
@@ -34,19 +37,20 @@ class Craft(FeatureMap):
     Hamid et al., Compact Random Feature Maps, ICML 2014, algorithm 2 and section 3.4.
     """
 
-    def __init__(self, up, n_components=100, *, random_state=None):
+    def __init__(
+        self, up: FeatureMap, n_components: int = 100, *, random_state: Seed = None
+    ) -> None:
         self.up = up
         self.n_components = n_components
         self.random_state = random_state
 
-    def draw(self, n_features, rng, sample):
-        """Draw the up-projection, the signs and the picks."""
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         up = clone_with_seed(self.up, rng)
         if up.n_components < self.n_components:
             raise ParameterError(
                 f"Craft goes down from the {up.n_components} components of its up-projection, "
                 f"so n_components must not exceed that, got {self.n_components}; "
-                f"set up's n_components to {8 * self.n_components} (8 times is usual)"
+                f"set up's n_components to {8 * self.n_components} (8 times is common)"
             )
         up.draw_for(n_features, sample)
         self.up_ = up
@@ -54,8 +58,7 @@ class Craft(FeatureMap):
         self.signs_ = random_signs(rng, up.n_components)
         self.picks_ = np.sort(rng.permutation(self._padded)[: self.n_components]).astype(np.int32)
 
-    def check_drawn(self, fitted, n_features):
-        """Check the map up, signs for its width, and places in its transform."""
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
         up = fitted.kind("up_", FeatureMap)
         up.check_fitted(n_features, fitted, "up_")
         check_kernel(fitted, "kernel_", Kernel)
@@ -63,20 +66,17 @@ class Craft(FeatureMap):
         fitted.indices("picks_", np.int32, (self.n_components,), self._padded)
 
     @property
-    def _padded(self):
-        return 1 << (self.up_.n_components - 1).bit_length()
+    def _padded(self) -> int:
+        return hadamard.padded_length(self.up_.n_components)
 
     @property
-    def grain(self):
-        """That of the up-projection."""
+    def grain(self) -> int:
         return self.up_.grain
 
-    def lane_width(self, n_features):
-        """Count the numbers of a row that are alive at once."""
+    def lane_width(self, n_features: int) -> int:
         return self.up_.lane_width(n_features) + self._padded + self.n_components
 
-    def map_lanes(self, x, out):
-        """Go up, then down."""
+    def map_lanes(self, x: F32, out: F32) -> None:
         z = np.empty((len(x), self._padded, LANES), dtype=np.float32)
         self.up_.map_lanes(x, z)
         scale = np.float32(1 / np.sqrt(self.n_components))

@@ -7,24 +7,25 @@ A series ``sum_n a_n t^n`` is estimated by products of n random projections. Giv
 import heapq
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
+from streamrf.jit.dtypes import F64, I64
 from streamrf.jit.threads import on_single_blas_threads
 
 VARIANCE_ROWS = 2048  # two million pairs; their mean decides shares, not values
 TILE = 128
 
 
-def drawn(
-    series: np.ndarray, weights: np.ndarray, n_products: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def drawn(series: F64, weights: F64, n_products: int, rng: Generator) -> tuple[I64, F64]:
     """Draw each product's degree with probability proportional to `weights` where ``a_n > 0``.
 
     Parameters
     ----------
     series, weights : (n_degrees,) float64
     n_products : int
-    rng : where the degrees come from
+    rng : draws the degrees
 
     Returns
     -------
@@ -33,19 +34,17 @@ def drawn(
     """
     n = np.flatnonzero((series > 0) & (weights > 0))
     probabilities = weights[n] / weights[n].sum()
-    picks = np.sort(rng.choice(len(n), size=n_products, p=probabilities))[::-1]
+    indices = np.sort(rng.choice(len(n), size=n_products, p=probabilities))[::-1]
     factors = np.sqrt(series[n] / probabilities / n_products)
-    return n[picks].astype(np.int64), factors[picks]
+    return n[indices].astype(np.int64), factors[indices]
 
 
-def optimized(
-    series: np.ndarray, masses: np.ndarray, variances: np.ndarray, n_products: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Give degree n its ``c_n >= 1`` products: least ``sum_n masses_n^2 variances_n / c_n``.
+def optimized(series: F64, masses: F64, variances: F64, n_products: int) -> tuple[I64, F64]:
+    """Give degree n ``c_n >= 1`` products that minimise ``sum_n masses_n^2 variances_n / c_n``.
 
-    The real minimum is ``c_n ~ masses_n sqrt(variances_n)``. The whole numbers start a little below
-    it, where each product lowers the sum by more than any of the rest can, and the rest go one by
-    one where they lower it most: the minimum over whole numbers, because the terms are convex.
+    The real minimum is ``c_n ~ masses_n sqrt(variances_n)``. The integers start a little below it,
+    where each product lowers the sum by more than any of the rest can, and the rest are added one
+    by one where they lower it most: the minimum over integers, because the terms are convex.
 
     Parameters
     ----------
@@ -83,13 +82,13 @@ def optimized(
     return np.repeat(n, counts)[::-1].astype(np.int64), np.repeat(factors, counts)[::-1]
 
 
-def product_variances(X: np.ndarray, n_degrees: int, signs: str) -> np.ndarray:
-    """Give the variance of ``prod_(j<=n) <w_j, x> <w_j, y>``, a mean over pairs of rows.
+def product_variances(X: NDArray[np.floating], n_degrees: int, signs: str) -> F64:
+    """Return the variance of ``prod_(j<=n) <w_j, x> <w_j, y>``, a mean over pairs of rows.
 
     With ``s = sum_i x_i^2 y_i^2``, random signs have
     ``E[<w,x>^2 <w,y>^2] = |x|^2 |y|^2 + 2 <x,y>^2 - 2 s``. For entries of {1, -1, i, -i} the
     estimate is the real part of ``prod <w,x> conj(<w,y>)``, whose square has the mean
-    ``((|x|^2 |y|^2 + <x,y>^2 - s)^n + (2 <x,y>^2 - s)^n) / 2``. In both, ``<x,y>^(2n)`` goes off.
+    ``((|x|^2 |y|^2 + <x,y>^2 - s)^n + (2 <x,y>^2 - s)^n) / 2``. Both less ``<x,y>^(2n)``.
 
     Parameters
     ----------
@@ -101,17 +100,18 @@ def product_variances(X: np.ndarray, n_degrees: int, signs: str) -> np.ndarray:
     -------
     (n_degrees,) float64, by degree from 0; the same bits for any number of threads
     """
-    X = np.asarray(X[:: -(-len(X) // VARIANCE_ROWS)], dtype=np.float64)
-    squares = np.square(X)
+    rows = np.asarray(X[:: -(-len(X) // VARIANCE_ROWS)], dtype=np.float64)
+    n_rows = len(rows)
+    squares = np.square(rows)
     lengths = squares.sum(axis=1)
-    starts = range(0, len(X), TILE)
+    starts = range(0, n_rows, TILE)
     totals = np.zeros((len(starts), n_degrees))
 
-    def tile(start):
-        rows = slice(start, start + TILE)
-        product = np.square(X[rows] @ X.T)
-        lengthy = np.multiply.outer(lengths[rows], lengths)
-        shared = squares[rows] @ squares.T
+    def tile(start: int) -> None:
+        part = slice(start, start + TILE)
+        product = np.square(rows[part] @ rows.T)
+        lengthy = np.multiply.outer(lengths[part], lengths)
+        shared = squares[part] @ squares.T
         for values in (product, lengthy, shared):
             np.fill_diagonal(values[:, start:], 0.0)  # a row is no pair with itself
         if signs == "real":
@@ -125,4 +125,4 @@ def product_variances(X: np.ndarray, n_degrees: int, signs: str) -> np.ndarray:
             totals[start // TILE, n] = ((powers[0] + powers[1]) / 2 - powers[2]).sum()
 
     on_single_blas_threads(tile, starts)
-    return np.maximum(totals.sum(axis=0), 0.0) / max(1, len(X) * (len(X) - 1))
+    return np.maximum(totals.sum(axis=0), 0.0) / max(1, n_rows * (n_rows - 1))

@@ -3,19 +3,24 @@
 from abc import abstractmethod
 
 import numpy as np
+from numpy.random import Generator
 
 from streamrf.features.base import (
     TILE_GROUPS,
     FeatureMap,
+    Project,
+    Seed,
     check_kernel,
     learn_kernel,
     on_dense_tiles,
     random_signs,
 )
 from streamrf.jit import hadamard
+from streamrf.jit.dtypes import F32
 from streamrf.kernels import Gaussian, ShiftInvariantKernel
+from streamrf.storage import Fields
 
-SHORTEST = 256  # of a structured block: its frequencies are normal up to terms in 1/length
+MIN_LENGTH = 256  # of a structured block: its frequencies are normal up to terms in 1/length
 
 
 class FourierMap(FeatureMap):
@@ -26,15 +31,22 @@ class FourierMap(FeatureMap):
     """
 
     kind: type[ShiftInvariantKernel]
+    kernel_: ShiftInvariantKernel
 
-    def __init__(self, kernel=None, n_components=100, *, paired=True, random_state=None):
+    def __init__(
+        self,
+        kernel: ShiftInvariantKernel | None = None,
+        n_components: int = 100,
+        *,
+        paired: bool = True,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.paired = paired
         self.random_state = random_state
 
-    def draw(self, n_features, rng, sample):
-        """Learn the kernel's gamma; draw frequencies and offsets."""
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         kernel = Gaussian() if self.kernel is None else self.kernel
         self.kernel_ = learn_kernel(kernel, self.kind, sample)
         self.kernel_.check_settings()
@@ -45,26 +57,25 @@ class FourierMap(FeatureMap):
         self._draw_frequencies(n_features, n_frequencies, rng)
 
     @abstractmethod
-    def _draw_frequencies(self, n_features, n_frequencies, rng):
-        """Set the fitted arrays that stand for the frequencies."""
+    def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
+        """Set the fitted arrays that make the frequencies."""
 
-    def check_drawn(self, fitted, n_features):
-        """Check that there is an offset for every frequency; and the frequencies."""
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
         check_kernel(fitted, "kernel_", self.kind)
         n_frequencies = self.n_components - self._n_sines
         fitted.array("offsets_", np.float32, (n_frequencies,))
         self._check_frequencies(fitted, n_features, n_frequencies)
 
     @abstractmethod
-    def _check_frequencies(self, fitted, n_features, n_frequencies):
-        """Check the fitted arrays that stand for the frequencies."""
+    def _check_frequencies(self, fitted: Fields, n_features: int, n_frequencies: int) -> None:
+        """Check the fitted arrays that make the frequencies."""
 
     @property
-    def _n_sines(self):
+    def _n_sines(self) -> int:
         return self.n_components // 2 if self.paired else 0
 
     @property
-    def _amplitude(self):
+    def _amplitude(self) -> np.float32:
         return np.float32(np.sqrt(2 / self.n_components))
 
 
@@ -77,8 +88,8 @@ class RandomFourier(FourierMap):
     n_components : int, D
     paired : bool
         True: a cosine and a sine for each frequency, first all cosines, then all sines (for the
-        Gaussian less variance at every distance); of an odd D the last frequency has, in place of
-        its pair, the wave that follows. False: D frequencies, each with a random offset,
+        Gaussian less variance at every distance); of an odd D the last frequency has only the wave
+        that follows. False: D frequencies, each with a random offset,
         ``sqrt(2/D) cos(<omega, x> + b)``
     random_state : int, RandomState or None
 
@@ -97,27 +108,25 @@ class RandomFourier(FourierMap):
     kind = ShiftInvariantKernel
 
     @property
-    def independent(self):
+    def independent(self) -> bool:
         """Whether components are independent: not if in pairs."""
         return not self.paired
 
     @property
-    def grain(self):
-        """A dense tile."""
+    def grain(self) -> int:
         return TILE_GROUPS
 
-    def _draw_frequencies(self, n_features, n_frequencies, rng):
+    def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
         frequencies = self.kernel_.frequencies(rng, (n_frequencies, n_features))
         self.frequencies_ = frequencies.astype(np.float32)
 
-    def _check_frequencies(self, fitted, n_features, n_frequencies):
+    def _check_frequencies(self, fitted: Fields, n_features: int, n_frequencies: int) -> None:
         fitted.array("frequencies_", np.float32, (n_frequencies, n_features))
 
-    def map_lanes(self, x, out):
-        """Multiply by the frequencies in tiles, then take waves."""
+    def map_lanes(self, x: F32, out: F32) -> None:
         ones = np.ones_like(self.offsets_)
 
-        def work(groups, project):
+        def work(groups: slice, project: Project) -> None:
             products = project(self.frequencies_)
             hadamard.fourier(
                 products, ones, self.offsets_, self._amplitude, self._n_sines, out[groups]
@@ -156,16 +165,18 @@ class StructuredFourier(FourierMap):
 
     kind = Gaussian
 
-    def _draw_frequencies(self, n_features, n_frequencies, rng):
-        length = max(_padded(n_features), SHORTEST)
-        self.signs_ = random_signs(rng, (-(-n_frequencies // length), 3, length))
+    def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
+        self.signs_ = random_signs(rng, self._shape(n_features, n_frequencies))
 
-    def _check_frequencies(self, fitted, n_features, n_frequencies):
-        length = max(_padded(n_features), SHORTEST)
-        fitted.array("signs_", np.float32, (-(-n_frequencies // length), 3, length))
+    def _check_frequencies(self, fitted: Fields, n_features: int, n_frequencies: int) -> None:
+        fitted.array("signs_", np.float32, self._shape(n_features, n_frequencies))
 
-    def map_lanes(self, x, out):
-        """Transform, then take waves."""
+    @staticmethod
+    def _shape(n_features: int, n_frequencies: int) -> tuple[int, int, int]:
+        length = max(hadamard.padded_length(n_features), MIN_LENGTH)
+        return -(-n_frequencies // length), 3, length
+
+    def map_lanes(self, x: F32, out: F32) -> None:
         factor = np.sqrt(2 * self.kernel_.checked_gamma) / self.signs_.shape[2]
         scales = np.full_like(self.offsets_, factor)
         hadamard.structured_fourier(
@@ -202,8 +213,8 @@ class Fastfood(FourierMap):
 
     kind = Gaussian
 
-    def _draw_frequencies(self, n_features, n_frequencies, rng):
-        length = _padded(n_features)
+    def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
+        length = hadamard.padded_length(n_features)
         blocks = -(-n_frequencies // length)
         self.signs_ = random_signs(rng, (blocks, n_features))
         order = np.tile(np.arange(length, dtype=np.int32), (blocks, 1))
@@ -214,16 +225,15 @@ class Fastfood(FourierMap):
         factor = np.sqrt(2 * self.kernel_.checked_gamma / length)
         self.scales_ = (factor * lengths / norms).astype(np.float32)
 
-    def _check_frequencies(self, fitted, n_features, n_frequencies):
-        length = _padded(n_features)
+    def _check_frequencies(self, fitted: Fields, n_features: int, n_frequencies: int) -> None:
+        length = hadamard.padded_length(n_features)
         blocks = -(-n_frequencies // length)
         fitted.array("signs_", np.float32, (blocks, n_features))
         fitted.indices("permutations_", np.int32, (blocks, length), length)
         fitted.array("normals_", np.float32, (blocks, length))
         fitted.array("scales_", np.float32, (n_frequencies,))
 
-    def map_lanes(self, x, out):
-        """Transform, then take waves."""
+    def map_lanes(self, x: F32, out: F32) -> None:
         hadamard.fastfood(
             x,
             self.signs_,
@@ -235,7 +245,3 @@ class Fastfood(FourierMap):
             self._n_sines,
             out,
         )
-
-
-def _padded(n_features):
-    return 1 << (n_features - 1).bit_length()

@@ -3,12 +3,15 @@
 from numbers import Real
 
 import numpy as np
+from numpy.random import Generator
 
 from streamrf.errors import ParameterError
 from streamrf.features import degrees
 from streamrf.features.base import (
     TILE_GROUPS,
     FeatureMap,
+    Project,
+    Seed,
     check_kernel,
     check_lanes,
     clone_with_seed,
@@ -17,7 +20,9 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.kernels import MOST_TERMS, Composed, DotProductKernel
+from streamrf.jit.dtypes import F32, F64
+from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel
+from streamrf.storage import Fields
 
 PROJECTIONS = ("hadamard", "rademacher", "complex")
 MEASURES = ("geometric", "proportional", "optimized")
@@ -47,7 +52,7 @@ class RandomMaclaurin(FeatureMap):
     tolerance : float, the tail at which an infinite series is cut, relative to the kernel's
         greatest value on the sample; finite series are never cut. Products of many factors vary
         as 3^n: with a series that ends slowly (`ArcCosine`) and "optimized", which gives every
-        degree a feature, 0.01 errs less than 1e-4 (relative to the kernel 0.02, not 1.06)
+        degree a feature, 0.01 has less error than 1e-4 (relative to the kernel 0.02, not 1.06)
     inner : None, or an unfitted map with independent components
         The kernel is then ``sum a_n K(x,y)^n`` with K the kernel of `inner`, and every factor a
         component of `inner`, drawn for it alone; its n_components does not matter. Not with
@@ -58,7 +63,7 @@ class RandomMaclaurin(FeatureMap):
     ----------
     kernel_ : the exact kernel
     degrees_ : int64, degree of each product, descending; a product is one feature, or two that
-        stand side by side if "complex" (of an odd width the last is a real part alone)
+        are next to each other if "complex" (of an odd width the last is a real part alone)
     scales_ : (n_random,) float32, factor of each random feature
     signs_ : float32, shape (n_transforms, n_features) of +-1; (n_transforms, 2, n_features) of the
         real and imaginary parts, +-1 or 0, if "complex"; (sum of degrees, n_features) if dense
@@ -79,17 +84,17 @@ class RandomMaclaurin(FeatureMap):
 
     def __init__(
         self,
-        kernel=None,
-        n_components=100,
+        kernel: DotProductKernel | None = None,
+        n_components: int = 100,
         *,
-        projection="hadamard",
-        h01=False,
-        measure="geometric",
-        p=2.0,
-        tolerance=1e-4,
-        inner=None,
-        random_state=None,
-    ):
+        projection: str = "hadamard",
+        h01: bool = False,
+        measure: str = "geometric",
+        p: float = 2.0,
+        tolerance: float = 1e-4,
+        inner: FeatureMap | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.projection = projection
@@ -100,10 +105,9 @@ class RandomMaclaurin(FeatureMap):
         self.inner = inner
         self.random_state = random_state
 
-    def draw(self, n_features, rng, sample):
-        """Draw degrees, then a factor for each."""
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         self._check_settings()
-        kernel = learn_kernel(self.kernel, DotProductKernel, sample)
+        kernel = learn_kernel(self.kernel, DotProductKernel, sample)  # type: ignore[type-abstract]
         rows = np.ones((1, n_features)) / np.sqrt(n_features) if sample is None else sample
         if self.inner is None:
             self.inner_ = None
@@ -122,13 +126,13 @@ class RandomMaclaurin(FeatureMap):
         self._draw_factors(n_features, rng, sample)
 
     @property
-    def independent(self):
+    def independent(self) -> bool:
         """Whether every component is a draw of its own: dense, and of a random degree."""
         if self.h01 or self.measure == "optimized":
             return False
         return self.projection == "rademacher" if self.inner is None else self.inner.independent
 
-    def _check_settings(self):
+    def _check_settings(self) -> None:
         self._check_choices()
         if not (isinstance(self.p, Real) and float(self.p) > 1):
             raise ParameterError(f"p must be above 1, got {self.p!r}")
@@ -149,13 +153,13 @@ class RandomMaclaurin(FeatureMap):
                 "projection='complex' (it projects by itself)"
             )
 
-    def _check_choices(self):
+    def _check_choices(self) -> None:
         for name, known in (("projection", PROJECTIONS), ("measure", MEASURES)):
             if getattr(self, name) not in known:
                 raise ParameterError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
 
-    def _draw_exact_terms(self, series, n_features):
-        """Set the factors of the exact terms; give the number of components that are left."""
+    def _draw_exact_terms(self, series: F64, n_features: int) -> int:
+        """Set the factors of the exact terms; return the number of components that are left."""
         self.constant_ = float(np.sqrt(series[0])) if self.h01 else 0.0
         self.linear_ = float(np.sqrt(series[1])) if self.h01 and len(series) > 1 else 0.0
         exact = (self.constant_ > 0) + n_features * (self.linear_ > 0)
@@ -170,7 +174,9 @@ class RandomMaclaurin(FeatureMap):
             )
         return self.n_components - exact
 
-    def _draw_degrees(self, series, bound, n_random, rng, sample):
+    def _draw_degrees(
+        self, series: F64, bound: float, n_random: int, rng: Generator, sample: F32 | None
+    ) -> None:
         """Set degrees (descending) and factors of the random features."""
         series = np.where(np.arange(len(series)) < (2 if self.h01 else 0), 0.0, series)
         masses = series * bound ** np.arange(len(series))
@@ -179,7 +185,8 @@ class RandomMaclaurin(FeatureMap):
         if n_products == 0:
             found, factors = np.empty(0, dtype=np.int64), np.empty(0)
         elif self.measure == "geometric":
-            weights = float(self.p) ** -(np.arange(len(series)) - float(np.argmax(series > 0)))
+            powers = np.arange(len(series)) - float(np.argmax(series > 0))
+            weights = np.power(float(self.p), -powers)
             found, factors = degrees.drawn(series, weights, n_products, rng)
         elif self.measure == "proportional":
             found, factors = degrees.drawn(series, masses, n_products, rng)
@@ -197,8 +204,7 @@ class RandomMaclaurin(FeatureMap):
         self.degrees_ = found
         self.scales_ = factors.astype(np.float32)
 
-    def _draw_factors(self, n_features, rng, sample):
-        """Set signs and picks, or the inner map."""
+    def _draw_factors(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         count = int(self.degrees_.sum())
         self.signs_ = np.empty((0, n_features), dtype=np.float32)
         self.picks_ = np.empty(0, dtype=np.int32)
@@ -213,9 +219,9 @@ class RandomMaclaurin(FeatureMap):
         else:
             self._draw_transforms(n_features, rng)
 
-    def _draw_transforms(self, n_features, rng):
+    def _draw_transforms(self, n_features: int, rng: Generator) -> None:
         """Set the signs of every level of every block, and the row each factor takes."""
-        padded = 1 << (n_features - 1).bit_length()
+        padded = hadamard.padded_length(n_features)
         starts = np.arange(0, np.count_nonzero(self.degrees_), padded)
         shape = int(self.degrees_[starts].sum()), n_features
         self.signs_ = random_signs(rng, shape)
@@ -229,22 +235,21 @@ class RandomMaclaurin(FeatureMap):
                 picks.append(rng.permutation(padded)[: np.count_nonzero(block > level)])
         self.picks_ = np.concatenate(picks).astype(np.int32)
 
-    def check_drawn(self, fitted, n_features):
-        """Check that degrees, factors, signs and picks are those of one draw."""
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
         self._check_choices()
-        constant = fitted.number("constant_", least=0.0)
-        linear = fitted.number("linear_", least=0.0)
+        constant = fitted.number("constant_", minimum=0.0)
+        linear = fitted.number("linear_", minimum=0.0)
         n_random = self.n_components - (constant > 0) - n_features * (linear > 0)
         paired = self.projection == "complex" and self.inner_ is None
         n_products = -(-n_random // 2) if paired else n_random
         if n_random < 0:
             raise fitted.wrong("linear_", f"needs more than {self.n_components} components")
         fitted.array("scales_", np.float32, (n_random,))
-        found = fitted.indices("degrees_", np.int64, (n_products,), MOST_TERMS + 1)
+        found = fitted.indices("degrees_", np.int64, (n_products,), MAX_TERMS + 1)
         if (found[1:] > found[:-1]).any():
             raise fitted.wrong("degrees_", "is not in descending order")
         count = int(found.sum())
-        padded = 1 << (n_features - 1).bit_length()
+        padded = hadamard.padded_length(n_features)
         starts = np.arange(0, np.count_nonzero(found), padded)
         n_transforms = int(found[starts].sum())
         n_picks, stop = count, padded
@@ -253,7 +258,7 @@ class RandomMaclaurin(FeatureMap):
             inner = fitted.kind("inner_", FeatureMap)
             inner.check_fitted(n_features, fitted, "inner_")
             if inner.n_components != max(1, count):
-                raise fitted.wrong("inner_", f"has not the {count} components that are picked")
+                raise fitted.wrong("inner_", f"does not have the {count} components needed")
             stop, shape = max(1, count), (0, n_features)
         elif self.projection == "rademacher":
             n_picks, shape = 0, (count, n_features)
@@ -266,19 +271,16 @@ class RandomMaclaurin(FeatureMap):
         check_kernel(fitted, "kernel_", DotProductKernel if self.inner_ is None else Composed)
 
     @property
-    def grain(self):
-        """A dense tile if there are dense products."""
+    def grain(self) -> int:
         if self.inner_ is not None:
             return self.inner_.grain
         return TILE_GROUPS if self.projection == "rademacher" else 1
 
-    def lane_width(self, n_features):
-        """Count the numbers of a row that are alive at once."""
+    def lane_width(self, n_features: int) -> int:
         inner = 0 if self.inner_ is None else self.inner_.lane_width(n_features)
         return n_features + self.n_components + inner
 
-    def map_lanes(self, x, out):
-        """Fill `out`: constant, linear block, random features."""
+    def map_lanes(self, x: F32, out: F32) -> None:
         self._check_lanes(x)
         first = 0
         if self.constant_ > 0:
@@ -305,18 +307,17 @@ class RandomMaclaurin(FeatureMap):
         n_varying = len(varying) * (2 if self.signs_.ndim == 3 else 1)
         out[:, first + n_varying : self.n_components] = self.scales_[n_varying:, np.newaxis]
 
-    def _check_lanes(self, x):
+    def _check_lanes(self, x: F32) -> None:
         if self.inner_ is None:
             check_lanes(self.kernel_, x)
         elif self.kernel_.outer.radius < np.inf:
             rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, x.shape[1])
             self.kernel_.check_domain(self.inner_.kernel_.diagonal(rows))
 
-    def _map_dense(self, x, first, out):
-        """Multiply dense projections."""
+    def _map_dense(self, x: F32, first: int, out: F32) -> None:
         levels = [int((self.degrees_ > j).sum()) for j in range(self.degrees_.max(initial=0))]
 
-        def work(groups, project):
+        def work(groups: slice, project: Project) -> None:
             offset = 0
             for level, count in enumerate(levels):
                 product = project(self.signs_[offset : offset + count]).transpose(1, 0, 2)

@@ -1,12 +1,15 @@
 """Tensor sketches: polynomial features by fast Fourier transforms of count sketches."""
 
 import numpy as np
+from numpy.random import Generator
 from scipy import fft
 
-from streamrf.features.base import FeatureMap, check_kernel, learn_kernel, random_signs
+from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel, random_signs
 from streamrf.jit import lanes, sketch
+from streamrf.jit.dtypes import F32
 from streamrf.jit.threads import on_single_blas_threads
 from streamrf.kernels import Polynomial
+from streamrf.storage import Fields
 
 
 class TensorSketch(FeatureMap):
@@ -32,31 +35,35 @@ class TensorSketch(FeatureMap):
     Pham and Pagh, Fast and Scalable Polynomial Kernels via Explicit Feature Maps, KDD 2013.
     """
 
-    def __init__(self, kernel=None, n_components=100, *, random_state=None):
+    def __init__(
+        self,
+        kernel: Polynomial | None = None,
+        n_components: int = 100,
+        *,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.random_state = random_state
 
-    def draw(self, n_features, rng, sample):
-        """Draw a bucket and a sign for every entry and degree."""
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
         shape = len(self.kernel_.maclaurin()) - 1, n_features + 1
         self.buckets_ = rng.integers(0, self.n_components, size=shape, dtype=np.int32)
         self.signs_ = random_signs(rng, shape)
 
-    def check_drawn(self, fitted, n_features):
-        """Check that there is a bucket and a sign for every entry and degree."""
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
         kernel = check_kernel(fitted, "kernel_", Polynomial)
         shape = int(kernel.degree), n_features + 1
         fitted.array("signs_", np.float32, shape)
         fitted.indices("buckets_", np.int32, shape, self.n_components)
 
-    def map_lanes(self, x, out):
+    def map_lanes(self, x: F32, out: F32) -> None:
         """Transform one group of rows at a time, so that bits do not depend on the others."""
         scale = np.float32(np.sqrt(self.kernel_.gamma))
         constant = np.float32(np.sqrt(self.kernel_.coef0))
 
-        def group(g):
+        def group(g: int) -> None:
             entries = np.empty(x.shape[1], dtype=np.int64)
             entries = entries[: sketch.find_entries(x[g], entries)]
             spectrum = None

@@ -1,19 +1,26 @@
 """Polynomial features of high degree by a binary tree of small sketches."""
 
 import numpy as np
+from numpy.random import Generator
 
 from streamrf.errors import ParameterError
 from streamrf.features.base import (
-    MOST_COMPONENTS,
+    MAX_COMPONENTS,
     FeatureMap,
+    Seed,
     check_kernel,
     learn_kernel,
     random_signs,
 )
 from streamrf.jit import hadamard
+from streamrf.jit.dtypes import F32, I32
+from streamrf.jit.hadamard import padded_length
 from streamrf.kernels import Polynomial
+from streamrf.storage import Fields
 
-ROW = -1  # in place of a slot: the row itself
+ROW = -1  # instead of a slot: the row itself
+
+Step = tuple[int, int, int, int, int, int]
 
 
 class TreeSketch(FeatureMap):
@@ -45,13 +52,18 @@ class TreeSketch(FeatureMap):
     sketched here, which costs no time below n_components and no variance.
     """
 
-    def __init__(self, kernel=None, n_components=100, *, random_state=None):
+    def __init__(
+        self,
+        kernel: Polynomial | None = None,
+        n_components: int = 100,
+        *,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.random_state = random_state
 
-    def draw(self, n_features, rng, sample):
-        """Draw the signs and pairs of every node."""
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
         degree = len(self.kernel_.maclaurin()) - 1
         if degree < 2:
@@ -63,26 +75,25 @@ class TreeSketch(FeatureMap):
         steps = self._plan(degree, row)
         self.steps_ = np.array(steps, dtype=np.int64)
         self.signs_ = random_signs(rng, int(self.steps_[:, 2:4].sum()))
-        picks = [_pairs(count, _padded(a), _padded(b), rng) for _, _, a, b, _, count in steps]
+        picks = [_pairs(n, padded_length(a), padded_length(b), rng) for _, _, a, b, _, n in steps]
         self.picks_ = np.concatenate(picks).astype(np.int32)
 
-    def _plan(self, degree, row):
-        """Give the steps of a tree of `degree` leaves; the root has the length of the map."""
+    def _plan(self, degree: int, row: int) -> list[Step]:
+        """Return the steps of a tree of `degree` leaves; the root has the length of the map."""
         steps, _, _ = self._plan_node(degree, row, 0)
         return [*steps[:-1], (*steps[-1][:-1], self.n_components)]
 
-    def _plan_node(self, degree, row, slot):
-        """Give the steps of an inner node, the slot of its result and its length."""
+    def _plan_node(self, degree: int, row: int, slot: int) -> tuple[list[Step], int, int]:
+        """Return the steps of an inner node, the slot of its result and its length."""
         if degree == 1:
             return [], ROW, row
         before, left, a = self._plan_node((degree + 1) // 2, row, slot)
         after, right, b = self._plan_node(degree // 2, row, slot + (left != ROW))
         # all pairs are the product itself
-        length = min(_padded(self.n_components), _padded(a) * _padded(b))
+        length = min(padded_length(self.n_components), padded_length(a) * padded_length(b))
         return [*before, *after, (left, right, a, b, slot, length)], slot, length
 
-    def check_drawn(self, fitted, n_features):
-        """Check that the nodes are those of the plan, with signs and pairs for each."""
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
         kernel = check_kernel(fitted, "kernel_", Polynomial)
         steps = fitted.array("steps_", np.int64, (None, 6))
         row = n_features + (kernel.coef0 > 0)
@@ -91,23 +102,18 @@ class TreeSketch(FeatureMap):
             raise fitted.wrong("steps_", "is not the plan of a tree of this width")
         fitted.array("signs_", np.float32, (int(steps[:, 2:4].sum()),))
         counts = steps[:, 5]
-        picks = fitted.indices("picks_", np.int32, (int(counts.sum()), 2), MOST_COMPONENTS)
-        ends = np.array([[_padded(int(n)) for n in pair] for pair in steps[:, 2:4]])
+        picks = fitted.indices("picks_", np.int32, (int(counts.sum()), 2), MAX_COMPONENTS)
+        ends = np.array([[padded_length(int(n)) for n in pair] for pair in steps[:, 2:4]])
         if (picks >= np.repeat(ends, counts, axis=0)).any():
-            raise fitted.wrong("picks_", "holds places outside the children of its node")
+            raise fitted.wrong("picks_", "holds indices outside the children of its node")
 
-    def map_lanes(self, x, out):
-        """Climb the tree."""
+    def map_lanes(self, x: F32, out: F32) -> None:
         scale = np.float32(np.sqrt(self.kernel_.gamma))
         constant = np.float32(np.sqrt(self.kernel_.coef0))
         hadamard.tensor_tree(x, scale, constant, self.signs_, self.steps_, self.picks_, out)
 
 
-def _padded(length):
-    return 1 << (length - 1).bit_length()
-
-
-def _pairs(count, a, b, rng):
+def _pairs(count: int, a: int, b: int, rng: Generator) -> I32:
     """Draw `count` pairs of range(a) and range(b), each number equally often, none twice if it can.
 
     Sorted by the first, so that one of the two is read in order.

@@ -1,17 +1,21 @@
 """Walsh-Hadamard transforms and the maps made of them, on lanes.
 
-Sixteen rows stand side by side, ``(length, 16)`` float32, so that a butterfly is a whole vector.
+Sixteen rows are side by side, ``(length, 16)`` float32, so that a butterfly is a whole vector.
 Loops have a fixed order and no fast-math, so a row's features do not depend on its neighbours, its
 lane or the threads. All kernels that call the transform share this file, because Numba's cache does
 not see a change in another file.
 """
+
+from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import njit, prange
 from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
+
+from streamrf.jit.dtypes import F32, I32, I64
 
 LANES = 16
 
@@ -26,13 +30,13 @@ TWO_PI = 2 * np.pi
 FAR = np.float32(12800.0)
 TWO_OVER_PI = np.float32(2 / np.pi)
 HALF_PI = np.float32(201 / 2**7), np.float32(2029 / 2**22), np.float32(7.549790126404332e-08)
-TO_WHOLE = np.float32(3 << 22)  # adding it leaves a whole number in the low bits
+TO_WHOLE = np.float32(3 << 22)  # adding it leaves an integer in the low bits
 HALF, ONE = np.float32(0.5), np.float32(1.0)
 COSINE = np.float32(4.1666645683e-2), np.float32(-1.3887316255e-3), np.float32(2.4433157118e-5)
 SINE = np.float32(-1.6666654611e-1), np.float32(8.3321608736e-3), np.float32(-1.9515295891e-4)
 
 
-def _butterfly(log2_radix):
+def _butterfly(log2_radix: int) -> Any:
     """Make ``f(a, first, stride)``: transform the rows ``first + r * stride`` of `a`, in place.
 
     Written as vector instructions because LLVM cannot prove that the rows of one array do not
@@ -43,7 +47,7 @@ def _butterfly(log2_radix):
 
     if numba.config.DISABLE_JIT:
 
-        def plain(a, first, stride):
+        def plain(a: F32, first: int, stride: int) -> None:
             rows = a[first : first + (radix - 1) * stride + 1 : stride]
             for level in range(log2_radix):
                 half = 1 << level
@@ -55,10 +59,10 @@ def _butterfly(log2_radix):
         return plain
 
     @intrinsic
-    def compiled(typingctx, a, first, stride):
+    def compiled(typingctx: Any, a: Any, first: Any, stride: Any) -> Any:
         signature = types.void(a, types.intp, types.intp)
 
-        def codegen(context, builder, signature, args):
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
             vector = ir.VectorType(ir.FloatType(), LANES // 2).as_pointer()
             lanes = ir.Constant(ir.IntType(64), LANES)
@@ -87,7 +91,7 @@ def _butterfly(log2_radix):
     return compiled
 
 
-def _row_product():
+def _row_product() -> Any:
     """Make ``f(a, i, factor, out, k)``: ``out[k] = a[i] * factor``, as vector instructions.
 
     Sign flips by plain loops took longer than the transform that follows (5.8 against 3.8 us at
@@ -95,21 +99,21 @@ def _row_product():
     """
     if numba.config.DISABLE_JIT:
 
-        def plain(a, i, factor, out, k):
+        def plain(a: F32, i: int, factor: np.float32, out: F32, k: int) -> None:
             out[k] = a[i] * factor
 
         return plain
 
     @intrinsic
-    def compiled(typingctx, a, i, factor, out, k):
+    def compiled(typingctx: Any, a: Any, i: Any, factor: Any, out: Any, k: Any) -> Any:
         signature = types.void(a, types.intp, types.float32, out, types.intp)
 
-        def codegen(context, builder, signature, args):
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = ir.VectorType(ir.FloatType(), LANES // 2)
             factors = ir.Constant(vector, ir.Undefined)
             for lane in range(LANES // 2):
-                place = ir.Constant(ir.IntType(32), lane)
-                factors = builder.insert_element(factors, args[2], place)
+                index = ir.Constant(ir.IntType(32), lane)
+                factors = builder.insert_element(factors, args[2], index)
             pointers = []
             for array, row in ((0, 1), (3, 4)):
                 proxy = cgutils.create_struct_proxy(signature.args[array])
@@ -118,9 +122,9 @@ def _row_product():
                 pointers.append(builder.gep(data, [first]))
             sources, targets = (builder.bitcast(p, vector.as_pointer()) for p in pointers)
             for half in range(2):
-                place = [ir.Constant(ir.IntType(32), half)]
-                product = builder.fmul(builder.load(builder.gep(sources, place), align=4), factors)
-                builder.store(product, builder.gep(targets, place), align=4)
+                index = [ir.Constant(ir.IntType(32), half)]
+                product = builder.fmul(builder.load(builder.gep(sources, index), align=4), factors)
+                builder.store(product, builder.gep(targets, index), align=4)
             return context.get_dummy_value()
 
         return signature, codegen
@@ -135,7 +139,7 @@ _scale_row = _row_product()
 
 
 @njit(nogil=True, cache=True)
-def _passes(a, first, n_rows, length, stop):
+def _passes(a: F32, first: int, n_rows: int, length: int, stop: int) -> None:
     """Split the stretches of `length` rows in ``a[first:first+n_rows]`` down to `stop` rows."""
     while length > stop:
         ratio = length // stop
@@ -158,7 +162,7 @@ def _passes(a, first, n_rows, length, stop):
 
 
 @njit(nogil=True, cache=True)
-def fwht(a):
+def fwht(a: F32) -> None:
     """Transform `a` (length, 16) in place: ``a <- H a``, H unnormalised, in Sylvester order.
 
     Large strides first, over the whole; then depth first, so that each stretch of rows is finished
@@ -175,14 +179,14 @@ def fwht(a):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def fwht_groups(a):
+def fwht_groups(a: F32) -> None:
     """Transform each ``a[g]`` of `a` (groups, length, 16) in place."""
     for g in prange(a.shape[0]):
         fwht(a[g])
 
 
 @njit(nogil=True, cache=True)
-def _signed_transform(x, signs, buffer):
+def _signed_transform(x: F32, signs: F32, buffer: F32) -> None:
     """``buffer = H diag(signs) x``, with x zero-padded to the length of the buffer."""
     d = x.shape[0]
     for j in range(d):
@@ -193,9 +197,9 @@ def _signed_transform(x, signs, buffer):
     fwht(buffer)
 
 
-@njit(nogil=True, cache=True)
-def _power_of_two(length):
-    """Give the least power of two that is no less."""
+@register_jitable
+def padded_length(length: int) -> int:
+    """Return the smallest power of two that is not below `length`, for rows of a transform."""
     padded = 1
     while padded < length:
         padded *= 2
@@ -203,10 +207,12 @@ def _power_of_two(length):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def maclaurin(x, signs, degrees, picks, scales, first, out):
-    """Products of Hadamard projections: ``out[first+i] = scales[i] * prod_j (H D x)[picks]``.
+def maclaurin(
+    x: F32, signs: F32, degrees: I64, indices: I32, scales: F32, first: int, out: F32
+) -> None:
+    """Products of Hadamard projections: ``out[first+i] = scales[i] * prod_j (H D x)[indices]``.
 
-    Features stand in blocks as long as the padded row; level j of a block is one transform with
+    Features are in blocks as long as the padded row; level j of a block is one transform with
     signs of its own, used by those features of the block whose degree exceeds j. Every factor of a
     feature so comes from another sign diagonal, which keeps the product unbiased, and a block's
     features stay in cache while their levels are multiplied.
@@ -216,17 +222,17 @@ def maclaurin(x, signs, degrees, picks, scales, first, out):
     x : (groups, d, 16) float32
     signs : (n_transforms, d) float32 of +-1, block by block and level by level
     degrees : (n_random,) int64, descending, all >= 1
-    picks : (sum of degrees,) int32, row of the transform that each factor takes
+    indices : (sum of degrees,) int32, row of the transform that each factor takes
     scales : (n_random,) float32
     first : row of `out` where the first feature goes
     out : (groups, >= first + n_random, 16) float32
     """
-    padded = _power_of_two(x.shape[1])
+    padded = padded_length(x.shape[1])
     n_random = degrees.shape[0]
     for g in prange(x.shape[0]):
         buffer = np.empty((padded, LANES), np.float32)
         transform = 0
-        pick = 0
+        factor = 0
         for start in range(0, n_random, padded):
             stop = min(start + padded, n_random)
             for level in range(degrees[start]):
@@ -235,8 +241,8 @@ def maclaurin(x, signs, degrees, picks, scales, first, out):
                 for i in range(start, stop):
                     if degrees[i] <= level:
                         break
-                    row = picks[pick]
-                    pick += 1
+                    row = indices[factor]
+                    factor += 1
                     if level == 0:
                         _scale_row(buffer, row, scales[i], out[g], first + i)
                     else:
@@ -245,28 +251,30 @@ def maclaurin(x, signs, degrees, picks, scales, first, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def maclaurin_complex(x, signs, degrees, picks, scales, first, out):
-    """Do the work of `maclaurin` with signs of {1, -1, i, -i}: two features for each product.
+def maclaurin_complex(
+    x: F32, signs: F32, degrees: I64, indices: I32, scales: F32, first: int, out: F32
+) -> None:
+    """Products as in `maclaurin` with signs of {1, -1, i, -i}: two features for each.
 
     Parameters
     ----------
     x : (groups, d, 16) float32
     signs : (n_transforms, 2, d) float32, real and imaginary parts, +-1 or 0
     degrees : (n_products,) int64, descending, all >= 1
-    picks : (sum of degrees,) int32
+    indices : (sum of degrees,) int32
     scales : (>= 2 n_products - 1,) float32, equal for the parts of a product
     first : row of `out` where the first product goes, its real part before its imaginary part
     out : (groups, >= first + 2 n_products - 1, 16) float32; the last imaginary part is left out if
         there is no scale for it
     """
-    padded = _power_of_two(x.shape[1])
+    padded = padded_length(x.shape[1])
     n_products = degrees.shape[0]
     for g in prange(x.shape[0]):
         real = np.empty((padded, LANES), np.float32)
         imaginary = np.empty((padded, LANES), np.float32)
         product = np.empty((padded, 2, LANES), np.float32)
         transform = 0
-        pick = 0
+        factor = 0
         for start in range(0, n_products, padded):
             stop = min(start + padded, n_products)
             for level in range(degrees[start]):
@@ -276,8 +284,8 @@ def maclaurin_complex(x, signs, degrees, picks, scales, first, out):
                 for i in range(start, stop):
                     if degrees[i] <= level:
                         break
-                    row = picks[pick]
-                    pick += 1
+                    row = indices[factor]
+                    factor += 1
                     if level == 0:
                         for lane in range(LANES):
                             product[i - start, 0, lane] = real[row, lane] * scales[2 * i]
@@ -297,7 +305,9 @@ def maclaurin_complex(x, signs, degrees, picks, scales, first, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def tensor_tree(x, scale, constant, signs, steps, picks, out):
+def tensor_tree(
+    x: F32, scale: float, constant: float, signs: F32, steps: I64, indices: I32, out: F32
+) -> None:
     """Sketches of tensor products, node by node: ``(H D u)[i] * (H D' w)[j] / sqrt(length)``.
 
     Parameters
@@ -307,12 +317,12 @@ def tensor_tree(x, scale, constant, signs, steps, picks, out):
     signs : (sum of the children's lengths,) float32 of +-1, node by node, left before right
     steps : (n_nodes, 6) int64: slots of the left and right child (-1: the row), their lengths, slot
         and length of the result; the last result goes to `out`
-    picks : (sum of the results' lengths, 2) int32, node by node, the pair (i, j) of each number
+    indices : (sum of the results' lengths, 2) int32, node by node, the pair (i, j) of each number
     out : (groups, >= length of the last result, 16) float32
     """
     d = x.shape[1]
     n_nodes = steps.shape[0]
-    longest = _power_of_two(max(steps[:, 2].max(), steps[:, 3].max()))
+    longest = padded_length(max(steps[:, 2].max(), steps[:, 3].max()))
     n_slots = steps[:, 4].max() + 1
     for g in prange(x.shape[0]):
         row = np.empty((d + 1, LANES), np.float32)
@@ -325,12 +335,12 @@ def tensor_tree(x, scale, constant, signs, steps, picks, out):
         right = np.empty((longest, LANES), np.float32)
         slots = np.empty((n_slots, longest, LANES), np.float32)
         sign = 0
-        pick = 0
+        pair = 0
         for node in range(n_nodes):
             for side in range(2):
                 slot = steps[node, side]
                 length = steps[node, 2 + side]
-                padded = _power_of_two(length)
+                padded = padded_length(length)
                 child = row[:length] if slot < 0 else slots[slot, :length]
                 buffer = left[:padded] if side == 0 else right[:padded]
                 _signed_transform(child, signs[sign : sign + length], buffer)
@@ -339,29 +349,29 @@ def tensor_tree(x, scale, constant, signs, steps, picks, out):
             factor = np.float32(1 / np.sqrt(length))
             result = out[g] if node == n_nodes - 1 else slots[steps[node, 4]]
             for k in range(length):
-                i = picks[pick, 0]
-                j = picks[pick, 1]
-                pick += 1
+                i = indices[pair, 0]
+                j = indices[pair, 1]
+                pair += 1
                 for lane in range(LANES):
                     result[k, lane] = left[i, lane] * right[j, lane] * factor
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def subsampled(z, signs, picks, scale, out):
-    """``out[k] = scale * (H diag(signs) z)[picks[k]]``; z (groups, padded, 16) is overwritten.
+def subsampled(z: F32, signs: F32, indices: I32, scale: float, out: F32) -> None:
+    """``out[k] = scale * (H diag(signs) z)[indices[k]]``; z (groups, padded, 16) is overwritten.
 
     Rows of z beyond ``len(signs)`` count as zero, whatever they hold.
     """
     d = signs.shape[0]
     for g in prange(z.shape[0]):
         _signed_transform(z[g, :d], signs, z[g])
-        for k in range(picks.shape[0]):
-            _scale_row(z[g], picks[k], scale, out[g], k)
+        for k in range(indices.shape[0]):
+            _scale_row(z[g], indices[k], scale, out[g], k)
 
 
 @njit(cache=True)
-def _cosine_sine(x):
-    """Give cos(x) and sin(x) of a float32 up to FAR in size, each within 1e-7.
+def _cosine_sine(x: np.float32) -> tuple[np.float32, np.float32]:
+    """Return cos(x) and sin(x) of a float32 up to FAR in size, each within 1e-7.
 
     Cody and Waite's reduction to [-pi/4, pi/4] by the nearest multiple of pi/2, then the
     polynomials of Cephes (cosf, sinf). It has no branch and no call, so that loops over it become
@@ -385,8 +395,8 @@ def _cosine_sine(x):
 
 
 @njit(nogil=True, cache=True)
-def _wrap(phases):
-    """Bring phases beyond FAR, each by itself, to (-2 pi, 2 pi) in float64; phases is flat."""
+def _wrap(phases: F32) -> None:
+    """Reduce phases beyond FAR, each by itself, to (-2 pi, 2 pi) in float64; phases is flat."""
     n_far = 0
     for i in range(phases.size):
         n_far += np.abs(phases[i]) > FAR
@@ -397,7 +407,9 @@ def _wrap(phases):
 
 
 @njit(nogil=True, cache=True)
-def _waves(phases, scales, offsets, amplitude, n_sines, start, out):
+def _waves(
+    phases: F32, scales: F32, offsets: F32, amplitude: float, n_sines: int, start: int, out: F32
+) -> None:
     """Write the waves of consecutive frequencies, ``cos(scales * phases + offsets)``.
 
     Parameters
@@ -430,7 +442,9 @@ def _waves(phases, scales, offsets, amplitude, n_sines, start, out):
 
 
 @njit(nogil=True, cache=True)
-def fourier(products, scales, offsets, amplitude, n_sines, out):
+def fourier(
+    products: F32, scales: F32, offsets: F32, amplitude: float, n_sines: int, out: F32
+) -> None:
     """Write the waves of `products`, ``<omega_i, x>``, as `_waves` does for each group.
 
     Parameters
@@ -448,7 +462,9 @@ def fourier(products, scales, offsets, amplitude, n_sines, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def structured_fourier(x, signs, scales, offsets, amplitude, n_sines, out):
+def structured_fourier(
+    x: F32, signs: F32, scales: F32, offsets: F32, amplitude: float, n_sines: int, out: F32
+) -> None:
     """Write the waves of ``H D_1 H D_2 H D_3 x``, block by block.
 
     Parameters
@@ -472,7 +488,17 @@ def structured_fourier(x, signs, scales, offsets, amplitude, n_sines, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def fastfood(x, signs, permutations, normals, scales, offsets, amplitude, n_sines, out):
+def fastfood(
+    x: F32,
+    signs: F32,
+    permutations: I32,
+    normals: F32,
+    scales: F32,
+    offsets: F32,
+    amplitude: float,
+    n_sines: int,
+    out: F32,
+) -> None:
     """Write the waves of ``H G P H B x``, block by block.
 
     Parameters

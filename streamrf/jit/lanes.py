@@ -1,10 +1,12 @@
 """Raw rows to lanes and lanes to rows: scaling, rounding, clipping and exactness sums.
 
-Lanes are ``(groups, width, 16)`` float32: row ``16 g + l`` of a block stands in ``[g, :, l]``.
+Lanes are ``(groups, width, 16)`` float32: row ``16 g + l`` of a block is at ``[g, :, l]``.
 """
 
 import numpy as np
 from numba import njit, prange
+
+from streamrf.jit.dtypes import F32, F64, I64, Numbers
 
 LANES = 16
 TERMS = 8  # of a sum, added at a time
@@ -12,7 +14,7 @@ STRETCH = 64  # features that a task takes
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def load(X, shift, inverse_scale, unit_length, out):
+def load(X: Numbers, shift: F64, inverse_scale: F64, unit_length: bool, out: F32) -> None:
     """Scale rows and lay them out as lanes: ``(x - shift) * inverse_scale``, then unit length.
 
     Parameters
@@ -45,7 +47,7 @@ def load(X, shift, inverse_scale, unit_length, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def store(z, out):
+def store(z: F32, out: F32) -> None:
     """Lay lanes out as rows: ``out[16 g + l, j] = z[g, j, l]``, out (n, width)."""
     n, width = out.shape
     for task in prange(z.shape[0]):
@@ -56,7 +58,7 @@ def store(z, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def store_scaled(z, shift, inverse_step, root, out):
+def store_scaled(z: F32, shift: F64, inverse_step: F64, root: F64, out: Numbers) -> None:
     """``out[i, j] = root[i] * (z_ij - shift_j) * inverse_step_j``, out (n, width) of any float."""
     n, width = out.shape
     for task in prange(z.shape[0]):
@@ -68,11 +70,11 @@ def store_scaled(z, shift, inverse_step, root, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def linear(z, shift, inverse_step, coef, intercept, out):
+def linear(z: F32, shift: F64, inverse_step: F64, coef: F64, intercept: F64, out: F64) -> None:
     """``out[i, o] = sum_j coef[j, o] (z_ij - shift_j) inverse_step_j + intercept[o]``.
 
-    Each row in the order of the features, so that its bits do not depend on the rows beside it. The
-    scaled features are never stored: doing so took three quarters of a prediction.
+    Each row in the order of the features, so that its bits do not depend on other rows. The scaled
+    features are never stored: doing so took three quarters of a prediction.
 
     Parameters
     ----------
@@ -109,8 +111,8 @@ def linear(z, shift, inverse_step, coef, intercept, out):
 
 
 @njit(nogil=True, cache=True)
-def _rounded(value, limit):
-    """Give the whole number stored for a value, and whether it was clipped, and is no number."""
+def _rounded(value: float, limit: float) -> tuple[float, int, int]:
+    """Return the integer stored for a value, and whether it was clipped, and is not finite."""
     value = np.rint(value)
     if np.abs(value) <= limit:
         return value, 0, 0
@@ -120,7 +122,16 @@ def _rounded(value, limit):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
+def store_rounded(
+    z: F32,
+    shift: F64,
+    inverse_step: F64,
+    root: F64,
+    limit: float,
+    out: F32,
+    clipped: I64,
+    invalid: I64,
+) -> None:
     """``out[i, j] = rint(root[i] * (z_ij - shift_j) * inverse_step_j)``, clipped to +-limit.
 
     Parameters
@@ -128,9 +139,9 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
     z : (groups, >= width, 16) float32
     shift, inverse_step : (width,) float64
     root : (n,) float64, square root of each row's weight
-    out : (n, width) float32 of whole numbers
+    out : (n, width) float32 of integers
     clipped : (groups,) int64, entries clipped in each group
-    invalid : (groups,) int64, entries of each group that are infinite or no number; they become 0
+    invalid : (groups,) int64, entries of each group that are infinite or NaN; they become 0
     """
     n, width = out.shape
     for task in prange(z.shape[0]):
@@ -149,7 +160,7 @@ def store_rounded(z, shift, inverse_step, root, limit, out, clipped, invalid):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def add_moments(z, n_rows, n_before, mean, squares):
+def add_moments(z: F32, n_rows: int, n_before: int, mean: F64, squares: F64) -> None:
     """Merge means and sums of squared deviations of features with those of more rows.
 
     By the formula of Chan, Golub and LeVeque (1979), sixteen rows at a time, so that the result
@@ -169,7 +180,7 @@ def add_moments(z, n_rows, n_before, mean, squares):
         for g in range((n_rows + LANES - 1) // LANES):
             seen = np.float64(n_before + g * LANES)
             count = min(LANES, n_rows - g * LANES)
-            for j in range(start, stop):
+            for j in range(start, stop):  # type: ignore[call-overload]
                 centre = 0.0
                 for lane in range(count):
                     centre += np.float64(z[g, j, lane])
@@ -184,8 +195,8 @@ def add_moments(z, n_rows, n_before, mean, squares):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def column_squares(Q, out):
-    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for whole numbers below 4096."""
+def column_squares(Q: Numbers, out: F64) -> None:
+    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for integers below 4096."""
     n, width = Q.shape
     rows = 256  # of a task, read as they lie: jumps from row to row wait for memory
     n_tasks = (n + rows - 1) // rows
@@ -211,7 +222,7 @@ def column_squares(Q, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def add_rows(Q, groups, factors, out):
+def add_rows(Q: Numbers, groups: I64, factors: F64, out: F64) -> None:
     """``out[groups[i]] += factors[i] * Q[i]``: sums by label, in row order.
 
     Parameters
@@ -235,7 +246,7 @@ def add_rows(Q, groups, factors, out):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def products(factors, Q, out):
+def products(factors: F64, Q: Numbers, out: F64) -> None:
     """``out = factors^T Q``, every sum in row order.
 
     Parameters

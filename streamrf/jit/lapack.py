@@ -5,17 +5,20 @@ a packed matrix in 32 bits, which ends at order 46,340, while LAPACK itself goes
 """
 
 import ctypes
+from typing import Any
 
 import numpy as np
 from numba.extending import get_cython_function_address
 
-MOST_COLUMNS = 65_535  # beyond, LAPACK cannot count the numbers of a packed matrix in 32 bits
+from streamrf.jit.dtypes import Numbers
+
+MAX_COLUMNS = 65_535  # beyond, LAPACK cannot count the numbers of a packed matrix in 32 bits
 
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 _SCALARS = {np.dtype(np.float32): ctypes.c_float, np.dtype(np.float64): ctypes.c_double}
 
 
-def add_product(Q: np.ndarray, packed: np.ndarray) -> None:
+def add_product(Q: Numbers, packed: Numbers) -> None:
     """``packed += Q^T Q`` (`ssfrk`, `dsfrk`).
 
     Parameters
@@ -29,14 +32,14 @@ def add_product(Q: np.ndarray, packed: np.ndarray) -> None:
     _call("sfrk", b"N", b"L", b"N", n, n_rows, one, Q, n, one, packed)
 
 
-def factor(packed: np.ndarray, n: int) -> bool:
-    """Overwrite a matrix of order n by its Cholesky factor; tell whether there is one (`pftrf`)."""
+def factor(packed: Numbers, n: int) -> bool:
+    """Overwrite a matrix of order n by its Cholesky factor (`pftrf`); return whether it has one."""
     info = ctypes.c_int(0)
     _call("pftrf", b"N", b"L", n, packed, info)
     return info.value == 0
 
 
-def solve(factor: np.ndarray, B: np.ndarray) -> None:
+def solve(factor: Numbers, B: Numbers) -> None:
     """Overwrite B by ``(L L^T)^-1 B`` (`pftrs`).
 
     Parameters
@@ -50,7 +53,7 @@ def solve(factor: np.ndarray, B: np.ndarray) -> None:
     _call("pftrs", b"N", b"L", n, n_columns, factor, B, n, info)
 
 
-def _call(name, *arguments):
+def _call(name: str, *arguments: Any) -> None:
     """Call the routine of the arrays' dtype; every argument goes by its address."""
     arrays = [value for value in arguments if isinstance(value, np.ndarray)]
     dtype = arrays[0].dtype
@@ -61,7 +64,7 @@ def _call(name, *arguments):
     routine(*[ctypes.cast(value, ctypes.c_void_p) for value in kept])
 
 
-def _by_address(value):
+def _by_address(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return ctypes.c_void_p(value.ctypes.data)
     if isinstance(value, bytes):

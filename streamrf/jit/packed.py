@@ -2,15 +2,17 @@
 
 The lower triangle of an n x n matrix as a vector of n (n + 1) / 2 numbers: a column-major array
 whose columns hold the first half of the triangle's columns and, transposed above them, the rest
-(Gustavson et al., ACM TOMS 37(2), 2010). `_place` is the whole of that layout.
+(Gustavson et al., ACM TOMS 37(2), 2010). `_entry` defines that layout.
 """
 
 import numpy as np
 from numba import njit, prange
 
+from streamrf.jit.dtypes import F64, I64, Numbers
+
 
 @njit(nogil=True, cache=True)
-def _shape(n):
+def _shape(n: int) -> tuple[int, int, int]:
     """Rows, columns and the offset of the diagonal in the packed array."""
     if n % 2 == 0:
         return n + 1, n // 2, 1
@@ -18,7 +20,7 @@ def _shape(n):
 
 
 @njit(nogil=True, cache=True)
-def _place(row, column, n_columns, offset):
+def _entry(row: int, column: int, n_columns: int, offset: int) -> tuple[int, int]:
     """Indices (i, j) of the matrix entry at [row, column] of the packed array."""
     if row >= column + offset:
         return row - offset, column
@@ -26,8 +28,8 @@ def _place(row, column, n_columns, offset):
 
 
 @njit(nogil=True, cache=True)
-def _index(i, j, n_rows, n_columns, offset):
-    """Place in the packed vector of the matrix entry (i, j), on whichever side of the diagonal."""
+def _index(i: int, j: int, n_rows: int, n_columns: int, offset: int) -> int:
+    """Index in the packed vector of the matrix entry (i, j), on whichever side of the diagonal."""
     if i < j:
         i, j = j, i
     if j < n_columns:
@@ -36,94 +38,84 @@ def _index(i, j, n_rows, n_columns, offset):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def flush(partial, totals):
+def flush(partial: Numbers, totals: Numbers) -> None:
     """``totals += partial; partial = 0``, any lengths that agree."""
     stretch = 65536
     for task in prange((totals.size + stretch - 1) // stretch):
         block = np.int64(task)
-        for k in range(block * stretch, min((block + 1) * stretch, totals.size)):
+        stop = min((block + 1) * stretch, totals.size)
+        for k in range(block * stretch, stop):  # type: ignore[call-overload]
             totals[k] += partial[k]
             partial[k] = 0
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def centred(packed, sums, weight, scale, out):
+def centred(packed: Numbers, sums: F64, weight: float, scale: F64, out: F64) -> None:
     """``out = diag(scale) (G - sums sums^T / weight) diag(scale)``, packed to packed."""
     n = sums.size
     n_rows, n_columns, offset = _shape(n)
     for task in prange(n_columns):
         column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
         for row in range(n_rows):
-            i, j = _place(row, column, n_columns, offset)
+            i, j = _entry(row, column, n_columns, offset)
             k = column * n_rows + row
             out[k] = (packed[k] - sums[i] * sums[j] / weight) * scale[i] * scale[j]
 
 
 @njit(nogil=True, cache=True)
-def add_diagonal(packed, values):
+def add_diagonal(packed: F64, values: F64) -> None:
     """``G += diag(values)``, in place."""
-    n = values.size
-    n_rows, n_columns, offset = _shape(n)
-    for i in range(n):
-        if i < n_columns:
-            packed[i * n_rows + i + offset] += values[i]
-        else:
-            column = i - n_columns + 1 - offset
-            packed[column * n_rows + i - n_columns] += values[i]
+    n_rows, n_columns, offset = _shape(values.size)
+    for i in range(values.size):
+        packed[_index(i, i, n_rows, n_columns, offset)] += values[i]
 
 
 @njit(nogil=True, cache=True)
-def diagonal(packed, out):
+def diagonal(packed: Numbers, out: F64) -> None:
     """``out = diag(G)``."""
-    n = out.size
-    n_rows, n_columns, offset = _shape(n)
-    for i in range(n):
-        if i < n_columns:
-            out[i] = packed[i * n_rows + i + offset]
-        else:
-            column = i - n_columns + 1 - offset
-            out[i] = packed[column * n_rows + i - n_columns]
+    n_rows, n_columns, offset = _shape(out.size)
+    for i in range(out.size):
+        out[i] = packed[_index(i, i, n_rows, n_columns, offset)]
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def unpack(packed, out):
+def unpack(packed: Numbers, out: F64) -> None:
     """``out = G`` as a full symmetric (n, n) matrix."""
     n = out.shape[0]
     n_rows, n_columns, offset = _shape(n)
     for task in prange(n_columns):
         column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
         for row in range(n_rows):
-            i, j = _place(row, column, n_columns, offset)
+            i, j = _entry(row, column, n_columns, offset)
             value = packed[column * n_rows + row]
             out[i, j] = value
             out[j, i] = value
 
 
 @njit(nogil=True, cache=True)
-def column(packed, j, out):
+def column(packed: Numbers, j: int, out: F64) -> None:
     """``out = G[:, j]``."""
-    n = out.size
-    n_rows, n_columns, offset = _shape(n)
-    for i in range(n):
+    n_rows, n_columns, offset = _shape(out.size)
+    for i in range(out.size):
         out[i] = packed[_index(i, j, n_rows, n_columns, offset)]
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def select(packed, n, picks, out):
-    """``out = G[picks][:, picks]``, packed to packed.
+def select(packed: Numbers, n: int, columns: I64, out: Numbers) -> None:
+    """``out = G[columns][:, columns]``, packed to packed.
 
     Parameters
     ----------
     packed : the packed (n, n) matrix
     n : its order
-    picks : (m,) int64, rows and columns to keep, in any order
+    columns : (m,) int64, rows and columns to keep, in any order
     out : the packed (m, m) matrix
     """
     n_rows, n_columns, offset = _shape(n)
-    out_rows, out_columns, out_offset = _shape(picks.size)
+    out_rows, out_columns, out_offset = _shape(columns.size)
     for task in prange(out_columns):
         out_column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
         for row in range(out_rows):
-            i, j = _place(row, out_column, out_columns, out_offset)
-            k = _index(picks[i], picks[j], n_rows, n_columns, offset)
+            i, j = _entry(row, out_column, out_columns, out_offset)
+            k = _index(columns[i], columns[j], n_rows, n_columns, offset)
             out[out_column * out_rows + row] = packed[k]

@@ -1,13 +1,15 @@
-"""Count sketches of 16 rows that stand side by side."""
+"""Count sketches of 16 rows side by side."""
 
 from numba import njit
+
+from streamrf.jit.dtypes import F32, I32, I64
 
 LANES = 16
 
 
 @njit(nogil=True, cache=True)
-def find_entries(x, out):
-    """Fill `out` with the entries of x (d, 16) that are not zero in every row; give their number.
+def find_entries(x: F32, out: I64) -> int:
+    """Fill `out` with the entries of x (d, 16) that are not zero in every row; return their number.
 
     Parameters
     ----------
@@ -25,7 +27,9 @@ def find_entries(x, out):
 
 
 @njit(nogil=True, cache=True)
-def count_sketch(x, entries, buckets, signs, scale, constant, out):
+def count_sketch(
+    x: F32, entries: I64, buckets: I32, signs: F32, scale: float, constant: float, out: F32
+) -> None:
     """``out[b] = sum of signs[j] v[j] over the j in bucket b``, with ``v = (scale x, constant)``.
 
     Parameters
@@ -42,10 +46,8 @@ def count_sketch(x, entries, buckets, signs, scale, constant, out):
         for lane in range(LANES):
             out[b, lane] = 0.0
     for j in entries:
-        b = buckets[j]
         factor = signs[j] * scale
         for lane in range(LANES):
-            out[b, lane] += factor * x[j, lane]
-    b = buckets[d]
+            out[buckets[j], lane] += factor * x[j, lane]
     for lane in range(LANES):
-        out[b, lane] += signs[d] * constant
+        out[buckets[d], lane] += signs[d] * constant

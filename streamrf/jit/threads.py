@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
+from typing import Any
 
 import numba
 import numpy as np
 import threadpoolctl
 
+Task = Callable[[Any], object]  # a function of one task
 _lock = threading.RLock()
 
 
@@ -47,14 +49,14 @@ def computing(n_threads: int | None = None) -> Iterator[int]:
 def featurising() -> Iterator[None]:
     """Hold the compute lock, with no warning where a feature overflows.
 
-    Compiled loops never warn, so neither do the others; the rounding refuses what overflowed.
+    Compiled loops never warn, so neither do the others; the rounding raises for what overflowed.
     """
     with computing(), np.errstate(over="ignore", invalid="ignore"):
         yield
 
 
 @contextmanager
-def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
+def single_blas_threads() -> Iterator[Callable[[Task, Iterable[Any]], None]]:
     """Hold the compute lock with a pool of threads, each with one BLAS thread.
 
     A product computed by one thread on a fixed shape has the same bits whatever the thread count.
@@ -67,7 +69,7 @@ def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
             return
         pool = _pool(count)
 
-        def each(function, tasks):
+        def each(function: Task, tasks: Iterable[Any]) -> None:
             queue = iter(list(tasks))  # one for all threads: whoever is free takes the next
             futures = [
                 pool.submit(copy_context().run, _one_by_one, function, queue) for _ in range(count)
@@ -84,8 +86,8 @@ def single_blas_threads() -> Iterator[Callable[[Callable, Iterable], None]]:
 
 
 @functools.lru_cache(maxsize=1)
-def _pool(n_threads):
-    """Give threads that are kept: to start them takes as long as the tasks of a narrow panel."""
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Keep the threads: to start them takes as long as the tasks of a narrow panel."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="streamrf")
 
 
@@ -93,12 +95,12 @@ if os.name == "posix":  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def _one_by_one(function, tasks):
+def _one_by_one(function: Task, tasks: Iterable[Any]) -> None:
     for task in tasks:
         function(task)
 
 
-def on_single_blas_threads(function: Callable, tasks: Iterable) -> None:
+def on_single_blas_threads(function: Task, tasks: Iterable[Any]) -> None:
     """Call ``function(task)`` for every task, see `single_blas_threads`."""
     with single_blas_threads() as each:
         each(function, tasks)

@@ -7,10 +7,10 @@ also exported by `streamrf.api`, has its word in `streamrf.cli.fitting` and a ro
 import inspect
 
 from streamrf.kernels.base import Kernel
+from streamrf.kernels.composed import Composed
 from streamrf.kernels.dot_product import (
-    MOST_TERMS,
+    MAX_TERMS,
     ArcCosine,
-    Composed,
     DotProduct,
     DotProductKernel,
     Exponential,
@@ -21,7 +21,7 @@ from streamrf.kernels.dot_product import (
 from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel
 
 __all__ = [
-    "MOST_TERMS",
+    "MAX_TERMS",
     "TABLE",
     "ArcCosine",
     "Cauchy",

@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from streamrf.errors import ParameterError
@@ -16,38 +17,38 @@ class Kernel(BaseEstimator, ABC):
     """A positive definite function of two rows; settings as in scikit-learn."""
 
     @abstractmethod
-    def __call__(self, X, Y=None) -> np.ndarray:
-        """Give the kernel matrix, float64 of shape (n_rows of X, n_rows of Y); Y defaults to X."""
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the kernel matrix, float64 (n_rows of X, n_rows of Y); None for Y means X."""
 
-    def learn(self, sample: np.ndarray | None) -> "Kernel":
-        """Give this kernel with every setting that is learnt from rows as a number.
+    def learn(self, sample: NDArray[Any] | None) -> Self:
+        """Return this kernel with every setting as a number, those learnt from rows too.
 
         Parameters
         ----------
-        sample : (n, n_features), rows as the kernel will see them
+        sample : (n, n_features), rows as the kernel will see them, or None
         """
         return self
 
     def check_settings(self) -> None:
-        """Refuse settings that are no numbers, or none that the kernel takes.
-
-        Raises
-        ------
-        ParameterError, TypeError, ValueError, ArithmeticError
-        """
+        """Raise ParameterError, TypeError, ValueError or ArithmeticError if a setting is wrong."""
         for name, value in self.get_params(deep=False).items():
             if isinstance(value, Kernel):
                 value.check_settings()
             elif isinstance(value, bool) or (np.ndim(value) == 0 and not is_finite(value)):
                 raise ParameterError(f"{name} must be a finite number, got {value!r}")
 
-    def diagonal(self, X) -> np.ndarray:
-        """Give ``K(x, x)`` of each row, float64 (n_rows,)."""
+    def diagonal(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return ``K(x, x)`` of each row, float64 (n_rows,)."""
         parts = [np.empty(0)]
         parts += [np.diag(self(X[start : start + 64])) for start in range(0, len(X), 64)]
         return np.concatenate(parts)
 
 
 def is_finite(value: Any) -> bool:
-    """Whether this is one number, neither infinite nor NaN."""
+    """Return whether this is one number, neither infinite nor NaN."""
     return isinstance(value, Real) and -np.inf < float(value) < np.inf
+
+
+def distance_sample(sample: NDArray[Any]) -> NDArray[np.float64]:
+    """Return at most `DISTANCE_ROWS` rows, evenly spaced, as float64."""
+    return np.asarray(sample[:: -(-len(sample) // DISTANCE_ROWS)], dtype=np.float64)

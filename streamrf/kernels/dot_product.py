@@ -1,17 +1,21 @@
-"""Kernels of the dot product of two rows, by their Maclaurin series; and of another kernel."""
+"""Kernels of the dot product of two rows, and their Maclaurin series."""
 
 from abc import abstractmethod
+from typing import Any, Self
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import pdist
 from scipy.special import comb
 
 from streamrf.errors import BadRowError, DataError, ParameterError
-from streamrf.kernels.base import DISTANCE_ROWS, Kernel, is_finite
+from streamrf.kernels.base import Kernel, distance_sample, is_finite
 
-MOST_TERMS = 1000  # of an infinite series
+MAX_TERMS = 1000  # of an infinite series
 UNIT_SLACK = 1e-5  # of float32 rows of unit length: <x, x> overshoots 1
+
+Floats = NDArray[np.float64]
 
 
 class DotProductKernel(Kernel):
@@ -28,45 +32,38 @@ class DotProductKernel(Kernel):
         return np.inf
 
     @abstractmethod
-    def function(self, t: np.ndarray) -> np.ndarray:
-        """Give ``f(t)``, float64."""
+    def function(self, t: Floats) -> Floats:
+        """Return ``f(t)``, float64."""
 
     @abstractmethod
-    def series(self, n_terms: int) -> np.ndarray:
-        """Give the coefficients ``a_0, a_1, ...``, float64; fewer than `n_terms` if it ends."""
+    def series(self, n_terms: int) -> Floats:
+        """Return the coefficients ``a_0, a_1, ...``, float64; fewer than `n_terms` if it ends."""
 
-    def check_settings(self):
-        """Refuse settings without a series."""
+    def check_settings(self) -> None:
         self.series(2)
         super().check_settings()
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
-        X = np.asarray(X, dtype=np.float64)
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
-        self.check_domain(np.square(X).sum(axis=1))
-        self.check_domain(np.square(Y).sum(axis=1))
-        return self.function(X @ Y.T)
+        rows = np.asarray(X, dtype=np.float64)
+        others = rows if Y is None else np.asarray(Y, dtype=np.float64)
+        self.check_domain(np.square(rows).sum(axis=1))
+        self.check_domain(np.square(others).sum(axis=1))
+        return self.function(rows @ others.T)
 
-    def diagonal(self, X):
-        """Give ``f(<x, x>)`` of each row."""
+    def diagonal(self, X: NDArray[Any]) -> Floats:
         self.check_settings()
         squares = np.square(X, dtype=np.float64).sum(axis=1)
         self.check_domain(squares)
         return self.function(squares)
 
-    def check_domain(self, squares: np.ndarray, inner: Kernel | None = None) -> None:
-        """Refuse rows outside the domain.
+    def check_domain(self, squares: Floats, inner: Kernel | None = None) -> None:
+        """Raise BadRowError if rows are outside the domain, naming the scale or gamma that fits.
 
         Parameters
         ----------
         squares : ``<x, x>`` of the rows, of any shape; ``inner(x, x)`` where one is given
         inner : kernel that this one is composed with
-
-        Raises
-        ------
-        BadRowError
-            Names the scale or the gamma that would fit.
         """
         radius = self.radius
         greatest = float(np.max(squares, initial=0.0))
@@ -84,30 +81,31 @@ class DotProductKernel(Kernel):
             f"{'up to' if self.closed else 'below'} {radius:.4g}: {self._cure(greatest, inner)}"
         )
 
-    def _cure(self, greatest, inner=None):
-        """Say what brings rows whose greatest ``<x, x>`` is `greatest` well into the domain."""
+    def _cure(self, greatest: float, inner: Kernel | None = None) -> str:
+        """What brings rows whose greatest ``<x, x>`` is `greatest` well into the domain."""
         cures = []
         if inner is None:
             cures.append(f"scale rows by {0.99 * np.sqrt(self.radius / greatest):.3g} or less")
             if self.radius > 1 or self.closed:
                 cures.append("use normalize='l2'")
         if "gamma" in self.get_params(deep=False):
-            cures.append(f"set gamma to {0.98 * self.gamma * self.radius / greatest:.3g} or less")
+            gamma = 0.98 * self.get_params(deep=False)["gamma"] * self.radius / greatest
+            cures.append(f"set gamma to {gamma:.3g} or less")
         return ", or ".join(cures) or "scale rows down, or take another inner kernel"
 
-    def maclaurin(self, bound: float = 1.0, tolerance: float = 1e-4) -> np.ndarray:
-        """Give the coefficients ``a_0, ..., a_N`` of ``f(t) = sum_n a_n t^n``, float64.
+    def maclaurin(self, bound: float = 1.0, tolerance: float = 1e-4) -> Floats:
+        """Return the coefficients ``a_0, ..., a_N`` of ``f(t) = sum_n a_n t^n``, float64.
 
-        A finite series is given whole, an infinite one cut where its tail on ``|t| <= bound`` is
+        A finite series is returned whole, an infinite one cut where its tail on ``|t| <= bound`` is
         within ``tolerance * f(bound)``.
 
         Raises
         ------
         ParameterError
-            If that needs more than `MOST_TERMS` terms.
+            If that needs more than `MAX_TERMS` terms.
         """
-        series = self.series(MOST_TERMS + 1)
-        if len(series) <= MOST_TERMS:
+        series = self.series(MAX_TERMS + 1)
+        if len(series) <= MAX_TERMS:
             return series
         with np.errstate(over="ignore", invalid="ignore"):
             sums = np.cumsum(series * float(bound) ** np.arange(len(series)))
@@ -119,7 +117,7 @@ class DotProductKernel(Kernel):
             if self.radius < np.inf and not self.closed:
                 cure = self._cure(bound)
             raise ParameterError(
-                f"{self!r} is {whole:.3g} at <x, x> = {bound:.4g}, and its series of {MOST_TERMS} "
+                f"{self!r} is {whole:.3g} at <x, x> = {bound:.4g}, and its series of {MAX_TERMS} "
                 f"terms {reached or 'overflows'}: {cure}, or raise the tolerance, got {tolerance!r}"
             )
         return series[: int(np.argmax(enough)) + 1]
@@ -135,17 +133,16 @@ class Polynomial(DotProductKernel):
     coef0 : float, not negative
     """
 
-    def __init__(self, degree=3, gamma=1.0, coef0=1.0):
+    def __init__(self, degree: int = 3, gamma: float = 1.0, coef0: float = 1.0) -> None:
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
 
-    def function(self, t):
-        """Give ``(gamma t + coef0)^degree``."""
+    def function(self, t: Floats) -> Floats:
         return (self.gamma * t + self.coef0) ** self.degree
 
-    def series(self, n_terms):
-        """Give ``a_n = binom(degree, n) gamma^n coef0^(degree - n)`` for n up to the degree."""
+    def series(self, n_terms: int) -> Floats:
+        """Return ``a_n = binom(degree, n) gamma^n coef0^(degree - n)`` for n up to the degree."""
         _check_degree(self.degree)
         _check_gamma(self.gamma)
         if not (is_finite(self.coef0) and self.coef0 >= 0):
@@ -167,38 +164,35 @@ class Exponential(DotProductKernel):
         sample, after Kar and Karnick, AISTATS 2012, section 6
     """
 
-    def __init__(self, sigma=1.0):
+    def __init__(self, sigma: float | str = 1.0) -> None:
         self.sigma = sigma
 
-    def learn(self, sample):
-        """Give the kernel with sigma as a number."""
+    def learn(self, sample: NDArray[Any] | None) -> Self:
         if not isinstance(self.sigma, str):
             return self
         if self.sigma != "mean_distance":
             raise ParameterError(f"sigma must be positive or 'mean_distance', got {self.sigma!r}")
         if sample is None:
             raise ParameterError("sigma='mean_distance' is learnt from rows, and none were given")
-        return Exponential(mean_distance(sample))
+        return type(self)(mean_distance(sample))
 
-    def check_settings(self):
-        """Refuse a sigma that is not positive, or still to be learnt."""
+    def check_settings(self) -> None:
         _ = self._square
         super().check_settings()
 
-    def function(self, t):
-        """Give ``exp(t / sigma^2)``."""
+    def function(self, t: Floats) -> Floats:
         return np.exp(t / self._square)
 
-    def series(self, n_terms):
-        """Give ``a_n = 1 / (sigma^(2n) n!)``."""
+    def series(self, n_terms: int) -> Floats:
+        """Return ``a_n = 1 / (sigma^(2n) n!)``."""
         with np.errstate(over="ignore"):
             return np.cumprod(np.append(1.0, 1 / (self._square * np.arange(1.0, n_terms))))
 
     @property
-    def _square(self):
+    def _square(self) -> float:
         if isinstance(self.sigma, str) and self.sigma == "mean_distance":
             raise ParameterError(f"sigma={self.sigma!r} is learnt from rows: call learn(X) first")
-        if not (is_finite(self.sigma) and self.sigma > 0):
+        if not (is_finite(self.sigma) and float(self.sigma) > 0):
             raise ParameterError(f"sigma must be positive or 'mean_distance', got {self.sigma!r}")
         return float(self.sigma) ** 2
 
@@ -212,19 +206,19 @@ class VovkReal(DotProductKernel):
     gamma : float, positive
     """
 
-    def __init__(self, degree=3, gamma=1.0):
+    def __init__(self, degree: int = 3, gamma: float = 1.0) -> None:
         self.degree = degree
         self.gamma = gamma
 
-    def function(self, t):
-        """Give the sum of the powers, which has no pole at ``gamma t = 1``."""
-        return polyval(t, self.series(self.degree))
+    def function(self, t: Floats) -> Floats:
+        # no closed form, which has a pole at gamma t = 1
+        return np.asarray(polyval(t, self.series(self.degree)), dtype=np.float64)
 
-    def series(self, n_terms):
-        """Give ``a_n = gamma^n`` for n below the degree."""
+    def series(self, n_terms: int) -> Floats:
+        """Return ``a_n = gamma^n`` for n below the degree."""
         _check_degree(self.degree)
         _check_gamma(self.gamma)
-        return float(self.gamma) ** np.arange(min(int(self.degree), n_terms))
+        return np.power(float(self.gamma), np.arange(min(int(self.degree), n_terms)))
 
 
 class VovkInfinite(DotProductKernel):
@@ -235,24 +229,23 @@ class VovkInfinite(DotProductKernel):
     gamma : float, positive; below 1 for rows of unit length
     """
 
-    def __init__(self, gamma=1.0):
+    def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
 
     @property
-    def radius(self):
+    def radius(self) -> float:
         """The series converges for ``|t| < 1 / gamma``."""
         _check_gamma(self.gamma)
         return 1 / float(self.gamma)
 
-    def function(self, t):
-        """Give ``1 / (1 - gamma t)``."""
+    def function(self, t: Floats) -> Floats:
         return 1 / (1 - self.gamma * t)
 
-    def series(self, n_terms):
-        """Give ``a_n = gamma^n``."""
+    def series(self, n_terms: int) -> Floats:
+        """Return ``a_n = gamma^n``."""
         _check_gamma(self.gamma)
         with np.errstate(over="ignore"):
-            return float(self.gamma) ** np.arange(n_terms)
+            return np.power(float(self.gamma), np.arange(n_terms))
 
 
 class DotProduct(DotProductKernel):
@@ -263,20 +256,18 @@ class DotProduct(DotProductKernel):
     coefficients : (n_terms,) numbers, none negative, not all zero
     """
 
-    def __init__(self, coefficients=(1.0, 1.0)):
+    def __init__(self, coefficients: ArrayLike = (1.0, 1.0)) -> None:
         self.coefficients = coefficients
 
-    def function(self, t):
-        """Give the value of the series."""
-        return polyval(t, self.series(MOST_TERMS))
+    def function(self, t: Floats) -> Floats:
+        return np.asarray(polyval(t, self.series(MAX_TERMS)), dtype=np.float64)
 
-    def series(self, n_terms):
-        """Give the coefficients."""
+    def series(self, n_terms: int) -> Floats:
         series = np.asarray(self.coefficients, dtype=np.float64)
         finite = series.ndim == 1 and np.isfinite(series).all()
-        if not finite or not (series >= 0).all() or not series.any() or len(series) > MOST_TERMS:
+        if not finite or not (series >= 0).all() or not series.any() or len(series) > MAX_TERMS:
             raise ParameterError(
-                f"coefficients must be at most {MOST_TERMS} numbers, none negative and not all "
+                f"coefficients must be at most {MAX_TERMS} numbers, none negative and not all "
                 f"zero, got {self.coefficients!r}"
             )
         return series[:n_terms]
@@ -296,29 +287,28 @@ class ArcCosine(DotProductKernel):
     Notes
     -----
     Cho and Saul, Kernel Methods for Deep Learning, NIPS 2009. At ``t = 1`` the tail of the series
-    shrinks only as ``1/sqrt(N)`` (order 0) and ``N^(-3/2)`` (order 1), so order 0 takes a tolerance
+    shrinks only as ``1/sqrt(N)`` (order 0) and ``N^(-3/2)`` (order 1), so order 0 needs a tolerance
     of 0.02 on rows of unit length.
     """
 
     closed = True
 
-    def __init__(self, order=1):
+    def __init__(self, order: int = 1) -> None:
         self.order = order
 
     @property
-    def radius(self):
+    def radius(self) -> float:
         """The series converges for ``|t| <= 1``."""
         return 1.0
 
-    def function(self, t):
-        """Give the closed form."""
+    def function(self, t: Floats) -> Floats:
         t = np.clip(t, -1.0, 1.0)  # unit rows overshoot by rounding
         if self._checked_order == 0:
             return 1 - np.arccos(t) / np.pi
         return (np.sqrt(1 - t * t) + (np.pi - np.arccos(t)) * t) / np.pi
 
-    def series(self, n_terms):
-        """Give the coefficients, with ``c_k = binom(2k, k) / 4^k``.
+    def series(self, n_terms: int) -> Floats:
+        """Return the coefficients, with ``c_k = binom(2k, k) / 4^k``.
 
         Order 0: ``1/2``, then ``c_k / ((2k+1) pi)`` at ``n = 2k + 1``. Order 1: ``1/pi``, ``1/2``,
         then ``c_(k-1) / ((2k-1) 2k pi)`` at ``n = 2k``.
@@ -336,59 +326,16 @@ class ArcCosine(DotProductKernel):
         return series[:n_terms]
 
     @property
-    def _checked_order(self):
+    def _checked_order(self) -> int:
         if self.order not in (0, 1):
             raise ParameterError(f"order must be 0 or 1, got {self.order!r}")
         return self.order
 
 
-class Composed(Kernel):
-    """``K(x, y) = f(inner(x, y))``, where f is the function of the dot-product kernel `outer`.
-
-    Parameters
-    ----------
-    outer : a dot-product kernel
-    inner : any kernel
-    """
-
-    def __init__(self, outer, inner):
-        self.outer = outer
-        self.inner = inner
-
-    def check_settings(self):
-        """Refuse what is no dot-product kernel of a kernel."""
-        if not isinstance(self.outer, DotProductKernel) or not isinstance(self.inner, Kernel):
-            raise ParameterError(
-                f"a dot-product kernel of a kernel, got {self.outer!r} of {self.inner!r}"
-            )
-        super().check_settings()
-
-    def __call__(self, X, Y=None):
-        self.check_settings()
-        for rows in (X,) if Y is None else (X, Y):
-            self.check_domain(self.inner.diagonal(rows))
-        return self.outer.function(self.inner(X, Y))
-
-    def check_domain(self, squares: np.ndarray) -> None:
-        """Refuse rows of which ``inner(x, x)`` is outside the domain of the outer kernel."""
-        self.outer.check_domain(squares, self.inner)
-
-    def learn(self, sample):
-        """Give the kernel with the settings of both as numbers."""
-        return Composed(self.outer.learn(sample), self.inner.learn(sample))
-
-    def diagonal(self, X):
-        """Give ``f(inner(x, x))`` of each row."""
-        self.check_settings()
-        squares = self.inner.diagonal(X)
-        self.check_domain(squares)
-        return self.outer.function(squares)
-
-
-def mean_distance(sample: np.ndarray) -> float:
-    """Give the mean Euclidean distance between rows, of at most `DISTANCE_ROWS` of them."""
-    rows = sample[:: -(-len(sample) // DISTANCE_ROWS)]
-    distance = float(pdist(np.asarray(rows, dtype=np.float64)).mean()) if len(rows) > 1 else 0.0
+def mean_distance(sample: NDArray[Any]) -> float:
+    """Return the mean Euclidean distance between rows of a sample."""
+    rows = distance_sample(sample)
+    distance = float(pdist(rows).mean()) if len(rows) > 1 else 0.0
     if not distance > 0:
         raise DataError(
             f"the mean distance of the {len(rows)} sample rows is 0, so sigma='mean_distance' "
@@ -397,12 +344,12 @@ def mean_distance(sample: np.ndarray) -> float:
     return distance
 
 
-def _check_degree(degree):
+def _check_degree(degree: Any) -> None:
     if not is_finite(degree) or int(degree) != degree or degree < 1:
-        raise ParameterError(f"degree must be a whole number above 0, got {degree!r}")
+        raise ParameterError(f"degree must be an integer above 0, got {degree!r}")
 
 
-def _check_gamma(gamma):
+def _check_gamma(gamma: Any) -> None:
     if isinstance(gamma, str):
         raise ParameterError(
             f"gamma of a dot-product kernel must be a positive number, got {gamma!r}: only the "

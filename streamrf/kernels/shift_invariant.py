@@ -1,13 +1,14 @@
-"""Kernels of the difference of two rows, by the frequencies that they are means over."""
+"""Kernels of the difference of two rows, and the frequencies that they are means over."""
 
 from abc import abstractmethod
-from numbers import Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist, pdist
 
 from streamrf.errors import DataError, ParameterError
-from streamrf.kernels.base import DISTANCE_ROWS, Kernel
+from streamrf.kernels.base import Kernel, distance_sample, is_finite
 
 GAMMA_RULE = "gamma must be a positive number, 'scale' or 'median', got {!r}"
 
@@ -17,25 +18,23 @@ class ShiftInvariantKernel(Kernel):
 
     Parameters
     ----------
-    gamma : float, positive, or how to learn it from rows, of whatever size: the kernel then stays
-        the same when rows are scaled
-        "scale" and "median" give ``spread^-power``, with the spread and the power that a kernel
-        names. "scale" takes the spread of a typical row from the standard deviation of all entries,
-        "median" the median over pairs of rows that differ, of at most `DISTANCE_ROWS` rows
+    gamma : float, positive, or how to learn it from rows; the kernel then stays the same when rows
+        are scaled. "scale" and "median" mean ``spread^-power``, with the spread and the power of
+        the kernel. "scale" takes the spread of a typical row from the standard deviation of all
+        entries, "median" the median over pairs of rows that differ, of at most 1,000 rows
     """
 
     power = 1.0  # of the spread in 1/gamma
     order = 2  # the spread sums |x_j - y_j|^order
 
-    def __init__(self, gamma=1.0):
+    def __init__(self, gamma: float | str = 1.0) -> None:
         self.gamma = gamma
 
     @abstractmethod
-    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
         """Draw rows omega, float64 (n, n_features), with ``E[cos(<omega, x - y>)] = K(x, y)``."""
 
-    def learn(self, sample):
-        """Give the kernel with gamma as a number."""
+    def learn(self, sample: NDArray[Any] | None) -> Self:
         if not isinstance(self.gamma, str):
             return self
         if self.gamma not in ("scale", "median"):
@@ -47,20 +46,18 @@ class ShiftInvariantKernel(Kernel):
 
     @property
     def checked_gamma(self) -> float:
-        """Gamma as a number, or an error."""
+        """Gamma as a number; raises ParameterError if it is none."""
         if isinstance(self.gamma, str) and self.gamma in ("scale", "median"):
             raise ParameterError(f"gamma={self.gamma!r} is learnt from rows: call learn(X) first")
-        if not isinstance(self.gamma, Real) or not 0 < float(self.gamma) < np.inf:
+        if not is_finite(self.gamma) or not float(self.gamma) > 0:
             raise ParameterError(GAMMA_RULE.format(self.gamma))
         return float(self.gamma)
 
-    def check_settings(self):
-        """Refuse gammas that are not positive, or still to be learnt."""
+    def check_settings(self) -> None:
         super().check_settings()
         _ = self.checked_gamma
 
-    def diagonal(self, X):
-        """Give 1 for each row."""
+    def diagonal(self, X: NDArray[Any]) -> NDArray[np.float64]:
         return np.ones(len(X))
 
 
@@ -73,11 +70,11 @@ class Gaussian(ShiftInvariantKernel):
         SVC) or "median" (1 / median squared distance), the last two learnt from rows
     """
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
         return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "sqeuclidean"))
 
-    def frequencies(self, rng, shape):
-        """Draw normal entries of variance ``2 gamma``."""
+    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+        # normal entries of variance 2 gamma
         return rng.standard_normal(shape) * np.sqrt(2 * self.checked_gamma)
 
 
@@ -92,11 +89,10 @@ class Laplacian(ShiftInvariantKernel):
 
     order = 1
 
-    def __call__(self, X, Y=None):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
         return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "cityblock"))
 
-    def frequencies(self, rng, shape):
-        """Draw Cauchy entries of scale gamma."""
+    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
         return rng.standard_cauchy(shape) * self.checked_gamma
 
 
@@ -111,27 +107,26 @@ class Cauchy(ShiftInvariantKernel):
 
     power = 0.5
 
-    def __call__(self, X, Y=None):
-        X, Y = (np.ascontiguousarray(rows.T) * self.checked_gamma for rows in _centred(X, Y))
-        K = np.ones((X.shape[1], Y.shape[1]))
-        for x, y in zip(X, Y, strict=True):
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
+        columns = [np.ascontiguousarray(rows.T) * self.checked_gamma for rows in _centred(X, Y)]
+        K = np.ones([rows.shape[1] for rows in columns])
+        for x, y in zip(*columns, strict=True):
             K /= 1 + np.square(np.subtract.outer(x, y))
         return K
 
-    def frequencies(self, rng, shape):
-        """Draw Laplace entries of scale gamma."""
+    def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
         return rng.laplace(scale=self.checked_gamma, size=shape)
 
 
-def entry_spread(sample: np.ndarray, order: int) -> float:
-    """Give ``n_features * (standard deviation of all entries)^order``; 1 where all are equal."""
+def entry_spread(sample: NDArray[Any], order: int) -> float:
+    """Return ``n_features * (standard deviation of all entries)^order``; 1 if all are equal."""
     deviation = float(np.std(sample, dtype=np.float64))
     return sample.shape[1] * deviation**order if deviation > 0 else 1.0
 
 
-def median_spread(sample: np.ndarray, order: int) -> float:
-    """Give the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
-    rows = np.asarray(sample[:: -(-len(sample) // DISTANCE_ROWS)], dtype=np.float64)
+def median_spread(sample: NDArray[Any], order: int) -> float:
+    """Return the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
+    rows = distance_sample(sample)
     spreads = pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
     spreads = spreads[spreads > 0]
     if not spreads.size:
@@ -142,9 +137,9 @@ def median_spread(sample: np.ndarray, order: int) -> float:
     return float(np.median(spreads))
 
 
-def _centred(X, Y):
-    """X and Y (None: X) as float64 less the mean of X, which keeps digits of rows far from 0."""
-    X = np.asarray(X, dtype=np.float64)
-    mean = X.mean(axis=0)
-    centred = X - mean
+def _centred(X: ArrayLike, Y: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """X and Y (None: X) as float64 minus the mean of X, which keeps digits of rows far from 0."""
+    rows = np.asarray(X, dtype=np.float64)
+    mean = rows.mean(axis=0)
+    centred = rows - mean
     return centred, centred if Y is None else np.asarray(Y, dtype=np.float64) - mean

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
-    """`X` itself if it is a source, else the source of the arrays.
+    """Return `X` itself if it is a source, else the source of the arrays.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
     Raises
     ------
     ParameterError
-        Targets or weights beside a source, which holds its own; a path; an iterator.
+        Targets or weights with a source, which holds its own; a path; an iterator.
     ShapeError, DataError, EmptySourceError
-        As `ArraySource` tells.
+        See `ArraySource`.
     """
     if isinstance(X, Source):
         if y is not None or weights is not None:
             name = "y" if y is not None else "weights"
             raise ParameterError(
-                f"{name} was given beside {X.where}; a source gives its own targets and weights,"
+                f"{name} was given with {X.where}; a source gives its own targets and weights,"
                 f" so leave {name} out"
             )
         return X

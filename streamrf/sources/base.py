@@ -1,17 +1,37 @@
 """What a source offers: rows in a fixed order, in blocks, from any start to any stop."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError, ParameterError
 
 FINGERPRINT_ROWS = 64
+
+
+class Arrays(NamedTuple):
+    """X, y and weights of the same rows; y and weights may be None."""
+
+    X: Any
+    y: Any
+    weights: Any
+
+    def take(self, rows: slice | NDArray[Any]) -> "Arrays":
+        """Return the arrays of some of the rows."""
+        return Arrays(*(None if array is None else array[rows] for array in self))
+
+
+def joined(parts: Sequence[Arrays]) -> Arrays:
+    """Return the rows of all parts, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*parts, strict=True)
+    return Arrays(*(None if column[0] is None else np.concatenate(column) for column in columns))
 
 
 @dataclass(frozen=True)
@@ -23,34 +43,43 @@ class Block:
     X : ndarray of shape (n, n_features), C-contiguous; uint8, int16, float32 or float64
     y : ndarray of shape (n,) or (n, n_targets), or None
     weights : float64 ndarray of shape (n,), or None
-    position : place of the first row in the whole source
+    position : index of the first row in the whole source
     key : ledger key, names the store that the rows came from
-    row : place of the first row in that store
+    row : index of the first row in that store
     span : rows of the store covered, ``[row, row + span)``; more than n where rows were skipped
     kept : int64 ndarray of shape (n,), offsets within the span of the rows kept; None means all
     where : the store, for messages
     """
 
-    X: np.ndarray
+    X: NDArray[Any]
     y: Any
-    weights: np.ndarray | None
+    weights: NDArray[np.float64] | None
     position: int
     key: str
     row: int
     span: int
-    kept: np.ndarray | None
+    kept: NDArray[np.int64] | None
     where: str
 
     @property
-    def positions(self) -> np.ndarray:
-        """Places of the rows in the whole source, int64 of shape (n,)."""
-        offsets = np.arange(len(self.X)) if self.kept is None else self.kept
-        return self.position + offsets
+    def arrays(self) -> Arrays:
+        """X, y and weights."""
+        return Arrays(self.X, self.y, self.weights)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Offsets of the rows within the span, int64 of shape (n,)."""
+        return np.arange(len(self.X)) if self.kept is None else self.kept
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """Indices of the rows in the whole source, int64 of shape (n,)."""
+        return self.position + self.offsets
 
 
 @dataclass(frozen=True)
 class Store:
-    """A place that rows come from: a file, an array, a stream.
+    """Where rows come from: a file, an array, a stream.
 
     Parameters
     ----------
@@ -84,24 +113,24 @@ class Source(ABC):
 
     @property
     def versions(self) -> list[str]:
-        """What changes when the stores are written to; nothing where nobody writes."""
+        """What changes when the stores are written to; empty where they cannot be."""
         return []
 
     @property
     def buffer_bytes(self) -> int:
-        """Bytes held while reading, beside the blocks given: a cache of chunks."""
+        """Bytes held while reading, in addition to the blocks: a cache of chunks."""
         return 0
 
     @property
     @abstractmethod
     def settings(self) -> dict[str, str | None]:
-        """What tells this reading of the stores from another, by names for messages."""
+        """What distinguishes this reading of the stores from another, by names for messages."""
 
     @abstractmethod
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
     ) -> Iterator[Block]:
-        """Give the rows ``[start, stop)`` in order, at most about `block_rows` at a time."""
+        """Return the rows ``[start, stop)`` in order, at most about `block_rows` at a time."""
 
     @abstractmethod
     def split(self, parts: int) -> list[tuple[int, int]]:
@@ -109,22 +138,22 @@ class Source(ABC):
 
     @abstractmethod
     def sample(self, n_rows: int) -> Block:
-        """Give about `n_rows` rows for calibration, without consuming an iterator."""
+        """Return about `n_rows` rows for calibration, without consuming an iterator."""
 
 
 def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
-    """The block without the rows that cannot be used: NaN or infinity, or a negative weight.
+    """Return the block without the rows that have NaN, infinity or a negative weight.
 
     Parameters
     ----------
-    block : rows as a source gives them; left as it is
+    block : rows as a source yields them; not changed
     on_bad_rows : "raise" or "skip"
 
     Returns
     -------
     block : Block
-        The same block where all rows are good; else one without the bad rows, whose `kept` tells
-        the offsets of the others in the same `span`. It can be left without rows.
+        The same block if all rows are good; else one without the bad rows, whose `kept` holds the
+        offsets of the others in the same `span`. It may have no rows.
     n_skipped : int
 
     Raises
@@ -143,169 +172,13 @@ def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
         return block, 0
     if on_bad_rows == "raise":
         raise BadRowError(_complaint(block, int(np.argmax(bad)), n_bad))
-    good = ~bad
-    offsets = np.arange(len(block.X)) if block.kept is None else block.kept
-    return (
-        replace(
-            block,
-            X=block.X[good],
-            y=None if block.y is None else block.y[good],
-            weights=None if block.weights is None else block.weights[good],
-            kept=offsets[good].astype(np.int64, copy=False),
-        ),
-        n_bad,
-    )
+    X, y, weights = block.arrays.take(~bad)
+    return replace(block, X=X, y=y, weights=weights, kept=block.offsets[~bad]), n_bad
 
 
-def fingerprint(X: np.ndarray, name: str = "") -> str:
-    """A ledger key made of the content: a hash of the first 64 rows, the width and the dtype.
-
-    A store has the same key under another path or grown by rows at its end; two stores that begin
-    with different rows have different keys.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features), the first rows of a store, in a dtype of `as_matrix`
-    name : the base name of the store; joins the hash where all those rows are equal (blank
-        images), because such rows tell nothing apart
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
-    """
-    rows = np.ascontiguousarray(X[:FINGERPRINT_ROWS])
-    digest = blake2b(f"{rows.dtype.name} {rows.shape[1]} ".encode(), digest_size=16)
-    digest.update(rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
-    if (rows == rows[:1]).all():
-        digest.update(name.encode())
-    return digest.hexdigest()
-
-
-def column_fingerprint(values: np.ndarray | None) -> str | None:
-    """A hash of the first 64 targets or weights; None of none.
-
-    Examples
-    --------
-    >>> column_fingerprint(np.zeros(100)) == column_fingerprint(np.zeros(64))
-    True
-    """
-    if values is None:
-        return None
-    first = values[:FINGERPRINT_ROWS].tolist()  # not the dtype: it may widen with rows to come
-    return blake2b(repr(first).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def check_window(
-    n_rows: int | None, start: int, stop: int | None, block_rows: int
-) -> tuple[int, int | None]:
-    """The bounds of a reading, `stop` cut to the rows there are.
-
-    Raises
-    ------
-    ParameterError
-        A start outside the rows, a stop before the start, or blocks of no rows.
-    """
-    if block_rows < 1:
-        raise ParameterError(f"block_rows={block_rows}; expected at least 1")
-    if n_rows is not None:
-        stop = n_rows if stop is None else min(stop, n_rows)
-    if start < 0 or (stop is not None and start > stop):
-        raise ParameterError(
-            f"start={start}, stop={stop} of {'unknown' if n_rows is None else n_rows} rows;"
-            " expected 0 <= start <= stop"
-        )
-    return start, stop
-
-
-def even_ranges(n_rows: int, parts: int, border: Callable[[int], int]) -> list[tuple[int, int]]:
-    """Cut ``[0, n_rows)`` into at most `parts` ranges of about one length, none empty.
-
-    Parameters
-    ----------
-    n_rows : rows in all
-    parts : ranges wanted; fewer come where there are not as many borders
-    border : the border nearest to a row, where the source may be cut
-
-    Raises
-    ------
-    ParameterError
-        Fewer than one part.
-
-    Examples
-    --------
-    >>> even_ranges(100, 3, lambda row: (row + 5) // 10 * 10)
-    [(0, 30), (30, 70), (70, 100)]
-    """
-    if parts < 1:
-        raise ParameterError(f"parts={parts}; expected at least 1")
-    parts = min(parts, n_rows)
-    cuts = {0, n_rows} | {border(part * n_rows // parts) for part in range(1, parts)}
-    return list(pairwise(sorted(cuts)))
-
-
-def even_stretches(
-    n_rows: int, wanted: int, border_before: Callable[[int], int]
-) -> list[tuple[int, int]]:
-    """About `wanted` rows in 8 disjoint ranges, spread evenly from the first row to the last.
-
-    Eight, because each may cost the decompression of a whole chunk.
-
-    Parameters
-    ----------
-    n_rows : rows in all
-    wanted : rows to choose
-    border_before : the last chunk border at or before a row; a stretch begins there unless the
-        stretch before it has not ended yet (a file of a few huge chunks)
-
-    Raises
-    ------
-    ParameterError
-        Fewer than one row wanted.
-    """
-    if wanted < 1:
-        raise ParameterError(f"a sample of {wanted} rows; expected at least 1")
-    if wanted >= n_rows:
-        return [(0, n_rows)]
-    count = min(8, wanted)
-    length = -(-wanted // count)
-    stretches = []
-    end = 0
-    for k in range(count):
-        target = k * (n_rows - length) // max(1, count - 1)
-        aligned = border_before(target)
-        begin = aligned if aligned >= end else max(target, end)
-        end = min(begin + length, n_rows)
-        stretches.append((begin, end))
-    return [(begin, end) for begin, end in stretches if begin < end]
-
-
-def join_sample(blocks: Iterable[Block], n_rows: int, where: str) -> Block:
-    """Blocks from several places as one block over the whole source.
-
-    Its position and row are 0, its span is all rows and `kept` holds the places of its rows, so
-    that a message names the right row. Its key is the first store's.
-    """
-    blocks = list(blocks)
-    first = blocks[0]
-    return Block(
-        X=np.concatenate([block.X for block in blocks]),
-        y=None if first.y is None else np.concatenate([block.y for block in blocks]),
-        weights=(
-            None if first.weights is None else np.concatenate([block.weights for block in blocks])
-        ),
-        position=0,
-        key=first.key,
-        row=0,
-        span=n_rows,
-        kept=np.concatenate([block.positions for block in blocks]),
-        where=where,
-    )
-
-
-def _bad_rows(block: Block) -> np.ndarray:
+def _bad_rows(block: Block) -> NDArray[np.bool_]:
     bad = np.zeros(len(block.X), dtype=bool)
-    for values in (block.X, block.y, block.weights):
+    for values in block.arrays:
         if values is not None and not _surely_finite(values):
             bad |= ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if block.weights is not None:
@@ -313,21 +186,17 @@ def _bad_rows(block: Block) -> np.ndarray:
     return bad
 
 
-def _surely_finite(values: np.ndarray) -> bool:
-    """True only if no value is NaN or infinite, because then their sum would not be finite.
-
-    The sum reads the block once and writes nothing. Finite values can overflow it, so False says
-    nothing.
-    """
+def _surely_finite(values: NDArray[Any]) -> bool:
+    """Return True only if the sum is finite, and so every value; a large sum may overflow."""
     if values.dtype.kind != "f":
         return True
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()))
+        return bool(np.isfinite(values.sum()))  # reads the block once and writes nothing
 
 
 def _complaint(block: Block, index: int, n_bad: int) -> str:
     """What is wrong with the row at `index` of the block, and what to do."""
-    row = block.row + (index if block.kept is None else int(block.kept[index]))
+    row = block.row + int(block.offsets[index])
     columns = np.flatnonzero(~np.isfinite(block.X[index]))
     targets = columns if block.y is None else _not_finite(block.y[index : index + 1])
     if len(columns):
@@ -344,9 +213,64 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     )
 
 
-def _not_finite(values: np.ndarray) -> np.ndarray:
+def _not_finite(values: NDArray[Any]) -> NDArray[Any]:
     return values[~np.isfinite(values)] if values.dtype.kind == "f" else values[:0].ravel()
 
 
 def _shown(value: float) -> str:
     return "NaN" if np.isnan(value) else str(value)
+
+
+def fingerprint(X: NDArray[Any], name: str = "") -> str:
+    """Return a ledger key made of the content: a hash of the first 64 rows, the width, the dtype.
+
+    A store has the same key under another path or with rows appended; two stores that begin with
+    different rows have different keys.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features), the first rows of a store, in a dtype of `as_matrix`
+    name : the base name of the store; joins the hash if all those rows are equal (blank images),
+        because such rows do not identify the store
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    rows = np.ascontiguousarray(X[:FINGERPRINT_ROWS])
+    digest = blake2b(f"{rows.dtype.name} {rows.shape[1]} ".encode(), digest_size=16)
+    digest.update(rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
+    if (rows == rows[:1]).all():
+        digest.update(name.encode())
+    return digest.hexdigest()
+
+
+def column_fingerprint(values: NDArray[Any] | None) -> str | None:
+    """Return a hash of the first 64 targets or weights; None of None.
+
+    Examples
+    --------
+    >>> column_fingerprint(np.zeros(100)) == column_fingerprint(np.zeros(64))
+    True
+    """
+    if values is None:
+        return None
+    first = values[:FINGERPRINT_ROWS].tolist()  # not the dtype: it may widen with rows to come
+    return blake2b(repr(first).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def check_window(
+    n_rows: int | None, start: int, stop: int | None, block_rows: int
+) -> tuple[int, int | None]:
+    """Return the bounds of a reading, `stop` cut to the rows there are, or raise ParameterError."""
+    if block_rows < 1:
+        raise ParameterError(f"block_rows={block_rows}; expected at least 1")
+    if n_rows is not None:
+        stop = n_rows if stop is None else min(stop, n_rows)
+    if start < 0 or (stop is not None and start > stop):
+        raise ParameterError(
+            f"start={start}, stop={stop} of {'unknown' if n_rows is None else n_rows} rows;"
+            " expected 0 <= start <= stop"
+        )
+    return start, stop

@@ -9,12 +9,14 @@ import numpy as np
 from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import (
     FINGERPRINT_ROWS,
+    Arrays,
     Block,
     Source,
     Store,
     check_window,
     column_fingerprint,
     fingerprint,
+    joined,
 )
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
@@ -24,22 +26,22 @@ WHERE = "iterator"
 class IteratorSource(Source):
     """Rows of an iterator, each read once.
 
-    What is pulled ahead of the pass, to know the width or for `sample`, is kept and given again as
-    the beginning of the next `blocks()`: no row is lost or counted twice. Arrays are copied when
-    they arrive, so a generator may fill one buffer again and again.
+    What is read ahead of the pass, to know the width or for `sample`, is kept and becomes the
+    beginning of the next `blocks()`: no row is lost or counted twice. Arrays are copied when they
+    arrive, so a generator may fill one buffer again and again.
 
     Parameters
     ----------
     blocks : iterator, iterable, or function without arguments that makes one
-        Gives ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows. An iterator can
+        Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows. An iterator can
         be read once; a list or a function again and again, a new iterator each time.
-    position : place of the first row, where this continues a longer stream
+    position : index of the first row, if this continues a longer stream
     key : ledger key of that stream; None makes one from the first 64 rows
 
     Raises
     ------
     ParameterError
-        Something that gives no blocks.
+        `blocks` is no iterator, iterable or function.
     ShapeError, DataError
         While reading: a block that is not like the first one. Blocks are counted from 0.
     EmptySourceError
@@ -57,7 +59,7 @@ class IteratorSource(Source):
     seekable = False
     where = WHERE
 
-    def __init__(self, blocks: Any, position: int = 0, key: str | None = None):
+    def __init__(self, blocks: Any, position: int = 0, key: str | None = None) -> None:
         self._blocks = blocks
         self._open = _opener(blocks)
         self._position = position
@@ -73,12 +75,12 @@ class IteratorSource(Source):
 
     @property
     def has_targets(self) -> bool:  # type: ignore[override]
-        """True if the blocks have targets; reads the first block, and keeps it."""
+        """Whether the blocks have targets; reads the first block, and keeps it."""
         return self._known_form().target is not None
 
     @property
     def has_weights(self) -> bool:  # type: ignore[override]
-        """True if the blocks have weights; reads the first block, and keeps it."""
+        """Whether the blocks have weights; reads the first block, and keeps it."""
         return self._known_form().weighted
 
     @property
@@ -90,13 +92,13 @@ class IteratorSource(Source):
     def settings(self) -> dict[str, str | None]:
         """Fingerprints of targets and weights; reads the first blocks, and keeps them."""
         head = self._ahead(FINGERPRINT_ROWS).head
-        rows = _joined(list(_windowed(head, 0, FINGERPRINT_ROWS)))
+        rows = joined(list(_windowed(head, 0, FINGERPRINT_ROWS)))
         return {"y": column_fingerprint(rows.y), "weights": column_fingerprint(rows.weights)}
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
     ) -> Iterator[Block]:
-        """Give the rows ``[start, stop)``, counted from this iterator's first; once.
+        """Return the rows ``[start, stop)``, counted from this iterator's first; once.
 
         Rows before `start` are read and dropped. Each block has `block_rows` rows but for the last:
         larger arrivals are cut, smaller ones joined. Its `position` and `row` count from the
@@ -113,23 +115,18 @@ class IteratorSource(Source):
         return self._read(stream, start, stop, block_rows, self._key_of(stream))
 
     def split(self, parts: int) -> list[tuple[int, int]]:
-        """Refuse: what can be read once, in order, cannot be cut.
-
-        Raises
-        ------
-        ParameterError
-        """
+        """Raise ParameterError: what is read once, in order, cannot be cut."""
         raise ParameterError(
             f"parts={parts}: an iterator cannot be split, because its rows come once and in order;"
             " read it in one part, or give an HDF5Source or arrays"
         )
 
     def sample(self, n_rows: int) -> Block:
-        """Give the first `n_rows` rows, or all if there are fewer; the next pass has them too."""
+        """Return the first `n_rows` rows, or all if there are fewer; the next pass has them too."""
         if n_rows < 1:
             raise ParameterError(f"a sample of {n_rows} rows; expected at least 1")
         stream = self._ahead(max(n_rows, FINGERPRINT_ROWS))
-        rows = _joined(list(_windowed(stream.head, 0, n_rows)))
+        rows = joined(list(_windowed(stream.head, 0, n_rows)))
         return self._block(rows, 0, self._key_of(stream))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,7 +162,7 @@ class IteratorSource(Source):
         try:
             stream.pull(n_rows)
         except BaseException:
-            # A stream that broke must not pass for one that ended: the next pass is refused, or
+            # A stream that broke must not be taken for one that ended: the next pass raises, or
             # begins anew.
             self._stream = None
             raise
@@ -181,10 +178,10 @@ class IteratorSource(Source):
     def _key_of(self, stream: "_Stream") -> str:
         if self._key is None:
             first = list(_windowed(stream.head, 0, FINGERPRINT_ROWS))
-            self._key = fingerprint(_joined(first).X)
+            self._key = fingerprint(joined(first).X)
         return self._key
 
-    def _checked(self, items: Iterator) -> Generator["_Rows", None, None]:
+    def _checked(self, items: Iterator) -> Generator[Arrays, None, None]:
         """The items that have rows, each checked against the first."""
         try:
             for number, item in enumerate(items):
@@ -203,37 +200,16 @@ class IteratorSource(Source):
     def _read(
         self, stream: "_Stream", start: int, stop: int | None, block_rows: int, key: str
     ) -> Iterator[Block]:
-        place = start
         try:
             for rows in _regrouped(_windowed(stream.drain(), start, stop), block_rows):
-                yield self._block(rows, place, key)
-                place += len(rows.X)
+                yield self._block(rows, start, key)
+                start += len(rows.X)
         finally:
             stream.close()
 
-    def _block(self, rows: "_Rows", place: int, key: str) -> Block:
-        return Block(
-            *rows,
-            position=self._position + place,
-            key=key,
-            row=self._position + place,
-            span=len(rows.X),
-            kept=None,
-            where=WHERE,
-        )
-
-
-class _Rows(NamedTuple):
-    X: np.ndarray
-    y: np.ndarray | None
-    weights: np.ndarray | None
-
-    def cut(self, start: int, stop: int) -> "_Rows":
-        return _Rows(
-            self.X[start:stop],
-            None if self.y is None else self.y[start:stop],
-            None if self.weights is None else self.weights[start:stop],
-        )
+    def _block(self, rows: Arrays, start: int, key: str) -> Block:
+        position = self._position + start
+        return Block(*rows, position, key, position, len(rows.X), None, WHERE)
 
 
 class _Form(NamedTuple):
@@ -244,7 +220,7 @@ class _Form(NamedTuple):
     weighted: bool
 
     @classmethod
-    def of(cls, rows: _Rows) -> "_Form":
+    def of(cls, rows: Arrays) -> "_Form":
         target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
         return cls(rows.X.shape[1], target, rows.weights is not None)
 
@@ -252,8 +228,8 @@ class _Form(NamedTuple):
 class _Stream:
     """One pass: the rows pulled already, and the generator of the rest."""
 
-    def __init__(self, rest: Generator[_Rows, None, None]):
-        self.head: deque[_Rows] = deque()
+    def __init__(self, rest: Generator[Arrays, None, None]) -> None:
+        self.head: deque[Arrays] = deque()
         self._rest = rest
 
     def pull(self, n_rows: int) -> None:
@@ -266,7 +242,7 @@ class _Stream:
             self.head.append(rows)
             held += len(rows.X)
 
-    def drain(self) -> Iterator[_Rows]:
+    def drain(self) -> Iterator[Arrays]:
         """All rows in order, forgetting each as it is given."""
         while self.head:
             yield self.head.popleft()
@@ -293,7 +269,7 @@ def _opener(blocks: Any) -> Callable[[], Iterator]:
     )
 
 
-def _as_rows(item: Any, where: str) -> _Rows:
+def _as_rows(item: Any, where: str) -> Arrays:
     """The arrays of one item, checked and copied."""
     if isinstance(item, tuple) and len(item) not in (2, 3):
         raise DataError(
@@ -303,7 +279,7 @@ def _as_rows(item: Any, where: str) -> _Rows:
     X, y, weights = (*given, None, None)[:3]
     X = as_matrix(X, f"{where}, X")
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
-    return _Rows(
+    return Arrays(
         X.copy(),
         None if y is None else as_targets(y, len(X), f"{where}, y").copy(),
         None if weights is None else weight_column(weights, len(X), f"{where}, weights").copy(),
@@ -311,7 +287,7 @@ def _as_rows(item: Any, where: str) -> _Rows:
 
 
 def _check_alike(form: _Form, first: _Form, where: str) -> None:
-    """Refuse a block that cannot follow the first one."""
+    """Raise ShapeError if a block is not like the first one."""
     if form.n_features != first.n_features:
         raise ShapeError(
             f"{where} has {form.n_features} features but the first has {first.n_features}; all"
@@ -334,43 +310,32 @@ def _described(target: tuple[bool, tuple[int, ...]] | None) -> str:
     return f"{'strings' if text else 'numbers'} of shape {('n', *shape)} as y".replace("'", "")
 
 
-def _windowed(items: Iterable[_Rows], start: int, stop: int | None) -> Iterator[_Rows]:
-    """The rows ``[start, stop)``; reads no item after `stop`."""
-    place = 0
+def _windowed(items: Iterable[Arrays], start: int, stop: int | None) -> Iterator[Arrays]:
+    """Yield the rows ``[start, stop)``; reads no item after `stop`."""
+    first = 0
     for rows in items:
         n = len(rows.X)
-        low, high = max(start - place, 0), n if stop is None else min(stop - place, n)
+        low, high = max(start - first, 0), n if stop is None else min(stop - first, n)
         if low < high:
-            yield rows.cut(low, high)
-        place += n
-        if stop is not None and place >= stop:
+            yield rows.take(slice(low, high))
+        first += n
+        if stop is not None and first >= stop:
             return
 
 
-def _regrouped(items: Iterable[_Rows], block_rows: int) -> Iterator[_Rows]:
+def _regrouped(items: Iterable[Arrays], block_rows: int) -> Iterator[Arrays]:
     """The same rows, `block_rows` at a time."""
-    parts: list[_Rows] = []
+    parts: list[Arrays] = []
     held = 0
     for rows in items:
         low = 0
         while low < len(rows.X):
             high = min(low + block_rows - held, len(rows.X))
-            parts.append(rows.cut(low, high))
+            parts.append(rows.take(slice(low, high)))
             held += high - low
             low = high
             if held == block_rows:
-                yield _joined(parts)
+                yield joined(parts)
                 parts, held = [], 0
     if parts:
-        yield _joined(parts)
-
-
-def _joined(parts: list[_Rows]) -> _Rows:
-    if len(parts) == 1:
-        return parts[0]
-    X, y, weights = zip(*parts, strict=True)
-    return _Rows(
-        np.concatenate(X),
-        None if y[0] is None else np.concatenate(y),
-        None if weights[0] is None else np.concatenate(weights),
-    )
+        yield joined(parts)

@@ -1,24 +1,22 @@
 """Class labels: one of four dtypes, sorted, joined and found."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import DataError
 
 
-def as_labels(y: np.ndarray) -> np.ndarray:
-    """Give labels in one of four dtypes: int64, float64, bool or str."""
+def as_labels(y: ArrayLike) -> NDArray[Any]:
+    """Return labels in one of four dtypes: int64, float64, bool or str."""
     y = np.asarray(y)
-    if y.dtype.kind in "iu":
-        return y.astype(np.int64)
-    if y.dtype.kind == "f":
-        return y.astype(np.float64)
-    if y.dtype.kind in "OS":
-        return y.astype(str)
-    return y
+    kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "O": str, "S": str}
+    return y.astype(kinds[y.dtype.kind]) if y.dtype.kind in kinds else y
 
 
-def join_labels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Give the sorted union; labels of different kinds (number and string) are refused."""
+def join_labels(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
+    """Return the sorted union; raise DataError if some are numbers and some strings."""
     if len(ours) and len(theirs) and (ours.dtype.kind in "U") != (theirs.dtype.kind in "U"):
         raise DataError(
             "labels must be all numbers or all strings, "
@@ -27,15 +25,17 @@ def join_labels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return narrowed(np.union1d(ours, theirs) if len(ours) else theirs)
 
 
-def narrowed(labels: np.ndarray) -> np.ndarray:
-    """Give strings no wider than the longest, so that nothing tells of longer ones that left."""
+def narrowed(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return strings no wider than the longest, whatever longer ones there were before."""
     if not len(labels):
         return np.empty(0, dtype=np.int64)
     return np.array(labels.tolist(), dtype=str) if labels.dtype.kind == "U" else labels
 
 
-def find_labels(labels: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find each of `y` among the sorted `labels`: index (n,), and whether it is unknown (n,)."""
+def find_labels(
+    labels: NDArray[Any], y: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find each of `y` in the sorted `labels`: index (n,), and whether it is unknown (n,)."""
     if not len(labels) or (y.dtype.kind == "U") != (labels.dtype.kind == "U"):
         return np.zeros(len(y), dtype=np.int64), np.ones(len(y), dtype=bool)
     index = np.searchsorted(labels, y).clip(max=len(labels) - 1)

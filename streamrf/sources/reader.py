@@ -15,7 +15,7 @@ _END: Any = object()
 
 
 def read_ahead(blocks: Iterator[T], depth: int = 1) -> Generator[T, None, None]:
-    """Give what `blocks` gives, read in one background thread up to `depth` items ahead.
+    """Yield the items of `blocks`, read in one background thread up to `depth` items ahead.
 
     At most ``depth + 1`` items are alive: the one in use, and `depth` read or being read. The
     thread starts at the first item and has ended when the generator ends, is closed or is dropped;
@@ -46,7 +46,7 @@ def _read_ahead(blocks: Iterator[T], depth: int) -> Generator[T, None, None]:
     # where a thread waiting on a queue would hang a script that left this generator half read.
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamrf-reader")
     try:
-        ahead: deque[Future] = deque(_submit(executor, blocks) for _ in range(depth))
+        ahead: deque[Future[Any]] = deque(_submit(executor, blocks) for _ in range(depth))
         while (block := _waited(ahead.popleft())) is not _END:
             ahead.append(_submit(executor, blocks))
             yield block
@@ -57,15 +57,15 @@ def _read_ahead(blocks: Iterator[T], depth: int) -> Generator[T, None, None]:
             blocks.close()
 
 
-def _submit(executor: ThreadPoolExecutor, blocks: Iterator) -> Future:
+def _submit(executor: ThreadPoolExecutor, blocks: Iterator[Any]) -> Future[Any]:
     return executor.submit(copy_context().run, _read, blocks)
 
 
-def _read(blocks: Iterator) -> Any:
+def _read(blocks: Iterator[Any]) -> Any:
     with stage("read"):
         return next(blocks, _END)
 
 
-def _waited(block: Future) -> Any:
+def _waited(block: Future[Any]) -> Any:
     with stage("wait"):
         return block.result()

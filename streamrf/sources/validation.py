@@ -1,31 +1,20 @@
-"""Checks at the door: what comes in becomes a plain array, or one clear sentence says why not."""
+"""Checks of input: it becomes a plain array, or an error says why not."""
 
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from streamrf.errors import DataError, ShapeError
 
 
-def matrix_dtype(dtype: Any, where: str) -> np.dtype:
-    """The dtype that rows of `dtype` travel in: uint8, int16, float32 or float64.
+def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
+    """Return the dtype of `Block` for rows of `dtype`: uint8, int16, float32 or float64.
 
-    Parameters
-    ----------
-    dtype : dtype of the data as stored
-    where : the data, for the message
-
-    Returns
-    -------
-    dtype
-        bool becomes uint8; int8 int16; float16 float32; every other integer or float float64.
-
-    Raises
-    ------
-    ShapeError
-        Numbers cannot be made of `dtype`: strings, dates, records, complex numbers.
+    bool becomes uint8; int8 int16; float16 float32; every other integer or float float64. Raises
+    ShapeError for strings, dates, records and complex numbers; `where` names the data.
 
     Examples
     --------
@@ -49,19 +38,13 @@ def matrix_dtype(dtype: Any, where: str) -> np.dtype:
     return np.dtype(np.float64)
 
 
-def as_matrix(X: Any, where: str) -> np.ndarray:
-    """Rows as a matrix.
+def as_matrix(X: Any, where: str) -> NDArray[Any]:
+    """Return rows as a C-contiguous matrix, (n_rows, n_features), `X` itself if it is one.
 
     Parameters
     ----------
     X : array-like of shape (n_rows, ...), numbers; rank above 2 is flattened row by row
     where : the data, for messages
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_features)
-        C-contiguous; uint8, int16, float32 or float64 (see `matrix_dtype`). `X` itself where it
-        already is that.
 
     Raises
     ------
@@ -76,16 +59,8 @@ def as_matrix(X: Any, where: str) -> np.ndarray:
     return np.ascontiguousarray(flat, dtype=matrix_dtype(X.dtype, where))
 
 
-def as_numbers(X: Any, where: str) -> np.ndarray:
-    """`X` as an array of numbers, not copied where it is one.
-
-    Raises
-    ------
-    ShapeError
-        Ragged rows, or a dtype without numbers.
-    DataError
-        A sparse matrix, or objects that are not numbers.
-    """
+def as_numbers(X: Any, where: str) -> NDArray[Any]:
+    """Return `X` as an array of numbers, of any rank; raises as `as_matrix` does."""
     if issparse(X):
         raise DataError(
             f"{where} is a sparse matrix of shape {X.shape}; sparse data is not supported: make it"
@@ -109,13 +84,7 @@ def as_numbers(X: Any, where: str) -> np.ndarray:
 
 
 def check_rank(shape: tuple[int, ...], where: str) -> None:
-    """Refuse a shape that is not a set of rows, (n_rows, n_features) or of higher rank.
-
-    Raises
-    ------
-    ShapeError
-        Rank 0 or 1, or no columns.
-    """
+    """Raise ShapeError if rank is 0 or 1, or there are no columns."""
     if len(shape) < 2:
         raise ShapeError(
             f"{where} has shape {shape}; expected 2-D, (n_rows, n_features). Reshape your data with"
@@ -125,20 +94,15 @@ def check_rank(shape: tuple[int, ...], where: str) -> None:
         raise ShapeError(f"{where}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
 
 
-def as_targets(y: Any, n_rows: int, where: str) -> np.ndarray:
-    """Targets or labels as an array of numbers or strings.
+def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
+    """Return targets or labels as an array of numbers or strings.
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,) or (n_rows, n_targets); bytes and objects, as HDF5 gives
+    y : array-like of shape (n_rows,) or (n_rows, n_targets); bytes and objects, as HDF5 returns
         strings, become NumPy strings
     n_rows : rows of X
     where : the targets, for messages
-
-    Returns
-    -------
-    ndarray of shape (n_rows,) or (n_rows, n_targets)
-        bool, integer, float or str; not copied where it already was.
 
     Raises
     ------
@@ -171,69 +135,21 @@ def as_targets(y: Any, n_rows: int, where: str) -> np.ndarray:
 
 
 def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
-    """Refuse targets of a rank other than 1 or 2, or of another length than X.
-
-    Raises
-    ------
-    ShapeError
-    """
+    """Raise ShapeError if the rank of targets is not 1 or 2, or their length not that of X."""
     if len(shape) not in (1, 2):
         raise ShapeError(f"{where} has shape {shape}; expected (n_rows,) or (n_rows, n_targets)")
     _check_length(shape, n_rows, where)
 
 
-def as_weights(weights: Any, n_rows: int, where: str) -> np.ndarray:
-    """Sample weights that are finite and not negative.
-
-    Parameters
-    ----------
-    weights : array-like of shape (n_rows,)
-    n_rows : rows of X
-    where : the weights, for messages
-
-    Returns
-    -------
-    float64 ndarray of shape (n_rows,)
-
-    Raises
-    ------
-    ShapeError
-        Another rank or length, or a dtype without numbers.
-    DataError
-        A weight that is NaN, infinite or negative; the message names the first.
-    """
-    weights = weight_column(weights, n_rows, where)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        raise DataError(
-            f"{where}, row {bad[0]}: the weight is {weights[bad[0]]}; weights must be finite and"
-            " not negative"
-        )
-    return weights
-
-
-def weight_column(weights: Any, n_rows: int, where: str) -> np.ndarray:
-    """Sample weights as float64 of shape (n_rows,), their values not looked at.
-
-    Raises
-    ------
-    ShapeError
-        Another rank or length, or a dtype without numbers.
-    DataError
-        Objects that are not numbers.
-    """
+def weight_column(weights: Any, n_rows: int, where: str) -> NDArray[Any]:
+    """Return sample weights as float64 of shape (n_rows,), their values not checked."""
     weights = as_numbers(weights, where)
     check_weights_shape(weights.shape, n_rows, where)
     return np.ascontiguousarray(weights, dtype=np.float64)
 
 
 def check_weights_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
-    """Refuse weights that are not one number a row.
-
-    Raises
-    ------
-    ShapeError
-    """
+    """Raise ShapeError if weights are not one number for each row."""
     if len(shape) != 1:
         raise ShapeError(f"{where} has shape {shape}; expected one weight a row, (n_rows,)")
     _check_length(shape, n_rows, where)
@@ -246,7 +162,7 @@ def _check_length(shape: tuple[int, ...], n_rows: int, where: str) -> None:
         )
 
 
-def _decoded(y: np.ndarray, where: str) -> np.ndarray:
+def _decoded(y: NDArray[Any], where: str) -> NDArray[Any]:
     """Bytes as strings."""
     try:
         return np.char.decode(y, "utf-8")
@@ -254,7 +170,7 @@ def _decoded(y: np.ndarray, where: str) -> np.ndarray:
         raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
 
 
-def _from_objects(y: np.ndarray, where: str) -> np.ndarray:
+def _from_objects(y: NDArray[Any], where: str) -> NDArray[Any]:
     """All strings or all numbers, out of an array of objects."""
     values = y.ravel().tolist()
     text = [isinstance(value, str | bytes) for value in values]

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamrf.errors import ConsumedError, ParameterError, StreamrfError
 from streamrf.jit import gram, lanes, packed
-from streamrf.jit.lapack import MOST_COLUMNS, add_product
+from streamrf.jit.lapack import MAX_COLUMNS, add_product
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
 FEWEST_HEAVY_ROWS = 16
@@ -142,10 +142,10 @@ def packed_size(n_components: int) -> int:
     ParameterError
         If they are too many for LAPACK.
     """
-    if n_components > MOST_COLUMNS:
+    if n_components > MAX_COLUMNS:
         raise ParameterError(
             f"n_components={n_components} is too many: LAPACK factors a packed Gram of at most "
-            f"{MOST_COLUMNS} components"
+            f"{MAX_COLUMNS} components"
         )
     return n_components * (n_components + 1) // 2
 

@@ -81,7 +81,7 @@ class RidgeProblem:
     @property
     def columns(self) -> NDArray[np.int64]:
         """Features of the map that are solved for, int64 (n_components,)."""
-        return self.encoder.places
+        return self.encoder.columns
 
     @property
     def alpha_scale(self) -> float:

@@ -89,7 +89,7 @@ class Statistics:
     @property
     def columns(self) -> NDArray[np.int64]:
         """Features of the map that are summed, int64 (n_components,)."""
-        return self.encoder.places
+        return self.encoder.columns
 
     def __add__(self, other: "Statistics") -> "Statistics":
         return self._combined(other, 1)

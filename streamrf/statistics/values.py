@@ -129,7 +129,7 @@ class ValueSums(TargetSums):
         if any(square < 0 for square in squares):
             raise fields.wrong("squares", "holds a sum of squares below 0")
         feature_sums = fields.array("feature_sums", np.float64, (n_components,))
-        return cls(sums, totals, squares, feature_sums, fields.number("weight", least=0.0))
+        return cls(sums, totals, squares, feature_sums, fields.number("weight", minimum=0.0))
 
 
 def _left(left: float, removed: float) -> float:

@@ -1,4 +1,4 @@
-"""A tree from the JSON document and the places in the file that it names."""
+"""A tree from the JSON document and the arrays in the file that it names."""
 
 import io
 import json
@@ -6,28 +6,29 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import FormatError
-from streamrf.storage.base import DTYPES, MAX_DEPTH, USER_BLOCK
+from streamrf.storage.base import DTYPES, MAX_DEPTH, USER_BLOCK, Tree
 
 
 class Reader:
-    """Takes arrays from the places that the JSON document tells, within the file's length."""
+    """Reads the arrays that the JSON document names, within the file's length."""
 
     def __init__(self, file: io.BufferedReader, length: int) -> None:
         self._file = file
         self._length = length
         self._unclaimed = length  # arrays that overlap could need more memory than the file has
 
-    def tree(self, offset: int, size: int) -> dict[str, Any]:
+    def tree(self, offset: int, size: int) -> Tree:
         document = self._bytes(offset, (size,), np.dtype(np.uint8)).tobytes()
         text = document.decode("utf-8", "surrogatepass")
-        tree = json.loads(text, parse_constant=_refuse_constant)
+        tree = json.loads(text, parse_constant=_raise_constant)
         if not isinstance(tree, dict):
             raise FormatError("its outermost value is no object")
         return self._dict(tree, 0)
 
-    def _dict(self, node: dict[str, Any], depth: int) -> dict[str, Any]:
+    def _dict(self, node: Tree, depth: int) -> Tree:
         if depth >= MAX_DEPTH:
             raise FormatError("it is nested too deep")
         tree = {}
@@ -46,9 +47,7 @@ class Reader:
             return self._dict(node, depth + 1)
         return _decode_scalar(node)
 
-    def _array(
-        self, dtype: str, shape: list[int], offset: int, width: int | None = None
-    ) -> np.ndarray:
+    def _array(self, dtype: str, shape: Any, offset: int, width: Any = None) -> NDArray[Any]:
         if not DTYPES.fullmatch(dtype):
             raise FormatError(f"it has an array of {dtype!r}")
         result_type = np.dtype(dtype)
@@ -59,15 +58,15 @@ class Reader:
             raise FormatError("it has a bool that is neither 0 nor 1")
         return array
 
-    def _text(self, dtype: np.dtype, shape: Any, offset: int, width: int | None) -> np.ndarray:
+    def _text(self, dtype: np.dtype[Any], shape: Any, offset: int, width: Any) -> NDArray[Any]:
         if not isinstance(width, int) or width < dtype.itemsize // 4:
             raise FormatError(f"it has texts of {dtype} in {width} bytes")
         stored = self._bytes(offset, shape, np.dtype(f"S{width}"))
         words = [word.decode("utf-8", "surrogatepass") for word in stored.ravel().tolist()]
         return np.array(words, dtype=dtype).reshape(stored.shape)
 
-    def _bytes(self, offset: int, shape: Any, dtype: np.dtype) -> np.ndarray:
-        """Fill a new array; nothing is allocated before its place is known to be in the file."""
+    def _bytes(self, offset: int, shape: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Read an array; nothing is allocated before its bytes are known to be in the file."""
         size = dtype.itemsize * math.prod(shape)
         if not (
             all(type(n) is int and n >= 0 for n in (offset, *shape))
@@ -99,5 +98,5 @@ def _decode_scalar(node: Any) -> Any:
     return node
 
 
-def _refuse_constant(name: str) -> float:
+def _raise_constant(name: str) -> float:
     raise FormatError(f"it has the constant {name}")

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from streamrf.storage.base import Tree
 from streamrf.storage.fields import Fields
 
 
-def to_tree(value):
-    """Give `value` as a tree: an object by class name, settings and fitted state."""
+def to_tree(value: Any) -> Any:
+    """Return `value` as a tree: an object by class name, settings and fitted state."""
     if isinstance(value, BaseEstimator):
         params = value.get_params(deep=False)
         if not isinstance(params.get("random_state"), int | np.integer | None):
@@ -32,10 +33,10 @@ def to_tree(value):
     return list(value) if isinstance(value, tuple) else value
 
 
-def from_tree(tree: dict | Fields, table: Mapping[str, Any]) -> Any:
-    """Rebuild what `to_tree` described; classes come from `table` (name to class) alone.
+def from_tree(tree: Tree | Fields, table: Mapping[str, Any]) -> Any:
+    """Return the object that `to_tree` described; `table` maps names to the classes allowed.
 
-    The fitted state is not looked at: whoever uses the object checks it first.
+    The fitted state is not checked: the caller does so before it uses the object.
     """
     fields = Fields.of(tree)
     cls = table[fields.text("class", table)]
@@ -52,25 +53,25 @@ def from_tree(tree: dict | Fields, table: Mapping[str, Any]) -> Any:
     return value
 
 
-def _described(fields, key, table):
+def _described(fields: Fields, key: str, table: Mapping[str, Any]) -> Any:
     return from_tree(fields.tree(key), table) if fields.is_tree(key) else fields.value(key)
 
 
-def tree_bytes(tree) -> int:
-    """Give the bytes of all arrays of a tree."""
+def tree_bytes(tree: Any) -> int:
+    """Return the bytes of all arrays of a tree."""
     if isinstance(tree, dict):
         return sum(map(tree_bytes, tree.values()))
     return tree.nbytes if isinstance(tree, np.ndarray) else 0
 
 
-def digest(tree) -> str:
-    """Give a 128-bit fingerprint of a tree, the same in every process and version."""
+def digest(tree: Any) -> str:
+    """Return a 128-bit fingerprint of a tree, the same in every process and version."""
     state = hashlib.blake2b(digest_size=16)
     _feed(state, tree)
     return state.hexdigest()
 
 
-def _feed(state, value):
+def _feed(state: Any, value: Any) -> None:
     if isinstance(value, dict):
         state.update(b"{")
         for key in sorted(value):

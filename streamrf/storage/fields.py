@@ -1,28 +1,30 @@
-"""Trees from files, taken key by key: what is missing, false or too much is refused by its name.
+"""Trees from files, read key by key: what is missing, wrong or unknown is an error that names it.
 
-A file's digest tells that it is whole, not that it is true. Whatever a tree holds, a loader that
-takes every value through `Fields` gives objects that cannot make compiled loops leave their arrays,
-or raises `FormatError`.
+A file's digest shows that it is whole, not that its values are valid. Whatever a tree holds, a
+loader that reads every value through `Fields` returns objects that cannot make compiled loops leave
+their arrays, or raises `FormatError`.
 """
 
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from streamrf.errors import FormatError
+from streamrf.storage.base import Keys, Path, Shape, Tree
 
-MOST = 2**63 - 1
-MOST_TOTAL = 2**1000  # of sums of any size: a float holds their squares' sums
-MOST_SHOWN = 60  # characters of a value in a message
+MAX_INTEGER = 2**63 - 1
+MAX_TOTAL = 2**1000  # of sums of any size: a float holds their squares' sums
+MAX_SHOWN = 60  # characters of a value in a message
 
 
 @contextmanager
-def loading(path: str | os.PathLike) -> Iterator[None]:
-    """Give `FormatError` for whatever else a false tree brings about while it is loaded."""
+def loading(path: Path) -> Iterator[None]:
+    """Raise `FormatError` for any other error that a wrong tree causes while it is loaded."""
     try:
         yield
     except FormatError:
@@ -43,7 +45,9 @@ def loading(path: str | os.PathLike) -> Iterator[None]:
 
 
 class Fields:
-    """A tree whose keys are taken one by one.
+    """A tree whose keys are read one by one, each of them once.
+
+    Every method raises `FormatError` if a key is missing or its value is not as asked for.
 
     Parameters
     ----------
@@ -52,7 +56,7 @@ class Fields:
     path : keys that lead from the file's root to the tree
     """
 
-    def __init__(self, tree: Any, where: str = "the file", path: tuple[str, ...] = ()):
+    def __init__(self, tree: Any, where: str = "the file", path: Keys = ()) -> None:
         self._where = where
         self._path = path
         if not isinstance(tree, dict):
@@ -60,87 +64,75 @@ class Fields:
         self._left = dict(tree)
 
     @classmethod
-    def of(cls, tree: Union[dict, "Fields"]) -> "Fields":
-        """Give fields as they are, a tree as fields."""
+    def of(cls, tree: "Tree | Fields") -> "Fields":
+        """Return fields as they are, a tree as fields."""
         return tree if isinstance(tree, cls) else cls(tree)
 
     def tree(self, key: str) -> "Fields":
-        """Take a tree."""
+        """Return the tree at `key`."""
         return self.inside(key, self._take(key))
 
     def inside(self, key: str, tree: Any) -> "Fields":
-        """Give the fields of a tree as if it were at `key`."""
+        """Return the fields of a tree as if it were at `key`."""
         return Fields(tree, self._where, (*self._path, key))
 
     def maybe_tree(self, key: str) -> "Fields | None":
-        """Take a tree, or None."""
-        if self._left.get(key, key) is None:
-            return self._take(key)
-        return self.tree(key)
+        """Return the tree at `key`, or None."""
+        return None if self._is_none(key) else self.tree(key)
 
     @property
     def keys(self) -> list[str]:
-        """The keys that are there and not taken."""
+        """The keys that have not been read."""
         return list(self._left)
 
     def trees(self, key: str) -> "list[tuple[str, Fields]]":
-        """Take a tree of trees: each key with its tree, in order."""
+        """Return the trees in the tree at `key`, each with its key, in order."""
         fields = self.tree(key)
         return [(name, fields.tree(name)) for name in fields.keys]
 
     def is_tree(self, key: str) -> bool:
-        """Tell whether a key holds a tree."""
+        """Return whether a tree is at `key`."""
         return isinstance(self._left.get(key), dict)
 
     def is_array(self, key: str) -> bool:
-        """Tell whether a key holds an array."""
+        """Return whether an array is at `key`."""
         return isinstance(self._left.get(key), np.ndarray)
 
     def text(self, key: str, choices: Iterable[str] = ()) -> str:
-        """Take a str, one of `choices` if there are any."""
+        """Return the str at `key`, one of `choices` if there are any."""
         known = sorted(choices)
         expected = f"one of {known}" if known else "a text"
-        return self._checked(
-            key, expected, lambda v: isinstance(v, str) and (not known or v in known)
-        )
+        return self._checked(key, expected, lambda v: isinstance(v, str) and v in (known or [v]))
 
     def flag(self, key: str) -> bool:
-        """Take a bool."""
+        """Return the bool at `key`."""
         return self._checked(key, "true or false", lambda v: isinstance(v, bool))
 
-    def integer(self, key: str, least: int = 0, most: int = MOST) -> int:
-        """Take a whole number in ``[least, most]``."""
-        return self._checked(
-            key, f"a whole number from {least} to {most}", lambda v: _is_whole(v, least, most)
-        )
+    def integer(self, key: str, minimum: int = 0, maximum: int = MAX_INTEGER) -> int:
+        """Return the integer in ``[minimum, maximum]`` at `key`."""
+        expected = f"an integer from {minimum} to {maximum}"
+        return self._checked(key, expected, lambda v: _is_integer(v, minimum, maximum))
 
-    def number(self, key: str, least: float = -np.inf, above: float = -np.inf) -> float:
-        """Take a finite float, at least `least` and more than `above`."""
-        bound = "" if least == -np.inf else f" of at least {least:g}"
+    def number(self, key: str, minimum: float = -np.inf, above: float = -np.inf) -> float:
+        """Return the finite float at `key`, no less than `minimum` and more than `above`."""
+        bound = "" if minimum == -np.inf else f" of at least {minimum:g}"
         bound += "" if above == -np.inf else f" above {above:g}"
-        return self._checked(
-            key,
-            f"a finite number{bound}",
-            lambda v: isinstance(v, float) and math.isfinite(v) and v >= least and v > above,
-        )
+        expected = f"a finite number{bound}"
+        return self._checked(key, expected, lambda v: _is_finite(v) and v >= minimum and v > above)
 
-    def maybe_number(self, key: str, least: float = -np.inf, above: float = -np.inf):
-        """Take a finite float, or None."""
-        if self._left.get(key, key) is None:
-            return self._take(key)
-        return self.number(key, least, above)
+    def maybe_number(self, key: str, above: float = -np.inf) -> float | None:
+        """Return the finite float above `above` at `key`, or None."""
+        return None if self._is_none(key) else self.number(key, above=above)
 
-    def array(
-        self, key: str, dtypes: Any, shape: tuple[Any, ...], finite: bool = True
-    ) -> np.ndarray:
-        """Take an array.
+    def array(self, key: str, dtypes: DTypeLike, shape: Shape, finite: bool = True) -> NDArray[Any]:
+        """Return the array at `key`, in native byte order.
 
         Parameters
         ----------
-        key : where it is
-        dtypes : its dtype, in any byte order, or a str of the kinds that will do
-        shape : its shape; None where any length will do, ... at the end where any rank will do
-        finite : whether NaN and infinity are refused
+        key : str
+        dtypes : its dtype, in any byte order, or a str of the kinds allowed
+        shape : its shape; None for any length, ... at the end for any rank
+        finite : whether NaN and infinity are errors
         """
         what = "an" if isinstance(dtypes, str) else f"a {np.dtype(dtypes).name}"
         expected = f"{what} array of shape {_shown_shape(shape)}"
@@ -149,90 +141,84 @@ class Fields:
             raise self.wrong(key, "holds NaN or infinity")
         return array.astype(array.dtype.newbyteorder("="), copy=False)
 
-    def maybe_array(self, key: str, dtypes: Any, shape: tuple[Any, ...]) -> np.ndarray | None:
-        """Take a finite array, or None."""
-        if self._left.get(key, key) is None:
-            return self._take(key)
-        return self.array(key, dtypes, shape)
+    def maybe_array(self, key: str, dtypes: DTypeLike, shape: Shape) -> NDArray[Any] | None:
+        """Return the finite array at `key`, or None."""
+        return None if self._is_none(key) else self.array(key, dtypes, shape)
 
     def scalars(
         self, key: str, length: int | None, is_right: Callable[[Any], bool], expected: str
-    ) -> list:
-        """Take a list of `length` scalars (None: of any number) that are right each."""
+    ) -> list[Any]:
+        """Return the list of `length` scalars (None: any length) at `key`, each of them right."""
+
+        def are_right(v: Any) -> bool:
+            return isinstance(v, list) and length in (None, len(v)) and all(map(is_right, v))
+
         many = "" if length is None else f"{length} of "
-        return self._checked(
-            key,
-            f"a list of {many}{expected}",
-            lambda v: (
-                isinstance(v, list)
-                and (length is None or len(v) == length)
-                and all(map(is_right, v))
-            ),
-        )
+        return self._checked(key, f"a list of {many}{expected}", are_right)
 
     def texts(self, key: str, length: int | None = None) -> list[str]:
-        """Take a list of str."""
+        """Return the list of str at `key`."""
         return self.scalars(key, length, lambda v: isinstance(v, str), "texts")
 
     def counts(self, key: str, length: int | None = None) -> list[int | None]:
-        """Take a list of whole numbers from 0 on, or None where unknown."""
-        return self.scalars(
-            key, length, lambda v: v is None or _is_whole(v, 0, MOST), "counts or null"
-        )
+        """Return the list of integers from 0 on at `key`, None where unknown."""
+        return self.scalars(key, length, lambda v: v is None or _is_integer(v), "counts or null")
 
-    def labels(self, key: str, length: int | None = None) -> np.ndarray:
-        """Take class labels: int64, float64, bool or str, sorted, none twice."""
+    def labels(self, key: str, length: int | None = None) -> NDArray[Any]:
+        """Return the class labels at `key`: int64, float64, bool or str, sorted, none twice."""
         labels = self.array(key, "biufU", (length,))
         right = labels.dtype.kind in "bU" or labels.dtype in (np.int64, np.float64)
         if not right or not (labels[1:] > labels[:-1]).all():
-            raise self.wrong(key, "is not labels in rising order")
+            raise self.wrong(key, "is not labels in ascending order")
         return labels
 
-    def weights(self, key: str, length: int) -> np.ndarray:
-        """Take a float64 array of weights, none below 0."""
+    def weights(self, key: str, length: int) -> NDArray[Any]:
+        """Return the weights at `key`, float64 and none below 0."""
         weights = self.array(key, np.float64, (length,))
         if (weights < 0).any():
             raise self.wrong(key, "holds a weight below 0")
         return weights
 
-    def totals(self, key: str, length: int, exact: bool) -> list:
-        """Take a list of sums: whole numbers of any size if `exact`, else finite floats."""
-        if exact:
-            return self.scalars(
-                key, length, lambda v: _is_whole(v, -MOST_TOTAL, MOST_TOTAL), "whole numbers"
-            )
+    def totals(self, key: str, length: int, exact: bool) -> list[Any]:
+        """Return the list of sums at `key`: integers of any size if `exact`, else finite floats."""
+        if not exact:
+            return self.scalars(key, length, _is_finite, "finite numbers")
         return self.scalars(
-            key, length, lambda v: isinstance(v, float) and math.isfinite(v), "finite numbers"
+            key, length, lambda v: _is_integer(v, -MAX_TOTAL, MAX_TOTAL), "integers"
         )
 
-    def indices(self, key: str, dtype: Any, shape: tuple[Any, ...], stop: int) -> np.ndarray:
-        """Take an array of whole numbers in ``[0, stop)``."""
+    def indices(self, key: str, dtype: DTypeLike, shape: Shape, stop: int) -> NDArray[Any]:
+        """Return the array of integers in ``[0, stop)`` at `key`."""
         array = self.array(key, dtype, shape)
         if array.size and not (array.min() >= 0 and array.max() < stop):
-            raise self.wrong(key, f"holds places outside 0 to {stop - 1}")
+            raise self.wrong(key, f"holds indices outside 0 to {stop - 1}")
         return array
 
     def kind(self, key: str, kind: type) -> Any:
-        """Take an object of a class."""
+        """Return the object of a class at `key`."""
         return self._checked(key, f"a {kind.__name__}", lambda v: isinstance(v, kind))
 
     def value(self, key: str) -> Any:
-        """Take a scalar, a list of scalars or an array, whatever it is."""
+        """Return the scalar, list of scalars or array at `key`."""
         return self._checked(key, "a value", lambda v: not isinstance(v, dict))
 
-    def rest(self) -> dict:
-        """Take all that is left, unchecked."""
+    def rest(self) -> Tree:
+        """Return all keys that have not been read, with their values, unchecked."""
         left, self._left = self._left, {}
         return left
 
     def end(self) -> None:
-        """Refuse keys that were not taken."""
+        """Raise if a key has not been read."""
         if self._left:
             raise self.wrong(next(iter(self._left)), "is not known to this version of streamrf")
 
     def wrong(self, key: str, what: str) -> FormatError:
-        """Give the error that tells what is wrong with a key."""
+        """Return the error that says what is wrong with a key."""
         return self._error((*self._path, key), what)
+
+    def _is_none(self, key: str) -> bool:
+        """Return whether None is at `key`, which then counts as read."""
+        return self._left.get(key, key) is None and self._take(key) is None
 
     def _take(self, key: str) -> Any:
         if key not in self._left:
@@ -245,21 +231,23 @@ class Fields:
             raise self.wrong(key, f"is {_shown(value)}; expected {expected}")
         return value
 
-    def _error(self, path: tuple[str, ...], what: str) -> FormatError:
+    def _error(self, path: Keys, what: str) -> FormatError:
         return FormatError(f"{self._where}: {_shown_path(path)} {what}")
 
 
-def _is_whole(value: Any, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+def _is_integer(value: Any, minimum: int = 0, maximum: int = MAX_INTEGER) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
 
 
-def _is_array(value: Any, dtypes: Any, shape: tuple[Any, ...]) -> bool:
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _is_array(value: Any, dtypes: DTypeLike, shape: Shape) -> bool:
     if not isinstance(value, np.ndarray):
         return False
-    if isinstance(dtypes, str):
-        right = value.dtype.kind in dtypes
-    else:
-        right = value.dtype.newbyteorder("=") == dtypes
+    dtype = value.dtype
+    right = dtype.kind in dtypes if isinstance(dtypes, str) else dtype.newbyteorder("=") == dtypes
     leading = shape[:-1] if shape[-1:] == (...,) else shape
     if not right or value.ndim < len(leading) or (leading == shape and value.ndim > len(shape)):
         return False
@@ -276,15 +264,15 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 2**64:
         return f"an integer of {value.bit_length()} bits"  # Python bounds the digits it prints
     text = repr(value)
-    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
-def _shown_shape(shape: tuple[Any, ...]) -> str:
+def _shown_shape(shape: Shape) -> str:
     words = {None: "any", ...: "..."}
     return "(" + ", ".join(words.get(n, str(n)) for n in shape) + ")"
 
 
-def _shown_path(path: tuple[str, ...]) -> str:
+def _shown_path(path: Keys) -> str:
     text = "/".join(path)
-    text = text if len(text) <= 4 * MOST_SHOWN else "..." + text[3 - 4 * MOST_SHOWN :]
+    text = text if len(text) <= 4 * MAX_SHOWN else "..." + text[3 - 4 * MAX_SHOWN :]
     return repr(text)

@@ -19,7 +19,7 @@ _LEFT = re.compile(r"\.[0-9a-f]{12}\.tmp\Z")
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[io.BufferedWriter]:
-    """Open a new file that takes the place of `path` when the block ends without an error."""
+    """Open a new file that replaces `path` when the block ends without an error."""
     target = os.path.realpath(path)  # a link stays, its target is replaced
     folder, name = os.path.split(target)
     if os.path.lexists(target) and not os.path.isfile(target):
@@ -48,7 +48,7 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
 
 
 def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> StorageError:
-    """Give our error for one of the system's while `n_bytes` were written by `replacing`."""
+    """Return our error for one of the system's while `n_bytes` were written by `replacing`."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     advice = f"make room for {n_bytes:,} bytes{elsewhere}; " if full else ""
     return StorageError(
@@ -58,10 +58,7 @@ def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> 
 
 
 def _sweep(folder: str, name: str) -> None:
-    """Delete what processes that were killed while they wrote the same file have left behind.
-
-    A checkpoint that is killed again and again would fill the disk. Who still writes holds a lock.
-    """
+    """Delete what killed writers of the same file have left; a living one holds a lock."""
     for path in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name[:200])}.*.tmp")):
         if not _LEFT.search(path):
             continue
@@ -88,5 +85,5 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def reason(error: OSError) -> str:
-    """Give what the system says, without the number and the temporary file's name."""
+    """Return what the system says, without the number and the temporary file's name."""
     return os.strerror(error.errno) if error.errno else str(error)

@@ -19,7 +19,7 @@ _NOTE = "\nHDF5 from byte 512 on. A file that another program changed is refused
 
 @dataclass(frozen=True)
 class Header:
-    """What the user block tells. Its lines keep their meaning in every later version."""
+    """What the user block holds. Its lines keep their meaning in every later version."""
 
     lines: bytes  # those before the digest, which covers them
     version: int
@@ -31,7 +31,7 @@ class Header:
 
 
 def first_lines(kind: str, length: int, text: StoredArray) -> bytes:
-    """Give the lines before the digest."""
+    """Return the lines before the digest."""
     return (
         f"streamrf {FORMAT_VERSION}\nkind {kind}\nlength {length}\n"
         f"tree {text.offset} {text.stored.nbytes}\n"
@@ -39,13 +39,13 @@ def first_lines(kind: str, length: int, text: StoredArray) -> bytes:
 
 
 def render(lines: bytes, sha256: str) -> bytes:
-    """Give the user block."""
+    """Return the user block."""
     block = lines + f"sha256 {sha256}\n{_NOTE}".encode("ascii")
     return block.ljust(USER_BLOCK - 1) + b"\n"
 
 
 def parse(file: io.BufferedReader, name: str) -> Header:
-    """Parse the user block of a file whose length is as it says."""
+    """Return the header of a file; raise FormatError if its length is not as the header says."""
     block = file.read(USER_BLOCK)
     match = _HEADER.match(block)
     if not match:
@@ -70,7 +70,7 @@ def parse(file: io.BufferedReader, name: str) -> Header:
 
 
 def check_digest(file: io.BufferedReader, header: Header, name: str) -> None:
-    """Read the file through and refuse it where its digest is another than the header's."""
+    """Read the file through; raise FormatError if its digest is not the header's."""
     digest = hashlib.sha256(header.lines)
     file.seek(USER_BLOCK)
     buffer = memoryview(bytearray(2**20))

@@ -10,6 +10,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.storage.base import FORMAT_VERSION, USER_BLOCK, StoredArray
 
@@ -114,7 +115,7 @@ def allocate(file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype
 
 
 def _version() -> str:
-    """Give the version that writes the file."""
+    """Return the version that writes the file."""
     try:
         return metadata.version("streamrf")
     except metadata.PackageNotFoundError:  # run from a source tree
@@ -122,7 +123,7 @@ def _version() -> str:
 
 
 def payload(image: Image, arrays: list[StoredArray]) -> Iterator[bytes | memoryview]:
-    """Give the bytes of the file after the user block in order, in pieces."""
+    """Yield the bytes of the file after the user block in order, in pieces."""
     end = USER_BLOCK
     for array in sorted((a for a in arrays if a.stored.size), key=lambda a: a.offset):
         image.seek(end)
@@ -133,8 +134,8 @@ def payload(image: Image, arrays: list[StoredArray]) -> Iterator[bytes | memoryv
     yield image.read(image.length - end)
 
 
-def _pieces(array: np.ndarray) -> Iterator[memoryview]:
-    """Give the bytes of an array in C order; one that is not contiguous is copied by the piece."""
+def _pieces(array: NDArray[Any]) -> Iterator[memoryview]:
+    """Yield the bytes of an array in C order; one that is not contiguous is copied in pieces."""
     if array.ndim == 0:
         array = array.reshape(1)
     rows = max(1, _PIECE_BYTES * len(array) // array.nbytes)

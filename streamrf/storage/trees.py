@@ -1,20 +1,19 @@
 """Trees of arrays and scalars to HDF5 files and back: exact, checked, all or nothing.
 
 A file is HDF5 for every other program, and its user block (the first 512 bytes) is ours: length,
-SHA-256 digest, and the place of a JSON document that describes the tree and tells where each array
-lies (docs/formats.md). libhdf5 touches no file here. `write` lets it lay out an image in memory and
+SHA-256 digest, and the offset of a JSON document that describes the tree and says where each array
+is (docs/formats.md). libhdf5 touches no file here. `write` lets it lay out an image in memory and
 writes the bytes by itself, because on a full disk libhdf5 2.0 failed to close the file, kept it
 open, and ended the process with a segmentation fault. `read` checks the digest and takes the arrays
-from the places told, so that no byte that a stranger may have altered is parsed by C code, and
-links, filters or false shapes in the HDF5 part have nobody to deceive.
+from the offsets given, so that no byte that a stranger may have altered is parsed by C code, and
+links, filters or false shapes in the HDF5 part have no effect.
 """
 
 import hashlib
 import os
-from typing import Any
 
 from streamrf.errors import FormatError, ParameterError, StreamrfError
-from streamrf.storage.base import FORMAT_VERSION, KIND, USER_BLOCK, Path, StoredArray
+from streamrf.storage.base import FORMAT_VERSION, KIND, USER_BLOCK, Path, StoredArray, Tree
 from streamrf.storage.decode import Reader
 from streamrf.storage.encode import encode
 from streamrf.storage.files import opened, replacing, unwritten
@@ -28,7 +27,7 @@ _KINDS = {  # for messages: in words, and what loads it
 }
 
 
-def write(path: Path, kind: str, tree: dict[str, Any]) -> None:
+def write(path: Path, kind: str, tree: Tree) -> None:
     """Write a tree to a file, which appears whole or not at all.
 
     The bytes go to a temporary file in the same folder, are forced to disk, and the file is then
@@ -46,7 +45,7 @@ def write(path: Path, kind: str, tree: dict[str, Any]) -> None:
     Raises
     ------
     ParameterError
-        If the tree holds something else; the message names its place.
+        If the tree holds something else; the message names its keys.
     StorageError
         If the file cannot be written. What was at `path` is then unchanged.
     """
@@ -71,7 +70,7 @@ def write(path: Path, kind: str, tree: dict[str, Any]) -> None:
         raise unwritten(path, error, image.length, " or choose another folder") from error
 
 
-def read(path: Path, kind: str) -> dict[str, Any]:
+def read(path: Path, kind: str) -> Tree:
     """Read the tree that `write` wrote.
 
     The digest of the whole file is checked first, so the file is read twice. Nothing larger than
@@ -82,7 +81,7 @@ def read(path: Path, kind: str) -> dict[str, Any]:
     SourceNotFoundError
         If there is no such file.
     StorageError
-        If the system will not let it be read.
+        If the system cannot read it.
     FormatError
         If it is of another kind, of a later version, damaged, or no file of streamrf.
     """
@@ -109,9 +108,6 @@ def read(path: Path, kind: str) -> dict[str, Any]:
 
 
 def read_kind(path: Path) -> str:
-    """Give the kind of a file from its header; the digest is not checked.
-
-    Raises the errors of `read`, but for another kind, version or digest.
-    """
+    """Return the kind of a file from its header; its digest, kind and version are not checked."""
     with opened(path) as file:
         return parse(file, os.fspath(path)).kind

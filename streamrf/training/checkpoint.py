@@ -98,7 +98,7 @@ class Checkpoint(StateStore[S]):
         fields = Fields(storage.read(self.path, KIND), self.path)
         with loading(self.path):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
-            self.n_done = self.n_resumed = fields.integer("n_done", least=0)
+            self.n_done = self.n_resumed = fields.integer("n_done", minimum=0)
             fields.end()
             earlier = _as_stores(stores)
         differences = _differences("", job.rest(), self._job)

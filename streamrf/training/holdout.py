@@ -128,7 +128,7 @@ class Holdout:
         """Rebuild from `to_tree`."""
         fields = Fields.of(tree)
         holdout = cls(None, 1)
-        holdout.limit = fields.integer("limit", least=1, most=MAX_ROWS)
+        holdout.limit = fields.integer("limit", minimum=1, maximum=MAX_ROWS)
         holdout.share = fields.number("share", above=0.0)
         if holdout.share > SHARE:
             raise fields.wrong("share", f"is {holdout.share}; expected at most {SHARE}")

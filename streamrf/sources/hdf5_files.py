@@ -1,0 +1,206 @@
+"""HDF5 files of rows: found, opened, and looked at before their rows are read."""
+
+import difflib
+import glob
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import h5py
+import hdf5plugin  # noqa: F401  registers the common filters (Blosc, LZ4, Zstandard, ...)
+from numpy.typing import NDArray
+
+from streamrf.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    ShapeError,
+    SourceNotFoundError,
+)
+from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
+from streamrf.sources.validation import (
+    as_matrix,
+    check_rank,
+    check_targets_shape,
+    check_weights_shape,
+    matrix_dtype,
+)
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class Names(NamedTuple):
+    """Names of the datasets."""
+
+    x: str
+    y: str | None
+    weights: str | None
+
+
+class Datasets(NamedTuple):
+    """Open datasets."""
+
+    x: h5py.Dataset
+    y: h5py.Dataset | None
+    weights: h5py.Dataset | None
+
+
+@dataclass(frozen=True)
+class File:
+    """What is known of a file without opening it."""
+
+    path: str  # absolute, because a worker may stand in another folder
+    name: str  # the path as the user gave it
+    first: int
+    n_rows: int
+    n_features: int
+    chunk_rows: int
+    cache_bytes: int
+    cache_slots: int
+    key: str
+    target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.n_rows
+
+
+def where_of(name: str, dataset: str | None) -> str:
+    return f"{name}, dataset {dataset!r}"
+
+
+def expand(path: Paths) -> list[str]:
+    """Return the files that paths and patterns mean."""
+    entries = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not entries:
+        raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
+    return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]
+
+
+def _matches(name: str) -> list[str]:
+    if os.path.isfile(name):  # first: a file's name may hold brackets
+        return [name]
+    if os.path.isdir(name):
+        pattern = os.path.join(name, "*.h5")
+        raise SourceNotFoundError(f"{name!r} is a folder; expected HDF5 files, such as {pattern!r}")
+    if not glob.has_magic(name):
+        _raise_missing(name, os.path.abspath(name))
+    found = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+    if not found:
+        raise SourceNotFoundError(
+            f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"
+        )
+    return found
+
+
+def _raise_missing(name: str, path: str) -> NoReturn:
+    folder, base = os.path.split(path)
+    if not os.path.isdir(folder):
+        raise SourceNotFoundError(f"there is no file {name!r}: no folder {folder!r}")
+    near = difflib.get_close_matches(base, os.listdir(folder), n=5)
+    hint = f"near names there: {near}" if near else "no name there is like it"
+    raise SourceNotFoundError(f"there is no file {name!r} in {folder!r}; {hint}")
+
+
+def opened(path: str, name: str, **cache: Any) -> h5py.File:
+    """Open a file for reading."""
+    try:
+        return h5py.File(path, "r", **cache)
+    except FileNotFoundError:
+        _raise_missing(name, path)
+    except (PermissionError, BlockingIOError):
+        raise  # the file may be well: it belongs to another, or is being written
+    except OSError as error:
+        raise CorruptFileError(
+            f"{name} cannot be opened as an HDF5 file ({error}); it is of another format, or"
+            " truncated: copy or write it again"
+        ) from error
+
+
+def inspect(name: str, names: Names, first: int) -> File:
+    """Return what is known of a file before its rows are read; `first` is its first row's index."""
+    path = os.path.abspath(name)
+    with opened(path, name) as handle:
+        found = datasets(handle, name, names)
+        chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
+        where = where_of(name, names.x)
+        n_rows = len(found.x)
+        head = as_matrix(read_rows(found.x, 0, min(n_rows, FINGERPRINT_ROWS), where), where)
+        return File(
+            path=path,
+            name=name,
+            first=first,
+            n_rows=n_rows,
+            n_features=head.shape[1],
+            chunk_rows=chunk_rows,
+            cache_bytes=cache_bytes,
+            cache_slots=cache_slots,
+            key=fingerprint(head, os.path.basename(path)),
+            target=None if found.y is None else (_is_text(found.y), found.y.shape[1:]),
+        )
+
+
+def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
+    """Return the datasets of a file, their shapes and dtypes checked."""
+    found = Datasets(*(None if n is None else _dataset(file, name, n) for n in names))
+    x, y, weights = (where_of(name, dataset) for dataset in names)
+    check_rank(found.x.shape, x)
+    matrix_dtype(found.x.dtype, x)
+    if found.y is not None:
+        check_targets_shape(found.y.shape, len(found.x), y)
+        if not _is_text(found.y):
+            matrix_dtype(found.y.dtype, y)
+    if found.weights is not None:
+        check_weights_shape(found.weights.shape, len(found.x), weights)
+        matrix_dtype(found.weights.dtype, weights)
+    return found
+
+
+def _is_text(dataset: h5py.Dataset) -> bool:
+    return h5py.check_string_dtype(dataset.dtype) is not None
+
+
+def _dataset(file: h5py.File, name: str, wanted: str) -> h5py.Dataset:
+    found = file.get(wanted)
+    if isinstance(found, h5py.Dataset):
+        if found.shape is None:
+            raise ShapeError(f"{where_of(name, wanted)} is empty, without a shape; expected rows")
+        return found
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def visit(path: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            shapes[path] = item.shape
+
+    file.visititems(visit)
+    have = f"{list(shapes)} of shapes {list(shapes.values())}" if shapes else "no dataset"
+    if found is None:
+        raise DatasetNotFoundError(f"{name} has no dataset {wanted!r}; it has {have}")
+    raise ShapeError(f"{name}: {wanted!r} is a group, not a dataset; it has {have}")
+
+
+def _chunk_layout(found: Datasets) -> tuple[int, int, int]:
+    """Rows of a chunk of X, and the bytes and slots of a cache that holds one row of chunks."""
+    n_bytes = 1 << 20  # HDF5's default before version 2
+    slots = 521  # HDF5's default
+    for dataset in found:
+        if dataset is not None and dataset.chunks is not None:
+            sizes = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
+            grid = [-(-size // chunk) for size, chunk in sizes]  # chunks side by side
+            chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
+            n_bytes = max(n_bytes, math.prod(grid) * chunk_bytes)
+            # HDF5 gives each axis of the chunk grid its own bits of the hash: with as many slots as
+            # the bits reach, chunks side by side never push each other out.
+            slots = max(slots, math.prod(1 << count.bit_length() for count in grid) + 1)
+    return (found.x.chunks[0] if found.x.chunks else 1), n_bytes, slots
+
+
+def read_rows(dataset: h5py.Dataset, low: int, high: int, where: str) -> NDArray[Any]:
+    try:
+        return dataset[low:high]
+    except (OSError, RuntimeError) as error:
+        raise CorruptFileError(
+            f"{where}: rows {low} to {high - 1} cannot be read ({error}); the file is damaged or"
+            " truncated there: copy or write it again"
+        ) from error

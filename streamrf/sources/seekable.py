@@ -1,0 +1,137 @@
+"""Sources that can be read from any row on: how their rows are cut into blocks and ranges."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from streamrf.errors import ParameterError
+from streamrf.sources.base import Arrays, Block, Source, check_window, joined
+from streamrf.sources.validation import as_matrix
+
+Ranges = list[tuple[int, int]]
+
+
+class SeekableSource(Source):
+    """Rows that can be read from any row on, in storage chunks."""
+
+    seekable = True
+    n_rows: int
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
+    ) -> Iterator[Block]:
+        """Return the rows ``[start, stop)`` in order.
+
+        Parameters
+        ----------
+        start, stop : indices of rows in the whole source; None means the end
+        block_rows : rows of a block at most
+
+        Raises
+        ------
+        ParameterError
+            Bounds outside the rows, or blocks without rows.
+        CorruptFileError
+            Rows of a file that cannot be read, or files that have become shorter.
+        """
+        start, end = check_window(self.n_rows, start, stop, block_rows)
+        return self._read([(start, self.n_rows if end is None else end)], block_rows)
+
+    def split(self, parts: int) -> Ranges:
+        """Cut all rows into at most `parts` ranges of about the same length, on chunk borders.
+
+        A few large chunks give fewer ranges.
+        """
+        return even_ranges(self.n_rows, parts, self._nearest_border)
+
+    def sample(self, n_rows: int) -> Block:
+        """Return about `n_rows` rows, the same each time, from 8 ranges spread over all rows.
+
+        The block's `kept` holds the indices of the rows in the whole source.
+        """
+        ranges = even_stretches(self.n_rows, n_rows, lambda row: self._chunk(row)[0])
+        return join_sample(self._read(ranges, n_rows), self.n_rows, self.where)
+
+    @abstractmethod
+    def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
+        """Read disjoint ranges of rows in ascending order."""
+
+    @abstractmethod
+    def _chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the chunk that holds a row."""
+
+    def _nearest_border(self, row: int) -> int:
+        before, after = self._chunk(row)
+        return before if row - before <= after - row else after
+
+
+def cut(arrays: Arrays, first: int, block_rows: int, key: str, where: str) -> Iterator[Block]:
+    """Yield arrays, of the rows from `first` on in the only store, `block_rows` at a time."""
+    for start in range(0, len(arrays.X), block_rows):
+        X, y, weights = arrays.take(slice(start, start + block_rows))
+        row = first + start
+        yield Block(as_matrix(X, where), y, weights, row, key, row, len(X), None, where)
+
+
+def even_ranges(n_rows: int, parts: int, border: Callable[[int], int]) -> Ranges:
+    """Cut ``[0, n_rows)`` into at most `parts` ranges of about the same length, none empty.
+
+    Parameters
+    ----------
+    n_rows : rows in all
+    parts : ranges wanted; fewer come if there are not as many borders
+    border : returns the border nearest to a row, where the source may be cut
+
+    Examples
+    --------
+    >>> even_ranges(100, 3, lambda row: (row + 5) // 10 * 10)
+    [(0, 30), (30, 70), (70, 100)]
+    """
+    if parts < 1:
+        raise ParameterError(f"parts={parts}; expected at least 1")
+    parts = min(parts, n_rows)
+    cuts = {0, n_rows} | {border(part * n_rows // parts) for part in range(1, parts)}
+    return list(pairwise(sorted(cuts)))
+
+
+def even_stretches(n_rows: int, wanted: int, border_before: Callable[[int], int]) -> Ranges:
+    """Return 8 disjoint ranges, about `wanted` rows in all, from the first row to the last.
+
+    Eight, because each may cost the decompression of a whole chunk.
+
+    Parameters
+    ----------
+    n_rows : rows in all
+    wanted : rows to choose
+    border_before : returns the last chunk border at or before a row; a range begins there unless
+        the range before it has not ended yet (a file of a few huge chunks)
+    """
+    if wanted < 1:
+        raise ParameterError(f"a sample of {wanted} rows; expected at least 1")
+    if wanted >= n_rows:
+        return [(0, n_rows)]
+    count = min(8, wanted)
+    length = -(-wanted // count)
+    ranges = []
+    end = 0
+    for k in range(count):
+        target = k * (n_rows - length) // max(1, count - 1)
+        aligned = border_before(target)
+        begin = aligned if aligned >= end else max(target, end)
+        end = min(begin + length, n_rows)
+        ranges.append((begin, end))
+    return [(begin, end) for begin, end in ranges if begin < end]
+
+
+def join_sample(blocks: Iterable[Block], n_rows: int, where: str) -> Block:
+    """Join blocks from several parts of a source of `n_rows` rows.
+
+    Its position and row are 0, its span is all rows and `kept` holds the indices of its rows, so
+    that a message names the right row. Its key is the first store's.
+    """
+    blocks = list(blocks)
+    kept = np.concatenate([block.positions for block in blocks])
+    arrays = joined([block.arrays for block in blocks])
+    return Block(*arrays, 0, blocks[0].key, 0, n_rows, kept, where)
