@@ -286,7 +286,7 @@ def test_a_merge_in_words():
     text = told("stats", "merge", "s0.h5", "s1.h5", "-o", "both.h5")
     assert re.fullmatch(
         r"read +300 rows of s0\.h5\nadded +300 rows of s1\.h5\nrows +600\nfeatures +30\n"
-        r"classes +3\ntime +\S+ s\nwritten +both\.h5, \S+ KiB\n",
+        r"classes +3\ntime +\S+ m?s\nwritten +both\.h5, \S+ kiB\n",
         text,
     )
     text = told("stats", "subtract", "both.h5", "s1.h5", "-o", "left.h5")

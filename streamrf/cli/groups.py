@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
@@ -127,7 +127,7 @@ class CodeOptions:
         typer.BadParameter
             If they are for values, or a setting is none of theirs.
         """
-        given = {item.name: value for item in fields(self) if (value := getattr(self, item.name))}
+        given = [name for name in ("codes", "bits", "decode") if getattr(self, name)]
         if not given:
             return None
         if regression:
