@@ -3,7 +3,7 @@
 
 Every case runs in a process of its own. Its line goes to standard output and to a file, and a case
 that the file has already is passed over, so that the same command goes on where it was stopped.
-Needs STREAMRF_DATA, the folder of `mnist.h5`. Let nothing else run beside it: lines tell the load.
+Needs STREAMRF_DATA, the folder of `mnist.h5`. Let nothing else run next to it: lines tell the load.
 
     scripts/bench.py                   # every case, about two hours on two cores
     scripts/bench.py ratio rows        # the cases whose names begin with one of these words
@@ -25,19 +25,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
+from shared import ROOT, data_folder, keep, lines
 
 import streamrf as srf
-from streamrf.features import FeatureMap
 from streamrf.jit import hadamard, lanes, packed
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
-from streamrf.timing import watching
+from streamrf.timing import forget_peak, peak_bytes, watching
 from streamrf.training import benchmark
 
-ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "benchmarks" / "bench.jsonl"
-UP_FACTOR = 8
-SIDE, MOST_SHIFT = 28, 2  # pixels
+SIDE, MAX_SHIFT = 28, 2  # pixels
 TRANSFORM_BYTES = 8 << 20  # of rows in lanes, as in a pass
 ADDITIONS = 1 << 34  # of a timed run of transforms
 IN_A_ROW = 16  # transforms of the same rows, which grow by a root of the length at each
@@ -64,40 +63,25 @@ class Scale:
         """Shrink a number of rows."""
         return max(2000, n_rows // 20) if self.quick else n_rows
 
-    def repeats(self, usual: int) -> int:
-        """Give the number of runs."""
-        return self.n_repeats or (min(2, usual) if self.quick else usual)
+    def repeats(self, default: int) -> int:
+        """Return the number of runs."""
+        return self.n_repeats or (min(2, default) if self.quick else default)
 
 
-def maclaurin(n_components: int) -> FeatureMap:
-    """Give the structured Maclaurin map with exact linear terms, of degree 7."""
-    kernel = srf.Polynomial(degree=7, coef0=1.0)
-    return srf.RandomMaclaurin(kernel, n_components, h01=True)
-
-
-def craft(n_components: int) -> FeatureMap:
-    """Give the same, made eight times as wide and compacted."""
-    return srf.Craft(maclaurin(UP_FACTOR * n_components), n_components)
-
-
-def structured(n_components: int) -> FeatureMap:
-    """Give Fourier features by Hadamard transforms."""
-    return srf.StructuredFourier(srf.Gaussian(gamma="median"), n_components)
-
-
-MAPS = {"maclaurin": maclaurin, "craft": craft, "structured": structured}
+MAPS = {
+    "maclaurin": benchmark.maclaurin,
+    "craft": benchmark.craft,
+    "structured": benchmark.structured_fourier,
+}
 
 
 def mnist(part: str = "train") -> srf.HDF5Source:
-    """Give the rows as they lie on disk."""
-    place = os.environ.get("STREAMRF_DATA")
-    if not place:
-        raise SystemExit("STREAMRF_DATA is not set; data/README.md tells what it should point at")
-    return srf.HDF5Source(Path(place) / "mnist.h5", x=f"{part}/X", y=f"{part}/y")
+    """Return the rows as they lie on disk."""
+    return srf.HDF5Source(data_folder() / "mnist.h5", x=f"{part}/X", y=f"{part}/y")
 
 
 def ratio(name: str, n_components: int, n_rows: int, scale: Scale) -> dict:
-    """Give passes beside bare products."""
+    """Return passes next to bare products."""
     return benchmark.measure(
         mnist(),
         MAPS[name](scale.width(n_components)),
@@ -109,13 +93,13 @@ def ratio(name: str, n_components: int, n_rows: int, scale: Scale) -> dict:
 
 
 def wide(n_components: int, n_rows: int, totals: str, scale: Scale) -> dict:
-    """Give one pass and its solve, in the memory of the sums, at a width near the memory's end.
+    """Return one pass and its solve, in the memory of the sums, at a width near the memory's end.
 
     A factor in float32 needs the greater penalty.
     """
     return benchmark.measure(
         mnist(),
-        maclaurin(scale.width(n_components)),
+        benchmark.maclaurin(scale.width(n_components)),
         test=mnist("test"),
         n_pairs=0,
         rows=(0, scale.rows(n_rows)),
@@ -134,7 +118,7 @@ def fit(
     repeats: int = 3,
     **settings,
 ) -> dict:
-    """Give the time, memory and test error of a fit that chooses its penalty itself.
+    """Return the time, memory and test error of a fit that chooses its penalty itself.
 
     Bare products of as many rows and columns run in turn with it.
     """
@@ -150,7 +134,7 @@ def fit(
             clf.fit(source)
             seconds["fit"] = time.perf_counter() - began
         fits.append(seconds)
-        peak = peak or benchmark.peak_bytes()
+        peak = peak or peak_bytes()
         bare.append(benchmark.bare_seconds(n_rows, clf.features_.n_components))
     whole = [seconds["fit"] for seconds in fits]
     ratios = [a / b for a, b in zip(whole, bare, strict=True)]
@@ -171,14 +155,14 @@ def fit(
 
 
 def products(n_components: int, scale: Scale) -> dict:
-    """Give what a block of features costs the Gram, by step, beside `ssfrk` on the same block.
+    """Return what a block of features costs the Gram, by step, next to `ssfrk` on the same block.
 
     "check" sums the squares by column, "layout" prepares the operand, "product" multiplies; "flush"
     joins the partial sums to the totals, once in the 60,000 rows at 32 bits.
     """
     width, n_rows = scale.width(n_components), gram.PRODUCT_ROWS
     encoder = srf.accumulate(
-        mnist(), maclaurin(width), normalize="l2", rows=(0, n_rows), random_state=0
+        mnist(), benchmark.maclaurin(width), normalize="l2", rows=(0, n_rows), random_state=0
     ).encoder
     block = next(mnist().blocks(0, n_rows))
     Q = np.empty((len(block.X), width), dtype=np.float32)
@@ -220,7 +204,7 @@ def products(n_components: int, scale: Scale) -> dict:
 
 
 def _first(n_rows: int) -> srf.IteratorSource:
-    """Give the first rows of the training set, read anew for every pass."""
+    """Return the first rows of the training set, read anew for every pass."""
 
     def blocks():
         for block in mnist().blocks(0, n_rows):
@@ -230,7 +214,7 @@ def _first(n_rows: int) -> srf.IteratorSource:
 
 
 def transforms(length: int, scale: Scale) -> dict:
-    """Give additions a second of Walsh-Hadamard transforms."""
+    """Return additions a second of Walsh-Hadamard transforms."""
     n_groups = max(2, TRANSFORM_BYTES // (64 * length))
     rng = np.random.default_rng(0)
     rows = 1e-18 * rng.standard_normal((n_groups, length, hadamard.LANES), dtype=np.float32)
@@ -258,15 +242,15 @@ def transforms(length: int, scale: Scale) -> dict:
 
 
 def shifted_mnist(copies: int, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Give the training rows several times over, each image moved by a few pixels at random."""
+    """Return the training rows several times over, each image moved by a few pixels at random."""
     rng = np.random.default_rng(0)
     along = np.arange(SIDE)
     for _ in range(copies):
         for block in mnist().blocks(0, n_rows):
             n = len(block.X)
-            margins = ((0, 0), (MOST_SHIFT, MOST_SHIFT), (MOST_SHIFT, MOST_SHIFT))
+            margins = ((0, 0), (MAX_SHIFT, MAX_SHIFT), (MAX_SHIFT, MAX_SHIFT))
             padded = np.pad(block.X.reshape(n, SIDE, SIDE), margins)
-            down, right = rng.integers(0, 2 * MOST_SHIFT + 1, (2, n, 1, 1))
+            down, right = rng.integers(0, 2 * MAX_SHIFT + 1, (2, n, 1, 1))
             moved = padded[
                 np.arange(n)[:, None, None], down + along[:, None], right + along[None, :]
             ]
@@ -274,19 +258,19 @@ def shifted_mnist(copies: int, n_rows: int) -> Iterator[tuple[np.ndarray, np.nda
 
 
 def one_length(copies: int, n_rows: int, n_components: int) -> dict:
-    """Give the time and memory of one pass over some copies of the rows, in this process."""
-    features = maclaurin(n_components)
+    """Return the time and memory of one pass over some copies of the rows, in this process."""
+    features = benchmark.maclaurin(n_components)
     srf.accumulate(mnist(), features, normalize="l2", rows=(0, benchmark.FIRST_ROWS))
     source = srf.IteratorSource(functools.partial(shifted_mnist, copies, n_rows))
     began = time.perf_counter()
     found = srf.accumulate(source, features, normalize="l2", random_state=0)
     seconds = time.perf_counter() - began
     assert found.n_rows == copies * n_rows
-    return {"seconds": seconds, "peak_bytes": benchmark.peak_bytes()}
+    return {"seconds": seconds, "peak_bytes": peak_bytes()}
 
 
 def rows(scale: Scale) -> dict:
-    """Give time and memory of ten times the rows beside those of the rows, in turn."""
+    """Return time and memory of ten times the rows next to those of the rows, in turn."""
     n_rows, width = scale.rows(60_000), scale.width(4096)
     found: dict[int, list[dict]] = {1: [], 10: []}
     for _ in range(scale.repeats(5)):
@@ -314,17 +298,17 @@ def _other_process(function: str, *arguments) -> dict:
 
 
 def prediction(n_components: int, scale: Scale) -> dict:
-    """Give rows a second of predictions beside those of the features alone, in turn."""
+    """Return rows a second of predictions next to those of the features alone, in turn."""
     width, n_rows = scale.width(n_components), scale.rows(60_000)
-    features = maclaurin(width)
+    features = benchmark.maclaurin(width)
     found = srf.accumulate(
         mnist(), features, normalize="l2", rows=(0, scale.rows(8192)), random_state=0
     )
     model = found.solve(benchmark.RELATIVE_ALPHA * found.alpha_scale())
     del found
     model.predict(_first(benchmark.FIRST_ROWS))
-    before = _resident_bytes()
-    benchmark.forget_peak()
+    before = psutil.Process().memory_info().rss
+    forget_peak()
     predicting, featurising, stages = [], [], []
     peak = 0
     for _ in range(scale.repeats(5)):
@@ -334,7 +318,7 @@ def prediction(n_components: int, scale: Scale) -> dict:
                 pass
             predicting.append(time.perf_counter() - began)
         stages.append(seconds)
-        peak = peak or benchmark.peak_bytes()
+        peak = peak or peak_bytes()
         Z = np.empty((4096, width), dtype=np.float32)
         roots = np.ones(4096)
         began = time.perf_counter()
@@ -358,13 +342,8 @@ def prediction(n_components: int, scale: Scale) -> dict:
     }
 
 
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def start(scale: Scale) -> dict:
-    """Give the seconds of imports, and of fits of small data with and without compiled kernels."""
+    """Return the seconds of imports, and of small fits with and without compiled kernels."""
     with tempfile.TemporaryDirectory() as folder:
         data, model = f"{folder}/digits.h5", f"{folder}/model.h5"
         _write_digits(data)
@@ -407,7 +386,7 @@ def _write_digits(path: str) -> None:
 
 
 def _seconds(arguments: list[str], **environment: str) -> float:
-    """Give how long a Python process takes from its start to its end."""
+    """Return how long a Python process takes from its start to its end."""
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, *arguments],
@@ -511,22 +490,6 @@ def run_all(names: list[str], scale: Scale, output: Path | None, again: bool) ->
         if output is not None:
             keep(json.loads(case.stdout), output)
     return failed
-
-
-def lines(path: Path | None) -> list[dict]:
-    """Give the lines of a file; none where there is no file."""
-    if path is None or not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def keep(line: dict, path: Path) -> None:
-    """Put a line into a file in place of the older one of its case."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = {old["case"]: old for old in lines(path)} | {line["case"]: line}
-    new = path.with_name(path.name + ".new")
-    new.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
-    new.replace(path)
 
 
 if __name__ == "__main__":

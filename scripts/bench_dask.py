@@ -16,14 +16,13 @@ machine that is quiet and has two cores or more. Needs STREAMRF_DATA, the folder
 
 import argparse
 import json
-import os
 import statistics
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from distributed import Client, get_task_stream
+from shared import data_folder
 
 import streamrf as srf
 from streamrf.engine import ClusterAddress, connected
@@ -57,8 +56,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--parts", type=int, default=None)
     options = parser.parse_args()
-    if not os.environ.get("STREAMRF_DATA"):
-        parser.error("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    data_folder()
     seconds: dict[Place, list[float]] = defaultdict(list)
     for number in range(options.rounds):
         for place in PLACES:
@@ -75,7 +73,7 @@ def one_pass(
     place: Place, client: Client | None, n_rows: int, n_components: int, parts: int | None
 ) -> dict[str, Any]:
     """Run the pass; give its seconds and where they went."""
-    source = srf.HDF5Source(Path(os.environ["STREAMRF_DATA"], "mnist.h5"), x="train/X", y="train/y")
+    source = srf.HDF5Source(data_folder() / "mnist.h5", x="train/X", y="train/y")
     features = srf.RandomMaclaurin(srf.Polynomial(degree=7), n_components, h01=True)
     rows = (0, n_rows)
     settings = srf.Settings(features=features, normalize="l2", rows=rows, random_state=0)

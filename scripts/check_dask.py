@@ -19,7 +19,6 @@ import hashlib
 import itertools
 import json
 import logging
-import os
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ import h5py
 import numpy as np
 from distributed import Client
 from distributed.protocol import dumps
+from shared import data_folder
 from tornado.iostream import IOStream
 
 import streamrf as srf
@@ -81,8 +81,7 @@ def main() -> int:
     unknown = set(options.cases) - set(names)
     if unknown:
         parser.error(f"no case {min(unknown)!r}; cases are {', '.join(names)}")
-    if not os.environ.get("STREAMRF_DATA"):
-        parser.error("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    data_folder()
     logging.getLogger("distributed").setLevel(logging.ERROR)
     broken: list[str] = []
     for name in options.cases or names:
@@ -177,7 +176,7 @@ def write_rows(path: Path, n_rows: int) -> None:
 
 def added_up(case: Case, *, rows=None, **options) -> srf.Statistics:
     """Give the statistics of a case."""
-    source = srf.HDF5Source(Path(os.environ["STREAMRF_DATA"], case.file), x=case.x, y=case.y)
+    source = srf.HDF5Source(data_folder() / case.file, x=case.x, y=case.y)
     settings = case.settings | {"rows": rows, "random_state": 0}
     return srf.accumulate(source, case.features, **settings, **options)
 

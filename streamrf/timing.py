@@ -1,9 +1,12 @@
-"""Where the seconds of a run go: named stages, measured only inside `watching`."""
+"""What a run costs: seconds of named stages, measured only inside `watching`, and memory."""
 
+import resource
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 _seconds: ContextVar[dict[str, float] | None] = ContextVar("seconds", default=None)
 
@@ -40,3 +43,22 @@ def stage(name: str) -> Iterator[None]:
         yield
     finally:
         seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - began
+
+
+def peak_bytes() -> int:
+    """Return the peak resident memory of this program, in bytes.
+
+    On Linux from VmHWM of ``/proc/self/status``: ``ru_maxrss`` of `resource.getrusage` counts what
+    the parent process held when it started this program.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else 1024 * peak
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)
+
+
+def forget_peak() -> None:
+    """Let `peak_bytes` count from what is resident now; Linux only."""
+    Path("/proc/self/clear_refs").write_text("5")

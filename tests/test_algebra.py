@@ -252,7 +252,7 @@ def test_5000_rows_removed_are_those_of_a_pass_that_never_saw_them(data_dir, tmp
         (("merge", "s0.h5", "none.h5"), r"there is no file none\.h5"),
         (("merge", "s0.h5", "quarter1.h5"), r"quarter1\.h5 is an HDF5 file but not one of"),
         (("merge", "s0.h5", "s1.h5", "--memory-limit", "1 MiB"),
-         r"holding two statistics of .* takes about .* above the memory limit of 1\.0 MiB; "
+         r"holding two statistics of .* takes about .* above the memory limit of 1\.00 MiB; "
          "free memory or raise --memory-limit"),
         (("subtract", "s0.h5", "s1.h5"), r"s1\.h5 cannot be removed: rows 0 to 299 of "
          "quarter1.* were never counted here"),
@@ -286,7 +286,7 @@ def test_a_merge_in_words():
     text = told("stats", "merge", "s0.h5", "s1.h5", "-o", "both.h5")
     assert re.fullmatch(
         r"read +300 rows of s0\.h5\nadded +300 rows of s1\.h5\nrows +600\nfeatures +30\n"
-        r"classes +3\ntime +\S+ s\nwritten +both\.h5, \S+ KiB\n",
+        r"classes +3\ntime +\S+ m?s\nwritten +both\.h5, \S+ kiB\n",
         text,
     )
     text = told("stats", "subtract", "both.h5", "s1.h5", "-o", "left.h5")

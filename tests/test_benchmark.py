@@ -17,7 +17,7 @@ import streamrf as srf
 from streamrf.cli import app, benching
 from streamrf.encoding.rounding import CALIBRATION_ROWS
 from streamrf.features import TABLE
-from streamrf.timing import stage, watching
+from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
 from streamrf.training.warmup import warm_up
 
@@ -103,12 +103,12 @@ def test_measure_gives_figures_of_the_pass_that_it_ran(rows_file, features):
 
 
 def test_the_peak_of_memory_can_be_forgotten():
-    benchmark.forget_peak()
-    before = benchmark.peak_bytes()
+    forget_peak()
+    before = peak_bytes()
     np.ones(4_000_000)
-    assert benchmark.peak_bytes() - before >= 16_000_000
-    benchmark.forget_peak()
-    assert benchmark.peak_bytes() - before < 16_000_000
+    assert peak_bytes() - before >= 16_000_000
+    forget_peak()
+    assert peak_bytes() - before < 16_000_000
 
 
 def test_bench_needs_no_data(monkeypatch, tmp_path):

@@ -18,7 +18,9 @@ from sklearn.datasets import load_digits
 
 import streamrf as srf
 from commands import answer, misused, refused, streamrf, told
-from streamrf.cli import base, fitting
+from streamrf.cli import base, fitting, groups, maps
+from streamrf.cli import files as checks
+from streamrf.cli.progress import pace
 
 ROOT = Path(__file__).resolve().parents[1]
 X, Y = load_digits(return_X_y=True)
@@ -180,13 +182,13 @@ def test_components_before_compacting_are_eight_times_as_many_by_default():
 @pytest.mark.parametrize(
     ("option", "word"),
     [
-        *(("--map", word) for word in fitting.MAP_WORDS),
-        *(("--kernel", word) for word in fitting.KERNELS),
-        *(("--projection", word) for word in fitting.PROJECTIONS),
-        *(("--normalize", word) for word in fitting.NORMALIZE),
-        *(("--precision", word) for word in fitting.PRECISIONS),
-        *(("--codes", word) for word in fitting.CODES),
-        *(("--decode", word) for word in fitting.DECODINGS),
+        *(("--map", word) for word in maps.MAP_WORDS),
+        *(("--kernel", word) for word in maps.KERNELS),
+        *(("--projection", word) for word in maps.PROJECTIONS),
+        *(("--normalize", word) for word in maps.NORMALIZE),
+        *(("--precision", word) for word in maps.PRECISIONS),
+        *(("--codes", word) for word in groups.CODES),
+        *(("--decode", word) for word in groups.DECODINGS),
     ],
 )
 def test_every_word_of_the_tables_trains(option, word):
@@ -455,7 +457,7 @@ def test_the_memory_plan_and_threads_are_obeyed():
     assert one.gram.tobytes() == two.gram.tobytes()
     line = refused("fit", "data.h5", *SMALL, "--memory-limit", "100MB", "--statistics", "c.h5")
     assert "100 components need about" in line
-    assert "above the memory limit of 95 MiB" in line
+    assert "above the memory limit of 95.37 MiB" in line
 
 
 # Bad input: one line, status 1, nothing written
@@ -571,7 +573,7 @@ def holed(path) -> bytes:
     ],
 )
 def test_outputs_are_checked_before_the_data_are_read(option, path, message, monkeypatch):
-    monkeypatch.setattr(fitting, "HDF5Source", lambda *args, **kwargs: pytest.fail("was read"))
+    monkeypatch.setattr(groups, "HDF5Source", lambda *args, **kwargs: pytest.fail("was read"))
     os.symlink("data.h5", "link.h5")
     os.mkfifo("pipe")
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)
@@ -592,10 +594,12 @@ def test_a_folder_without_the_right_to_write():
 
 
 def test_a_disk_without_room_is_known_before_the_pass(monkeypatch):
-    monkeypatch.setattr(base.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 9000}))
+    monkeypatch.setattr(
+        checks.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 9000})
+    )
     monkeypatch.setattr(fitting, "run", lambda *args, **kwargs: pytest.fail("was read"))
     line = refused("fit", "data.h5", *SMALL, "--statistics", "new.h5")
-    assert line.startswith("new.h5 will need 39.5 KiB and its disk has 8.8 KiB free; make room")
+    assert line.startswith("new.h5 will need 39.45 kiB and its disk has 8.79 kiB free; make room")
 
 
 def test_an_error_leaves_earlier_outputs_alone(folder, files):
@@ -677,7 +681,7 @@ def test_an_error_that_was_not_foreseen_keeps_its_traceback(monkeypatch):
 
 def test_numbers_that_json_does_not_have_become_null(capsys):
     figures = {"a": [float("nan"), 1.5], "b": {"c": float("-inf")}, "d": (2, "NaN")}
-    base.answering(lambda: base.Answer(figures, [], True))()
+    base.answering(lambda: base.Answer(figures, []))(as_json=True)
     assert json.loads(capsys.readouterr().out) == {
         "a": [None, 1.5], "b": {"c": None}, "d": [2, "NaN"]
     }  # fmt: skip
@@ -825,7 +829,24 @@ def test_what_is_told_stands_above_the_bar():
     ],
 )
 def test_progress_in_words(progress, text):
-    assert base.pace(*progress) == text
+    assert pace(*progress) == text
+
+
+FAT = """
+import subprocess, sys
+held = b"x" * 1_000_000_000
+subprocess.run([sys.executable, "-m", "streamrf", *sys.argv[1:]], check=True)
+"""
+
+
+def test_the_peak_of_memory_is_of_the_program_itself():
+    """Not what the process that started it held, which `ru_maxrss` counts."""
+    arguments = ("fit", "data.h5", *SMALL, "--statistics", "sums.h5", "--json")
+    done = subprocess.run(
+        [sys.executable, "-c", FAT, *arguments], env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 100_000_000 < json.loads(done.stdout)["peak_memory_bytes"] < 900_000_000
 
 
 # The demonstration

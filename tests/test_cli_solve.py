@@ -171,7 +171,7 @@ def test_in_words():
     assert re.fullmatch(
         r"rows +900 of 6 columns, summed before\nfeatures +40\nclasses +4\n"
         r"alpha +\S+, the best of 9 by generalised cross-validation\n"
-        r"time +\S+ s\nwritten +m\.h5\n",
+        r"time +\S+ m?s\nwritten +m\.h5\n",
         text,
     )
 

@@ -273,7 +273,9 @@ def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path, caplo
         job_of(source, integers.features(1024), **on_cluster).fold(pass_)
     (outlook,) = told
     assert caplog.messages == [str(outlook)]
-    assert re.match(r"12 shards on 2 workers, each of which will use up to \d+ MiB", str(outlook))
+    assert re.match(
+        r"12 shards on 2 workers, each of which will use up to [\d.]+ MiB", str(outlook)
+    )
     peaks = [worker.peak_bytes for worker in engine.workers(two_workers).values()]
     assert len(peaks) == len(outlook.workers) == 2
     assert len(outlook.shards) == 12

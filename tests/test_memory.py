@@ -36,7 +36,9 @@ def rows():
 @pytest.mark.parametrize("regression", [False, True])
 def test_too_small_a_budget_is_refused_before_the_first_block(rows, precision, regression):
     source = UnreadSource(*rows)
-    with pytest.raises(MemoryBudgetError, match=r"3000 components need about .* limit of 380 MiB"):
+    with pytest.raises(
+        MemoryBudgetError, match=r"3000 components need about .* limit of 380.00 MiB"
+    ):
         srf.accumulate(
             source,
             features(3000),
@@ -164,7 +166,11 @@ def test_every_unit_is_read(unit, number):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "lots", "2 XB", "GB", "1 GBB", "MB 3", "1,000", "2 G B", [], {}, True, b"1 GB"]
+    "text",
+    [
+        *("", "lots", "2 XB", "GB", "1 GBB", "MB 3", "1,000", "2 G B", "nan", "inf", "-inf MB"),
+        *([], {}, True, b"1 GB"),
+    ],
 )
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(ParameterError, match="memory_limit must be bytes or a string such as") as e:
@@ -172,7 +178,7 @@ def test_what_is_no_size_is_refused(text):
     assert str(e.value).endswith(f"got {text!r}")
 
 
-@pytest.mark.parametrize("text", [0, -5, "0 GB", "-1 GiB", "nan", "inf", float("inf"), "-inf MB"])
+@pytest.mark.parametrize("text", [0, -5, "0 GB", "-1 GiB", float("nan"), float("inf")])
 def test_a_size_that_is_no_budget_is_refused(text):
     with pytest.raises(ParameterError, match="must be positive and finite") as caught:
         parse_bytes(text)

@@ -125,7 +125,7 @@ def test_contributing_names_what_exists():
         "streamrf/kernels/dot_product.py": ("DotProductKernel", "function", "series"),
         "streamrf/kernels/shift_invariant.py": ("ShiftInvariantKernel", "frequencies"),
         "streamrf/sources/base.py": ("Source", "stores", "settings", "blocks", "split", "sample"),
-        "streamrf/cli/fitting.py": ("KERNELS",),
+        "streamrf/cli/maps.py": ("KERNELS",),
         "streamrf/training/warmup.py": ("_maps",),
         "tests/cases.py": ("MAPS", "KERNELS", "SOURCES"),
     }

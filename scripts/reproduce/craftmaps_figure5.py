@@ -126,13 +126,7 @@ def draw(rows):
 
 def main():
     """Run cells, print the table, and with --docs write it."""
-    settings = harness.arguments(__doc__)
-    results = harness.Results(settings.results / "craftmaps_figure5.jsonl")
-    results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
-    rows = compared(results.records)
-    print(harness.table(rows))
-    if harness.asks_for_docs(settings, results.records):
-        write(rows, results.records)
+    harness.reproduce(__doc__, "craftmaps_figure5", cells(), work, compared, write)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,11 @@ def work(cell):
     return {"nrmse": nrmse(features, X)}
 
 
+def compared(records):
+    """Return mean errors."""
+    return harness.summary(records, ("dataset", "map", "n_components"), "nrmse")
+
+
 def write(rows, records):
     """Write CSV, plot and page."""
     harness.write_csv(harness.DOCS / "craftmaps_figure6.csv", rows)
@@ -70,13 +75,7 @@ def write(rows, records):
 
 def main():
     """Run cells, print the table, and with --docs write it."""
-    settings = harness.arguments(__doc__)
-    results = harness.Results(settings.results / "craftmaps_figure6.jsonl")
-    results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
-    rows = harness.summary(results.records, ("dataset", "map", "n_components"), "nrmse")
-    print(harness.table(rows))
-    if harness.asks_for_docs(settings, results.records):
-        write(rows, results.records)
+    harness.reproduce(__doc__, "craftmaps_figure6", cells(), work, compared, write)
 
 
 if __name__ == "__main__":

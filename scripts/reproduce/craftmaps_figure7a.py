@@ -38,6 +38,11 @@ def work(cell, up=UP, down=DOWN):
     return {"nrmse": nrmse(features, sample("mnist", seed))}
 
 
+def compared(records):
+    """Return mean errors."""
+    return harness.summary(records, ("degree", "map"), "nrmse")
+
+
 def write(rows, records):
     """Write CSV, plot and page."""
     harness.write_csv(harness.DOCS / "craftmaps_figure7a.csv", rows)
@@ -57,13 +62,7 @@ def write(rows, records):
 
 def main():
     """Run cells, print the table, and with --docs write it."""
-    settings = harness.arguments(__doc__)
-    results = harness.Results(settings.results / "craftmaps_figure7a.jsonl")
-    results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
-    rows = harness.summary(results.records, ("degree", "map"), "nrmse")
-    print(harness.table(rows))
-    if harness.asks_for_docs(settings, results.records):
-        write(rows, results.records)
+    harness.reproduce(__doc__, "craftmaps_figure7a", cells(), work, compared, write)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ import csv
 import json
 import math
 import os
-import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,10 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numba
 import numpy as np
-import scipy
-import sklearn
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
@@ -49,8 +46,10 @@ from matplotlib.ticker import (
 import streamrf as srf
 from streamrf.training import benchmark
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from shared import ROOT, data_folder
+
 BEGAN = time.monotonic()
-ROOT = Path(__file__).resolve().parents[2]
 PAPER = Path(__file__).parent / "paper"
 DOCS = ROOT / "docs" / "reproduction"
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -74,14 +73,6 @@ class DataSet:
     y: np.ndarray
     X_test: np.ndarray | None = None
     y_test: np.ndarray | None = None
-
-
-def data_folder() -> Path:
-    """Give the folder of the data sets, or leave with a message."""
-    place = os.environ.get("STREAMRF_DATA")
-    if not place:
-        raise SystemExit("STREAMRF_DATA is not set; data/README.md tells what it should point at")
-    return Path(place)
 
 
 @cache
@@ -164,7 +155,7 @@ def _key(cell):
 
 
 def chosen(cells: Iterable[Row], only: Iterable[str]) -> list[Row]:
-    """Give the cells that agree with ``name=value[,value...]`` filters, as --only takes them.
+    """Return the cells that agree with ``name=value[,value...]`` filters, as --only takes them.
 
     Where the whole text behind "=" is a value of some cell, it is that value, commas and all.
 
@@ -209,7 +200,7 @@ def asks_for_docs(settings: argparse.Namespace, records: Sequence[Row]) -> bool:
 
 
 def summary(records: Iterable[Row], by: Sequence[str], figure: str) -> list[Row]:
-    """Give mean and deviation of a figure over the records that agree in the settings `by`.
+    """Return mean and deviation of a figure over the records that agree in the settings `by`.
 
     Rows in order of first appearance, with `by`, "mean", "std" (of a sample; NaN for one record),
     "n" (records) and "seconds" (mean).
@@ -295,7 +286,7 @@ def table(rows: Sequence[Row], formats: dict[str, str] | None = None) -> str:
 
 
 def pivot(rows: Iterable[Row], down: str, across: str, show: Callable[[Row], str]) -> list[Row]:
-    """Give one row for each value of `down`, with a column for each of `across`: ``show(row)``."""
+    """One row for each value of `down`, with a column for each of `across`: ``show(row)``."""
     found: dict[object, Row] = {}
     for row in rows:
         found.setdefault(row[down], {down: row[down]})[str(row[across])] = show(row)
@@ -310,7 +301,7 @@ def _text(value, form):
 
 @contextmanager
 def plot(path: Path, columns: int = 1, size: tuple[float, float] = (4.5, 3.4)) -> Iterator:
-    """Give axes side by side, (columns,), each of `size` inches; saves a small PNG on leaving.
+    """Return axes side by side, (columns,), each of `size` inches; saves a small PNG on leaving.
 
     Log axes over less than four decades get plain numbers, where the caller has set no ticks.
     """
@@ -350,23 +341,20 @@ def mark_widths(axes, widths: Sequence[int]) -> None:
 
 @cache
 def circumstances() -> dict:
-    """Give commit, versions and machine."""
-    modules = {"streamrf": srf, "numpy": np, "scipy": scipy, "numba": numba, "sklearn": sklearn}
+    """Return commit, versions and machine."""
+    found = benchmark.circumstances()
+    versions = found["versions"]
     return {
-        "commit": benchmark.commit(),
-        "python": platform.python_version(),
-        "versions": {name: module.__version__ for name, module in modules.items()},
-        "cpu": _cpu(),
+        "commit": found["commit"],
+        "python": versions["python"],
+        "versions": {
+            "streamrf": srf.__version__,
+            "sklearn": versions["scikit-learn"],
+            **{name: versions[name] for name in ("numpy", "scipy", "numba")},
+        },
+        "cpu": found["processor"],
         "cores": len(os.sched_getaffinity(0)),
     }
-
-
-def _cpu():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.machine()
 
 
 def provenance(records: Iterable[dict]) -> str:
@@ -399,8 +387,35 @@ def publish(name: str, text: str) -> None:
     PAGE.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}")
 
 
+def reproduce(
+    doc: str,
+    name: str,
+    cells: Iterable[Row],
+    work: Callable[[Row], Row],
+    compared: Callable[[list[Row]], list[Row]],
+    write: Callable[[list[Row], list[Row]], None],
+) -> None:
+    """Run cells, print the table of what they show, and with --docs write it.
+
+    Parameters
+    ----------
+    doc : the script's docstring
+    name : of the file of finished cells
+    cells, work : see `Results.run`
+    compared : gives the rows of the table from the records
+    write : ``write(rows, records)``
+    """
+    settings = arguments(doc)
+    results = Results(settings.results / f"{name}.jsonl")
+    results.run(chosen(cells, settings.only), work, settings.minutes)
+    rows = compared(results.records)
+    print(table(rows))
+    if asks_for_docs(settings, results.records):
+        write(rows, results.records)
+
+
 def parser(doc: str) -> argparse.ArgumentParser:
-    """Give a parser with the arguments that every script takes; `doc` is the script's docstring."""
+    """Return a parser with the arguments of every script; `doc` is its docstring."""
     words = argparse.ArgumentParser(description=doc.split("\n\n")[0])
     words.add_argument(
         "--results",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""streamrf beside what one would do otherwise, in turn, one JSON line a contest.
+"""streamrf next to what one would do otherwise, in turn, one JSON line a contest.
 
 Each side runs in an environment of its own, which this makes under `.rivals/` the first time, and
 each run in a process of its own. A side first chooses its settings on some of the training rows,
@@ -15,7 +15,6 @@ A contest goes on where it was stopped: its runs are kept in `.rivals/` until it
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,9 @@ from pathlib import Path
 from streamrf.training import benchmark
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+sys.path.append(str(HERE.parent))
+from shared import ROOT, data_folder, keep, lines  # noqa: E402
+
 PLACE = ROOT / ".rivals"
 RESULTS = ROOT / "docs" / "benchmarks" / "rivals.jsonl"
 OURS = "streamrf"
@@ -129,12 +130,10 @@ def main() -> None:
     for name in settings.contests:
         if name not in CONTESTS:
             parser.error(f"no contest {name!r}; there are {', '.join(CONTESTS)}")
-    data = os.environ.get("STREAMRF_DATA")
-    if not data:
-        parser.error("STREAMRF_DATA is not set; data/README.md tells what it should point at")
+    data = data_folder()
     output = settings.output or (None if settings.quick else RESULTS)
     for name in settings.contests or CONTESTS:
-        line = contest(name, Path(data), settings)
+        line = contest(name, data, settings)
         print(json.dumps(line), flush=True)
         if output is not None:
             keep(line, output)
@@ -173,11 +172,10 @@ class Journal:
         if anew:
             path.unlink(missing_ok=True)
         self._path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self._done = dict(json.loads(line) for line in lines)
+        self._done = dict(lines(path))
 
     def once(self, what: str, work, *arguments):
-        """Give what ``work(*arguments)`` gave, the first time it was called for."""
+        """Return what ``work(*arguments)`` gave, the first time it was called for."""
         if what not in self._done:
             print(f"{self._path.stem}, {what}", file=sys.stderr, flush=True)
             self._done[what] = work(*arguments)
@@ -213,7 +211,7 @@ def call(
 
 
 def python(environment: str) -> Path:
-    """Give the interpreter of an environment, made if it is missing or was made of other parts."""
+    """Return the interpreter of an environment, made if missing or of other parts."""
     if environment == OURS:
         return Path(sys.executable)
     place = PLACE / environment
@@ -229,7 +227,7 @@ def python(environment: str) -> Path:
 
 
 def prepared(name: str, folder: Path) -> Path:
-    """Give the file of a set with train and test rows; flights are shuffled and split for it."""
+    """Return the file of a set with train and test rows; flights are shuffled and split for it."""
     source = folder / f"{name}.h5"
     if name != "flights":
         return source
@@ -241,7 +239,7 @@ def prepared(name: str, folder: Path) -> Path:
 
 
 def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
-    """Give medians by side, and ratios to ours, run by run."""
+    """Return medians by side, and ratios to ours, run by run."""
     sides = {}
     for side in rules.sides:
         runs = [runs[side] for runs in rounds]
@@ -266,14 +264,6 @@ def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
         "sides": sides,
         "commit": ", ".join(map(str, commits)),
     }
-
-
-def keep(line: dict, path: Path) -> None:
-    """Put a line into a file in place of the older one of its case."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = path.read_text().splitlines() if path.exists() else []
-    kept = {old["case"]: old for old in map(json.loads, lines)} | {line["case"]: line}
-    path.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
 
 
 if __name__ == "__main__":

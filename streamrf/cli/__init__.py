@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from streamrf.cli.algebra import merge, subtract
-from streamrf.cli.base import Answer, Json, answering, app, main
+from streamrf.cli.base import answering, app, main
 from streamrf.cli.benching import bench, warmup
-from streamrf.cli.demonstration import demonstrate
+from streamrf.cli.demonstration import demo
 from streamrf.cli.fitting import fit
 from streamrf.cli.inspection import info, statistics_info
 from streamrf.cli.prediction import predict
@@ -25,17 +25,6 @@ gc.freeze()
 gc.enable()
 
 __all__ = ["app", "main"]
-
-
-def demo(
-    folder: Annotated[
-        str | None,
-        typer.Option(help="Where the files go; a new temporary folder by default."),
-    ] = None,
-    as_json: Json = False,
-) -> Answer:
-    """Train and evaluate on the digits that come with scikit-learn."""
-    return demonstrate(folder, fit, evaluate, as_json)
 
 
 for _command in (fit, evaluate, predict, info, solve, report, demo, bench, warmup):

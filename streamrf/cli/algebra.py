@@ -6,20 +6,14 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
+from dask.utils import format_bytes, format_time
 
-from streamrf.cli.base import (
-    Answer,
-    Json,
-    MemoryLimit,
-    StatisticsFile,
-    aligned,
-    check_memory,
-    check_room,
-    shown_bytes,
-    writing,
-    wrong,
-)
+from streamrf.cli.base import Answer, aligned
+from streamrf.cli.files import check_memory, check_room, writing, written
+from streamrf.cli.groups import MemoryLimit, StatisticsFile
+from streamrf.cli.options import wrong
 from streamrf.errors import DataError, MergeError
+from streamrf.report import facts
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import INTERPRETER_BYTES
 
@@ -45,7 +39,6 @@ def merge(
     ],
     output: Output,
     memory_limit: MemoryLimit = None,
-    as_json: Json = False,
 ) -> Answer:
     """Add statistics files of different rows: the sums of one pass over all of them.
 
@@ -53,7 +46,7 @@ def merge(
     """
     if len(statistics) < 2:
         raise wrong("STATS", "give two files or more")
-    return _combined(statistics, 1, output, memory_limit, as_json)
+    return _combined(statistics, 1, output, memory_limit)
 
 
 def subtract(
@@ -68,21 +61,18 @@ def subtract(
     ],
     output: Output,
     memory_limit: MemoryLimit = None,
-    as_json: Json = False,
 ) -> Answer:
     """Take rows out of a statistics file: the sums of a pass that never saw them."""
-    return _combined([statistics, removed], -1, output, memory_limit, as_json)
+    return _combined([statistics, removed], -1, output, memory_limit)
 
 
-def _combined(
-    paths: list[str], sign: int, output: str, memory_limit: str | None, as_json: bool
-) -> Answer:
+def _combined(paths: list[str], sign: int, output: str, memory_limit: str | None) -> Answer:
     began = time.perf_counter()
     with writing({"--output": output}, paths):
         sizes = [os.path.getsize(path) for path in paths if os.path.isfile(path)]
         largest = max(sizes, default=0)
         check_memory(
-            f"holding two statistics of {shown_bytes(largest)} each",
+            f"holding two statistics of {format_bytes(largest)} each",
             INTERPRETER_BYTES + 2 * largest,
             memory_limit,
         )
@@ -102,15 +92,15 @@ def _combined(
         "n_rows": total.n_rows,
         "n_rows_skipped": total.n_skipped,
         "n_components": total.encoder.n_components,
-        "labels": None if total.labels is None else total.labels.tolist(),
+        "labels": facts.of_targets(total.labels)["labels"],
         "output": output,
         "seconds": time.perf_counter() - began,
     }
-    return Answer(figures, aligned(_story(figures, sign)), as_json)
+    return Answer(figures, aligned(_summary(figures, sign)))
 
 
 def _joined(total: Statistics, other: Statistics, sign: int, path: str) -> Statistics:
-    """Add a file's sums to the total, or take them out; a refusal names the file."""
+    """Add a file's sums to the total, or subtract them; an error names the file."""
     try:
         return total.absorb(other, sign)
     except (MergeError, DataError) as error:
@@ -118,8 +108,7 @@ def _joined(total: Statistics, other: Statistics, sign: int, path: str) -> Stati
         raise type(error)(f"{path} cannot be {done}: {error}") from error
 
 
-def _story(figures: dict[str, Any], sign: int) -> Iterator[tuple[str, str]]:
-    """Tell the figures to a person."""
+def _summary(figures: dict[str, Any], sign: int) -> Iterator[tuple[str, str]]:
     words = ["read"] + ["added" if sign > 0 else "removed"] * (len(figures["statistics"]) - 1)
     for word, path, n_rows in zip(
         words, figures["statistics"], figures["n_rows_each"], strict=True
@@ -129,5 +118,5 @@ def _story(figures: dict[str, Any], sign: int) -> Iterator[tuple[str, str]]:
     yield "features", f"{figures['n_components']:,}"
     if figures["labels"] is not None:
         yield "classes", f"{len(figures['labels']):,}"
-    yield "time", f"{figures['seconds']:.1f} s"
-    yield "written", f"{figures['output']}, {shown_bytes(os.path.getsize(figures['output']))}"
+    yield "time", format_time(figures["seconds"])
+    yield "written", written(figures["output"])

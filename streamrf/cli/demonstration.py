@@ -1,19 +1,23 @@
 """`streamrf demo`: the whole way on a small data set, with the words to repeat it."""
 
-import functools
 import os
 import re
 import shlex
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import h5py
 import numpy as np
+import typer
+from dask.utils import format_time
 
-from streamrf.cli.base import Answer, aligned, shown_bytes
+from streamrf.cli.base import Answer, aligned
+from streamrf.cli.files import written
+from streamrf.cli.fitting import fit
+from streamrf.cli.options import flattened, option_of
+from streamrf.cli.scoring import evaluate
 
 TRAIN_ROWS = 1200
 WIDTH = 90  # of the command lines shown
@@ -33,29 +37,22 @@ FIT = {
 EVALUATE = {"x": "test/X", "y": "test/y"}
 
 
-def demonstrate(
-    folder: str | None,
-    fit: Callable[..., Answer],
-    evaluate: Callable[..., Answer],
-    as_json: bool,
+def demo(
+    folder: Annotated[
+        str | None, typer.Option(help="Where the files go; a new temporary folder by default.")
+    ] = None,
 ) -> Answer:
-    """Write the scikit-learn digits to a file, train on it and evaluate.
-
-    Parameters
-    ----------
-    folder : where the files go, made if missing; None means a new temporary one, which stays
-    fit, evaluate : the commands of these names
-    as_json : see `Answer`
-    """
+    """Train and evaluate on the digits that come with scikit-learn."""
     began = time.perf_counter()
     if folder is None:
         folder = tempfile.mkdtemp(prefix="streamrf-demo-")
     os.makedirs(folder, exist_ok=True)
-    data, model, statistics = "digits.h5", "digits.model.h5", "digits.stats.h5"
-    place = functools.partial(os.path.join, folder)
-    write_digits(place(data))
-    trained = fit([place(data)], **FIT, model=place(model), statistics=place(statistics))
-    tested = evaluate(place(model), [place(data)], **EVALUATE)
+    data, outputs = "digits.h5", {"model": "digits.model.h5", "statistics": "digits.stats.h5"}
+    path = os.path.join(folder, data)
+    paths = {name: os.path.join(folder, file) for name, file in outputs.items()}
+    write_digits(path)
+    trained = flattened(fit)(data=[path], **FIT, **paths)
+    tested = flattened(evaluate)(model=paths["model"], data=[path], **EVALUATE)
     figures = {
         "folder": folder,
         "fit": trained.figures,
@@ -63,12 +60,12 @@ def demonstrate(
         "seconds": time.perf_counter() - began,
         "commands": [
             f"cd {shlex.quote(folder)}",
-            _command("fit", [data], FIT | {"model": model, "statistics": statistics}),
-            _command("evaluate", [model, data], EVALUATE),
-            _command("info", [statistics], {}),
+            _command("fit", [data], FIT | outputs),
+            _command("evaluate", [outputs["model"], data], EVALUATE),
+            _command("info", [outputs["statistics"]], {}),
         ],
     }
-    return Answer(figures, _story(figures), as_json)
+    return Answer(figures, _lines(figures))
 
 
 def write_digits(path: str) -> None:
@@ -83,30 +80,29 @@ def write_digits(path: str) -> None:
 
 
 def _command(name: str, files: list[str], options: dict[str, Any]) -> str:
-    """Give the command line of a call."""
+    """Return the command line of a call."""
     words = [name, *files]
     for option, value in options.items():
-        words += [f"--{option.rstrip('_').replace('_', '-')}", str(value)]
+        words += [option_of(option.rstrip("_")), str(value)]
     return "streamrf " + shlex.join(words)
 
 
-def _story(figures: dict[str, Any]) -> list[str]:
-    """Tell the figures to a person."""
+def _lines(figures: dict[str, Any]) -> list[str]:
     trained, tested = figures["fit"], figures["evaluate"]
     model, statistics = trained["model"], trained["statistics"]
-    features = f"{trained['n_components']:,} features"
+    features = f"{trained['n_components']:,} features, {format_time(trained['seconds'])}"
     best = f"the best of {len(trained['alphas'])} on {trained['n_rows_held_out']:,} rows held out"
     return [
         "Digits of 8 x 8 pixels and a polynomial kernel of degree 7, in one pass over the rows:",
         "",
         *aligned(
             [
-                ("trained", f"{trained['n_rows']:,} rows, {features}, {trained['seconds']:.1f} s"),
+                ("trained", f"{trained['n_rows']:,} rows, {features}"),
                 ("alpha", f"{trained['alpha']:.3g}, {best}"),
                 ("tested", f"{tested['n_rows']:,} rows, error {100 * tested['error']:.2f} %"),
-                ("model", f"{model}, {shown_bytes(os.path.getsize(model))}"),
-                ("statistics", f"{statistics}, {shown_bytes(os.path.getsize(statistics))}"),
-                ("in all", f"{figures['seconds']:.1f} s, compilation included"),
+                ("model", written(model)),
+                ("statistics", written(statistics)),
+                ("in all", f"{format_time(figures['seconds'])}, compilation included"),
             ]
         ),
         "",
@@ -124,7 +120,7 @@ def _story(figures: dict[str, Any]) -> list[str]:
 
 
 def _wrapped(command: str) -> list[str]:
-    """Give a command over several lines, as a shell takes it."""
+    """Return a command over several lines, as a shell takes it."""
     lines = textwrap.wrap(
         re.sub(r"(--\S+) (?!--)", "\\1\xa0", command),  # an option stays with its value
         WIDTH,

@@ -1,503 +1,264 @@
-"""`streamrf fit`: words to a feature map, target codes and one pass."""
+"""`streamrf fit`: one pass over HDF5 files."""
 
 import contextlib
-import inspect
-import re
-import resource
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
-import typer
-from sklearn.base import BaseEstimator
+from dask.utils import format_time
 
 from streamrf import engine
-from streamrf.cli.base import (
-    CODES,
-    ON_BAD_ROWS,
-    Answer,
-    Bar,
+from streamrf.cli.base import Answer, aligned, log_shown, say, warn_skipped
+from streamrf.cli.files import check_room, writing
+from streamrf.cli.groups import (
+    ClusterOptions,
+    CodeOptions,
     Data,
-    Json,
     MemoryLimit,
-    OnBadRows,
-    Scheduler,
+    ModelOutput,
     Seed,
     Threads,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    Weights,
-    Workers,
-    X,
-    Y,
-    aligned,
-    check_room,
-    made,
-    option_of,
-    pick,
-    pick_word,
-    read_codes,
+    WeightedRowOptions,
     read_penalty,
     read_rows,
     read_seconds,
-    say,
-    telling,
-    writing,
-    wrong,
 )
-from streamrf.encoding import CHOICES, PRECISIONS
-from streamrf.engine import ClusterAddress, Outlook, RunOptions, connected
-from streamrf.errors import ClusterError, ParameterError
-from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
-from streamrf.jit.threads import computing
-from streamrf.kernels import (
-    ArcCosine,
-    Cauchy,
-    Exponential,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Polynomial,
-    ShiftInvariantKernel,
-    VovkInfinite,
-    VovkReal,
-)
-from streamrf.models import DECODINGS, Model
+from streamrf.cli.maps import FeatureOptions
+from streamrf.cli.options import option, option_from, wrong
+from streamrf.cli.progress import Bar, working
+from streamrf.engine import Outlook, RunOptions
+from streamrf.errors import ClusterError
+from streamrf.models import Model
+from streamrf.report import facts
 from streamrf.sources import HDF5Source
-from streamrf.statistics import TOTALS, Statistics, load_statistics, packed_size
+from streamrf.statistics import TOTALS, Statistics, packed_size
+from streamrf.timing import peak_bytes
 from streamrf.training import Job, Pass, Settings, begin, finish
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, kw_only=True)
+class PassRows(WeightedRowOptions):
+    """The rows of a pass."""
+
+    rows: tuple[int, int | None] | None = option_from(
+        Settings, "rows", metavar="START:STOP", read=read_rows
+    )
+
+    def n_rows(self, source: HDF5Source) -> int:
+        """Return the number of rows to read."""
+        start, stop = self.rows or (0, None)
+        stop = source.n_rows if stop is None else min(stop, source.n_rows)
+        return max(0, stop - start)
 
 
-def _word(name: str) -> str:
-    """Give the word of a map.
+@dataclass(frozen=True, kw_only=True)
+class RegressionOption:
+    """Values or classes."""
 
-    Examples
-    --------
-    >>> _word("RandomFourier"), _word("TensorSketch")
-    ('fourier', 'tensor-sketch')
-    """
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().removeprefix("random-")
+    regression: bool = option_from(Settings, "regression", "--regression")
 
 
-# What the words stand for. A row takes the settings that are its constructor's arguments.
-KERNELS: dict[str, type[Kernel]] = {
-    "polynomial": Polynomial,
-    "exponential": Exponential,
-    "vovk-real": VovkReal,
-    "vovk-infinite": VovkInfinite,
-    "arc-cosine": ArcCosine,
-    "gaussian": Gaussian,
-    "laplacian": Laplacian,
-    "cauchy": Cauchy,
-}
-MAPS: dict[str, Callable[..., FeatureMap]] = {
-    _word(name): make for name, make in TABLE.items() if make is not Craft
-}
-NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(CodeOptions, RegressionOption):
+    """What is learnt, and how sums are kept and solved."""
 
-CRAFT = "craft-"  # before a map's word: made wide, then compacted
-MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
-
-MAP, FOURIER_MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", "structured-fourier", 4096, 8
-LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
+    prune: int | None = option(
+        "Features that the model keeps, the most useful after the pass; all.", metavar="N"
+    )
+    alpha: float | str = option(
+        "Ridge penalty; auto: best on rows held out of the pass.",
+        default="auto",
+        metavar="auto|NUMBER",
+        read=read_penalty,
+    )
+    folds: int | None = option_from(Settings, "folds", metavar="K")
+    totals: str | None = option_from(Settings, "totals", words=TOTALS)
 
 
-def _option(panel: str, text: str, *names: str, words: Iterable[str] = (), **more: Any) -> Any:
-    if words:
-        more["metavar"] = "|".join(words)
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
+@dataclass(frozen=True, kw_only=True)
+class PassOptions:
+    """How the pass runs."""
+
+    panel: ClassVar = "Run"
+    checkpoint: str | None = option_from(RunOptions, "checkpoint", metavar="FILE")
+    checkpoint_every: float = option_from(
+        RunOptions, "checkpoint_every", default="300s", metavar="TIME", read=read_seconds
+    )
+    memory_limit: MemoryLimit = None
+    threads: Threads = None
+    seed: Seed = 0
 
 
-def _feature(text: str, *names: str, **more: Any) -> Any:
-    return _option("Features", text, *names, **more)
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions(ClusterOptions):
+    """The cluster, and how rows are shared out."""
+
+    parts: int | None = option_from(RunOptions, "parts", min=1)
+    spill: str | None = option_from(RunOptions, "spill", metavar="FOLDER")
 
 
-def _target(text: str, *names: str, **more: Any) -> Any:
-    return _option("Targets", text, *names, **more)
+@dataclass(frozen=True, kw_only=True)
+class FitOutput:
+    """Files to write."""
+
+    panel: ClassVar = "Output"
+    model: ModelOutput = None
+    statistics: str | None = option("Statistics file to write.", metavar="OUT")
 
 
 def fit(
     data: Data,
-    x: X = "X",
-    y: Y = "y",
-    weights: Weights = None,
-    map_: Annotated[
-        str | None,
-        _feature(
-            f"Random feature map; {MAP}, of a gaussian kernel {FOURIER_MAP}.",
-            "--map",
-            words=MAP_WORDS,
-        ),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        _feature("Kernel it approximates; polynomial, of Fourier maps gaussian.", words=KERNELS),
-    ] = None,
-    degree: Annotated[int | None, _feature("Degree of the kernel; 3.")] = None,
-    gamma: Annotated[
-        str | None,
-        _feature("Scale of the kernel; 1.", metavar="|".join(("NUMBER", *LEARNT_GAMMA))),
-    ] = None,
-    sigma: Annotated[
-        str | None,
-        _feature("Width of the kernel; 1.", metavar="|".join(("NUMBER", *LEARNT_SIGMA))),
-    ] = None,
-    coef0: Annotated[float | None, _feature("Constant of the kernel; 1.")] = None,
-    order: Annotated[int | None, _feature("Order of the arc-cosine kernel, 0 or 1; 1.")] = None,
-    components: Annotated[int | None, _feature(f"Width of the features; {COMPONENTS}.")] = None,
-    up_components: Annotated[
-        int | None, _feature(f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide.")
-    ] = None,
-    projection: Annotated[
-        str | None, _feature("How its random vectors are made; hadamard.", words=PROJECTIONS)
-    ] = None,
-    h01: Annotated[
-        bool | None, _feature("Constant and linear terms exactly; --h01.", "--h01/--no-h01")
-    ] = None,
-    p: Annotated[float | None, _feature("Degree n is drawn with probability ~ p^-n; 2.")] = None,
-    measure: Annotated[
-        str | None, _feature("How degrees are chosen; geometric.", words=MEASURES)
-    ] = None,
-    tolerance: Annotated[
-        float | None, _feature("Share of the kernel that an infinite series may lose; 0.0001.")
-    ] = None,
-    normalize: Annotated[
-        str | None, _feature("Scaling of rows before the map; none.", words=NORMALIZE)
-    ] = None,
-    precision: Annotated[
-        str | None,
-        _feature("Features rounded for exact sums, or not; exact.", words=PRECISIONS),
-    ] = None,
-    like: Annotated[
-        str | None,
-        _feature("Statistics whose map and scales to take, so that both add.", metavar="FILE"),
-    ] = None,
-    regression: Annotated[
-        bool, _target("Targets are values, not classes.", "--regression")
-    ] = False,
-    codes: Annotated[str | None, _target("Target codes; one-vs-rest.", words=CODES)] = None,
-    bits: Annotated[int | None, _target("Bits of error-correcting codes.")] = None,
-    decode: Annotated[
-        str | None, _target("How outputs name a class; euclidean.", words=DECODINGS)
-    ] = None,
-    prune: Annotated[
-        int | None,
-        _target("Features that the model keeps, the most useful after the pass; all.", metavar="N"),
-    ] = None,
-    alpha: Annotated[
-        str,
-        _target("Ridge penalty; auto: best on rows held out of the pass.", metavar="auto|NUMBER"),
-    ] = "auto",
-    folds: Annotated[
-        int | None,
-        _target(
-            "Folds to keep the sums in, so that solve can cross-validate; none. Each takes as much "
-            "memory as the sums.",
-            metavar="K",
-        ),
-    ] = None,
-    totals: Annotated[
-        str | None,
-        _target(
-            "Numbers of the sums; float64. int32: half the memory, up to about two million rows.",
-            words=TOTALS,
-        ),
-    ] = None,
-    on_bad_rows: OnBadRows = "raise",
-    rows: Annotated[
-        str | None,
-        _option("Data", "Only these rows, counted from 0; all by default.", metavar="START:STOP"),
-    ] = None,
-    checkpoint: Annotated[
-        str | None,
-        _option(
-            "Run",
-            "File that keeps the state of the pass: the same command goes on from it after a kill, "
-            "an interruption, or when the data have grown.",
-            metavar="FILE",
-        ),
-    ] = None,
-    checkpoint_every: Annotated[
-        str,
-        _option(
-            "Run",
-            "Time between two writings of it, longer where they would take over 2 % of the time; "
-            "300s. 0: after every block.",
-            metavar="TIME",
-        ),
-    ] = "300s",
-    memory_limit: MemoryLimit = None,
-    threads: Threads = None,
-    scheduler: Scheduler = None,
-    workers: Workers = None,
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    parts: Annotated[
-        int | None, _option("Cluster", "Shards of rows, one task each; what suits.", min=1)
-    ] = None,
-    spill: Annotated[
-        str | None,
-        _option(
-            "Cluster",
-            "Folder that the workers share: finished shards are kept there, and the same command "
-            "goes on from them if the scheduler was lost.",
-            metavar="FOLDER",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    model: Annotated[str | None, _option("Output", "Model file to write.", metavar="OUT")] = None,
-    statistics: Annotated[
-        str | None, _option("Output", "Statistics file to write.", metavar="OUT")
-    ] = None,
-    as_json: Json = False,
+    rows: PassRows,
+    features: FeatureOptions,
+    targets: TargetOptions,
+    options: PassOptions,
+    cluster: ShardOptions,
+    output: FitOutput,
 ) -> Answer:
     """Train on HDF5 files in one pass; write a model, its statistics, or both."""
-    if model is None and statistics is None:
-        raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
-    if model is None and prune is not None:
-        raise wrong("--prune", "is for a model; give --model, or --components to solve")
-    pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
-    penalty = read_penalty(alpha)
-    target_codes = read_codes(codes, regression, n_bits=bits, decode=decode)
-    words: dict[str, Any] = {
-        "map": map_, "kernel": kernel, "degree": degree, "coef0": coef0, "order": order,
-        "gamma": _number(gamma, "--gamma", LEARNT_GAMMA),
-        "sigma": _number(sigma, "--sigma", LEARNT_SIGMA), "measure": measure,
-        "n_components": components, "up_components": up_components, "projection": projection,
-        "h01": h01, "p": p, "tolerance": tolerance, "normalize": normalize,
-        "precision": precision,
-    }  # fmt: skip
-    settings = _settings(**words) if like is None else _no_settings(words, like)
-    settings |= {"codes": target_codes, "regression": regression, "random_state": seed}
-    if totals is not None:
-        pick_word(TOTALS, totals, "--totals")
-    settings |= {"folds": folds, "totals": totals}
-    settings["hold_out"] = model is not None and penalty == "auto"
-    window = read_rows(rows, "--rows")
-    settings["rows"] = window
-    place = ClusterAddress(scheduler, workers, tls_ca, tls_cert, tls_key)
-    for option, value in (("--parts", parts), ("--spill", spill)):
-        if value is not None and place.is_here:
-            raise wrong(option, "is for a cluster; give --scheduler or --workers, or leave it out")
-
-    cluster = _Cluster()
-    began = time.perf_counter()
-    inputs = data if like is None else [*data, like]
-    outputs = {"--model": model, "--statistics": statistics, "--checkpoint": checkpoint}
-    with writing(outputs, inputs), telling():
-        source = HDF5Source(data, x=x, y=y, weights=weights)
-        if like is not None:
-            settings["like"] = _earlier(like, regression)
-        with (
-            connected(place, threads) as client,
-            computing(threads),
-            Bar(_count(source, window)) as bar,
-        ):
-            bar.stage("calibrating")
-            settings |= {"on_bad_rows": on_bad_rows}
-            options = RunOptions(
-                engine=client,
-                parts=parts,
-                spill=spill,
-                checkpoint=checkpoint,
-                checkpoint_every=read_seconds(checkpoint_every, "--checkpoint-every"),
-                memory_limit=memory_limit,
-                n_threads=threads,
-                progress=bar.advance,
-                outlook=cluster.keep,
-            )
-            job = Job.of(source, Settings(**settings), options)
-            pass_ = begin(job)
-            for path in (statistics, checkpoint):
-                if path is not None:
-                    check_room(path, _gram_bytes(pass_.statistics))
-            n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
-            bar.advance(n_resumed)
-            bar.stage("reading")
-            pass_began = time.perf_counter()
-            job.fold(pass_, prune)
-            pass_seconds = time.perf_counter() - pass_began
-            n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
-            bar.stage("solving")
-            trained, sums = _finish(pass_, penalty, target_codes, seed, prune, model, statistics)
-            cluster_figures = cluster.figures(client)
-    _warn(sums)
-    figures = _figures(trained, sums) | {
-        "n_rows_held_out": n_held,
-        "n_rows_resumed": n_resumed,
-        "model": model,
-        "statistics": statistics,
-        "checkpoint": checkpoint,
-        "seconds": time.perf_counter() - began,
-        "pass_seconds": pass_seconds,
-        "rows_per_second": (sums.n_rows + sums.n_skipped - n_resumed) / pass_seconds,
-        "peak_memory_bytes": _peak_memory(),
-        "cluster": cluster_figures,
-    }
-    return Answer(figures, aligned(_story(figures, source.where, sums)), as_json)
-
-
-class _Cluster:
-    """What the workers are to hold, and what they have held."""
-
-    def __init__(self) -> None:
-        self._outlook: Outlook | None = None
-
-    def keep(self, outlook: Outlook) -> None:
-        """Keep what is known before the first read; the library's log tells it."""
-        self._outlook = outlook
-
-    def figures(self, client: Any) -> dict[str, Any] | None:
-        """Give what `--json` prints; None without a cluster."""
-        if self._outlook is None:
-            return None
-        workers = self._outlook.workers.values()
-        peaks = []
-        with contextlib.suppress(ClusterError):  # what was asked for is written by now
-            peaks = [worker.peak_bytes for worker in engine.workers(client).values()]
-        return {
-            "workers": len(workers),
-            "threads": sum(worker.n_threads for worker in workers),
-            "shards": len(self._outlook.shards),
-            "worker_memory_bytes_planned": self._outlook.worker_bytes,
-            "worker_memory_bytes_peak": max(peaks, default=None),
-        }
-
-
-def _number(text: str | None, option: str, words: tuple[str, ...]) -> float | str | None:
-    """Read a number, or one of the words for numbers that are learnt from rows."""
-    if text is None or text in words:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise wrong(option, f"{text!r} is neither a number nor one of {words}") from None
-
-
-def _count(source: HDF5Source, rows: tuple[int, int | None] | None) -> int:
-    """Give the number of rows to read."""
-    start, stop = (0, None) if rows is None else rows
-    stop = source.n_rows if stop is None else min(stop, source.n_rows)
-    return max(0, stop - start)
-
-
-def _no_settings(words: dict[str, Any], like: str) -> dict[str, Any]:
-    """Give no settings for `begin`: it takes those of earlier statistics."""
-    given = [option_of(name) for name, value in words.items() if value is not None]
-    if given:
-        raise wrong("--like", f"takes map and scales from {like}; leave out {', '.join(given)}")
-    return {"features": None}
-
-
-def _settings(*, normalize: str | None, precision: str | None, **words: Any) -> dict[str, Any]:
-    """Give the settings of `begin` that the words describe."""
-    return {
-        "features": _features(**words),
-        "normalize": pick(NORMALIZE, normalize or "none", "--normalize"),
-        "precision": pick_word(PRECISIONS, precision or "exact", "--precision"),
-    }
-
-
-def _features(
-    *,
-    map: str | None,
-    kernel: str | None,
-    degree: int | None,
-    gamma: float | str | None,
-    sigma: float | str | None,
-    coef0: float | None,
-    order: int | None,
-    n_components: int | None,
-    up_components: int | None,
-    h01: bool | None,
-    **settings: Any,
-) -> FeatureMap:
-    map = pick_word(MAP_WORDS, map or _usual_map(kernel), "--map")
-    make = MAPS[map.removeprefix(CRAFT)]
-    if settings["projection"] is not None:
-        pick_word(PROJECTIONS, settings["projection"], "--projection")
-    if settings["measure"] is not None:
-        pick_word(MEASURES, settings["measure"], "--measure")
-    is_fourier = inspect.isclass(make) and issubclass(make, FourierMap)
-    kernel = kernel or ("gaussian" if is_fourier else "polynomial")
-    exact = made(
-        pick(KERNELS, kernel, "--kernel"),
-        f"--kernel {kernel}",
-        {"degree": degree, "gamma": gamma, "sigma": sigma, "coef0": coef0, "order": order},
+    _check(targets, cluster, output)
+    settings = Settings(
+        **features.settings(),
+        codes=targets.made(targets.regression),
+        regression=targets.regression,
+        on_bad_rows=rows.on_bad_rows,
+        hold_out=output.model is not None and targets.alpha == "auto",
+        folds=targets.folds,
+        totals=targets.totals,
+        rows=rows.rows,
+        random_state=options.seed,
     )
-    if h01 is None and "h01" in inspect.signature(make).parameters:
-        h01 = True
-    settings |= {"kernel": exact, "h01": h01}
-    width = COMPONENTS if n_components is None else n_components
-    if not map.startswith(CRAFT):
-        if up_components is not None:
-            raise wrong("--up-components", f"is for --map {CRAFT}{map}; leave it out")
-        return made(make, f"--map {map}", settings | {"n_components": width})
-    wide = UP_FACTOR * width if up_components is None else up_components
-    return Craft(made(make, f"--map {map}", settings | {"n_components": wide}), width)
+    began = time.perf_counter()
+    inputs = data if features.like is None else [*data, features.like]
+    outputs = {
+        "--model": output.model,
+        "--statistics": output.statistics,
+        "--checkpoint": options.checkpoint,
+    }
+    with writing(outputs, inputs), log_shown():
+        source = rows.source(data)
+        settings = replace(settings, like=features.earlier(targets.regression))
+        with working(cluster, options.threads, rows.n_rows(source)) as (client, bar):
+            outlooks: list[Outlook] = []
+            bar.stage("calibrating")
+            run = RunOptions(
+                engine=client,
+                parts=cluster.parts,
+                spill=cluster.spill,
+                checkpoint=options.checkpoint,
+                checkpoint_every=options.checkpoint_every,
+                memory_limit=options.memory_limit,
+                n_threads=options.threads,
+                progress=bar.advance,
+                outlook=outlooks.append,
+            )
+            pass_, figures = _train(Job.of(source, settings, run), targets, output, bar)
+            bar.stage("solving")
+            trained, sums = _finish(pass_, targets, settings, output)
+            figures["cluster"] = _cluster_figures(outlooks, client)
+    _warn(sums)
+    n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
+    figures |= {
+        **_figures(trained, sums),
+        "model": output.model,
+        "statistics": output.statistics,
+        "checkpoint": options.checkpoint,
+        "seconds": time.perf_counter() - began,
+        "rows_per_second": n_read / figures["pass_seconds"],
+        "peak_memory_bytes": peak_bytes(),
+    }
+    return Answer(figures, aligned(_summary(figures, source.where, sums)))
 
 
-def _usual_map(kernel: str | None) -> str:
-    """Give the word of the fast map of a kernel; of none, or none that is known, the usual one."""
-    kind = KERNELS.get(kernel or "")
-    if kind is None or not issubclass(kind, ShiftInvariantKernel):
-        return MAP
-    return FOURIER_MAP if kind is Gaussian else "fourier"
+def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> None:
+    """Raise the error of wrong usage if options do not go together."""
+    if output.model is None and output.statistics is None:
+        raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
+    if output.model is None and targets.prune is not None:
+        raise wrong("--prune", "is for a model; give --model, or --components to solve")
+    for name, value in (("--parts", cluster.parts), ("--spill", cluster.spill)):
+        if value is not None and cluster.address().is_here:
+            raise wrong(name, "is for a cluster; give --scheduler or --workers, or leave it out")
 
 
-def _earlier(path: str, regression: bool) -> Statistics:
-    statistics = load_statistics(path)
-    if regression and statistics.labels is not None:
-        raise ParameterError(
-            f"--like {path} holds sums of classes, not of values; leave out --regression, or make "
-            "statistics of values first"
-        )
-    return statistics
+def _train(
+    job: Job, targets: TargetOptions, output: FitOutput, bar: Bar
+) -> tuple[Pass, dict[str, Any]]:
+    """Run the pass; return it and its figures."""
+    pass_ = begin(job)
+    for path in (output.statistics, job.run.checkpoint):
+        if path is not None:
+            check_room(path, _gram_bytes(pass_.statistics))
+    n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
+    bar.advance(n_resumed)
+    bar.stage("reading")
+    began = time.perf_counter()
+    job.fold(pass_, targets.prune)
+    return pass_, {
+        "n_rows_held_out": 0 if pass_.holdout is None else pass_.holdout.n_rows,
+        "n_rows_resumed": n_resumed,
+        "pass_seconds": time.perf_counter() - began,
+    }
+
+
+def _cluster_figures(outlooks: list[Outlook], client: Any) -> dict[str, Any] | None:
+    """Return what the workers were to hold and have held; None without a cluster."""
+    if not outlooks:
+        return None
+    outlook = outlooks[0]
+    workers = outlook.workers.values()
+    peaks = []
+    with contextlib.suppress(ClusterError):  # what was asked for is written by now
+        peaks = [worker.peak_bytes for worker in engine.workers(client).values()]
+    return {
+        "workers": len(workers),
+        "threads": sum(worker.n_threads for worker in workers),
+        "shards": len(outlook.shards),
+        "worker_memory_bytes_planned": outlook.worker_bytes,
+        "worker_memory_bytes_peak": max(peaks, default=None),
+    }
 
 
 def _gram_bytes(statistics: Statistics) -> int:
-    """Give what the Grams take in a file, which is nearly all of it."""
+    """Return what the Grams take in a file, which is nearly all of it."""
     number_bytes = np.dtype(statistics.sums.gram_class.dtype).itemsize
     size = number_bytes * packed_size(statistics.encoder.n_components)
     return size * max(1, statistics.n_folds)
 
 
 def _finish(
-    pass_: Pass,
-    alpha: float | str,
-    codes: BaseEstimator | None,
-    seed: int,
-    prune: int | None,
-    model: str | None,
-    statistics: str | None,
+    pass_: Pass, targets: TargetOptions, settings: Settings, output: FitOutput
 ) -> tuple[Model | None, Statistics]:
     """Solve where a model is wanted, and write; the sums are kept even if there is no solution."""
 
     def keep(sums: Statistics) -> None:
-        if statistics is not None:
-            sums.save(statistics)
+        if output.statistics is not None:
+            sums.save(output.statistics)
 
-    if model is None:
+    if output.model is None:
         sums = pass_.join()
         keep(sums)
         return None, sums
     # The solve may take the place of a Gram that nobody asks for again; folds have none to give.
-    overwrite = alpha != "auto" and not pass_.statistics.n_folds
-    trained, sums = finish(pass_, alpha, codes, seed, prune=prune, overwrite=overwrite, keep=keep)
-    trained.save(model)
+    overwrite = targets.alpha != "auto" and not pass_.statistics.n_folds
+    trained, sums = finish(
+        pass_,
+        targets.alpha,
+        settings.codes,
+        settings.random_state,
+        prune=targets.prune,
+        overwrite=overwrite,
+        keep=keep,
+    )
+    trained.save(output.model)
     return trained, sums
 
 
 def _warn(sums: Statistics) -> None:
-    """Tell what was left out or cut off on the way, and what that means."""
-    if sums.n_skipped:
-        say(f"warning: {sums.n_skipped:,} rows were left out, because they hold NaN or infinity")
+    """Print what was left out or clipped on the way, and what that means."""
+    warn_skipped(sums.n_skipped)
     if sums.n_clipped:
         share = 100 * sums.n_clipped / (sums.n_rows * sums.encoder.n_components)
         say(
@@ -508,7 +269,6 @@ def _warn(sums: Statistics) -> None:
 
 
 def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
-    labels = sums.labels
     return {
         "n_rows": sums.n_rows,
         "n_rows_skipped": sums.n_skipped,
@@ -517,23 +277,18 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_components": sums.encoder.n_components,
         "n_components_kept": None if trained is None else trained.encoder.n_components,
         "n_folds": sums.n_folds,
-        "labels": None if labels is None else labels.tolist(),
-        "n_targets": len(sums.class_sums) if labels is None else None,
+        **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
         "alphas": [] if trained is None else [list(tried) for tried in trained.history],
     }
 
 
-def _story(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[tuple[str, str]]:
-    """Tell the figures to a person."""
+def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
     drawn, kept = figures["n_components"], figures["n_components_kept"]
     pruned = "" if kept in (None, drawn) else f", pruned to {kept:,}"
     yield "features", f"{drawn:,}, {type(sums.encoder.features).__name__}{pruned}"
-    if sums.labels is None:
-        yield "targets", f"{figures['n_targets']:,}"
-    else:
-        yield "classes", f"{len(sums.labels):,}"
+    yield facts.targets_line(figures)
     if figures["alpha"] is not None:
         chosen = ""
         if figures["alphas"]:
@@ -544,13 +299,7 @@ def _story(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[tu
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     yield (
         "time",
-        f"{figures['seconds']:.1f} s; the pass {figures['pass_seconds']:.1f} s, "
+        f"{format_time(figures['seconds'])}; the pass {format_time(figures['pass_seconds'])}, "
         f"{figures['rows_per_second']:,.0f} rows/s",
     )
     yield "written", ", ".join(path for path in (figures["model"], figures["statistics"]) if path)
-
-
-def _peak_memory() -> int:
-    """Give the most memory that this process has had in use, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak

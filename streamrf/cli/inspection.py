@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import h5py
 import hdf5plugin  # noqa: F401  registers the common filters
 import typer
+from dask.utils import format_bytes
 
 from streamrf import storage
-from streamrf.cli.base import Answer, Json, StatisticsFile, aligned, shown_bytes
+from streamrf.cli.base import Answer, aligned
+from streamrf.cli.groups import StatisticsFile
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
@@ -20,9 +22,8 @@ def info(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Model, statistics or HDF5 data file.")
     ],
-    as_json: Json = False,
 ) -> Answer:
-    """Tell what a model, statistics or data file holds."""
+    """Show what a model, statistics or data file holds."""
     kind = _kind(file)
     if kind == "model":
         figures = facts.of_model(load_model(file))
@@ -30,19 +31,21 @@ def info(
         figures = facts.of_statistics(load_statistics(file))
     else:
         figures = _data(file)
-    figures = {"file": file, "kind": kind, "bytes": os.path.getsize(file)} | figures
-    return Answer(figures, aligned(_story(figures)), as_json)
+    return _answer(file, kind, figures)
 
 
-def statistics_info(statistics: StatisticsFile, as_json: Json = False) -> Answer:
-    """Tell what a statistics file holds: rows, classes, map, and the row ranges counted."""
-    figures = facts.of_statistics(load_statistics(statistics))
-    kind = {"file": statistics, "kind": "statistics", "bytes": os.path.getsize(statistics)}
-    return Answer(kind | figures, aligned(_story(kind | figures)), as_json)
+def statistics_info(statistics: StatisticsFile) -> Answer:
+    """Show what a statistics file holds: rows, classes, map, and the row ranges counted."""
+    return _answer(statistics, "statistics", facts.of_statistics(load_statistics(statistics)))
+
+
+def _answer(file: str, kind: str, figures: dict[str, Any]) -> Answer:
+    figures = {"file": file, "kind": kind, "bytes": os.path.getsize(file), **figures}
+    return Answer(figures, aligned(_summary(figures)))
 
 
 def _kind(path: str) -> str:
-    """Give "model", "statistics" or "data"."""
+    """Return "model", "statistics" or "data"."""
     try:
         return storage.read_kind(path)
     except FormatError:
@@ -56,7 +59,7 @@ def _kind(path: str) -> str:
 
 
 def _data(path: str) -> dict[str, Any]:
-    """Give the datasets of an HDF5 file."""
+    """Return the datasets of an HDF5 file."""
     datasets: list[dict[str, Any]] = []
 
     def visit(name: str, item: Any) -> None:
@@ -86,17 +89,16 @@ def _dtype(dataset: h5py.Dataset) -> str:
     return "string" if h5py.check_string_dtype(dataset.dtype) else str(dataset.dtype)
 
 
-def _story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Tell the figures to a person."""
-    yield "file", f"{figures['file']}: {figures['kind']}, {shown_bytes(figures['bytes'])}"
+def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "file", f"{figures['file']}: {figures['kind']}, {format_bytes(figures['bytes'])}"
     if figures["kind"] == "data":
         for dataset in figures["datasets"]:
-            yield dataset["name"], _told(dataset)
+            yield dataset["name"], _described(dataset)
         return
-    yield from facts.story(figures)
+    yield from facts.summary(figures)
 
 
-def _told(dataset: dict[str, Any]) -> str:
+def _described(dataset: dict[str, Any]) -> str:
     shape = "empty" if dataset["shape"] is None else " x ".join(f"{n:,}" for n in dataset["shape"])
     parts = [shape or "one value", dataset["dtype"]]
     if dataset["chunks"] is not None:

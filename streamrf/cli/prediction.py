@@ -1,101 +1,76 @@
 """`streamrf predict`: labels or values of rows, streamed into an HDF5 file."""
 
 import contextlib
-import errno
 import functools
-import io
-import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from dataclasses import MISSING, dataclass
+from typing import ClassVar
 
 import h5py
 import numpy as np
-import typer
+from dask.utils import format_time
 
-from streamrf.cli.base import (
-    Answer,
-    Bar,
-    Data,
-    Json,
-    ModelFile,
-    Scheduler,
-    Threads,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    Workers,
-    X,
-    aligned,
-    shown_bytes,
-    writing,
-)
-from streamrf.engine import ClusterAddress, connected
-from streamrf.errors import ParameterError, StorageError, StreamrfError
-from streamrf.jit.threads import computing
+from streamrf.cli.base import Answer, aligned
+from streamrf.cli.files import writing
+from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Threads
+from streamrf.cli.options import option
+from streamrf.cli.progress import working
+from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import Model, load_model
 from streamrf.sources import HDF5Source
-from streamrf.storage import Image, reason, replacing
+from streamrf.storage import Datasets, replacing, unwritten
 
 Columns = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOutput:
+    """The file to write, and what it holds."""
+
+    panel: ClassVar = "Output"
+    output: str = option(
+        "HDF5 file to write, with dataset y in the order of the rows.",
+        "--output",
+        "-o",
+        default=MISSING,
+        metavar="OUT",
+        show_default=True,
+    )
+    scores: bool = option(
+        "Also write scores, a column for each class, and the labels of the columns.",
+        "--scores",
+        default=False,
+    )
+    probabilities: bool = option(
+        "Also write probabilities, a column for each class, and the labels of the columns; for "
+        "models of fit --alpha auto.",
+        "--probabilities",
+        default=False,
+    )
 
 
 def predict(
     model: ModelFile,
     data: Data,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="HDF5 file to write, with dataset y in the order of the rows.",
-            rich_help_panel="Output",
-        ),
-    ],
-    x: X = "X",
-    scores: Annotated[
-        bool,
-        typer.Option(
-            "--scores",
-            help="Also write scores, a column for each class, and the labels of the columns.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
-    probabilities: Annotated[
-        bool,
-        typer.Option(
-            "--probabilities",
-            help="Also write probabilities, a column for each class, and the labels of the "
-            "columns; for models of fit --alpha auto.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
+    wanted: PredictOutput,
+    rows: RowOptions,
+    *,
     threads: Threads = None,
-    scheduler: Scheduler = None,
-    workers: Workers = None,
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    as_json: Json = False,
+    cluster: ClusterOptions,
 ) -> Answer:
     """Write the label or value of each row of HDF5 files to a new HDF5 file."""
-    place = ClusterAddress(scheduler, workers, tls_ca, tls_cert, tls_key)
     began = time.perf_counter()
+    output = wanted.output
     with writing({"--output": output}, [model, *data]):
         trained = load_model(model)
-        source = HDF5Source(data, x=x, y=None)
-        labels = None if trained.labels is None else _storable(trained.labels)
-        columns = _columns(trained, model, scores=scores, probabilities=probabilities)
-        with (
-            connected(place, threads) as client,
-            computing(threads),
-            Bar(source.n_rows) as bar,
-        ):
+        source = HDF5Source(data, x=rows.x, y=None)
+        columns = _columns(trained, model, wanted)
+        with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")
             scored = trained.scored(source, engine=client, progress=bar.advance)
             with contextlib.closing(scored):
-                _predict(trained, source, labels, columns, output, scored)
+                _predict(trained, source, columns, output, scored)
     seconds = time.perf_counter() - began
     names = ["y", *columns, "labels"] if columns else ["y"]
     figures = {
@@ -105,17 +80,17 @@ def predict(
         "seconds": seconds,
         "rows_per_second": source.n_rows / seconds,
     }
-    story = [
+    summary = [
         ("rows", f"{source.n_rows:,} ({source.where})"),
-        ("time", f"{seconds:.1f} s, {figures['rows_per_second']:,.0f} rows/s"),
+        ("time", f"{format_time(seconds)}, {figures['rows_per_second']:,.0f} rows/s"),
         ("written", f"{', '.join(names)} in {output}"),
     ]
-    return Answer(figures, aligned(story), as_json)
+    return Answer(figures, aligned(summary))
 
 
-def _columns(model: Model, where: str, **asked: bool) -> dict[str, Columns]:
-    """Give the datasets of a column for each class, each with what makes it out of scores."""
-    wanted = [name for name, is_asked in asked.items() if is_asked]
+def _columns(model: Model, where: str, options: PredictOutput) -> dict[str, Columns]:
+    """Return the datasets of a column for each class, each with what makes it out of scores."""
+    wanted = [name for name in ("scores", "probabilities") if getattr(options, name)]
     if not wanted:
         return {}
     if model.book is None:
@@ -134,13 +109,13 @@ def _columns(model: Model, where: str, **asked: bool) -> dict[str, Columns]:
 def _predict(
     model: Model,
     source: HDF5Source,
-    labels: np.ndarray | None,
     columns: dict[str, Columns],
     output: str,
     scored: Iterator[tuple[int, np.ndarray]],
 ) -> None:
     """Fill the file by ranges of rows as they come."""
     n_rows, n_outputs = source.n_rows, len(model.intercept)
+    labels = None if model.labels is None else _storable(model.labels)
     shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
     if labels is None:
         shapes["y"] = ((n_rows, n_outputs) if n_outputs > 1 else (n_rows,), np.dtype(np.float64))
@@ -151,8 +126,8 @@ def _predict(
             shapes |= dict.fromkeys(columns, by_class) | {"labels": (labels.shape, labels.dtype)}
     try:
         with replacing(output) as file:
-            datasets = _Datasets(file, shapes)
-            if columns:
+            datasets = Datasets(file, shapes)
+            if columns and labels is not None:
                 datasets.put("labels", 0, labels)
             for row, closeness in scored:
                 if labels is None:
@@ -165,75 +140,12 @@ def _predict(
         raise
     except OSError as error:
         n_bytes = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes.values())
-        raise StorageError(
-            f"cannot write {output}: {reason(error)}; it takes {shown_bytes(n_bytes)}, and any "
-            "earlier file there is unchanged"
-        ) from error
+        raise unwritten(output, error, n_bytes) from error
 
 
 def _storable(labels: np.ndarray) -> np.ndarray:
-    """Give labels as HDF5 stores them: strings as UTF-8 of fixed width."""
+    """Return labels as HDF5 stores them: strings as UTF-8 of fixed width."""
     if labels.dtype.kind != "U":
         return labels
     words = [word.encode("utf-8", "surrogatepass") for word in labels.tolist()]
     return np.array(words, dtype=h5py.string_dtype("utf-8", max(1, *map(len, words))))
-
-
-class _Datasets:
-    """HDF5 datasets of known shapes, filled a few rows at a time.
-
-    As in `streamrf.storage`, libhdf5 lays the file out in memory and the bytes are written here,
-    because a full disk makes libhdf5 end the process. The space is reserved first, so that a disk
-    too small is known before the rows are read.
-
-    Parameters
-    ----------
-    file : empty
-    shapes : shape and dtype of each dataset
-    """
-
-    def __init__(
-        self, file: io.BufferedWriter, shapes: dict[str, tuple[tuple[int, ...], np.dtype]]
-    ):
-        self._file = file
-        self._shapes = shapes
-        self._offsets: dict[str, int] = {}
-        image = Image()
-        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plan.set_layout(h5py.h5d.CONTIGUOUS)
-        plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        plan.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        with h5py.File(image, "w") as layout:
-            for name, (shape, dtype) in shapes.items():
-                dataset = layout.create_dataset(name, shape, dtype, dcpl=plan)
-                self._offsets[name] = dataset.id.get_offset()
-        self._reserve(image.length)
-        self._frame(image)
-
-    def _reserve(self, n_bytes: int) -> None:
-        try:
-            os.posix_fallocate(self._file.fileno(), 0, n_bytes)
-        except OSError as error:  # some file systems cannot
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                raise
-
-    def _frame(self, image: Image) -> None:
-        """Write all bytes but those of the datasets."""
-        end = 0
-        for name in sorted(self._offsets, key=self._offsets.__getitem__):
-            self._copy(image, end, self._offsets[name])
-            shape, dtype = self._shapes[name]
-            end = self._offsets[name] + int(np.prod(shape)) * dtype.itemsize
-        self._copy(image, end, image.length)
-
-    def _copy(self, image: Image, start: int, stop: int) -> None:
-        image.seek(start)
-        self._file.seek(start)
-        self._file.write(image.read(stop - start))
-
-    def put(self, name: str, row: int, values: Any) -> None:
-        """Write the rows of a dataset from `row` on."""
-        shape, dtype = self._shapes[name]
-        row_bytes = int(np.prod(shape[1:])) * dtype.itemsize
-        self._file.seek(self._offsets[name] + row * row_bytes)
-        self._file.write(np.ascontiguousarray(values, dtype=dtype).data.cast("B"))

@@ -2,35 +2,34 @@
 
 import os
 import time
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import typer
+from dask.utils import format_time
 
 from streamrf import report as reports
 from streamrf import storage
-from streamrf.cli.base import (
-    ON_BAD_ROWS,
-    Answer,
-    Bar,
-    Json,
-    OnBadRows,
-    Threads,
-    Weights,
-    X,
-    Y,
-    aligned,
-    pick_word,
-    say,
-    shown_bytes,
-    writing,
-    wrong,
-)
+from streamrf.cli.base import Answer, aligned, warn_skipped
+from streamrf.cli.files import writing, written
+from streamrf.cli.groups import Threads, WeightedRowOptions
+from streamrf.cli.options import option, wrong
+from streamrf.cli.progress import Bar
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
-from streamrf.sources import HDF5Source
 from streamrf.statistics import load_statistics
 
 LOADERS = {"model": load_model, "statistics": load_statistics}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """Rows to evaluate on."""
+
+    panel: ClassVar = "Data"
+    data: list[str] | None = option(
+        "HDF5 file, or quoted pattern, of rows not trained on; may be given again."
+    )
 
 
 def report(
@@ -48,27 +47,16 @@ def report(
             "--output", "-o", metavar="HTML", help="Page to write.", rich_help_panel="Output"
         ),
     ],
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="HDF5 file, or quoted pattern, of rows not trained on; may be given again.",
-            rich_help_panel="Data",
-        ),
-    ] = None,
-    x: X = "X",
-    y: Y = "y",
-    weights: Weights = None,
-    on_bad_rows: OnBadRows = "raise",
+    data: DataOptions,
+    rows: WeightedRowOptions,
     threads: Threads = None,
-    as_json: Json = False,
 ) -> Answer:
     """Write a page on a model or statistics: errors, penalties, spectrum, widths, rows."""
-    pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
     began = time.perf_counter()
-    with writing({"--output": output}, [*files, *(data or [])]):
+    with writing({"--output": output}, [*files, *(data.data or [])]):
         reports.check_drawing()
         given = _load(files)
-        source = HDF5Source(data, x=x, y=y, weights=weights) if data else None
+        source = rows.source(data.data) if data.data else None
         with computing(threads), Bar(None if source is None else source.n_rows) as bar:
             figures = reports.write(
                 output,
@@ -76,24 +64,19 @@ def report(
                 data=source,
                 title=" and ".join(os.path.basename(file) for file in files),
                 stage=bar.stage,
-                on_bad_rows=on_bad_rows,
+                on_bad_rows=rows.on_bad_rows,
                 progress=bar.advance,
             )
     if source is not None and figures["error"] is not None:
-        n_skipped = source.n_rows - figures["error"]["n_rows"]
-        if n_skipped:
-            say(f"warning: {n_skipped:,} rows were left out, because they hold NaN or infinity")
+        warn_skipped(source.n_rows - figures["error"]["n_rows"])
     figures |= {
         "output": output,
         "bytes": os.path.getsize(output),
         "parts": figures["seconds"],
         "seconds": time.perf_counter() - began,
     }
-    story = [
-        ("written", f"{output}, {shown_bytes(figures['bytes'])}"),
-        ("time", f"{figures['seconds']:.1f} s"),
-    ]
-    return Answer(figures, aligned(story), as_json)
+    summary = [("written", written(output)), ("time", format_time(figures["seconds"]))]
+    return Answer(figures, aligned(summary))
 
 
 def _load(files: list[str]) -> dict[str, Any]:

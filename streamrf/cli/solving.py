@@ -5,31 +5,30 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, ClassVar
 
 import numpy as np
-import typer
+from dask.utils import format_time
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from typer import BadParameter
 
-from streamrf.cli.base import (
-    CODES,
-    Answer,
-    Json,
+from streamrf.cli.base import Answer, aligned
+from streamrf.cli.files import check_memory, writing
+from streamrf.cli.groups import (
+    CodeOptions,
     MemoryLimit,
+    ModelOutput,
     Seed,
     StatisticsFile,
     Threads,
-    aligned,
-    check_memory,
-    pick_word,
-    read_codes,
     read_penalty,
-    writing,
-    wrong,
 )
+from streamrf.cli.options import option, wrong
 from streamrf.errors import ParameterError
 from streamrf.jit.threads import computing
-from streamrf.models import DECODINGS, Model
+from streamrf.models import Model
+from streamrf.report import facts
 from streamrf.solving import CrossValidation, Path
 from streamrf.statistics import Statistics, load_statistics
 
@@ -42,16 +41,16 @@ CRITERIA = {
 
 @dataclass(frozen=True)
 class Table:
-    """What the sums tell of each penalty.
+    """What the sums say of each penalty.
 
     Parameters
     ----------
     alphas : (n_alphas,) float64
-    path : what all rows tell, or None where nobody asks
+    path : of all rows, or None where nobody asks
     folds : errors on folds left out, or None where there are none
     """
 
-    alphas: np.ndarray
+    alphas: NDArray[np.float64]
     path: Path | None
     folds: CrossValidation | None
 
@@ -71,7 +70,7 @@ class Table:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def best(self, criterion: str, per_output: bool) -> Any:
-        """Give the best penalty, or that of each output."""
+        """Return the best penalty, or that of each output."""
         if criterion == "folds":
             assert self.folds is not None
             return self.folds.best_alphas() if per_output else self.folds.best_alpha()
@@ -79,107 +78,8 @@ class Table:
         return self.path.best_alphas(criterion) if per_output else self.path.best_alpha(criterion)
 
 
-def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
-
-
-def solve(
-    statistics: StatisticsFile,
-    alpha: Annotated[
-        str,
-        _option(
-            "Penalty",
-            "Ridge penalty, or the best of several; auto: the best of nine decades.",
-            metavar="auto|NUMBER,...",
-        ),
-    ] = "auto",
-    criterion: Annotated[
-        str | None,
-        _option(
-            "Penalty",
-            "What the best is best by; folds where the statistics keep them, else gcv.",
-            metavar="|".join(CRITERIA),
-        ),
-    ] = None,
-    per_output: Annotated[
-        bool, _option("Penalty", "The best for each target or bit by itself.", "--per-output")
-    ] = False,
-    path: Annotated[
-        bool,
-        _option("Penalty", "Tell of each penalty what the sums know: a table.", "--path"),
-    ] = False,
-    components: Annotated[
-        int | None, _option("Features", "Keep this many, those that lower the loss most; all.")
-    ] = None,
-    codes: Annotated[
-        str | None, _option("Targets", "Target codes; one-vs-rest.", metavar="|".join(CODES))
-    ] = None,
-    bits: Annotated[int | None, _option("Targets", "Bits of error-correcting codes.")] = None,
-    decode: Annotated[
-        str | None,
-        _option("Targets", "How outputs name a class; euclidean.", metavar="|".join(DECODINGS)),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        _option("Targets", "Choose among these classes only.", metavar="LABEL,..."),
-    ] = None,
-    uncertainty: Annotated[
-        bool,
-        _option(
-            "Targets",
-            "Keep what the deviations of values take; the model is then as large as the sums.",
-            "--uncertainty",
-        ),
-    ] = False,
-    memory_limit: MemoryLimit = None,
-    threads: Threads = None,
-    seed: Seed = 0,
-    model: Annotated[str | None, _option("Output", "Model file to write.", metavar="OUT")] = None,
-    as_json: Json = False,
-) -> Answer:
-    """Make a model of a statistics file, for any penalty and code; no data are read."""
-    if model is None and not path:
-        raise wrong("--model", "give --model, --path or both, or nothing comes of it")
-    if model is None and (classes is not None or uncertainty):
-        option = "--uncertainty" if uncertainty else "--classes"
-        raise wrong(option, "is for a model; give --model, or leave it out")
-    alphas = _penalties(alpha)
-    if per_output and alphas is not None and len(alphas) == 1:
-        raise wrong("--per-output", "chooses among penalties; give several, or auto")
-    if criterion is not None:
-        pick_word(CRITERIA, criterion, "--criterion")
-    target_codes = read_codes(codes, False, n_bits=bits, decode=decode)
-
-    began = time.perf_counter()
-    with writing({"--model": model}, [statistics]), computing(threads):
-        sums = load_statistics(statistics)
-        criterion = _criterion(criterion, sums, statistics)
-        is_chosen = alphas is None or len(alphas) > 1
-        _check_memory(sums, is_chosen or path, uncertainty, memory_limit)
-        if components is not None:
-            fixed = None if alphas is None or is_chosen else alphas[0]
-            sums = sums.prune(components, fixed, target_codes, random_state=seed)
-        table = trained = None
-        if is_chosen or path:
-            table = _table(sums, alphas, target_codes, seed, path, criterion)
-        if model is not None:
-            chosen = alphas[0] if alphas else 1.0
-            if table is not None and is_chosen:
-                chosen = table.best(criterion, per_output)
-            trained = sums.solve(chosen, target_codes, uncertainty=uncertainty, random_state=seed)
-            trained = _among(trained, classes)
-            trained.save(model)
-    figures = _figures(sums, trained, table) | {
-        "criterion": criterion if is_chosen else None,
-        "statistics": statistics,
-        "model": model,
-        "seconds": time.perf_counter() - began,
-    }
-    return Answer(figures, _story(figures, path), as_json)
-
-
 def _penalties(text: str) -> list[float] | None:
-    """Read penalties, None for auto.
+    """Return penalties, None for auto.
 
     Examples
     --------
@@ -190,12 +90,113 @@ def _penalties(text: str) -> list[float] | None:
     if words == ["auto"]:
         return None
     if "auto" in words:
-        raise wrong("--alpha", "auto stands alone; give it, or numbers")
+        raise BadParameter("auto stands alone; give it, or numbers")
     return [float(read_penalty(word)) for word in words]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PenaltyOptions:
+    """Penalties, and how the best is chosen."""
+
+    panel: ClassVar = "Penalty"
+    alpha: list[float] | None = option(
+        "Ridge penalty, or the best of several; auto: the best of nine decades.",
+        default="auto",
+        metavar="auto|NUMBER,...",
+        read=_penalties,
+    )
+    criterion: str | None = option(
+        "What the best is best by; folds where the statistics keep them, else gcv.", words=CRITERIA
+    )
+    per_output: bool = option(
+        "The best for each target or bit by itself.", "--per-output", default=False
+    )
+    path: bool = option("Show what the sums say of each penalty: a table.", "--path", default=False)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether there are several penalties."""
+        return self.alpha is None or len(self.alpha) > 1
+
+    @property
+    def fixed(self) -> float | None:
+        """The only penalty, None where there are several."""
+        return None if self.alpha is None or self.is_choice else self.alpha[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WidthOptions:
+    """Features of the model."""
+
+    panel: ClassVar = "Features"
+    components: int | None = option("Keep this many, those that lower the loss most; all.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(CodeOptions):
+    """What the model predicts."""
+
+    classes: str | None = option("Choose among these classes only.", metavar="LABEL,...")
+    uncertainty: bool = option(
+        "Keep what the deviations of values take; the model is then as large as the sums.",
+        "--uncertainty",
+        default=False,
+    )
+
+
+def solve(
+    statistics: StatisticsFile,
+    penalty: PenaltyOptions,
+    width: WidthOptions,
+    options: ModelOptions,
+    memory_limit: MemoryLimit = None,
+    threads: Threads = None,
+    seed: Seed = 0,
+    model: ModelOutput = None,
+) -> Answer:
+    """Make a model of a statistics file, for any penalty and code; no data are read."""
+    _check(penalty, options, model)
+    codes = options.made()
+    began = time.perf_counter()
+    with writing({"--model": model}, [statistics]), computing(threads):
+        sums = load_statistics(statistics)
+        criterion = _criterion(penalty.criterion, sums, statistics)
+        _check_memory(sums, penalty.is_choice or penalty.path, options.uncertainty, memory_limit)
+        if width.components is not None:
+            sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
+        table = trained = None
+        if penalty.is_choice or penalty.path:
+            table = _table(sums, penalty, codes, seed, criterion)
+        if model is not None:
+            chosen: Any = penalty.fixed
+            if table is not None and penalty.is_choice:
+                chosen = table.best(criterion, penalty.per_output)
+            trained = sums.solve(chosen, codes, uncertainty=options.uncertainty, random_state=seed)
+            trained = _restricted(trained, options.classes)
+            trained.save(model)
+    figures = _figures(sums, trained, table) | {
+        "criterion": criterion if penalty.is_choice else None,
+        "statistics": statistics,
+        "model": model,
+        "seconds": time.perf_counter() - began,
+    }
+    columns = ["", *_columns(figures["alphas"])] if penalty.path else []
+    return Answer(figures, aligned(_summary(figures)) + columns)
+
+
+def _check(penalty: PenaltyOptions, options: ModelOptions, model: str | None) -> None:
+    """Raise the error of wrong usage if options do not go together."""
+    if model is None and not penalty.path:
+        raise wrong("--model", "give --model, --path or both, or nothing comes of it")
+    if model is None and (options.classes is not None or options.uncertainty):
+        name = "--uncertainty" if options.uncertainty else "--classes"
+        raise wrong(name, "is for a model; give --model, or leave it out")
+    if penalty.per_output and not penalty.is_choice:
+        raise wrong("--per-output", "chooses among penalties; give several, or auto")
+
+
 def _criterion(word: str | None, sums: Statistics, where: str) -> str:
-    """Give what the best penalty is best by."""
+    """Return what the best penalty is best by."""
     if word == "folds" and not sums.n_folds:
         raise ParameterError(
             f"{where} keeps no folds to leave out; use --criterion gcv, or make statistics by "
@@ -207,11 +208,11 @@ def _criterion(word: str | None, sums: Statistics, where: str) -> str:
 def _check_memory(
     sums: Statistics, several: bool, uncertainty: bool, memory_limit: str | None
 ) -> None:
-    """Refuse a solve that would outgrow the memory beside the sums, which are loaded by now."""
+    """Raise MemoryBudgetError if a solve outgrows the memory next to the sums, loaded by now."""
     width = sums.sums.n_components
     packed = 4 * width * (width + 1)
     n_bytes = packed * (2 if uncertainty else 1)
-    if several:  # full matrices beside packed ones
+    if several:  # full matrices next to packed ones
         n_bytes = max(n_bytes, packed + 8 * width**2)
         if sums.n_folds:
             n_bytes = 3 * packed + 2 * 8 * width**2
@@ -220,24 +221,23 @@ def _check_memory(
 
 def _table(
     sums: Statistics,
-    alphas: list[float] | None,
+    penalty: PenaltyOptions,
     codes: BaseEstimator | None,
     seed: int,
-    whole: bool,
     criterion: str,
 ) -> Table:
     """Ask the sums about penalties: all there is to know, or what the criterion needs."""
-    table = sums.alpha_grid() if alphas is None else np.array(alphas)
+    table = sums.alpha_grid() if penalty.alpha is None else np.array(penalty.alpha)
     traced = folds = None
-    if whole or criterion != "folds":
+    if penalty.path or criterion != "folds":
         traced = sums.path(table, codes, random_state=seed)
-    if sums.n_folds and (whole or criterion == "folds"):
+    if sums.n_folds and (penalty.path or criterion == "folds"):
         folds = sums.cross_validate(table, codes, random_state=seed)
     return Table(table, traced, folds)
 
 
-def _among(trained: Model, text: str | None) -> Model:
-    """Give the model of some classes, told by their words."""
+def _restricted(trained: Model, text: str | None) -> Model:
+    """Return the model of some classes, named by their words."""
     if text is None:
         return trained
     if trained.labels is None:
@@ -261,40 +261,30 @@ def _figures(sums: Statistics, trained: Model | None, table: Table | None) -> di
         "n_features": sums.encoder.n_features,
         "n_components": sums.encoder.n_components,
         "n_folds": sums.n_folds,
-        "labels": None if labels is None else labels.tolist(),
-        "n_targets": len(sums.class_sums) if sums.labels is None else None,
+        **facts.of_targets(labels, len(sums.class_sums)),
         "n_outputs": None if trained is None else len(trained.intercept),
         "alpha": chosen,
         "alphas": [] if table is None else table.figures,
     }
 
 
-def _story(figures: dict[str, Any], path: bool) -> list[str]:
-    """Tell the figures to a person."""
-    table = ["", *_columns(figures["alphas"])] if path else []
-    return aligned(_summary(figures)) + table
-
-
 def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns, summed before"
     yield "features", f"{figures['n_components']:,}"
-    if figures["labels"] is None:
-        yield "targets", f"{figures['n_targets']:,}"
-    else:
-        yield "classes", f"{len(figures['labels']):,}"
+    yield facts.targets_line(figures)
     if figures["alpha"] is not None:
         alpha = figures["alpha"]
-        told = f"{alpha:.3g}" if isinstance(alpha, float) else ", ".join(f"{a:.3g}" for a in alpha)
+        text = f"{alpha:.3g}" if isinstance(alpha, float) else ", ".join(f"{a:.3g}" for a in alpha)
         if figures["criterion"] is not None:
-            told += f", the best of {len(figures['alphas'])} by {CRITERIA[figures['criterion']]}"
-        yield "alpha", told
-    yield "time", f"{figures['seconds']:.1f} s"
+            text += f", the best of {len(figures['alphas'])} by {CRITERIA[figures['criterion']]}"
+        yield "alpha", text
+    yield "time", format_time(figures["seconds"])
     if figures["model"] is not None:
         yield "written", figures["model"]
 
 
 def _columns(rows: list[dict[str, float]]) -> list[str]:
-    """Give a table of numbers, its columns under their names."""
+    """Return a table of numbers, its columns under their names."""
     names = [name.replace("_", " ") for name in rows[0]]
     cells = [[_shown(value) for value in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]

@@ -6,7 +6,7 @@ from streamrf.engine.folding import fold, map_blocks, runner
 from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker
 from streamrf.engine.shards import cut, default_parts
 from streamrf.engine.tasks import map_in_order, map_reduce, workers
-from streamrf.engine.worker import ShardTask, peak_bytes
+from streamrf.engine.worker import ShardTask
 
 __all__ = [
     "CHECKPOINT_SECONDS",
@@ -27,7 +27,6 @@ __all__ = [
     "map_blocks",
     "map_in_order",
     "map_reduce",
-    "peak_bytes",
     "runner",
     "workers",
 ]

@@ -1,12 +1,9 @@
 """What runs on the workers and, to find those that are paused, on the scheduler."""
 
-import resource
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from streamrf.engine.base import Reading, S, StateStore, Update
@@ -14,6 +11,7 @@ from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import Worker
 from streamrf.jit.threads import computing
 from streamrf.sources import Block
+from streamrf.timing import peak_bytes
 
 T = TypeVar("T")
 
@@ -93,14 +91,3 @@ def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:
         if worker.status.name == "paused"
         and (keys := [task.key for task in worker.processing if run in str(task.key)])
     }
-
-
-def peak_bytes() -> int:
-    """Return the most memory that this process has had in use, in bytes."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else 1024 * peak
-    # Not ru_maxrss: there Linux counts what the parent held before this program began.
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)

@@ -1,5 +1,6 @@
-"""What a report is made of: what was measured, and the parts of the page that tell it."""
+"""What a report is made of: what was measured, and the parts of the page that show it."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ class Widths:
 
 @dataclass
 class Findings:
-    """What was measured; None for what the files do not tell.
+    """What was measured; None for what the files do not hold.
 
     Parameters
     ----------
@@ -51,17 +52,17 @@ class Findings:
     spectrum: np.ndarray | None = None
     widths: Widths | None = None
     error: dict[str, Any] | None = None
-    errors_by_alpha: list[tuple[float, dict]] = field(default_factory=list)
-    errors_by_width: list[tuple[int, dict]] = field(default_factory=list)
+    errors_by_alpha: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    errors_by_width: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     omitted: list[str] = field(default_factory=list)
 
     @property
-    def told(self) -> Model | Statistics:
-        """The statistics, which tell more, or else the model."""
-        told = self.statistics or self.model
-        assert told is not None
-        return told
+    def subject(self) -> Model | Statistics:
+        """The statistics, which hold more, or else the model."""
+        subject = self.statistics or self.model
+        assert subject is not None
+        return subject
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,13 @@ class Table:
     rows: Sequence[Sequence[str]]
     shades: np.ndarray | None = None
 
+    def colour(self, i: int, j: int) -> str:
+        """Return the colour behind a cell: blue where it should be, on the diagonal, or orange."""
+        if self.shades is None or not self.shades[i, j] > 0:
+            return ""
+        colour = "63,127,214" if i == j else "214,128,47"
+        return f"rgba({colour},{self.shades[i, j]:.2f})"
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -88,6 +96,11 @@ class Picture:
     svg: str
     caption: str
     alt: str
+
+    @property
+    def encoded(self) -> str:
+        """The drawing in base 64."""
+        return base64.b64encode(self.svg.encode()).decode()
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ class Section:
 
 
 def percent(share: float) -> str:
-    """Give a share in percent.
+    """Return a share in percent.
 
     Examples
     --------
@@ -112,7 +125,7 @@ def percent(share: float) -> str:
 
 
 def number(value: float) -> str:
-    """Give a number to five digits; a dash for none.
+    """Return a number to five digits; a dash for none.
 
     Examples
     --------

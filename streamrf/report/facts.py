@@ -1,6 +1,6 @@
 """What models and statistics hold, as figures and in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ from streamrf.encoding import Encoder
 from streamrf.models import Model
 from streamrf.statistics import Ledger, Statistics
 
-MOST_SHOWN = 10  # labels, stores or ranges told to a person; the figures have them all
+MAX_SHOWN = 10  # labels, stores or ranges shown to a person; the figures have them all
 
 
 def of_model(model: Model) -> dict[str, Any]:
-    """Give the figures of a model."""
+    """Return the figures of a model."""
     codes = None
     if model.book is not None:
         codes = {
@@ -24,8 +24,7 @@ def of_model(model: Model) -> dict[str, Any]:
         }
     return {
         **_encoder(model.encoder),
-        "labels": None if model.labels is None else model.labels.tolist(),
-        "n_targets": len(model.intercept) if model.labels is None else None,
+        **of_targets(model.labels, len(model.intercept)),
         "codes": codes,
         "alpha": model.alpha if np.ndim(model.alpha) == 0 else model.alpha.tolist(),
         "alphas": [list(tried) for tried in model.history],
@@ -36,12 +35,10 @@ def of_model(model: Model) -> dict[str, Any]:
 
 
 def of_statistics(statistics: Statistics) -> dict[str, Any]:
-    """Give the figures of statistics."""
-    labels = statistics.labels
+    """Return the figures of statistics."""
     return {
         **_encoder(statistics.encoder),
-        "labels": None if labels is None else labels.tolist(),
-        "n_targets": len(statistics.class_sums) if labels is None else None,
+        **of_targets(statistics.labels, len(statistics.class_sums)),
         "n_folds": statistics.n_folds,
         "is_scaled": statistics.is_scaled,
         "weight": float(statistics.weight),
@@ -50,6 +47,21 @@ def of_statistics(statistics: Statistics) -> dict[str, Any]:
         "n_entries_clipped": statistics.n_clipped,
         "stores": _stores(statistics.ledger),
     }
+
+
+def of_targets(labels: np.ndarray | None, n_targets: int = 0) -> dict[str, Any]:
+    """Return the figures of what is predicted: labels, or a number of values."""
+    return {
+        "labels": None if labels is None else labels.tolist(),
+        "n_targets": n_targets if labels is None else None,
+    }
+
+
+def targets_line(figures: dict[str, Any]) -> tuple[str, str]:
+    """Return the line on what is predicted, as `summary`."""
+    if figures["labels"] is None:
+        return "targets", f"{figures['n_targets']:,}"
+    return "classes", f"{len(figures['labels']):,}"
 
 
 def _encoder(encoder: Encoder) -> dict[str, Any]:
@@ -64,7 +76,7 @@ def _encoder(encoder: Encoder) -> dict[str, Any]:
 
 
 def _settings(value: Any) -> Any:
-    """Give an object by its class and settings, and those of the objects inside it."""
+    """Return an object as its class and settings, with those of the objects inside it."""
     if not isinstance(value, BaseEstimator):
         return value
     params = value.get_params(deep=False)
@@ -78,24 +90,18 @@ def _stores(ledger: Ledger) -> list[dict[str, Any]]:
     ]
 
 
-def story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Tell the figures to a person: names and texts."""
+def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the figures in words: names and texts."""
     yield "map", f"{called(figures['map'])}"
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
     yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
     yield "normalize", figures["normalize"] or "none"
-    if figures["labels"] is None:
-        yield "targets", f"{figures['n_targets']:,}"
-    else:
-        yield "classes", f"{len(figures['labels']):,}: {_few(map(str, figures['labels']))}"
+    name, text = targets_line(figures)
+    yield name, text + (f": {_few(map(str, figures['labels']))}" if figures["labels"] else "")
     if "alpha" in figures:
         if figures["codes"] is not None:
-            yield (
-                "codes",
-                "{n_bits:,} bits, {minimum_distance} apart at least, {decode}".format(
-                    **figures["codes"]
-                ),
-            )
+            shown = "{n_bits:,} bits, {minimum_distance} apart at least, {decode}"
+            yield "codes", shown.format(**figures["codes"])
         yield "alpha", _alphas(figures["alpha"])
         yield "predicts", _predicts(figures)
         return
@@ -111,32 +117,30 @@ def story(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _alphas(alpha: float | list[float]) -> str:
-    """Tell one penalty, or those of all outputs."""
+    """Return one penalty, or those of all outputs, in words."""
     if isinstance(alpha, float):
         return f"{alpha:.6g}"
     return _few(f"{one:.6g}" for one in alpha) + ", one for each output"
 
 
 def _predicts(figures: dict[str, Any]) -> str:
-    """Tell what a model gives of a row."""
+    """Return what a model predicts of a row, in words."""
     if figures["labels"] is None:
         return "values and deviations" if figures["has_deviations"] else "values"
     return (
-        "labels, scores and probabilities"
-        if figures["has_probabilities"]
-        else ("labels and scores")
+        "labels, scores and probabilities" if figures["has_probabilities"] else "labels and scores"
     )
 
 
 def called(settings: Any) -> str:
-    """Give the settings of an object as one would call it."""
+    """Return the settings of an object as one would call it."""
     if not isinstance(settings, dict):
         return repr(settings)
-    told = {k: v for k, v in settings.items() if k != "class" and v is not None}
-    return f"{settings['class']}({', '.join(f'{k}={called(v)}' for k, v in told.items())})"
+    given = {k: v for k, v in settings.items() if k != "class" and v is not None}
+    return f"{settings['class']}({', '.join(f'{k}={called(v)}' for k, v in given.items())})"
 
 
-def _few(words: Any) -> str:
-    words = list(words)
-    more = [f"and {len(words) - MOST_SHOWN:,} more"] if len(words) > MOST_SHOWN else []
-    return ", ".join(words[:MOST_SHOWN] + more)
+def _few(all_words: Iterable[str]) -> str:
+    words = list(all_words)
+    more = [f"and {len(words) - MAX_SHOWN:,} more"] if len(words) > MAX_SHOWN else []
+    return ", ".join(words[:MAX_SHOWN] + more)

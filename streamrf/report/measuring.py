@@ -17,8 +17,8 @@ from streamrf.solving import Tridiagonal
 from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 
-NARROWEST, MOST_WIDTHS = 16, 7
-WIDEST_SPECTRUM = 4096  # the time grows as the third power of the width
+MIN_WIDTH, MAX_WIDTHS = 16, 7
+MAX_SPECTRUM = 4096  # the time grows as the third power of the width
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Codes:
         return self.known.decode
 
     def book(self, n_classes: int, *, random_state: Seed = 0) -> CodeBook:
-        """Give the model's own code book."""
+        """Return the model's own code book."""
         return self.known
 
 
@@ -44,13 +44,13 @@ def measure(
     stage: Callable[[str], None],
     **options: Any,
 ) -> Findings:
-    """Measure what a report tells.
+    """Measure what a report shows.
 
     Parameters
     ----------
     model, statistics : one of them at least, of the same map if both
     source : rows with targets, or None
-    stage : told the name of what comes next
+    stage : called with the name of what comes next
     options : of the pass over the source, see `Model.scored`
     """
     if model is None and statistics is None:
@@ -94,8 +94,10 @@ def _timed(found: Findings, stage: Callable[[str], None], name: str) -> Iterator
     found.seconds[name] = time.perf_counter() - began
 
 
-def _measure_sums(found, statistics, stage) -> list[tuple[int, Model]]:
-    """Measure what the sums tell; give the models of narrower choices."""
+def _measure_sums(
+    found: Findings, statistics: Statistics, stage: Callable[[str], None]
+) -> list[tuple[int, Model]]:
+    """Measure what the sums hold; return the models of narrower choices."""
     known = None if found.model is None else found.model.book
     codes = None if known is None else _Codes(known)
     with _timed(found, stage, "penalties"):
@@ -113,7 +115,7 @@ def _measure_sums(found, statistics, stage) -> list[tuple[int, Model]]:
 
 
 def _nested(width: int) -> np.ndarray:
-    """Give the features in an order of which any beginning is a fair choice.
+    """Return the features in an order of which any beginning is a fair choice.
 
     Not the map's own: maps that put exact or high-degree features first would look worse.
     """
@@ -121,46 +123,55 @@ def _nested(width: int) -> np.ndarray:
 
 
 def _spectrum(statistics: Statistics) -> np.ndarray:
-    """Give the eigenvalues of the Gram of centred features, descending."""
+    """Return the eigenvalues of the Gram of centred features, descending."""
     width = statistics.encoder.n_components
-    if width > WIDEST_SPECTRUM:
-        statistics = statistics.select(np.sort(_nested(width)[:WIDEST_SPECTRUM]))
+    if width > MAX_SPECTRUM:
+        statistics = statistics.select(np.sort(_nested(width)[:MAX_SPECTRUM]))
     n_classes = 0 if statistics.labels is None else len(statistics.labels)
     gram = statistics.normal(np.ones((n_classes, 1))).full()  # the same for any code
     return np.maximum(Tridiagonal(gram).eigenvalues()[::-1], 0.0)
 
 
-def _measure_widths(found, statistics, codes) -> list[tuple[int, Model]]:
+def _measure_widths(
+    found: Findings, statistics: Statistics, codes: _Codes | None
+) -> list[tuple[int, Model]]:
     """Judge nested choices of the features by generalised cross-validation."""
     width = statistics.encoder.n_components
     order = _nested(width)
-    widths = [w for w in 2 ** np.arange(31) if NARROWEST <= w < width][1 - MOST_WIDTHS :]
-    rows, models = [], []
-    for n in widths:
-        picks = np.sort(order[:n])
-        path = statistics.select(picks).path(None, codes)
+    widths = [w for w in 2 ** np.arange(31) if MIN_WIDTH <= w < width][1 - MAX_WIDTHS :]
+    rows: list[tuple[float, ...]] = []
+    models = []
+    for n in map(int, widths):
+        columns = np.sort(order[:n])
+        path = statistics.select(columns).path(None, codes)
         alpha = path.best_alpha()
-        place = int(np.flatnonzero(path.alphas == alpha)[0])
-        rows.append((n, alpha, path.gcv[place], path.dof[place]))
-        models.append((int(n), _widened(path.solve(alpha), statistics, picks)))
+        index = int(np.flatnonzero(path.alphas == alpha)[0])
+        rows.append((n, alpha, path.gcv[index], path.dof[index]))
+        models.append((n, _widened(path.solve(alpha), statistics, columns)))
+    assert found.path is not None
     best = int(found.path.gcv.argmin())
     rows.append((width, found.path.alphas[best], found.path.gcv[best], found.path.dof[best]))
-    columns = zip(*rows, strict=True)
-    found.widths = Widths(*(np.array(column) for column in columns))
+    found.widths = Widths(*(np.array(column) for column in zip(*rows, strict=True)))
     return models
 
 
-def _widened(model: Model, statistics: Statistics, picks: np.ndarray) -> Model:
-    """Give the model over all features, with coefficients of 0 for those it does not use."""
+def _widened(model: Model, statistics: Statistics, columns: np.ndarray) -> Model:
+    """Return the model over all features, with coefficients of 0 for those it does not use."""
     coef = np.zeros((len(model.coef), statistics.encoder.n_components))
-    coef[:, picks] = model.coef
+    coef[:, columns] = model.coef
     return replace(model, encoder=statistics.encoder, coef=coef)
 
 
-def _measure_errors(found, model, source, narrow, options) -> None:
+def _measure_errors(
+    found: Findings,
+    model: Model,
+    source: Source,
+    narrow: list[tuple[int, Model]],
+    options: dict[str, Any],
+) -> None:
     """Try all models in one pass over the data."""
     penalised: list[Model] = []
-    if found.path is not None:
+    if found.path is not None and found.statistics is not None:
         alphas = found.path.alphas[np.isfinite(found.path.dof)]
         known = None if model.book is None else _Codes(model.book)
         penalised = found.statistics.problem(known).models(alphas)
@@ -177,8 +188,10 @@ def _measure_errors(found, model, source, narrow, options) -> None:
             found.errors_by_width.append((int(found.widths.widths[-1]), whole))
 
 
-def _evaluated(models: Sequence[Model], source: Source, options: dict) -> list[dict]:
-    """Give the figures of models of one encoder; each row is mapped once."""
+def _evaluated(
+    models: Sequence[Model], source: Source, options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the figures of models of one encoder; each row is mapped once."""
     joint = replace(
         models[0],
         coef=np.concatenate([model.coef for model in models]),

@@ -52,7 +52,7 @@ class Curve:
 
 
 def check_drawing() -> None:
-    """Refuse to begin where nothing can be drawn."""
+    """Raise MissingPackageError if nothing can be drawn."""
     _matplotlib()
 
 
@@ -70,7 +70,7 @@ def _matplotlib() -> Any:
 
 @contextmanager
 def _axes(size: tuple[float, float], svg: list[str]) -> Iterator[Any]:
-    """Give empty axes, and append the drawing to `svg` in the end."""
+    """Return empty axes, and append the drawing to `svg` in the end."""
     matplotlib = _matplotlib()
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a font without a sign is the browser's to mend
@@ -101,12 +101,12 @@ def curves(
 
     Parameters
     ----------
-    drawn : the curves, told apart by colour and marker
+    drawn : the curves, distinguished by colour and marker
     x, y : names of the axes, with units
-    mark : place on the x axis to mark, such as the penalty chosen
+    mark : value on the x axis to mark, such as the penalty chosen
     logarithmic : "x", "xy" or "": which axes
     points : whether each point has its marker
-    ticks : the places to name on the x axis; powers of ten if there are none
+    ticks : values to name on the x axis; powers of ten if there are none
     """
     svg: list[str] = []
     with _axes(SIZE, svg) as axes:
@@ -132,7 +132,7 @@ def curves(
 
 
 def power_of_ten(value: float, place: object = None) -> str:
-    """Give the text of a tick, as matplotlib asks for it; its own formulas take far longer.
+    """Return the text of a tick, as matplotlib asks for it; its own formulas take far longer.
 
     Examples
     --------

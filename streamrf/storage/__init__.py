@@ -1,14 +1,14 @@
 """Nested dicts of arrays to HDF5 files and back; objects as such trees; untrusted files checked."""
 
+from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
 from streamrf.storage.files import reason, replacing, unwritten
-from streamrf.storage.image import Image
 from streamrf.storage.trees import read, read_kind, write
 
 __all__ = [
+    "Datasets",
     "Fields",
-    "Image",
     "digest",
     "from_tree",
     "loading",

@@ -92,7 +92,12 @@ def lay_out(kind: str, root: Any, arrays: list[StoredArray]) -> tuple[Image, Sto
 
 
 def _allocate(file: h5py.File, name: str, array: StoredArray) -> None:
-    """Make a contiguous dataset without filling it, and set the offset of its bytes."""
+    offset = allocate(file, name, array.stored.shape, array.hdf5_type)
+    array.offset = offset if array.stored.size else USER_BLOCK
+
+
+def allocate(file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.dtype) -> int:
+    """Make a contiguous dataset without filling it; return where its bytes will lie, 0 if empty."""
     folder, _, link = name.rpartition("/")
     plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plan.set_layout(h5py.h5d.CONTIGUOUS)
@@ -102,13 +107,11 @@ def _allocate(file: h5py.File, name: str, array: StoredArray) -> None:
     dataset = h5py.h5d.create(
         file.require_group(folder or "/").id,
         link.encode("utf-8"),
-        h5py.h5t.py_create(array.hdf5_type, logical=True),
-        h5py.h5s.create_simple(array.stored.shape)
-        if array.stored.ndim
-        else h5py.h5s.create(h5py.h5s.SCALAR),
+        h5py.h5t.py_create(dtype, logical=True),
+        h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR),
         plan,
     )
-    array.offset = dataset.get_offset() if array.stored.size else USER_BLOCK
+    return dataset.get_offset() or 0
 
 
 def _version() -> str:

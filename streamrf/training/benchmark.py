@@ -1,4 +1,4 @@
-"""What a pass costs beside its floor, the bare product: seconds by stage, memory, error."""
+"""What a pass costs next to its floor, the bare product: seconds by stage, memory, error."""
 
 import os
 import platform
@@ -12,20 +12,39 @@ import numba
 import numpy as np
 import scipy
 import sklearn
+from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
-from streamrf.features import FeatureMap
+from streamrf.features import Craft, FeatureMap, RandomMaclaurin, StructuredFourier
 from streamrf.jit.lapack import add_product
 from streamrf.jit.threads import computing
+from streamrf.kernels import Gaussian, Polynomial
+from streamrf.models import Model
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
-from streamrf.timing import watching
+from streamrf.timing import peak_bytes, watching
 from streamrf.training.accumulation import accumulate
 
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled
 PRODUCT_ROWS = 4096  # multiplied at a time by the bare product
 RELATIVE_ALPHA = 1e-3
+UP_FACTOR = 8
 NEEDED = "calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"
+
+
+def maclaurin(n_components: int) -> RandomMaclaurin:
+    """Return the structured Maclaurin map with exact linear terms, of degree 7."""
+    return RandomMaclaurin(Polynomial(degree=7, coef0=1.0), n_components, h01=True)
+
+
+def craft(n_components: int) -> Craft:
+    """Return the same, made eight times as wide and compacted."""
+    return Craft(maclaurin(UP_FACTOR * n_components), n_components)
+
+
+def structured_fourier(n_components: int) -> StructuredFourier:
+    """Return Fourier features by Hadamard transforms."""
+    return StructuredFourier(Gaussian(gamma="median"), n_components)
 
 
 def measure(
@@ -40,23 +59,22 @@ def measure(
     n_threads: int | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Give what a pass, and the solve after it, cost beside the bare product.
+    """Return what a pass, and the solve after it, cost next to the bare product.
 
     A pass begins with the file and ends with the statistics. The bare product is `ssfrk` of LAPACK
-    on as many rows and columns of whole numbers in float32. Both run in turn in this process, and
+    on as many rows and columns of integers in float32. Both run in turn in this process, and
     ratios are of neighbours, so that a machine that slows down slows both.
 
     Parameters
     ----------
     source : with labels or values; read ``n_pairs + 1`` times
     features : an unfitted map
-    test : rows to give the error on, or None
-    n_pairs : passes, each with a bare product after it; 0: one pass, and nothing beside it
+    test : rows to report the error on, or None
+    n_pairs : passes, each with a bare product after it; 0: one pass, and nothing next to it
     rows : ``(start, stop)``, the only rows to add up
     relative_alpha : penalty of the solve, as a share of the mean square of a feature's sum
     in_place : solve in the memory of the sums
-    n_threads : None means all
-    options : see `accumulate`
+    n_threads, options : see `accumulate`
 
     Returns
     -------
@@ -67,7 +85,7 @@ def measure(
     if n_pairs < 0:
         raise ParameterError(f"n_pairs={n_pairs}; expected at least 0")
 
-    def one_pass(rows):
+    def one_pass(rows: tuple[int, int | None] | None) -> tuple[Statistics, dict[str, float]]:
         with watching() as seconds:
             began = time.perf_counter()
             found = accumulate(source, features, rows=rows, n_threads=n_threads, **options)
@@ -114,8 +132,10 @@ def _first_of(source: Source, rows: tuple[int, int | None] | None) -> tuple[int,
     return start, min([start + FIRST_ROWS, *ends])
 
 
-def _solve(found: Statistics, relative_alpha: float, in_place: bool, n_threads: int | None):
-    """Give the model and the seconds."""
+def _solve(
+    found: Statistics, relative_alpha: float, in_place: bool, n_threads: int | None
+) -> tuple[Model, float]:
+    """Return the model and the seconds."""
     alpha = relative_alpha * (found.alpha_scale() or 1.0)
     began = time.perf_counter()
     with computing(n_threads):
@@ -123,20 +143,20 @@ def _solve(found: Statistics, relative_alpha: float, in_place: bool, n_threads: 
     return solved, time.perf_counter() - began
 
 
-def _error(model, test: Source) -> dict[str, float]:
+def _error(model: Model, test: Source) -> dict[str, float]:
     report = model.evaluate(test)
     return {name: report[name] for name in ("error", "rmse", "r2") if name in report}
 
 
 def _by_stage(seconds: dict[str, float]) -> dict[str, float]:
-    """Give the stages in the order of a pass."""
+    """Return the stages in the order of a pass."""
     counted = sum(seconds.get(name, 0.0) for name in ("wait", "featurise", "targets", "gram"))
     seconds = seconds | {"calibrate": seconds["pass"] - counted}
     return {name: seconds[name] for name in NEEDED if name in seconds}
 
 
 def bare_seconds(n_rows: int, width: int, n_threads: int | None = None) -> float:
-    """Give the seconds of `ssfrk` alone on whole numbers (n_rows, width) in float32."""
+    """Return the seconds of `ssfrk` alone on integers (n_rows, width) in float32."""
     rng = np.random.default_rng(0)
     block = np.rint(32 * rng.standard_normal((min(PRODUCT_ROWS, n_rows), width), dtype=np.float32))
     total = np.zeros(width * (width + 1) // 2, dtype=np.float32)
@@ -150,7 +170,7 @@ def bare_seconds(n_rows: int, width: int, n_threads: int | None = None) -> float
 def write_rows(path: str | os.PathLike, n_rows: int, n_features: int = 784) -> None:
     """Write made rows as images are stored: bytes, two thirds of them 0, gzip by chunks.
 
-    ``X`` is uint8 (n_rows, n_features): ten sparse patterns with noise; ``y`` tells the pattern.
+    ``X`` is uint8 (n_rows, n_features): ten sparse patterns with noise; ``y`` names the pattern.
     ``test/X`` and ``test/y`` are a tenth as many more.
     """
     rng = np.random.default_rng(0)
@@ -160,7 +180,9 @@ def write_rows(path: str | os.PathLike, n_rows: int, n_features: int = 784) -> N
         _write_patterns(file.create_group("test"), patterns, max(1, n_rows // 10), rng)
 
 
-def _write_patterns(group, patterns, n_rows, rng):
+def _write_patterns(
+    group: h5py.Group, patterns: NDArray[np.int64], n_rows: int, rng: np.random.Generator
+) -> None:
     n_classes, n_features = patterns.shape
     chunk = min(1024, n_rows)
     layout: Any = {"compression": "gzip", "compression_opts": 4, "shuffle": True}
@@ -174,25 +196,8 @@ def _write_patterns(group, patterns, n_rows, rng):
         X[start : start + chunk] = np.where(rows > 0, np.clip(rows + noise, 0, 255), 0)
 
 
-def peak_bytes() -> int:
-    """Give the most memory that this process has had resident.
-
-    From the kernel's mark of this program: the mark of `getrusage` goes over from the process that
-    starts another.
-    """
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return 1024 * int(line.split()[1])
-    raise OSError("/proc/self/status names no VmHWM")
-
-
-def forget_peak() -> None:
-    """Let `peak_bytes` count from what is resident now."""
-    Path("/proc/self/clear_refs").write_text("5")
-
-
 def circumstances() -> dict[str, Any]:
-    """Give what figures depend on: processor, threads, load, versions and commit."""
+    """Return what figures depend on: processor, threads, load, versions and commit."""
     modules = {"numpy": np, "scipy": scipy, "numba": numba, "scikit-learn": sklearn, "h5py": h5py}
     return {
         "processor": _processor(),
@@ -212,12 +217,12 @@ def _processor() -> str:
 
 
 def commit() -> str | None:
-    """Give the commit of the checkout that this is run from; None where installed."""
+    """Return the commit of the checkout that this is run from; None where installed."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
 
-    def git(*words):
+    def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
         return done.stdout.strip()
 

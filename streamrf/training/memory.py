@@ -1,7 +1,9 @@
 """Bytes a run will need, and the block size that fits a budget; said before the first read."""
 
 import math
+import re
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import psutil
@@ -154,28 +156,34 @@ def _sum_bytes(
     return totals + targets
 
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-         "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}  # fmt: skip
+_SIZE = re.compile(r"\s*[-+]?\.?\d\S*\s*[a-zA-Z]*\s*")  # more than `dask.utils` asks for
 
 
-def parse_bytes(limit: int | str | None) -> int:
-    """Read a memory limit: bytes, "900MB", "2 GiB", or None for four fifths of what is free."""
+def parse_bytes(limit: int | float | str | None) -> int:
+    """Return a memory limit in bytes: of 900e6, "900MB", "2 GiB"; None is 4/5 of what is free."""
     if limit is None:
         return int(psutil.virtual_memory().available * 0.8)
-    text = str(limit).strip().upper()
-    number = text.rstrip("BKMGTI ")
-    unit = text[len(number) :].strip()
+    from dask.utils import parse_bytes as parsed  # not at the start of every program
+
+    n_bytes: float
     try:
-        value = float(number) * UNITS[unit]
-    except (ValueError, KeyError):
+        if isinstance(limit, Real) and not isinstance(limit, bool):
+            n_bytes = float(limit)
+        elif isinstance(limit, str) and _SIZE.fullmatch(limit):
+            n_bytes = parsed(limit)
+        else:
+            raise ValueError
+    except ValueError:
         raise ParameterError(
             f"memory_limit must be bytes or a string such as '900MB' or '2 GiB', got {limit!r}"
         ) from None
-    if not 0 < value < math.inf:
+    if not 0 < n_bytes < math.inf:
         raise ParameterError(f"memory_limit must be positive and finite, got {limit!r}")
-    return int(value)
+    return int(n_bytes)
 
 
-def shown(n_bytes: int) -> str:
-    """Give a size in words."""
-    return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 1 << 30 else f"{n_bytes / 2**20:.0f} MiB"
+def shown(n_bytes: float) -> str:
+    """Return a size in words."""
+    from dask.utils import format_bytes
+
+    return format_bytes(int(n_bytes))

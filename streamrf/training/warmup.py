@@ -38,7 +38,7 @@ def warm_up(progress: Callable[[str], None] | None = None) -> Path:
 
     Returns
     -------
-    the folder where the compiled kernels lie; ``NUMBA_CACHE_DIR`` chooses another
+    the folder of the compiled kernels; ``NUMBA_CACHE_DIR`` chooses another
     """
     for what, work in _uses():
         if progress is not None:
@@ -48,23 +48,23 @@ def warm_up(progress: Callable[[str], None] | None = None) -> Path:
 
 
 def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Give fits that differ from one of a classifier of float32 rows, and what follows a fit."""
+    """Return fits that differ from one of a classifier of float32 rows, and what follows a fit."""
     maps = _maps()
     for features in maps:
         yield type(features).__name__, partial(_fit, features)
-    usual = partial(_fit, maps[0])
+    default = partial(_fit, maps[0])
     for dtype in RAW_DTYPES:
-        yield f"{np.dtype(dtype).name} rows", partial(usual, dtype)
-    yield "weights", partial(usual, weighted=True)
-    yield "float64 precision", partial(usual, precision="float64")
-    yield "32-bit totals", partial(usual, totals="int32")
-    yield "values", partial(usual, regression=True)
-    yield "codes", partial(usual, codes=ErrorCorrectingCodes(6))
+        yield f"{np.dtype(dtype).name} rows", partial(default, dtype)
+    yield "weights", partial(default, weighted=True)
+    yield "float64 precision", partial(default, precision="float64")
+    yield "32-bit totals", partial(default, totals="int32")
+    yield "values", partial(default, regression=True)
+    yield "codes", partial(default, codes=ErrorCorrectingCodes(6))
     yield "what follows a fit", partial(_use, maps[0])
 
 
 def _maps() -> list[FeatureMap]:
-    """Give one map for every kernel that maps are made of."""
+    """Return one map for every kernel that maps are made of."""
     width, cubic = N_COMPONENTS, Polynomial(degree=3, coef0=1.0)
     maclaurin = RandomMaclaurin(cubic, width, h01=True)
     return [

@@ -1,0 +1,32 @@
+"""What the scripts share: the folder of the data sets, and files of JSON lines."""
+
+import json
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+UNSET = "STREAMRF_DATA is not set; data/README.md tells what it should point at"
+
+
+def data_folder() -> Path:
+    """Return the folder of the data sets, or leave with a message."""
+    folder = os.environ.get("STREAMRF_DATA")
+    if not folder:
+        raise SystemExit(UNSET)
+    return Path(folder)
+
+
+def lines(path: Path | None) -> list[dict]:
+    """Return the lines of a file; none where there is no file."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def keep(line: dict, path: Path) -> None:
+    """Put a line into a file in place of the older one of its case."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {old["case"]: old for old in lines(path)} | {line["case"]: line}
+    new = path.with_name(path.name + ".new")
+    new.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
+    new.replace(path)

@@ -1,0 +1,102 @@
+"""Files that commands write, and memory that they need, checked before the work."""
+
+import contextlib
+import glob
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+
+from dask.utils import format_bytes
+
+from streamrf.errors import (
+    Interruption,
+    MemoryBudgetError,
+    ParameterError,
+    StorageError,
+    StreamrfError,
+)
+from streamrf.training import parse_bytes
+
+
+@contextlib.contextmanager
+def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterator[None]:
+    """Check outputs before the work; if it ends early, add to its error what was written.
+
+    Parameters
+    ----------
+    outputs : paths by their options
+    inputs : paths and patterns of files that must not be overwritten
+    """
+    named = {option: path for option, path in outputs.items() if path is not None}
+    taken = {found: "is read from" for name in inputs for found in _files(name)}
+    for option, path in named.items():
+        target = os.path.realpath(path)
+        _check_output(f"{option} {path}", target)
+        if target in taken:
+            raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
+        taken[target] = "is written to"
+    before = {path: _identity(path) for path in named.values()}
+    try:
+        yield
+    except Interruption:  # it says itself what was written
+        raise
+    except (KeyboardInterrupt, StreamrfError) as end:
+        written = [path for path in before if _identity(path) != before[path]]
+        outcome = f"{' and '.join(written) or 'nothing'} was written"
+        if isinstance(end, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted; {outcome}") from None
+        if written:
+            raise type(end)(f"{end}; {outcome}") from end
+        raise
+
+
+def _files(pattern: str) -> list[str]:
+    """Return the files that a path or pattern stands for, links followed."""
+    name = os.path.expanduser(pattern)
+    return [os.path.realpath(found) for found in [name, *glob.glob(name, recursive=True)]]
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _check_output(what: str, target: str) -> None:
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise ParameterError(f"{what}: there is no folder {folder}; make it first")
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise ParameterError(f"{what} exists and is no regular file; choose another name")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(f"{what}: no right to write in the folder {folder}; choose another")
+
+
+def check_room(
+    path: str | os.PathLike, n_bytes: int, smaller: str = " or lower --components"
+) -> None:
+    """Raise StorageError if the disk has no room for a file; `smaller` says how to need less."""
+    free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
+    if free < n_bytes:
+        raise StorageError(
+            f"{path} will need {format_bytes(n_bytes)} and its disk has {format_bytes(free)} free; "
+            f"make room or choose another folder{smaller}"
+        )
+
+
+def check_memory(what: str, n_bytes: int, memory_limit: str | None) -> None:
+    """Raise MemoryBudgetError if work needs more memory than there is."""
+    limit = parse_bytes(memory_limit)
+    if n_bytes > limit:
+        raise MemoryBudgetError(
+            f"{what} takes about {format_bytes(n_bytes)}, above the memory limit of "
+            f"{format_bytes(limit)}; free memory or raise --memory-limit"
+        )
+
+
+def written(path: str) -> str:
+    """Return the name and size of a file."""
+    return f"{path}, {format_bytes(os.path.getsize(path))}"

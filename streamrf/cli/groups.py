@@ -1,0 +1,198 @@
+"""Options that several commands share, and what their words stand for."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+from dask.utils import parse_timedelta
+
+from streamrf.cli.options import check_word, construct, option, option_from, option_of, wrong
+from streamrf.engine import ClusterAddress
+from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
+from streamrf.solving import check_alpha
+from streamrf.sources import HDF5Source
+from streamrf.training import Settings
+
+CODES: dict[str, type[OneVsRest] | type[ErrorCorrectingCodes]] = {
+    "one-vs-rest": OneVsRest,
+    "error-correcting": ErrorCorrectingCodes,
+}
+
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="HDF5 files, read one after the other; a quoted pattern such as 'day*.h5' stands for "
+        "the files it matches.",
+        show_default=False,
+    ),
+]
+StatisticsFile = Annotated[
+    str, typer.Argument(metavar="STATS", help="Statistics file.", show_default=False)
+]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that fit wrote.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads that compute; all by default.", rich_help_panel="Run"),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Such as '2 GiB'; four fifths of what is free.",
+        rich_help_panel="Run",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Seed of all that is random; 0.", rich_help_panel="Run", show_default=False
+    ),
+]
+ModelOutput = Annotated[
+    str | None,
+    typer.Option(
+        metavar="OUT", help="Model file to write.", rich_help_panel="Output", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """Rows without targets."""
+
+    panel: ClassVar = "Data"
+    x: str = option("Dataset of rows.", "--x", default="X", show_default=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRowOptions(RowOptions):
+    """Rows with targets."""
+
+    y: str = option("Dataset of targets.", "--y", default="y", show_default=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedRowOptions(TargetRowOptions):
+    """Rows with targets and perhaps weights."""
+
+    weights: str | None = option("Dataset of sample weights.")
+    on_bad_rows: str = option_from(
+        Settings, "on_bad_rows", words=("raise", "skip"), show_default=True
+    )
+
+    def source(self, data: list[str]) -> HDF5Source:
+        """Return the rows of HDF5 files."""
+        return HDF5Source(data, x=self.x, y=self.y, weights=self.weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The Dask cluster that does the work, if any."""
+
+    panel: ClassVar = "Cluster"
+    scheduler: str | None = option(
+        "Scheduler of a Dask cluster whose workers do it, such as tcp://host:8786.",
+        metavar="ADDRESS",
+    )
+    workers: int | None = option("Worker processes to start here, which do it.", min=1)
+    tls_ca: str | None = option("Authority of a tls:// scheduler.", metavar="FILE")
+    tls_cert: str | None = option("Certificate to show it.", metavar="FILE")
+    tls_key: str | None = option("Key of the certificate.", metavar="FILE")
+
+    def address(self) -> ClusterAddress:
+        """Return where the cluster is."""
+        return ClusterAddress(
+            self.scheduler, self.workers, self.tls_ca, self.tls_cert, self.tls_key
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeOptions:
+    """Target codes of classes."""
+
+    panel: ClassVar = "Targets"
+    codes: str | None = option_from(Settings, "codes", words=CODES)
+    bits: int | None = option("Bits of error-correcting codes.")
+    decode: str | None = option("How outputs name a class; euclidean.", words=DECODINGS)
+
+    def made(self, regression: bool = False) -> OneVsRest | ErrorCorrectingCodes | None:
+        """Return the codes, None where nothing was given.
+
+        Raises
+        ------
+        typer.BadParameter
+            If they are for values, or a setting is none of theirs.
+        """
+        given = [name for name in ("codes", "bits", "decode") if getattr(self, name)]
+        if not given:
+            return None
+        if regression:
+            options = ", ".join(map(option_of, given))
+            raise wrong(options, "target codes are for classes; leave them out with --regression")
+        word = self.codes or "one-vs-rest"
+        kind = CODES[word]
+        if self.decode is not None:
+            check_word(kind.decodings, self.decode, "--decode")
+        make: Callable[..., OneVsRest | ErrorCorrectingCodes] = kind
+        return construct(make, f"--codes {word}", {"n_bits": self.bits, "decode": self.decode})
+
+
+def read_seconds(text: str) -> float:
+    """Return the seconds that a text stands for.
+
+    Examples
+    --------
+    >>> read_seconds("300s"), read_seconds("1.5 h"), read_seconds("0")
+    (300.0, 5400.0, 0.0)
+    """
+    try:
+        seconds = float(parse_timedelta(text))
+    except (ValueError, KeyError, IndexError):
+        seconds = -1.0
+    if seconds < 0:
+        raise typer.BadParameter(f"{text!r} is no time such as 300s, 5m or 1h")
+    return seconds
+
+
+def read_rows(text: str) -> tuple[int, int | None]:
+    """Return a range of rows.
+
+    Examples
+    --------
+    >>> read_rows("100:200"), read_rows("5000:")
+    ((100, 200), (5000, None))
+    """
+    match = re.fullmatch(r"(\d*):(\d*)", text.strip())
+    if not match:
+        raise typer.BadParameter(f"{text!r} is no range of rows such as 0:15000 or 15000:")
+    return int(match[1] or 0), int(match[2]) if match[2] else None
+
+
+def read_penalty(text: str) -> float | str:
+    """Return a penalty, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        alpha = float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither auto nor a number") from None
+    check_alpha(alpha)  # now, not after the pass
+    return alpha
+
+
+def number_or(words: Sequence[str]) -> Callable[[str], float | str]:
+    """Return a reader of numbers, or words for numbers that are learnt from rows."""
+
+    def read(text: str) -> float | str:
+        if text in words:
+            return text
+        try:
+            return float(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is neither a number nor one of {words}") from None
+
+    return read

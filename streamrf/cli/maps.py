@@ -1,0 +1,164 @@
+"""Words to feature maps and kernels."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from streamrf.cli.groups import number_or
+from streamrf.cli.options import construct, option, option_from, option_name, wrong
+from streamrf.encoding import CHOICES, PRECISIONS
+from streamrf.errors import ParameterError
+from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
+from streamrf.kernels import (
+    ArcCosine,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Polynomial,
+    ShiftInvariantKernel,
+    VovkInfinite,
+    VovkReal,
+)
+from streamrf.statistics import Statistics, load_statistics
+from streamrf.training import Settings
+
+
+def _word(name: str) -> str:
+    """Return the word of a map.
+
+    Examples
+    --------
+    >>> _word("RandomFourier"), _word("TensorSketch")
+    ('fourier', 'tensor-sketch')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().removeprefix("random-")
+
+
+# What the words stand for. A row takes the settings that are its constructor's arguments.
+KERNELS: dict[str, type[Kernel]] = {
+    "polynomial": Polynomial,
+    "exponential": Exponential,
+    "vovk-real": VovkReal,
+    "vovk-infinite": VovkInfinite,
+    "arc-cosine": ArcCosine,
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "cauchy": Cauchy,
+}
+MAPS: dict[str, Callable[..., FeatureMap]] = {
+    _word(name): make for name, make in TABLE.items() if make is not Craft
+}
+NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
+
+CRAFT = "craft-"  # before a map's word: made wide, then compacted
+MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
+
+MAP, FOURIER_MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", "structured-fourier", 4096, 8
+LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureOptions:
+    """The feature map and the scaling of rows before it, or earlier statistics that have them."""
+
+    panel: ClassVar = "Features"
+    map_: str | None = option(
+        f"Random feature map; {MAP}, of a gaussian kernel {FOURIER_MAP}.", "--map", words=MAP_WORDS
+    )
+    kernel: str | None = option(
+        "Kernel it approximates; polynomial, of Fourier maps gaussian.", words=KERNELS
+    )
+    degree: int | None = option("Degree of the kernel; 3.")
+    gamma: float | str | None = option(
+        "Scale of the kernel; 1.",
+        metavar="|".join(("NUMBER", *LEARNT_GAMMA)),
+        read=number_or(LEARNT_GAMMA),
+    )
+    sigma: float | str | None = option(
+        "Width of the kernel; 1.",
+        metavar="|".join(("NUMBER", *LEARNT_SIGMA)),
+        read=number_or(LEARNT_SIGMA),
+    )
+    coef0: float | None = option("Constant of the kernel; 1.")
+    order: int | None = option("Order of the arc-cosine kernel, 0 or 1; 1.")
+    components: int | None = option(f"Width of the features; {COMPONENTS}.")
+    up_components: int | None = option(
+        f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide."
+    )
+    projection: str | None = option("How its random vectors are made; hadamard.", words=PROJECTIONS)
+    h01: bool | None = option("Constant and linear terms exactly; --h01.", "--h01/--no-h01")
+    p: float | None = option("Degree n is drawn with probability ~ p^-n; 2.")
+    measure: str | None = option("How degrees are chosen; geometric.", words=MEASURES)
+    tolerance: float | None = option(
+        "Share of the kernel that an infinite series may lose; 0.0001."
+    )
+    normalize: str | None = option_from(Settings, "normalize", words=NORMALIZE)
+    precision: str | None = option_from(Settings, "precision", default=None, words=PRECISIONS)
+    like: str | None = option_from(Settings, "like", metavar="FILE")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of a pass that the words describe.
+
+        Raises
+        ------
+        typer.BadParameter
+            If a setting is none of the map's, or stands next to --like.
+        """
+        if self.like is None:
+            return {
+                "features": self._features(),
+                "normalize": NORMALIZE[self.normalize or "none"],
+                "precision": self.precision or "exact",
+            }
+        given = [option_name(item) for item in fields(self) if getattr(self, item.name) is not None]
+        given.remove("--like")
+        if given:
+            left_out = ", ".join(given)
+            raise wrong("--like", f"takes map and scales from {self.like}; leave out {left_out}")
+        return {"features": None}
+
+    def earlier(self, regression: bool) -> Statistics | None:
+        """Return the statistics whose map and scales to take."""
+        if self.like is None:
+            return None
+        statistics = load_statistics(self.like)
+        if regression and statistics.labels is not None:
+            raise ParameterError(
+                f"--like {self.like} holds sums of classes, not of values; leave out --regression, "
+                "or make statistics of values first"
+            )
+        return statistics
+
+    def _features(self) -> FeatureMap:
+        word = self.map_ or _default_map(self.kernel)
+        make = MAPS[word.removeprefix(CRAFT)]
+        is_fourier = inspect.isclass(make) and issubclass(make, FourierMap)
+        kernel = self.kernel or ("gaussian" if is_fourier else "polynomial")
+        names = ("degree", "gamma", "sigma", "coef0", "order")
+        exact = construct(
+            KERNELS[kernel], f"--kernel {kernel}", {name: getattr(self, name) for name in names}
+        )
+        names = ("projection", "h01", "p", "measure", "tolerance")
+        settings = {name: getattr(self, name) for name in names} | {"kernel": exact}
+        if self.h01 is None and "h01" in inspect.signature(make).parameters:
+            settings["h01"] = True
+        width = COMPONENTS if self.components is None else self.components
+        if not word.startswith(CRAFT):
+            if self.up_components is not None:
+                raise wrong("--up-components", f"is for --map {CRAFT}{word}; leave it out")
+            return construct(make, f"--map {word}", settings | {"n_components": width})
+        wide = UP_FACTOR * width if self.up_components is None else self.up_components
+        up = construct(make, f"--map {word}", settings | {"n_components": wide})
+        return Craft(up, width)
+
+
+def _default_map(kernel: str | None) -> str:
+    """Return the word of the fast map of a kernel; without a kernel, the default one."""
+    kind = KERNELS.get(kernel or "")
+    if kind is None or not issubclass(kind, ShiftInvariantKernel):
+        return MAP
+    return FOURIER_MAP if kind is Gaussian else "fourier"

@@ -1,0 +1,335 @@
+"""The sections of a report: text, drawings and tables of what was measured."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamrf.report.base import Findings, Picture, Section, Table, number, percent
+from streamrf.report.measuring import MAX_SPECTRUM
+from streamrf.report.pictures import Curve, curves, shades
+
+MAX_CELLS = 30  # classes up to which the confusion matrix is a table; more are a drawing
+MAX_CLASSES = 100  # classes with a row of their own
+MAX_MISTAKES = 10
+ROWS_OF_SPECTRUM = 12
+
+PENALTY = "penalty alpha (in squared units of the features)"
+WIDTH = "features (random choices, each within the next)"
+GCV = "generalised cross-validation"
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """How errors are shown: the figure of `Model.evaluate`, its column and the units of axes."""
+
+    figure: str
+    column: str
+    unit: str
+    square_unit: str
+    held_out: str
+    factor: float
+
+    def shown(self, value: float) -> str:
+        return percent(value) if self.figure == "error" else number(value)
+
+    def curve(self, name: str, tried: Sequence[tuple[float, float]]) -> Curve:
+        return Curve(name, [x for x, _ in tried], [self.factor * error for _, error in tried])
+
+    def errors(self, reports: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[float, float]]:
+        return [(x, report[self.figure]) for x, report in reports]
+
+
+_WRONG = _Loss(
+    "error", "error", "wrong labels (%)", "mean squared error (codes of ±1)", "wrong labels", 100
+)
+_SQUARED = _Loss(
+    "rmse", "RMSE", "root mean squared error (units of y)", "mean squared error (y²)",
+    "mean squared error", 1,
+)  # fmt: skip
+
+
+def sections(found: Findings, where: str) -> Iterator[Section]:
+    """Return the sections that there are figures for.
+
+    Parameters
+    ----------
+    found : what was measured
+    where : names the data, if there are any
+    """
+    if found.path is not None or (found.model is not None and found.model.history):
+        yield _penalties(found)
+    if found.error is not None:
+        yield _errors(found.error, where)
+    if found.spectrum is not None:
+        yield _spectrum(found)
+    if found.widths is not None:
+        yield _widths(found)
+    yield _rows(found)
+
+
+def _loss(found: Findings) -> _Loss:
+    assert found.model is not None
+    return _SQUARED if found.model.book is None else _WRONG
+
+
+def _penalties(found: Findings) -> Section:
+    """Error, cross-validation, evidence and degrees of freedom against alpha."""
+    assert found.model is not None
+    path, folds, model, loss = found.path, found.folds, found.model, _loss(found)
+    columns: dict[str, dict[float, str]] = {}
+    tables = []
+    alpha = float(model.alpha) if np.ndim(model.alpha) == 0 else None
+    errors: list[Curve] = []
+    squares: list[Curve] = []
+    if path is not None:
+        squares.append(Curve(GCV, path.alphas, path.gcv))
+    if model.history:
+        held = loss.curve("held out of the fit", model.history)
+        (errors if loss is _WRONG else squares).append(held)
+        rows = [[f"{a:.5g}", loss.shown(figure)] for a, figure in model.history]
+        tables.append(Table("On the rows held out of the fit", ["alpha", loss.held_out], rows))
+    if found.errors_by_alpha:
+        tried = loss.errors(found.errors_by_alpha)
+        errors.append(loss.curve("data given", tried))
+        columns[f"{loss.column}, data given"] = {a: loss.shown(error) for a, error in tried}
+    if path is not None:
+        figures = {
+            "GCV": path.gcv, "log evidence": path.log_evidence, "degrees of freedom": path.dof
+        }  # fmt: skip
+        for name, values in figures.items():
+            columns[name] = dict(zip(path.alphas, map(number, values), strict=True))
+    if folds is not None:
+        n_folds = len(folds.weights)
+        squares.append(
+            Curve(f"{n_folds}-fold cross-validation", folds.alphas, folds.mse, folds.standard_error)
+        )
+        pairs = zip(folds.alphas, folds.mse, folds.standard_error, strict=True)
+        columns[f"{n_folds} folds ± standard error"] = {
+            a: f"{number(mse)} ± {number(error)}" for a, mse, error in pairs
+        }
+    drawn: list[tuple[list[Curve], str, str, str]] = [
+        (errors, loss.unit, "Error against the penalty", "lowest"),
+        (squares, loss.square_unit, "Squared error against the penalty", "lowest"),
+    ]
+    if path is not None:
+        evidence = np.where(np.isfinite(path.log_evidence), path.log_evidence, np.nan)
+        dof = Curve("degrees of freedom", path.alphas, path.dof)
+        drawn += [
+            ([Curve("log evidence", path.alphas, evidence)], "log evidence (nats)",
+             "Log evidence against the penalty", "greatest"),
+            ([dof], "effective degrees of freedom", "Degrees of freedom against the penalty", ""),
+        ]  # fmt: skip
+        rows = [
+            [f"{a:.5g}", *(column.get(a, "-") for column in columns.values())] for a in path.alphas
+        ]
+        tables.insert(0, Table("Every penalty", ["alpha", *columns], rows))
+    pictures = [
+        _against(some, PENALTY, unit, title, best, mark=alpha)
+        for some, unit, title, best in drawn
+        if some
+    ]
+    return Section("Error and penalty", list(_on_penalties(found, alpha)), pictures, tables)
+
+
+def _on_penalties(found: Findings, alpha: float | None) -> Iterator[str]:
+    if alpha is not None:
+        yield f"The dashed line is the penalty of the model, alpha = {alpha:.5g}."
+    if found.path is not None:
+        yield (
+            f"Generalised cross-validation is least at alpha = {found.path.best_alpha():.5g}, the "
+            f"evidence greatest at {found.path.best_alpha('evidence'):.5g}."
+        )
+    else:
+        yield "Give the statistics of the fit as well for generalised cross-validation."
+    if found.folds is not None:
+        yield (
+            f"Folds left out err least at alpha = {found.folds.best_alpha():.5g}; the greatest "
+            f"within one standard error of that is {found.folds.simplest_alpha():.5g}."
+        )
+
+
+def _against(
+    drawn: list[Curve],
+    x: str,
+    y: str,
+    title: str,
+    best: str,
+    *,
+    mark: float | None = None,
+    ticks: Sequence[int] = (),
+) -> Picture:
+    """Draw curves, and say where each is best."""
+    alt = [f"{title}."]
+    for curve in drawn:
+        values = np.asarray(curve.y, dtype=np.float64)
+        if best and np.isfinite(values).any():
+            index = int(np.nanargmin(values) if best == "lowest" else np.nanargmax(values))
+            alt.append(f"{curve.name}: {best} at {curve.x[index]:.4g}, {values[index]:.5g}.")
+        elif len(values):
+            alt.append(f"{curve.name}: from {values[0]:.5g} to {values[-1]:.5g}.")
+    logarithmic = "xy" if _spans(drawn) else "x"
+    svg = curves(drawn, x, y, mark=mark, logarithmic=logarithmic, ticks=ticks)
+    return Picture(svg, title, " ".join(alt))
+
+
+def _spans(drawn: list[Curve]) -> bool:
+    """Return whether curves are above 0 and span more than a decade."""
+    values = np.concatenate([np.asarray(curve.y, dtype=np.float64) for curve in drawn])
+    values = values[np.isfinite(values)]
+    return bool(len(values) and values.min() > 0 and values.max() > 10 * values.min())
+
+
+def _errors(error: dict[str, Any], where: str) -> Section:
+    """Errors on the data: the confusion matrix, or those of values."""
+    title = "Errors on the data"
+    if "confusion_matrix" not in error:
+        rows = [
+            ["root mean squared error", number(error["rmse"])],
+            ["mean absolute error", number(error["mae"])],
+            ["R2", f"{error['r2']:.4f}"],
+        ]
+        table = Table(f"Of {error['n_rows']:,} rows", ["figure", "value"], rows)
+        return Section(title, [f"On {where}."], (), [table])
+    labels = [str(label) for label in error["labels"]]
+    confusion = np.array(error["confusion_matrix"])
+    true = confusion.sum(axis=1)
+    share = confusion / np.where(true > 0, true, 1)[:, np.newaxis]
+    text = [
+        f"On {where}: {percent(error['error'])} of {error['n_rows']:,} rows are given the wrong "
+        "label."
+    ]
+    pictures, tables = [], []
+    if len(labels) <= MAX_CELLS:
+        text.append("In the table, rows are the true classes and columns those given.")
+        depth = np.sqrt(share) * 0.85  # so that one mistake in a thousand is seen
+        cells = [
+            [name, *(f"{n:g}" if n else "" for n in row)]
+            for name, row in zip(labels, confusion, strict=True)
+        ]
+        tables.append(Table("Confusion matrix", ["true", *labels], cells, depth))
+    else:
+        drawn = shades(share, "place of the class given", "place of the true class")
+        alt = f"Confusion matrix of {len(labels):,} classes; {share.diagonal().mean():.1%} of a "
+        pictures.append(Picture(drawn, "Confusion matrix", alt + "class are right on average."))
+    tables.append(_classes(labels, confusion))
+    mistakes = confusion - np.diag(np.diagonal(confusion))
+    worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_MISTAKES]
+    pairs = [divmod(int(index), len(labels)) for index in worst]
+    common = [[labels[i], labels[j], f"{mistakes[i, j]:g}"] for i, j in pairs if mistakes[i, j]]
+    if common:
+        tables.append(Table("Most frequent mistakes", ["true", "given", "rows"], common))
+    return Section(title, text, pictures, tables)
+
+
+def _classes(labels: list[str], confusion: np.ndarray) -> Table:
+    """Recall and precision of each class."""
+    true, taken, right = confusion.sum(axis=1), confusion.sum(axis=0), np.diagonal(confusion)
+    with np.errstate(invalid="ignore"):
+        recall, precision = right / true, right / taken
+    order = np.argsort(np.where(true > 0, recall, np.inf), kind="stable")[:MAX_CLASSES]
+    rows = [
+        [labels[i], f"{true[i]:g}"]
+        + [percent(share[i]) if share[i] == share[i] else "-" for share in (recall, precision)]
+        for i in order
+    ]
+    columns = ["class", "rows", "found (recall)", "right when given (precision)"]
+    return Table("Classes, the hardest first", columns, rows)
+
+
+def _spectrum(found: Findings) -> Section:
+    """Eigenvalues of the Gram."""
+    assert found.spectrum is not None
+    assert found.statistics is not None
+    values, width = found.spectrum, found.statistics.encoder.n_components
+    shown = values[values > values[0] * 1e-15] if len(values) else values
+    text = [
+        "Eigenvalues of the Gram of the centred features, in squared units of the features. A "
+        "penalty far above an eigenvalue leaves its direction out, one far below leaves it free. "
+        f"{len(values):,} eigenvalues took {found.seconds['spectrum']:.2g} s."
+    ]
+    if width > MAX_SPECTRUM:
+        text.append(
+            f"They are those of {MAX_SPECTRUM:,} of the {width:,} features, chosen at random: "
+            "the time grows as the third power of the width."
+        )
+    alt = (
+        f"{len(values):,} eigenvalues from {values[0]:.4g} down to {values[-1]:.4g}, on "
+        "logarithmic axes."
+    )
+    alpha = np.asarray(found.model.alpha) if found.model is not None else np.empty(0)
+    drawn = [Curve("eigenvalue", np.arange(1, len(shown) + 1), shown)]
+    if alpha.ndim == 0 and alpha > 0:
+        drawn.append(Curve("penalty of the model", [1, len(shown)], [float(alpha)] * 2))
+        above = int((values > alpha).sum())
+        text.append(f"{above:,} eigenvalues are above the penalty of the model.")
+    svg = curves(drawn, "rank", "eigenvalue", logarithmic="xy", points=False)
+    ranks = np.unique(np.geomspace(1, len(values), ROWS_OF_SPECTRUM).astype(int))
+    share = np.cumsum(values) / (values.sum() or 1.0)
+    rows = [[f"{n:,}", number(values[n - 1]), percent(share[n - 1])] for n in ranks]
+    table = Table("Some of them", ["rank", "eigenvalue", "share of the variance so far"], rows)
+    return Section("Spectrum", text, [Picture(svg, "Eigenvalues", alt)], [table])
+
+
+def _widths(found: Findings) -> Section:
+    """Error against width."""
+    assert found.widths is not None
+    widths, loss = found.widths, _loss(found)
+    ticks = widths.widths.tolist()
+    gcv = [Curve(GCV, widths.widths, widths.gcvs)]
+    title = "Squared error against the width"
+    pictures = [_against(gcv, WIDTH, loss.square_unit, title, "lowest", ticks=ticks)]
+    columns = ["features", "alpha", "GCV", "degrees of freedom"]
+    figures = zip(ticks, widths.alphas, widths.gcvs, widths.dofs, strict=True)
+    rows = [[f"{n:,}", f"{alpha:.5g}", number(gcv), number(dof)] for n, alpha, gcv, dof in figures]
+    if found.errors_by_width:
+        tried = loss.errors(found.errors_by_width)
+        drawn, title = [loss.curve("data given", tried)], "Error against the width"
+        pictures.insert(0, _against(drawn, WIDTH, loss.unit, title, "lowest", ticks=ticks))
+        columns.append(f"{loss.column}, data given")
+        errors = {n: loss.shown(error) for n, error in tried}
+        for row, n in zip(rows, ticks, strict=True):
+            row.append(errors.get(n, ""))
+    text = [
+        "Each width is a random choice of the features that holds the narrower ones, solved from "
+        "the same sums at its own best penalty by generalised cross-validation. A curve that still "
+        "falls at its end asks for more features. Statistics.prune chooses better than chance."
+    ]
+    return Section("Error and width", text, pictures, [Table("Every width", columns, rows)])
+
+
+def _rows(found: Findings) -> Section:
+    """Rows counted, and time."""
+    tables = []
+    text = []
+    if found.statistics is not None:
+        ledger = found.statistics.ledger
+        rows = [
+            [ledger.names[key], f"{len(ranges):,}", f"{int(np.diff(ranges).sum()):,}"]
+            for key, ranges in ledger.ranges.items()
+        ]
+        tables.append(Table("Ledger", ["store", "ranges", "rows counted"], rows))
+        labels = found.statistics.labels
+        weights = getattr(found.statistics.sums.targets, "weights", None)
+        if labels is not None and weights is not None and weights.sum() > 0:
+            shares = [
+                [str(label), percent(share)]
+                for label, share in zip(labels, weights / weights.sum(), strict=True)
+            ][:MAX_CLASSES]
+            columns = ["class", "share of the weight"]
+            tables.append(Table("Classes of the rows summed", columns, shares))
+        text.append(
+            f"{found.statistics.n_rows:,} rows were summed and {found.statistics.n_skipped:,} left "
+            "out. The file keeps no times, so that the same rows give the same bytes; these are "
+            "the times of this report."
+        )
+    elif found.model is not None:
+        text.append(
+            f"The model was trained on {found.model.n_rows:,} rows. Give the statistics of the fit "
+            "as well for the rows counted, the spectrum and the widths."
+        )
+    if found.seconds:
+        times = [[name, f"{seconds:.1f}"] for name, seconds in found.seconds.items()]
+        tables.append(Table("Times of this report", ["part", "seconds"], times))
+    return Section("Rows and time", text, (), tables)
