@@ -1,6 +1,6 @@
 """What a feature map offers."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
@@ -30,7 +30,7 @@ Seed = int | RandomState | None
 Project = Callable[[F32], F32]
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
 
     A feature's bits depend on its row alone: never on its position in a block or on the threads.
