@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 from distributed import Client, get_task_stream
 
 import streamrf as srf
-from streamrf.engine import cluster
-from streamrf.training import passes as training
+from streamrf.engine import ClusterAddress, connected
+from streamrf.training import Job, begin
 from streamrf.training.benchmark import circumstances
 
 WARM_ROWS = 16_384
@@ -62,8 +62,8 @@ def main() -> None:
     seconds: dict[Place, list[float]] = defaultdict(list)
     for number in range(options.rounds):
         for place in PLACES:
-            where = cluster.Place(workers=place.n_workers or None)
-            with cluster.connected(where, place.n_workers * place.n_threads) as client:
+            where = ClusterAddress(workers=place.n_workers or None)
+            with connected(where, place.n_workers * place.n_threads) as client:
                 one_pass(place, client, WARM_ROWS, options.components, 2 * max(place.n_workers, 1))
                 row = one_pass(place, client, options.rows, options.components, options.parts)
             seconds[place].append(row["seconds"])
@@ -78,14 +78,18 @@ def one_pass(
     source = srf.HDF5Source(Path(os.environ["STREAMRF_DATA"], "mnist.h5"), x="train/X", y="train/y")
     features = srf.RandomMaclaurin(srf.Polynomial(degree=7), n_components, h01=True)
     rows = (0, n_rows)
-    pass_ = training.begin(source, features, normalize="l2", rows=rows, random_state=0)
+    settings = srf.Settings(features=features, normalize="l2", rows=rows, random_state=0)
+    n_threads = place.n_threads if client is None else None
+    run = srf.RunOptions(n_threads=n_threads, engine=client, parts=parts)
+    job = Job.of(source, settings, run)
+    pass_ = begin(job)
     if client is None:
         began = time.perf_counter()
-        training.run(source, pass_, rows=rows, n_threads=place.n_threads)
+        job.fold(pass_)
         return {"seconds": time.perf_counter() - began}
     with get_task_stream(client) as tasks:
         began = time.perf_counter()
-        training.run(source, pass_, rows=rows, engine=client, parts=parts)
+        job.fold(pass_)
         seconds = time.perf_counter() - began
     spent: dict[str, float] = defaultdict(float)
     for task in tasks.data:

@@ -35,10 +35,8 @@ from tornado.iostream import IOStream
 
 import streamrf as srf
 from streamrf import engine
-from streamrf.engine.cluster import Place, connected
-from streamrf.training import passes as training
+from streamrf.engine import ClusterAddress, Outlook, connected
 from streamrf.training.benchmark import circumstances
-from streamrf.training.shards import Outlook
 
 MOST_GRAPH_BYTES = 1024  # of a shard
 
@@ -180,9 +178,8 @@ def write_rows(path: Path, n_rows: int) -> None:
 def added_up(case: Case, *, rows=None, **options) -> srf.Statistics:
     """Give the statistics of a case."""
     source = srf.HDF5Source(Path(os.environ["STREAMRF_DATA"], case.file), x=case.x, y=case.y)
-    pass_ = training.begin(source, case.features, rows=rows, random_state=0, **case.settings)
-    training.run(source, pass_, rows=rows, **options)
-    return pass_.join()
+    settings = case.settings | {"rows": rows, "random_state": 0}
+    return srf.accumulate(source, case.features, **settings, **options)
 
 
 def digest(statistics: srf.Statistics) -> str:
@@ -196,7 +193,7 @@ def digest(statistics: srf.Statistics) -> str:
 @contextlib.contextmanager
 def cluster(n_workers: int, n_threads: int) -> Iterator[Client]:
     """A client of worker processes here, as `--workers` starts them."""
-    with connected(Place(workers=n_workers), n_workers * n_threads) as client:
+    with connected(ClusterAddress(workers=n_workers), n_workers * n_threads) as client:
         client.wait_for_workers(n_workers)
         yield client
 

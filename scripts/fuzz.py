@@ -39,8 +39,8 @@ from streamrf import storage  # noqa: E402
 from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
 from streamrf.jit.threads import computing  # noqa: E402
 from streamrf.storage.fields import Fields, loading  # noqa: E402
-from streamrf.training.checkpoint import Keeper  # noqa: E402
-from streamrf.training.passes import Pass, begin, run  # noqa: E402
+from streamrf.training.checkpoint import Checkpoint  # noqa: E402
+from streamrf.training.passes import Pass  # noqa: E402
 
 ORIGINAL = "original"
 OUTCOMES = ("loaded", "refused", "other_exception", "crash", "hang")
@@ -178,7 +178,7 @@ def load(path: Path):
         return srf.load_model(path), predict
     if kind == "checkpoint":
         with contextlib.suppress(CheckpointError):  # of another job, which all are
-            Keeper(path, 0.0, {}, SOURCE).read()
+            Checkpoint(path, 0.0, {}, SOURCE).read()
         with loading(path):
             fields = Fields(storage.read(path, "checkpoint"), str(path))
             return Pass.from_tree(fields.tree("state")), go_on
@@ -230,10 +230,8 @@ def write_originals(folder: Path) -> list[Path]:
     for y, settings in kinds:
         source = srf.ArraySource(rows, y, 1 + rows[:, 0] ** 2)
         srf.accumulate(source, features, random_state=0, **settings).save(place())
-        pass_ = begin(
-            source, features, hold_out=True, checkpoint=place(), random_state=0, **settings
-        )
-        run(source, pass_)
+        held = {"hold_out": True, "checkpoint": place(), "random_state": 0, **settings}
+        srf.accumulate(source, features, **held)
     return written
 
 

@@ -47,10 +47,12 @@ from scipy.optimize import nnls
 import streamrf as srf
 from streamrf import engine
 from streamrf.encoding.rounding import LEVELS, ROOT_LEVELS, TARGET_LEVELS
+from streamrf.engine import Reading, StateStore
+from streamrf.engine.worker import FoldTask
 from streamrf.jit.threads import computing
-from streamrf.training import passes as training
-from streamrf.training import shards
+from streamrf.training import Job, Pass, begin
 from streamrf.training.benchmark import circumstances
+from streamrf.training.memory import worker_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 FITTED = ROOT / "docs" / "scaling.json"
@@ -186,10 +188,16 @@ def fit() -> dict[str, Any]:
     }
 
 
-def begun(d: int, E: int) -> training.Pass:
-    """Give a pass without rows."""
+def job_of(rows: srf.ArraySource | srf.HDF5Source, E: int, **options: Any) -> Job:
+    """Return the job of adding up rows."""
     features = srf.RandomMaclaurin(srf.Polynomial(degree=7), E)
-    return training.begin(source(d, 4096), features, normalize="l2", random_state=0)
+    settings = srf.Settings(features=features, normalize="l2", random_state=0)
+    return Job.of(rows, settings, srf.RunOptions(**options))
+
+
+def begun(d: int, E: int) -> Pass:
+    """Return a pass without rows."""
+    return begin(job_of(source(d, 4096), E))
 
 
 def source(d: int, n_rows: int) -> srf.ArraySource:
@@ -209,19 +217,20 @@ def least(action: Callable[[], Any]) -> float:
     return min(found)
 
 
-def row_seconds(pass_: training.Pass) -> float:
+def row_seconds(pass_: Pass) -> float:
     """Give the seconds of a row, by two lengths of a pass, so that what a pass costs drops out."""
+    width = pass_.statistics.encoder.n_components
     long, short = (source(pass_.statistics.encoder.n_features, n) for n in (3 * ROWS, ROWS))
     more, less = (
-        least(lambda rows=rows: training.run(rows, pass_.copy(), n_threads=1))
+        least(lambda rows=rows: job_of(rows, width, n_threads=1).fold(pass_.fresh()))
         for rows in (long, short)
     )
     return (more - less) / (2 * ROWS)
 
 
-def shard_job(E: int) -> shards.PassJob:
-    """Give the job of shards of hardly any rows."""
-    return shards.PassJob(source(16, 32), begun(16, E), 4096, "raise", None)
+def shard_job(E: int) -> FoldTask:
+    """Return the task of shards of hardly any rows."""
+    return FoldTask(Reading(source(16, 32)), begun(16, E), Pass.update, StateStore())
 
 
 def shard_seconds(E: int) -> float:
@@ -238,7 +247,7 @@ def merge_seconds(E: int) -> float:
         return least(lambda: a + b)
 
 
-class Nothing(engine.Job):
+class Nothing(engine.ShardTask):
     """Counts, and does nothing else."""
 
     def summarise(self, start: int, stop: int, n_threads: int) -> int:
@@ -277,13 +286,13 @@ def validate(c: Constants) -> dict[str, Any]:
             for block in rows.blocks(block_rows=n_rows):
                 file.create_dataset("X", data=block.X, chunks=(500, d))
                 file["y"] = block.y
-        features = srf.RandomMaclaurin(srf.Polynomial(degree=7), E)
         found = []
+        job = job_of(srf.HDF5Source(path), E, engine=client, parts=parts)
         for _ in range(1 + REPEATS):  # the first compiles
-            pass_ = training.begin(srf.HDF5Source(path), features, normalize="l2", random_state=0)
+            pass_ = begin(job)
             before = sum(client.run(processor_seconds).values())
             began = time.perf_counter()
-            training.run(srf.HDF5Source(path), pass_, engine=client, parts=parts)
+            job.fold(pass_)
             wall = time.perf_counter() - began
             found.append((wall, sum(client.run(processor_seconds).values()) - before))
     plan = Plan(n_rows, d, E, n_workers=2, parts=parts)
@@ -325,9 +334,7 @@ def table(options: argparse.Namespace, c: Constants) -> str:
         )
         for n_workers in options.workers
     ]
-    worker = shards.worker_plan(
-        options.components, options.features, N_CLASSES, memory_limit=1 << 50
-    )
+    worker = worker_plan(options.components, options.features, N_CLASSES, memory_limit=1 << 50)
     figures = [(plan, seconds(plan, c)) for plan in plans]
     rows: list[tuple[str, list[str]]] = [
         ("workers", [f"{plan.n_workers:,}" for plan in plans]),

@@ -37,7 +37,7 @@ sys.path.insert(0, str(ROOT))
 
 from streamrf.errors import MemoryBudgetError  # noqa: E402
 from streamrf.training import memory  # noqa: E402
-from streamrf.training.holdout import MOST_BYTES  # noqa: E402
+from streamrf.training.holdout import MAX_BYTES  # noqa: E402
 
 N_FEATURES = 20
 PLACES = ("start_up", "block", "write")
@@ -183,7 +183,7 @@ def memory_for(block_rows: int, n_components: int) -> int:
         middle = (low + high) // 2
         try:
             plan = memory.plan(
-                n_components, N_FEATURES, 32, held_bytes=2 * MOST_BYTES, memory_limit=middle
+                n_components, N_FEATURES, 32, held_bytes=2 * MAX_BYTES, memory_limit=middle
             )
             enough = plan.block_rows >= block_rows
         except MemoryBudgetError:

@@ -92,3 +92,8 @@ class Interruption(KeyboardInterrupt):
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.number = number
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its class where it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,9 +1,10 @@
 """The scikit-learn face: estimators that fit arrays as well as sources."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -14,26 +15,41 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from streamrf.errors import ParameterError
-from streamrf.features import RAW_DTYPES, RandomMaclaurin
+from streamrf.engine import RunOptions
+from streamrf.features import RAW_DTYPES, FeatureMap, RandomMaclaurin
 from streamrf.jit.threads import computing
 from streamrf.kernels import Polynomial
-from streamrf.models import Model
-from streamrf.sources import ArraySource, DaskArraySource, IteratorSource, Source, is_dask_array
+from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
+from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
 from streamrf.statistics import Statistics
-from streamrf.training import Pass, begin, run
+from streamrf.training import Job, Pass, Settings, begin, finish
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Rows = Source | ArrayLike
+Values = ArrayLike | None  # targets, weights or labels
 
 
 class _RandomFeatureEstimator(BaseEstimator):
     """What the classifier and the regressor share; see there."""
 
     _regression: bool
-    _codes: Any
-    _keeps_factor: Any
+    codes: Any
+    uncertainty: bool
     _pass: Pass
     _solved: tuple[Model, Statistics] | None
 
-    def fit(self, X, y=None, sample_weight=None, *, engine=None, parts=None, spill=None):
+    def fit(
+        self,
+        X: Rows,
+        y: Values = None,
+        sample_weight: Values = None,
+        *,
+        engine: "Client | None" = None,
+        parts: int | None = None,
+        spill: str | os.PathLike | None = None,
+    ) -> Self:
         """Learn in one pass.
 
         Parameters
@@ -47,50 +63,46 @@ class _RandomFeatureEstimator(BaseEstimator):
         -------
         self
         """
-        if isinstance(X, Source):
-            if y is not None or sample_weight is not None:
-                raise ParameterError("a source brings its own targets and weights; give it alone")
-            source = X
-            self._forget_names()
-            self.n_features_in_ = source.n_features
-        elif is_dask_array(X):
-            source = DaskArraySource(X, y, sample_weight)
-            self._forget_names()
+        if isinstance(X, Source) or is_dask_array(X):
+            source = as_source(X, y, sample_weight)
+            self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
-        self._pass = self._begin(source, spill=spill)
-        self._run(source, engine=engine, parts=parts, spill=spill)
+        job = self._job(source, engine=engine, parts=parts, spill=spill)
+        self._pass = job.fold(begin(job), self.prune)
         self._solved = None
         self._solve(self._pass)
         del self._pass
         return self
 
-    def _partial_fit(self, X, y, classes, sample_weight):
+    def _partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: Values, sample_weight: Values
+    ) -> Self:
         """Add a batch."""
         first = not hasattr(self, "_pass")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
             source = IteratorSource([batch])
-            self._pass = self._begin(source, classes)
+            self._pass = begin(self._job(source, classes))
             self._rows_seen = 0
             self._stream_key = None
         else:
             source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
         if self._stream_key is None:
             self._stream_key = source.sample(1).key
-        self._run(source)
+        self._job(source, classes).fold(self._pass, self.prune)
         self._rows_seen += len(batch[0])
         self._solved = None
         return self
 
-    def predict(self, X, *, engine=None, parts=None):
-        """Give the label or value of each row of an array or source, see `Model.predict`."""
-        return self._model_for(X).predict(self._rows(X), engine=engine, parts=parts)
+    def predict(self, X: Rows, **options: Any) -> NDArray[Any]:
+        """Return the label or value of each row of an array or source, see `Model.predict`."""
+        return self.model_.predict(self._rows(X), **options)
 
-    def evaluate(self, X, y=None, *, engine=None, parts=None):
-        """Give all figures of `Model.evaluate` on a source, or on arrays X and y."""
-        return self._model_for(X).evaluate(self._rows(X), y, engine=engine, parts=parts)
+    def evaluate(self, X: Rows, y: Values = None, **options: Any) -> dict[str, Any]:
+        """Return all figures of `Model.evaluate` on a source, or on arrays X and y."""
+        return self.model_.evaluate(self._rows(X), y, **options)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file; `streamrf.load_model` reads it."""
@@ -112,18 +124,18 @@ class _RandomFeatureEstimator(BaseEstimator):
         return self.model_.alpha
 
     @property
-    def features_(self):
+    def features_(self) -> FeatureMap:
         """The fitted feature map."""
         return self.model_.encoder.features
 
     @property
-    def picks_(self) -> np.ndarray:
+    def columns_(self) -> np.ndarray:
         """Places in the map of the features that the model keeps, int64."""
         return self.model_.encoder.columns
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of the features, float64 (n_outputs, n_components), or of those `picks_`."""
+        """Coefficients of the features `columns_`, float64 (n_outputs, n_kept)."""
         return self.model_.coef / self.model_.encoder.calibration.step
 
     @property
@@ -131,64 +143,45 @@ class _RandomFeatureEstimator(BaseEstimator):
         """Intercepts, float64 (n_outputs,)."""
         return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
 
-    def _begin(self, source, classes=None, spill=None):
+    def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
+        """Return the pass over a source that the parameters describe."""
         features = self.features
         if features is None:
             features = RandomMaclaurin(Polynomial(degree=2), n_components=512)
-        return begin(
-            source,
-            features,
+        settings = Settings(
+            features=features,
             normalize=self.normalize,
-            codes=self._codes,
+            codes=self.codes,
             classes=classes,
             regression=self._regression,
             precision=self.precision,
             on_bad_rows=self.on_bad_rows,
             hold_out=isinstance(self.alpha, str),
-            spill=spill,
-            memory_limit=self.memory_limit,
             random_state=self.random_state,
         )
+        options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
+        return Job.of(source, settings, options)
 
-    def _run(self, source, **cluster):
-        run(
-            source,
-            self._pass,
-            codes=self._codes,
-            on_bad_rows=self.on_bad_rows,
-            prune=self.prune,
-            memory_limit=self.memory_limit,
-            n_threads=self.n_threads,
-            **cluster,
-        )
-
-    def _solve(self, pass_):
+    def _solve(self, pass_: Pass) -> None:
         with computing(self.n_threads):
-            self._solved = pass_.finish(
-                self.alpha, self._codes, prune=self.prune, uncertainty=self._keeps_factor
+            self._solved = finish(
+                pass_, self.alpha, self.codes, prune=self.prune, uncertainty=self.uncertainty
             )
 
-    def _answer(self):
+    def _answer(self) -> tuple[Model, Statistics]:
         check_is_fitted(self, "n_features_in_")
         if self._solved is None:
-            self._solve(self._pass.copy())
+            self._solve(self._pass.fresh())
+        assert self._solved is not None
         return self._solved
 
-    def _model_for(self, X):
-        check_is_fitted(self, "n_features_in_")
-        return self.model_
-
-    def _rows(self, X):
+    def _rows(self, X: Rows) -> Any:
         if isinstance(X, Source) or is_dask_array(X):
             return X
         return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
 
-    def _forget_names(self):
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    def _checked(self, X, y, sample_weight, reset):
-        """Give X, y and weights as scikit-learn's conventions want them checked."""
+    def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
+        """Return X, y and weights as scikit-learn's conventions want them checked."""
         X, y = validate_data(
             self,
             X,
@@ -203,8 +196,8 @@ class _RandomFeatureEstimator(BaseEstimator):
         return X, y, sample_weight
 
 
-def _has_probabilities(estimator) -> bool:
-    """Tell whether rows are held out to fit probabilities on, or were given to `calibrate`."""
+def _has_probabilities(estimator: "_RandomFeatureEstimator") -> bool:
+    """Return whether probabilities are, or are going to be, fitted."""
     if isinstance(estimator.alpha, str):
         return True
     solved = getattr(estimator, "_solved", None)
@@ -212,7 +205,7 @@ def _has_probabilities(estimator) -> bool:
         return True
     raise AttributeError(
         "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
-        "calibrate(X, y) takes them after fit"
+        "fit_probabilities(X, y) takes them after fit"
     )
 
 
@@ -228,7 +221,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         means all
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant) or "standard" (columns)
-    precision : "exact" (features rounded to whole numbers, sums without error) or "float64"
+    precision : "exact" (features rounded to integers, sums without error) or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit : bytes, a string such as "2 GiB", or None: four fifths of what is free
     n_threads : None means all
@@ -238,25 +231,25 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ----------
     classes_ : (n_classes,) sorted labels
     n_features_in_ : int
-    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
     """
 
     _regression = False
-    _keeps_factor = False
+    uncertainty = False
 
     def __init__(
         self,
-        features=None,
+        features: FeatureMap | None = None,
         *,
-        alpha="auto",
-        prune=None,
-        codes=None,
-        normalize=None,
-        precision="exact",
-        on_bad_rows="raise",
-        memory_limit=None,
-        n_threads=None,
-        random_state=None,
+        alpha: float | NDArray[np.float64] | str = "auto",
+        prune: int | None = None,
+        codes: OneVsRest | ErrorCorrectingCodes | None = None,
+        normalize: str | None = None,
+        precision: str = "exact",
+        on_bad_rows: str = "raise",
+        memory_limit: int | str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
     ):
         self.features = features
         self.alpha = alpha
@@ -269,7 +262,9 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: Values = None, sample_weight: Values = None
+    ) -> Self:
         """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
 
         Coefficients are solved for when they are next asked for.
@@ -287,20 +282,20 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
-    def decision_function(self, X):
-        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
-        return self._model_for(X).decision_function(self._rows(X))
+    def decision_function(self, X: Rows) -> NDArray[np.float64]:
+        """Return scores by class, float64 (n, n_classes); (n,) for two, above 0 the second."""
+        return self.model_.decision_function(self._rows(X))
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X, *, engine=None, parts=None):
-        """Give the probability of each class, float64 (n, n_classes), rows adding up to 1.
+    def predict_proba(self, X: Rows, **options: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, float64 (n, n_classes), rows adding up to 1.
 
-        Fitted with ``alpha="auto"`` on the rows held out, or by `calibrate`. The most probable
-        class is the one that `predict` gives.
+        Fitted with ``alpha="auto"`` on the rows held out, or by `fit_probabilities`. The most
+        probable class is the one that `predict` returns.
         """
-        return self._model_for(X).predict_proba(self._rows(X), engine=engine, parts=parts)
+        return self.model_.predict_proba(self._rows(X), **options)
 
-    def calibrate(self, X, y=None):
+    def fit_probabilities(self, X: Rows, y: Values = None) -> Self:
         """Fit the probabilities on rows that were not trained on.
 
         Parameters
@@ -312,26 +307,22 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         -------
         self
         """
-        model = self._model_for(X).calibrate(self._rows(X), y)
+        model = self.model_.fit_probabilities(self._rows(X), y)
         self._solved = (model, self.statistics_)
         return self
 
-    def score(self, X, y=None, sample_weight=None):
-        """Give the accuracy on a source, or on arrays X and y."""
+    def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
+        """Return the accuracy on a source, or on arrays X and y."""
         if isinstance(X, Source):
             return self.evaluate(X)["accuracy"]
         return super().score(X, y, sample_weight)
 
     @property
-    def classes_(self):
+    def classes_(self) -> NDArray[Any]:
         """Labels, sorted."""
         return self.model_.labels
 
-    @property
-    def _codes(self):
-        return self.codes
-
-    def _checked(self, X, y, sample_weight, reset):
+    def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
         X, y, sample_weight = super()._checked(X, y, sample_weight, reset)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -352,25 +343,25 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    model_, statistics_, features_, picks_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
     """
 
     _regression = True
-    _codes = None
+    codes = None
 
     def __init__(
         self,
-        features=None,
+        features: FeatureMap | None = None,
         *,
-        alpha="auto",
-        prune=None,
-        normalize=None,
-        precision="exact",
-        uncertainty=False,
-        on_bad_rows="raise",
-        memory_limit=None,
-        n_threads=None,
-        random_state=None,
+        alpha: float | NDArray[np.float64] | str = "auto",
+        prune: int | None = None,
+        normalize: str | None = None,
+        precision: str = "exact",
+        uncertainty: bool = False,
+        on_bad_rows: str = "raise",
+        memory_limit: int | str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
     ):
         self.features = features
         self.alpha = alpha
@@ -383,27 +374,21 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
-    @property
-    def _keeps_factor(self):
-        return self.uncertainty
+    def predict(self, X: Rows, return_std: bool = False, **options: Any) -> Any:
+        """Return the value of each row of an array or source.
 
-    def predict(self, X, return_std=False, *, engine=None, parts=None):
-        """Give the value of each row of an array or source.
-
-        With `return_std` give the standard deviations of new targets as well, noise included; it
-        needs ``uncertainty=True``. See `Model.predict`.
+        With `return_std` return the standard deviations of new targets as well, noise included;
+        it needs ``uncertainty=True``. See `Model.predict`.
         """
-        return self._model_for(X).predict(
-            self._rows(X), return_std=return_std, engine=engine, parts=parts
-        )
+        return self.model_.predict(self._rows(X), return_std=return_std, **options)
 
-    def score(self, X, y=None, sample_weight=None):
-        """Give the coefficient of determination R2 on a source, or on arrays X and y."""
+    def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
+        """Return the coefficient of determination R2 on a source, or on arrays X and y."""
         if isinstance(X, Source):
             return self.evaluate(X)["r2"]
         return super().score(X, y, sample_weight)
 
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
         """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
 
         Parameters
@@ -414,7 +399,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         """
         return self._partial_fit(X, y, None, sample_weight)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags

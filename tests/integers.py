@@ -7,9 +7,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 import streamrf as srf
+from passes import add, begin
 from streamrf.encoding.rounding import Centring
-from streamrf.engine import fold
-from streamrf.training.passes import Pass, begin
 
 LIMIT = 4095
 TARGET_LIMIT = 2**40
@@ -35,10 +34,9 @@ def accumulate(
     """`srf.accumulate` with chosen blocks and rows."""
     pass_ = begin(source, features, on_bad_rows=on_bad_rows, **settings)
     start, stop = window
-    return fold(
+    return add(
         source,
         pass_,
-        Pass.update,
         start=start,
         stop=stop,
         block_rows=block_rows,

@@ -70,6 +70,21 @@ def test_sums_absorb_others_as_the_operators_do(kind, sign):
     assert_same_bytes(b.to_tree(), before)
 
 
+@every_kind
+def test_sums_are_marked_as_scaled_where_either_side_was(kind, tmp_path):
+    """Of scaled sums no row can be removed, so a sum that forgets its scaled side is wrong."""
+    a = pass_over(kind, (0, 700))
+    b = pass_over(kind, (700, None), like=a)
+    assert not (a + b).is_scaled
+    for merged in (a.scale(0.5) + b, a + b.scale(0.5), a.scale(0.5) + b.scale(0.5)):
+        assert merged.is_scaled
+        assert not merged.sums.exact
+        with pytest.raises(MergeError, match="side was scaled"):
+            merged - b
+        merged.save(tmp_path / "merged.h5")
+        assert srf.load_statistics(tmp_path / "merged.h5").is_scaled
+
+
 @pytest.mark.parametrize("n_folds", [None, 2])
 def test_to_absorb_takes_no_third_gram(n_folds):
     source, width = srf.ArraySource(X, LABELS), 800

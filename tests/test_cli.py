@@ -497,7 +497,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             (*FIT, "--map", "craft-maclaurin", "--up-components", "90"),
             ["Craft goes down from", "90"],
         ),
-        ((*FIT, "--prune", "101"), ["prune must be a whole number from 1 to 100, got 101"]),
+        ((*FIT, "--prune", "101"), ["prune must be an integer from 1 to 100, got 101"]),
         ((*FIT, "--memory-limit", "little"), ["memory_limit must be bytes or", "got 'little'"]),
         ((*FIT, "--codes", "error-correcting", "--bits", "2"), ["n_bits=2 cannot tell 10 classes"]),
         (("fit", "data.h5", "data.h5", *SMALL, *MODEL), ["rows 0 to 899 of data.h5", "twice"]),

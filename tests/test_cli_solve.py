@@ -142,7 +142,7 @@ def test_the_most_useful_features(alpha, statistics):
 def test_some_classes(statistics):
     figures, model = model_of("classes.h5", "--alpha", "1", "--classes", "3,1")
     assert figures["labels"] == [1, 3]
-    assert_same_model(model, statistics["classes.h5"].solve(1.0).among([1, 3]))
+    assert_same_model(model, statistics["classes.h5"].solve(1.0).restrict_classes([1, 3]))
     figures, model = model_of("words.h5", "--alpha", "1", "--classes", 'red, "green, light"')
     assert figures["labels"] == ["green, light", "red"]
     assert set(model.predict(X)) == {"green, light", "red"}
@@ -194,7 +194,7 @@ def test_in_words():
         (("values.h5", "--classes", "1"), "--classes is for classes; these statistics hold target"),
         (("values.h5", "--codes", "one-vs-rest"), "codes are for classes; these statistics hold"),
         (("classes.h5", "--uncertainty"), "uncertainty=True is for values"),
-        (("classes.h5", "--components", "41"), "n_components must be a whole number from 1 to 40"),
+        (("classes.h5", "--components", "41"), "n_components must be an integer from 1 to 40"),
         (("classes.h5", "--memory-limit", "1 KiB"), "a solve of 40 features takes about"),
         (("classes.h5", "--model", "classes.h5"), "is read from too; choose another name"),
     ],
@@ -236,9 +236,7 @@ def test_fit_keeps_folds(statistics):
     expected = srf.accumulate(source, like=found, folds=4)
     assert_same_bytes(found.to_tree(), expected.to_tree())
     assert answer("fit", "data.h5", "--like", "s.h5", "--statistics", "t.h5")["n_folds"] == 4
-    assert "folds must be None or a whole number" in refused(
-        "fit", "data.h5", *small, "--folds", "1"
-    )
+    assert "folds must be None or an integer" in refused("fit", "data.h5", *small, "--folds", "1")
 
 
 def test_probabilities_are_written_beside_the_labels():

@@ -13,6 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import streamrf as srf
 from streamrf.errors import FormatError, ParameterError
 from streamrf.models.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
+from streamrf.models.decoders import Discriminant, Hamming
 
 
 @st.composite
@@ -127,7 +128,7 @@ def test_hamming_scores_count_wrong_bits(rng):
 
 
 def test_hamming_takes_zero_for_plus_one_and_gives_ties_to_the_first_class():
-    book = CodeBook(np.array([[1, -1], [-1, 1], [1, 1]]), "hamming")
+    book = CodeBook(np.array([[1, -1], [-1, 1], [1, 1]]), Hamming())
     scores = book.scores(np.array([[0.0, -0.0], [-0.5, -0.5]]))
     np.testing.assert_array_equal(scores, [[-1, -1, 0], [-1, -1, -2]])
     assert scores[1].argmax() == 0
@@ -179,13 +180,14 @@ def test_the_number_of_outputs_is_known_before_the_book(code, n_classes):
         (lambda: OneVsRest().book(1), "two classes or more, not 1"),
         (lambda: ErrorCorrectingCodes(8, "soft").book(10), "not 'soft'"),
         (lambda: OneVsRest("hamming").book(10), "('euclidean', 'discriminant'), not 'hamming'"),
-        (lambda: CodeBook(np.array([[1], [-1]]), slope=np.zeros((2, 1))), "both slope and offset"),
+        (lambda: Discriminant(slope=np.zeros((2, 1))), "both slope and offset"),
+        (lambda: Discriminant(offset=np.zeros(2)), "both slope and offset"),
         (
-            lambda: CodeBook(np.array([[1], [-1]]), "discriminant", np.zeros((2, 2)), np.zeros(2)),
+            lambda: CodeBook(np.array([[1], [-1]]), Discriminant(np.zeros((2, 2)), np.zeros(2))),
             "do not fit",
         ),
         (
-            lambda: CodeBook(np.array([[1], [-1]]), "hamming", np.zeros((2, 1)), np.zeros(2)),
+            lambda: CodeBook(np.array([[1], [-1]]), Discriminant(np.zeros((2, 1)), np.zeros(3))),
             "do not fit",
         ),
         (lambda: ErrorCorrectingCodes(8, random_state="a").book(10), "integer from 0 on, not 'a'"),
@@ -255,8 +257,10 @@ def test_a_class_without_rows_is_never_predicted(n_seen, rng):
     assert set(model.predict(100 * X)) <= set(range(n_seen))
     assert np.isfinite(model.scores(X)).all()
     np.testing.assert_array_equal(model.book.is_absent, np.arange(5) >= n_seen)
-    usual = model.calibrate(X, y).probabilities
-    beside = model.calibrate(np.concatenate((X, X[:5])), np.append(y, [4] * 5)).probabilities
+    usual = model.fit_probabilities(X, y).probabilities
+    beside = model.fit_probabilities(
+        np.concatenate((X, X[:5])), np.append(y, [4] * 5)
+    ).probabilities
     assert usual.slope == beside.slope  # their rows tell nothing
 
 

@@ -17,7 +17,9 @@ import integers
 import streamrf as srf
 from clusters import processes, wait_until_released
 from integers import assert_same_bytes
+from passes import begin, job_of
 from streamrf import engine
+from streamrf.engine import Outlook
 from streamrf.errors import (
     ConsumedError,
     DataError,
@@ -26,9 +28,7 @@ from streamrf.errors import (
     StreamrfError,
 )
 from streamrf.jit.threads import computing
-from streamrf.training import shards
-from streamrf.training.passes import begin, run
-from streamrf.training.shards import Outlook
+from streamrf.training import memory
 
 N, WIDTH, CHUNK = 3000, 8, 128
 
@@ -167,7 +167,7 @@ def test_results_that_are_here_do_not_stay_on_the_cluster(two_workers):
     rows.close()
 
 
-class _Row(engine.Job):
+class _Row(engine.ShardTask):
     def summarise(self, start, stop, n_threads):
         return start
 
@@ -182,7 +182,7 @@ def test_arrays_go_along(two_workers, rng):
 
 
 def test_large_arrays_stay_at_home(two_workers, monkeypatch):
-    monkeypatch.setattr(engine.dask, "MOST_ARRAY_BYTES", 1 << 20)
+    monkeypatch.setattr(engine.shards, "MAX_ARRAY_BYTES", 1 << 20)
     source = srf.ArraySource(np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2)
     with pytest.raises(ParameterError, match=r"holds 4 MiB in memory.*write the rows to HDF5"):
         srf.accumulate(source, integers.features(), engine=two_workers)
@@ -269,7 +269,8 @@ def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path, caplo
     source = srf.HDF5Source(path)
     pass_ = begin(source, integers.features(1024), random_state=0)
     with caplog.at_level("INFO", logger="streamrf"):
-        run(source, pass_, engine=two_workers, parts=12, outlook=told.append)
+        on_cluster = {"engine": two_workers, "parts": 12, "outlook": told.append}
+        job_of(source, integers.features(1024), **on_cluster).fold(pass_)
     (outlook,) = told
     assert caplog.messages == [str(outlook)]
     assert re.match(r"12 shards on 2 workers, each of which will use up to \d+ MiB", str(outlook))
@@ -280,7 +281,7 @@ def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path, caplo
 
 
 def test_sums_that_no_worker_can_hold_are_refused(two_workers, path, monkeypatch):
-    monkeypatch.setattr(shards, "SAFE_SHARE", 0.1)
+    monkeypatch.setattr(memory, "SAFE_SHARE", 0.1)
     with pytest.raises(MemoryBudgetError, match=r"would fit|no width fits"):
         srf.accumulate(srf.HDF5Source(path), integers.features(8192), engine=two_workers)
 
@@ -288,7 +289,7 @@ def test_sums_that_no_worker_can_hold_are_refused(two_workers, path, monkeypatch
 def test_all_threads_of_a_worker_compute_whatever_the_environment_says(two_threads):
     """A nanny starts its worker with one thread for BLAS; the sums take those the worker has."""
     assert set(two_threads.run(_environment).values()) == {"1"}
-    found = two_threads.submit(engine.dask.summarise, _Threads(), 0, 0).result()
+    found = two_threads.submit(engine.worker.summarise, _Threads(), 0, 0).result()
     assert found == (2, 2, [2])
 
 
@@ -298,7 +299,7 @@ def _environment():
     return os.environ["OMP_NUM_THREADS"]
 
 
-class _Threads(engine.Job):
+class _Threads(engine.ShardTask):
     def summarise(self, start, stop, n_threads):
         import numba
         from threadpoolctl import threadpool_info
@@ -310,7 +311,7 @@ class _Threads(engine.Job):
 
 def test_two_tasks_of_a_process_take_turns(two_threads):
     """Numba's workqueue layer aborts the process when two threads enter it."""
-    tasks = [two_threads.submit(engine.dask.summarise, _Turn(), i, 0) for i in range(4)]
+    tasks = [two_threads.submit(engine.worker.summarise, _Turn(), i, 0) for i in range(4)]
     spans = sorted(two_threads.gather(tasks))
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
@@ -322,13 +323,13 @@ def test_every_worker_gets_its_share():
         assert sorted(Counter(tasks).values()) == [2, 2]
 
 
-class _Where(engine.Job):
+class _Where(engine.ShardTask):
     def summarise(self, start, stop, n_threads):
         time.sleep(0.1)
         return get_worker().address
 
 
-class _Turn(engine.Job):
+class _Turn(engine.ShardTask):
     def summarise(self, start, stop, n_threads):
         began = time.monotonic()
         time.sleep(0.05)
@@ -336,7 +337,7 @@ class _Turn(engine.Job):
 
 
 def test_a_cluster_without_workers_is_told(monkeypatch, path):
-    monkeypatch.setattr(engine.dask, "PATIENCE", 0.5)
+    monkeypatch.setattr(engine.tasks, "PATIENCE", 0.5)
     with (
         processes(0) as client,
         pytest.raises(StreamrfError, match="no worker for 0 s; start some: dask worker tcp:"),

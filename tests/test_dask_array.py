@@ -36,7 +36,7 @@ def test_the_sums_are_those_of_the_arrays(arrays, two_workers):
 
 
 def test_large_arrays_behind_a_dask_array_stay_at_home(two_workers, monkeypatch):
-    monkeypatch.setattr(engine.dask, "MOST_ARRAY_BYTES", 1 << 20)
+    monkeypatch.setattr(engine.shards, "MAX_ARRAY_BYTES", 1 << 20)
     X, y = np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2
     source = srf.DaskArraySource(da.from_array(X, 1 << 14), da.from_array(y, 1 << 14))
     with pytest.raises(ParameterError, match=r"holds 4 MiB in memory.*write the rows to HDF5"):

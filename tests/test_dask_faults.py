@@ -19,7 +19,7 @@ import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf import engine
-from streamrf.engine import Job, map_in_order, map_reduce, workers
+from streamrf.engine import ShardTask, map_in_order, map_reduce, workers
 from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
@@ -131,7 +131,7 @@ def _status(dask_worker):
 
 @pytest.fixture
 def looking_often(monkeypatch):
-    monkeypatch.setattr(engine.dask, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(engine.tasks, "LOOK_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("looking_often")
@@ -151,7 +151,7 @@ def test_a_worker_that_leaves_while_others_merge_changes_no_count(client, tmp_pa
 
 
 @dataclass(frozen=True)
-class _Count(Job):
+class _Count(ShardTask):
     """Sums that say what they count, and keep a file in a folder while they are merged."""
 
     folder: Path

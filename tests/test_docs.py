@@ -1,4 +1,4 @@
-"""Every code block of the README and the docs runs, or says why not."""
+"""Every code block of the pages for readers runs, or says why not."""
 
 import re
 import shlex
@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from streamrf.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "data/README.md", *sorted(ROOT.glob("design/*.md"))]
 
 FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(\w*)")
 NOT_RUN = re.compile(r"<!-- *not run: *(.*?) *-->")
@@ -125,3 +126,19 @@ def test_a_command_may_go_over_several_lines():
         ["streamrf", "fit", "a.h5", "--seed", "0"],
         ["streamrf", "info", "a.h5"],
     ]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that links to the headings of a page use, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_within_the_repository_lead_somewhere(page):
+    targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text())
+    for target in targets:
+        name, _, anchor = target.partition("#")
+        path = page.parent / name if name else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), target

@@ -81,13 +81,13 @@ def test_coef_of_a_pruned_model_belong_to_its_picks():
     X, y = load_diabetes(return_X_y=True)
     features = srf.RandomMaclaurin(srf.Polynomial(degree=2), n_components=40, random_state=0)
     model = srf.RandomFeatureRegressor(features, alpha=0.1, prune=12, precision="float64")
-    Z = model.fit(X, y).features_.transform(X)[:, model.picks_].astype(np.float64)
+    Z = model.fit(X, y).features_.transform(X)[:, model.columns_].astype(np.float64)
     assert Z.shape[1] == 12
     np.testing.assert_allclose(Z @ model.coef_[0] + model.intercept_[0], model.predict(X))
     np.testing.assert_allclose(model.coef_[0], Ridge(alpha=0.1).fit(Z, y).coef_, rtol=1e-6)
     whole = srf.RandomFeatureRegressor(features, alpha=0.1, precision="float64").fit(X, y)
     assert model.statistics_.gram.tobytes() == whole.statistics_.gram.tobytes()
-    np.testing.assert_array_equal(whole.picks_, np.arange(40))
+    np.testing.assert_array_equal(whole.columns_, np.arange(40))
 
 
 def test_a_pruned_model_beats_one_drawn_at_its_width():
@@ -118,7 +118,7 @@ def test_features_to_keep_are_checked_before_the_rows_are_read(prune):
         yield from [DIGITS] * 4  # calibration looks at 4,096 rows
         raise AssertionError("read on")
 
-    message = f"prune must be a whole number from 1 to 300, got {prune}"
+    message = f"prune must be an integer from 1 to 300, got {prune}"
     with pytest.raises(ParameterError, match=message):
         classifier(prune=prune).fit(srf.IteratorSource(batches()))
 
@@ -204,7 +204,7 @@ def test_wrong_use_is_said_in_one_sentence():
     X, y = DIGITS
     with pytest.raises(NotFittedError):
         classifier().predict(X)
-    with pytest.raises(ParameterError, match="brings its own targets"):
+    with pytest.raises(ParameterError, match="gives its own targets"):
         classifier().fit(srf.ArraySource(X, y), y)
     with pytest.raises(DataError, match="no targets"):
         classifier().fit(srf.ArraySource(X))

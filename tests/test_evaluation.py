@@ -9,6 +9,7 @@ import streamrf as srf
 from integers import accumulate, features
 from streamrf.errors import DataError, ParameterError, ShapeError, UnknownLabelError
 from streamrf.models.codes import CodeBook
+from streamrf.models.decoders import Euclidean, Hamming
 from streamrf.models.model import Model
 from streamrf.models.scores import ClassErrors, ValueErrors
 
@@ -76,7 +77,7 @@ def test_the_nearest_code_word_wins(classifier, rows):
     outputs = outputs_by_definition(classifier, X)
     book = classifier.book
     if book.decode == "discriminant":  # nearest to the mean by another distance: test_codes.py
-        scores = outputs @ book.slope.T + book.offset
+        scores = outputs @ book.decoder.slope.T + book.decoder.offset
         np.testing.assert_allclose(classifier.decision_function(X), scores, rtol=1e-8, atol=1e-8)
         return
     if book.decode == "hamming":
@@ -308,8 +309,8 @@ def test_hamming_and_euclidean_can_differ():
     """A sure wrong bit outweighs two unsure right ones by distance, but not by count."""
     matrix = np.array([[1, 1, 1], [-1, -1, -1]])
     outputs = np.array([[0.1, 0.1, -3.0]])
-    assert CodeBook(matrix, "hamming").scores(outputs).argmax() == 0
-    assert CodeBook(matrix, "euclidean").scores(outputs).argmax() == 1
+    assert CodeBook(matrix, Hamming()).scores(outputs).argmax() == 0
+    assert CodeBook(matrix, Euclidean()).scores(outputs).argmax() == 1
 
 
 def test_progress_counts_every_row(classifier, rows):

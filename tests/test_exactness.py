@@ -28,9 +28,10 @@ from streamrf.statistics.gram import (
     gram_class,
     packed_size,
 )
+from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums
-from streamrf.statistics.targets import BitSums, ClassSums, ValueSums
+from streamrf.statistics.values import ValueSums
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,11 +6,12 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
 import streamrf as srf
+from passes import add, begin
 from streamrf.errors import DataError, MergeError, ParameterError
 from streamrf.solving.crossvalidation import CrossValidation
-from streamrf.statistics.folds import fold_of
+from streamrf.sources import uniform
+from streamrf.statistics.kfold import kfold_index
 from streamrf.training.memory import plan
-from streamrf.training.passes import begin, run
 
 ALPHAS = [1e-3, 0.1, 3.0]
 FOLDS = 4
@@ -61,7 +62,7 @@ def test_the_folds_add_up_to_the_sums_without_folds(n_targets, weighted):
 def test_each_fold_holds_the_sums_of_its_rows(n_targets):
     X, y, _ = rows(n_targets)
     folded = accumulated(X, y)
-    fold = fold_of(np.arange(len(X)), FOLDS)
+    fold = kfold_index(np.arange(len(X)), FOLDS)
     for k, part in enumerate(folded.sums.parts):
         alone = accumulated(X[fold == k], y[fold == k], folds=None, like=folded.without_folds())
         assert part.gram.totals.tobytes() == alone.gram.tobytes()
@@ -69,12 +70,22 @@ def test_each_fold_holds_the_sums_of_its_rows(n_targets):
 
 
 def test_folds_are_of_like_size_and_do_not_depend_on_blocks():
-    counts = np.bincount(fold_of(np.arange(100_000), 5))
+    counts = np.bincount(kfold_index(np.arange(100_000), 5))
     assert counts.min() > 0.98 * 20_000
     places = np.arange(1000)
-    parts = [fold_of(places[i : i + 7], 3) for i in range(0, 1000, 7)]
-    np.testing.assert_array_equal(np.concatenate(parts), fold_of(places, 3))
-    assert fold_of(np.array([2**62]), 100)[0] < 100
+    parts = [kfold_index(places[i : i + 7], 3) for i in range(0, 1000, 7)]
+    np.testing.assert_array_equal(np.concatenate(parts), kfold_index(places, 3))
+    assert kfold_index(np.array([2**62]), 100)[0] < 100
+
+
+def test_which_rows_are_held_out_says_nothing_of_their_folds():
+    """Each fold has its share of them, and a row's hash for the one does not tell the other."""
+    indices = np.arange(100_000)
+    held, fold = uniform(indices), kfold_index(indices, 5)
+    table = np.histogram2d(held, fold, bins=(10, np.arange(6)))[0]
+    # counts of a cell scatter by 44 around 2,000: none of the 50 is 5 deviations off
+    np.testing.assert_allclose(table, 2000, atol=5 * 44)
+    assert abs(np.corrcoef(held, fold)[0, 1]) < 5 / np.sqrt(len(indices))
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
@@ -84,7 +95,7 @@ def test_errors_are_those_of_refits_of_a_regression(precision, weighted):
     X, y, weights = rows(2, weighted)
     folded = accumulated(X, y, weights, precision=precision)
     validation = folded.cross_validate(ALPHAS)
-    fold = fold_of(np.arange(len(X)), FOLDS)
+    fold = kfold_index(np.arange(len(X)), FOLDS)
     Z = folded.encoder.features.transform(X).astype(np.float64)
     w = np.ones(len(X)) if weights is None else weights
     for k in range(FOLDS):
@@ -106,7 +117,7 @@ def test_errors_are_those_of_models_of_the_other_rows(codes, n_targets):
     codes = codes if not n_targets else None
     folded = accumulated(X, y)
     validation = folded.cross_validate(ALPHAS, codes)
-    fold = fold_of(np.arange(len(X)), FOLDS)
+    fold = kfold_index(np.arange(len(X)), FOLDS)
     like = folded.without_folds()
     calibration = folded.encoder.calibration
     Q = np.empty((len(X), 40), dtype=np.float32)
@@ -128,7 +139,7 @@ def test_errors_are_those_of_models_of_the_other_rows(codes, n_targets):
 
 def test_a_class_that_lives_in_one_fold_alone_is_still_one_of_the_outputs():
     X, y, _ = rows(0)
-    fold = fold_of(np.arange(len(X)), FOLDS)
+    fold = kfold_index(np.arange(len(X)), FOLDS)
     keep = (y < 3) | ((y == 3) & (fold == 1))
     places = np.flatnonzero(keep)
     y = np.where(keep, y, 0)  # the others become noise of class 0
@@ -227,7 +238,7 @@ def test_scaled_folds_stay_folds():
 @pytest.mark.parametrize("folds", [1, 0, 2.5, True, "5", 101])
 def test_a_number_of_folds_that_cannot_be_is_refused(folds):
     X, y, _ = rows(1)
-    with pytest.raises(ParameterError, match="folds must be None or a whole number from 2 to 100"):
+    with pytest.raises(ParameterError, match="folds must be None or an integer from 2 to 100"):
         accumulated(X, y, folds=folds)
 
 
@@ -256,7 +267,7 @@ def test_rows_held_out_join_their_folds():
     X, y, _ = rows(0)
     source = srf.ArraySource(X, y)
     pass_ = begin(source, features(), hold_out=True, folds=FOLDS, random_state=0)
-    run(source, pass_)
+    add(source, pass_)
     assert pass_.holdout.n_rows
     joined = pass_.join()
     straight = srf.accumulate(source, features(), folds=FOLDS, random_state=0)

@@ -21,7 +21,7 @@ from streamrf import storage
 from streamrf.errors import CheckpointError, FormatError, SolveError, StreamrfError
 from streamrf.storage.base import FORMAT_VERSION
 from streamrf.storage.fields import Fields, loading
-from streamrf.training.checkpoint import Keeper
+from streamrf.training.checkpoint import Checkpoint
 from streamrf.training.passes import Pass
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -54,9 +54,9 @@ def load(path):
         return srf.load_model(path)
     if kind == "statistics":
         return srf.load_statistics(path)
-    keeper = Keeper(path, 0.0, {}, make.source("labels"))
+    checkpoint = Checkpoint(path, 0.0, {}, make.source("labels"))
     with pytest.raises(CheckpointError, match="is of another job"):
-        keeper.read()
+        checkpoint.read()
     with loading(path):
         return Pass.from_tree(Fields(storage.read(path, kind), str(path)).tree("state"))
 

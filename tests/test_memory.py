@@ -104,7 +104,7 @@ def test_a_plan_fits_its_budget_or_names_what_does(limit, sizes):
         assert refusal(lambda: planned(int(width * 1.03) + 2))
     found = planned(width)
     assert found.total_bytes <= limit
-    assert memory.FEWEST_ROWS <= found.block_rows <= memory.MOST_ROWS
+    assert memory.MIN_ROWS <= found.block_rows <= memory.MAX_ROWS
 
 
 @given(LIMITS, LIMITS, st.fixed_dictionaries({"n_components": st.integers(1, 3000), **SIZES}))
@@ -130,7 +130,7 @@ def test_a_small_budget_changes_the_blocks_and_not_the_sums(rows):
     X = np.tile(rows[0], (30, 1)) + np.arange(6000)[:, np.newaxis]
     source = srf.ArraySource(X, np.tile(rows[1], 30))
     limit = memory.INTERPRETER_BYTES + memory.BUFFER_BYTES + (1 << 20)
-    assert plan(64, 3, 32, memory_limit=limit).block_rows < memory.MOST_ROWS
+    assert plan(64, 3, 32, memory_limit=limit).block_rows < memory.MAX_ROWS
     small = srf.accumulate(source, features(64), memory_limit=limit)
     assert_same_bytes(small.to_tree(), accumulate(source, features(64)).to_tree())
 
@@ -182,3 +182,14 @@ def test_a_size_that_is_no_budget_is_refused(text):
 def test_no_limit_means_four_fifths_of_what_is_free(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
     assert parse_bytes(None) == 800
+
+
+def test_a_plan_counts_the_target_sums_of_every_fold():
+    def bytes_per_output(n_folds):
+        one, more = (
+            plan(WIDTH, 10, n_outputs, n_folds=n_folds, memory_limit="1 TiB")
+            for n_outputs in (1, 101)
+        )
+        return (more.total_bytes - one.total_bytes) / 100
+
+    assert bytes_per_output(5) - bytes_per_output(0) == 5 * WIDTH * 8

@@ -4,8 +4,8 @@ import pytest
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes
-from streamrf.engine import fold
-from streamrf.training.passes import Pass, begin
+from passes import add, begin
+from streamrf.training import finish
 
 KERNEL = srf.Polynomial(degree=7, coef0=1.0)
 
@@ -71,12 +71,12 @@ def test_errors_lie_where_those_of_the_paper_do(train, test, features, bound):
 def rounded_pass(train):
     """The pass of 4,096 Maclaurin features, before the rows held out have joined."""
     pass_ = begin(train, maclaurin(4096), normalize="l2", hold_out=True, random_state=0)
-    return fold(train, pass_, Pass.update)
+    return add(train, pass_)
 
 
 @pytest.fixture(scope="module")
 def rounded_error(rounded_pass, test):
-    return rounded_pass.copy().finish("auto")[0].evaluate(test)["error"]
+    return finish(rounded_pass.fresh(), "auto")[0].evaluate(test)["error"]
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_4096_maclaurin_features_err_as_little_as_in_the_paper(rounded_error):
 @pytest.mark.slow
 def test_200_bits_err_as_one_output_a_class_does(rounded_pass, rounded_error, test):
     codes = srf.ErrorCorrectingCodes(n_bits=200)
-    model, _ = rounded_pass.copy().finish("auto", codes)
+    model, _ = finish(rounded_pass.fresh(), "auto", codes)
     assert model.coef.shape == (200, 4096)
     assert abs(model.evaluate(test)["error"] - rounded_error) <= 0.002
 

@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 
 import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
+from passes import begin
 from streamrf.errors import DataError, MergeError, StreamrfError, UnknownLabelError
 from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram, gram_class
+from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums
-from streamrf.statistics.targets import BitSums, ClassSums, TargetSums, ValueSums
-from streamrf.training.passes import Pass, begin
+from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.values import ValueSums
+from streamrf.training import Pass
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -109,7 +109,7 @@ def test_a_path_of_classes_is_over_the_bits_of_the_code(codes):
     X, y = load_digits(return_X_y=True)
     statistics = srf.accumulate(srf.ArraySource(X, y), features(60), normalize="l2")
     path = statistics.path(ALPHAS, codes)
-    book = statistics.book(codes)
+    book = statistics.problem(codes).book
     T = book.matrix[y]
     Z, w = plain_features(statistics.encoder, X)
     for i, alpha in enumerate(ALPHAS):

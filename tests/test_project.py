@@ -2,12 +2,15 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import streamrf
 from streamrf import kernels
@@ -49,6 +52,7 @@ def test_one_version():
 def test_the_changelog_tells_of_this_version():
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
     assert headings[0] in ("Unreleased", PROJECT["version"])
+    assert PROJECT["version"] in headings
 
 
 def test_import_is_light():
@@ -75,3 +79,59 @@ def test_names_come_when_they_are_asked_for():
     for name in ("Kraft", "__kraft__", "np"):
         with pytest.raises(AttributeError, match=f"'streamrf' has no attribute '{name}'"):
             getattr(streamrf, name)
+
+
+def test_the_citation_is_of_this_version():
+    """So that both change together; `date-released` is the date in the changelog."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]
+    heading = f"## [{citation['version']}] - {citation['date-released']}"
+    assert heading in (ROOT / "CHANGELOG.md").read_text().splitlines()
+
+
+def test_the_wheel_says_that_it_is_typed(tmp_path):
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="of the group `test`")
+    (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path))
+    names = zipfile.ZipFile(built).namelist()
+    assert {"streamrf/py.typed", "streamrf/jit/gram.py"} <= set(names)
+    assert f"streamrf-{PROJECT['version']}.dist-info/METADATA" in names
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"streamrf"}
+
+
+def test_hooks_run_what_the_test_script_runs():
+    """With the tools of .venv, which need no network."""
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert local["repo"] == "local"
+    commands = [shlex.split(hook["entry"]) for hook in local["hooks"]]
+    assert {hook["language"] for hook in local["hooks"]} == {"system"}
+    assert {program.rpartition("/")[0] for program, *_ in commands} == {".venv/bin"}
+    script = (ROOT / "scripts" / "test").read_text().splitlines()
+    for program, *arguments in commands:
+        start = " ".join([program.rpartition("/")[2], *arguments[:1]])
+        assert any(line.startswith(start) for line in script), start
+
+
+def test_contributing_names_what_exists():
+    """Every path in backticks, and every name that a table row says a file has."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    spans = re.findall(r"`([^`\n]+)`", text)
+    paths = [span for span in spans if re.fullmatch(r"[\w.*/-]+(/|\.)[\w*-]+", span)]
+    assert len(set(paths)) > 30
+    assert [path for path in paths if not list(ROOT.glob(path))] == []
+    tables = {
+        "streamrf/features/base.py": ("FeatureMap", "draw", "map_lanes", "check_drawn"),
+        "streamrf/kernels/dot_product.py": ("DotProductKernel", "function", "series"),
+        "streamrf/kernels/shift_invariant.py": ("ShiftInvariantKernel", "frequencies"),
+        "streamrf/sources/base.py": ("Source", "stores", "settings", "blocks", "split", "sample"),
+        "streamrf/cli/fitting.py": ("KERNELS",),
+        "streamrf/training/warmup.py": ("_maps",),
+        "tests/cases.py": ("MAPS", "KERNELS", "SOURCES"),
+    }
+    for path, names in tables.items():
+        code = (ROOT / path).read_text()
+        assert path in paths
+        for name in names:
+            assert f"`{name}`" in text, name
+            assert re.search(rf"^ *(def |class |){name}\b", code, flags=re.M), (path, name)

@@ -47,7 +47,9 @@ def assert_same(a, b):
 
 def loss(statistics, picks, alpha, standardise):
     """Penalised training loss of some features, by the full matrices."""
-    normal = statistics.normal(None if statistics.labels is None else statistics.book().matrix)
+    normal = statistics.normal(
+        None if statistics.labels is None else statistics.problem().book.matrix
+    )
     A, m = normal.full(), normal.centred_moments()
     if standardise:
         m = m / np.sqrt(normal.centred_squares())[:, np.newaxis]
@@ -58,7 +60,7 @@ def loss(statistics, picks, alpha, standardise):
 @pytest.mark.parametrize("kind", ["classes", "values"])
 def test_features_are_chosen_by_the_greatest_fall_of_the_loss(kind):
     statistics = digits() if kind == "classes" else diabetes(np.stack((DIABETES[1],) * 2, axis=1))
-    normal = statistics.normal(None if kind == "values" else statistics.book().matrix)
+    normal = statistics.problem().normal()
     chosen = []
     for _ in range(6):
         losses = {
@@ -73,7 +75,7 @@ def test_features_are_chosen_by_the_greatest_fall_of_the_loss(kind):
 
 def test_the_first_features_are_nearly_the_best_pair_there_is():
     statistics = diabetes(features=features(15))
-    greedy = statistics.prune(2, alpha=1e-3).picks
+    greedy = statistics.prune(2, alpha=1e-3).columns
     best = min(
         loss(statistics, list(pair), 1e-3, True) for pair in itertools.combinations(range(15), 2)
     )
@@ -97,7 +99,7 @@ def test_copies_of_a_feature_are_left_out():
 def test_where_features_say_nothing_new_the_first_are_kept():
     X = np.zeros((50, 3))
     statistics = srf.accumulate(srf.ArraySource(X, np.arange(50.0)), features(8), regression=True)
-    assert statistics.prune(3, alpha=0.0).picks.tolist() == [0, 1, 2]
+    assert statistics.prune(3, alpha=0.0).columns.tolist() == [0, 1, 2]
 
 
 def test_pruned_features_predict_better_than_as_many_at_random():
@@ -127,20 +129,20 @@ def test_selection_adds_up():
     first = srf.accumulate(source, like=whole, rows=(0, 800))
     second = srf.accumulate(source, like=whole, rows=(800, None))
     pruned = whole.prune(12, alpha=1.0)
-    assert_same(first.select(pruned.picks) + second.select(pruned.picks), pruned)
-    assert_same(pruned - second.select(pruned.picks), first.select(pruned.picks))
+    assert_same(first.select(pruned.columns) + second.select(pruned.columns), pruned)
+    assert_same(pruned - second.select(pruned.columns), first.select(pruned.columns))
     with pytest.raises(MergeError, match="different feature maps"):
-        first.select(pruned.picks) + second
+        first.select(pruned.columns) + second
     with pytest.raises(MergeError, match="different feature maps"):
-        first.select(pruned.picks) + second.select(np.arange(12))
+        first.select(pruned.columns) + second.select(np.arange(12))
 
 
 def test_a_selection_of_a_selection_names_the_map_s_features():
     whole = digits()
     twice = whole.select(np.array([3, 30, 7, 9])).select(np.array([2, 0]))
-    assert twice.picks.tolist() == [7, 3]
+    assert twice.columns.tolist() == [7, 3]
     assert_same(twice, whole.select(np.array([7, 3])))
-    assert whole.picks.tolist() == list(range(40))
+    assert whole.columns.tolist() == list(range(40))
 
 
 def test_pruned_statistics_and_their_models_live_in_files(tmp_path):
@@ -155,19 +157,21 @@ def test_pruned_statistics_and_their_models_live_in_files(tmp_path):
     assert loaded.coef.shape == (10, 15)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     Z = pruned.encoder.features.transform(pruned.encoder.preprocessing.apply(X))
-    scaled = (Z[:, pruned.picks] - model.encoder.calibration.shift) / model.encoder.calibration.step
+    scaled = (
+        Z[:, pruned.columns] - model.encoder.calibration.shift
+    ) / model.encoder.calibration.step
     np.testing.assert_allclose(model.outputs(X), scaled @ model.coef.T + model.intercept, rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [0, 41, 2.0, True, None])
 def test_a_width_that_cannot_be_is_refused(n):
-    with pytest.raises(ParameterError, match="whole number from 1 to 40, got"):
+    with pytest.raises(ParameterError, match="integer from 1 to 40, got"):
         digits().prune(n)
 
 
 @pytest.mark.parametrize("picks", [[], [40], [-1], [0.5], [[1, 2]]])
 def test_features_that_are_not_there_are_refused(picks):
-    with pytest.raises(ParameterError, match="places of features from 0 to 39"):
+    with pytest.raises(ParameterError, match="indices of features from 0 to 39"):
         digits().select(picks)
     with pytest.raises(ParameterError, match="twice"):
         digits().select([1, 1])
@@ -211,7 +215,7 @@ def test_a_model_can_choose_among_some_classes(decode):
     X, y = DIGITS
     codes = srf.ErrorCorrectingCodes(n_bits=15, decode=decode)
     model = digits().solve(1.0, codes)
-    among = model.among([8, 3, 5])
+    among = model.restrict_classes([8, 3, 5])
     assert among.labels.tolist() == [3, 5, 8]
     scores = model.decision_function(X)[:, [3, 5, 8]]
     np.testing.assert_allclose(among.decision_function(X), scores)
@@ -222,11 +226,11 @@ def test_a_model_can_choose_among_some_classes(decode):
 
 def test_a_choice_among_unknown_classes_is_refused():
     with pytest.raises(ParameterError, match="no class 11; it knows"):
-        digits().solve(1.0).among([3, 11])
+        digits().solve(1.0).restrict_classes([3, 11])
     with pytest.raises(ParameterError, match="two classes"):
-        digits().solve(1.0).among([3])
-    with pytest.raises(ParameterError, match="no classes to choose among"):
-        diabetes().solve(1.0).among([1, 2])
+        digits().solve(1.0).restrict_classes([3])
+    with pytest.raises(ParameterError, match="no classes to choose from"):
+        diabetes().solve(1.0).restrict_classes([1, 2])
 
 
 @pytest.mark.parametrize("folds", [None, 3])

@@ -18,7 +18,7 @@ from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal
 from streamrf.statistics.gram import ExactGram, FloatGram
 from streamrf.statistics.sums import Sums
-from streamrf.statistics.targets import ValueSums
+from streamrf.statistics.values import ValueSums
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,10 +8,9 @@ from sklearn.linear_model import Ridge
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
-from streamrf.engine import fold
+from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.training import holdout, selection
-from streamrf.training.passes import Pass, begin
+from streamrf.training import Pass, finish, holdout, selection
 from streamrf.training.selection import Trial
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,7 +34,7 @@ def held_pass(source, *, block_rows=4096, window=(0, None), map_=None, **options
     """A pass that holds rows out, before they join."""
     pass_ = begin(source, map_ or features(60), hold_out=True, **options)
     start, stop = window
-    return fold(source, pass_, Pass.update, block_rows=block_rows, start=start, stop=stop)
+    return add(source, pass_, block_rows=block_rows, start=start, stop=stop)
 
 
 def positions(pass_):
@@ -47,7 +46,7 @@ def positions(pass_):
 def limit(request, monkeypatch):
     """The greatest number of rows held; with 60 an iterator's share must halve on the way."""
     if request.param is not None:
-        monkeypatch.setattr(holdout, "MOST_ROWS", request.param)
+        monkeypatch.setattr(holdout, "MAX_ROWS", request.param)
     return request.param
 
 
@@ -89,7 +88,7 @@ def test_about_a_fifth_is_held(rows):
 
 def test_the_rows_held_are_bounded_all_along(rows, monkeypatch):
     X, y, _, _ = rows
-    monkeypatch.setattr(holdout, "MOST_ROWS", 20)
+    monkeypatch.setattr(holdout, "MAX_ROWS", 20)
     source = stream(X, y)
     pass_ = begin(source, features(8), hold_out=True)
     sizes = []
@@ -101,9 +100,9 @@ def test_the_rows_held_are_bounded_all_along(rows, monkeypatch):
 
 
 def test_the_bytes_held_are_bounded():
-    assert holdout.Holdout(None, holdout.MOST_BYTES // 7).limit == 7
-    assert holdout.Holdout(None, 10 * holdout.MOST_BYTES).limit == 1
-    assert holdout.Holdout(10**12, 1).share * 10**12 < holdout.MOST_ROWS
+    assert holdout.Holdout(None, holdout.MAX_BYTES // 7).limit == 7
+    assert holdout.Holdout(None, 10 * holdout.MAX_BYTES).limit == 1
+    assert holdout.Holdout(10**12, 1).share * 10**12 < holdout.MAX_ROWS
 
 
 @pytest.mark.parametrize("make", [srf.ArraySource, stream], ids=["array", "iterator"])
@@ -153,7 +152,7 @@ def test_auto_takes_the_penalty_of_least_error_on_the_rows_held_out(rows, kind, 
     source = srf.ArraySource(X, y, weights)
     pass_ = held_pass(source, regression=regression)
     expected = list(by_hand(pass_, X, y, weights))
-    model, statistics = pass_.finish("auto")
+    model, statistics = finish(pass_, "auto")
     alphas, figures = np.transpose(model.history)
     every = [alpha for alpha, _, _ in expected]
     places = np.searchsorted(every, alphas * (1 - 1e-6))
@@ -197,7 +196,7 @@ def test_too_few_rows_to_choose_by_take_a_fixed_share(rows, kind):
     X, labels, values, _ = rows
     y, regression = (values, True) if kind == "values" else (labels, False)
     pass_ = held_pass(srf.ArraySource(X[:20], y[:20]), regression=regression)
-    model, statistics = pass_.finish("auto")
+    model, statistics = finish(pass_, "auto")
     assert model.history == ()
     Z, _, _ = plain_problem(statistics, X[:20], y[:20])
     scale = np.mean(((Z - Z.mean(axis=0)) ** 2).sum(axis=0))
@@ -206,7 +205,7 @@ def test_too_few_rows_to_choose_by_take_a_fixed_share(rows, kind):
 
 def test_features_that_never_vary_still_give_a_model(rows):
     _, y, _, _ = rows
-    model, _ = held_pass(srf.ArraySource(np.ones((N, 4)), y)).finish("auto")
+    model, _ = finish(held_pass(srf.ArraySource(np.ones((N, 4)), y)), "auto")
     counts = np.bincount(y)
     assert (model.predict(np.ones((3, 4))) == counts.argmax()).all()
 
@@ -214,7 +213,7 @@ def test_features_that_never_vary_still_give_a_model(rows):
 def test_a_penalty_given_is_taken(rows):
     X, y, _, _ = rows
     pass_ = begin(srf.ArraySource(X, y), features(8))
-    model, statistics = fold(srf.ArraySource(X, y), pass_, Pass.update).finish(0.25)
+    model, statistics = finish(add(srf.ArraySource(X, y), pass_), 0.25)
     assert (model.alpha, model.history) == (0.25, ())
     assert statistics.n_rows == N
 
@@ -228,11 +227,11 @@ def test_pruning_is_by_the_rows_summed_and_the_penalty_by_those_held_out(rows, k
     X, labels, values, _ = rows
     y, regression = (values, True) if kind == "values" else (labels, False)
     pass_ = held_pass(srf.ArraySource(X, y), regression=regression)
-    summed = pass_.copy().finished()
-    wide, _ = pass_.copy().finish("auto")
+    summed = pass_.fresh().finished()
+    wide, _ = finish(pass_.fresh(), "auto")
     narrow = Pass(summed.prune(20, wide.alpha), pass_.holdout.copy())
-    expected, _ = narrow.finish("auto")
-    model, statistics = pass_.finish("auto", prune=20)
+    expected, _ = finish(narrow, "auto")
+    model, statistics = finish(pass_, "auto", prune=20)
     np.testing.assert_array_equal(picks_of(model), picks_of(expected))
     assert model.history == expected.history
     assert model.n_rows == statistics.n_rows == N
@@ -244,8 +243,8 @@ def test_pruning_is_by_the_rows_summed_and_the_penalty_by_those_held_out(rows, k
 def test_pruning_to_all_features_changes_nothing(rows):
     X, y, _, _ = rows
     pass_ = held_pass(srf.ArraySource(X, y))
-    plain, _ = pass_.copy().finish("auto")
-    model, _ = pass_.finish("auto", prune=60)
+    plain, _ = finish(pass_.fresh(), "auto")
+    model, _ = finish(pass_, "auto", prune=60)
     assert (model.alpha, model.history) == (plain.alpha, plain.history)
     assert_same_bytes(model.coef, plain.coef)
 
@@ -255,8 +254,8 @@ def test_what_was_pruned_is_pruned_further_by_its_own_places(rows):
     source = srf.ArraySource(X, y)
     pruned = accumulate(source, features(60)).prune(30, 1.0)
     pass_ = begin(source, None, like=pruned, hold_out=True)
-    model, statistics = fold(source, pass_, Pass.update).finish("auto", prune=10)
-    assert set(picks_of(model)) <= set(pruned.picks)
+    model, statistics = finish(add(source, pass_), "auto", prune=10)
+    assert set(picks_of(model)) <= set(pruned.columns)
     assert statistics.encoder.n_components == 30
     whole = accumulate(source, features(60)).select(picks_of(model))
     assert_same_bytes(model.coef, whole.solve(model.alpha).coef)
@@ -264,12 +263,12 @@ def test_what_was_pruned_is_pruned_further_by_its_own_places(rows):
 
 def test_pruning_with_a_penalty_given_or_too_few_rows_to_choose_one(rows):
     X, y, _, _ = rows
-    model, statistics = held_pass(srf.ArraySource(X, y)).finish(0.25, prune=8)
+    model, statistics = finish(held_pass(srf.ArraySource(X, y)), 0.25, prune=8)
     assert_same_bytes(model.coef, statistics.prune(8, 0.25).solve(0.25).coef)
-    model, statistics = held_pass(srf.ArraySource(X[:20], y[:20])).finish("auto", prune=8)
+    model, statistics = finish(held_pass(srf.ArraySource(X[:20], y[:20])), "auto", prune=8)
     assert model.history == ()
     assert_same_bytes(model.coef, statistics.prune(8, model.alpha).solve(model.alpha).coef)
-    model, _ = held_pass(srf.ArraySource(np.ones((N, 4)), y)).finish("auto", prune=8)
+    model, _ = finish(held_pass(srf.ArraySource(np.ones((N, 4)), y)), "auto", prune=8)
     assert (model.predict(np.ones((3, 4))) == np.bincount(y).argmax()).all()
 
 
@@ -277,11 +276,11 @@ def test_a_copy_of_a_pass_goes_its_own_way(rows):
     X, y, _, _ = rows
     source = srf.ArraySource(X, y)
     pass_ = held_pass(source, window=(0, 500))
-    half = held_pass(source, window=(0, 500)).finish("auto")
-    model, statistics = pass_.copy().finish("auto")
+    half = finish(held_pass(source, window=(0, 500)), "auto")
+    model, statistics = finish(pass_.fresh(), "auto")
     assert_same_bytes(statistics.to_tree(), half[1].to_tree())
     assert_same_bytes(model.coef, half[0].coef)
-    fold(source, pass_, Pass.update, start=500)
+    add(source, pass_, start=500)
     whole = held_pass(source)
     np.testing.assert_array_equal(positions(pass_), positions(whole))
     assert_same_bytes(pass_.join().to_tree(), whole.join().to_tree())
@@ -349,3 +348,42 @@ def test_a_second_pass_over_a_generator_is_refused(rows):
     estimator("classes").fit(source)
     with pytest.raises(ConsumedError, match="read"):
         estimator("classes").fit(source)
+
+
+def test_too_few_rows_to_train_on_take_a_fixed_share(rows):
+    """Rows held out are enough to choose by, but hardly any are left to learn from."""
+    X, y, _, _ = rows
+    held = positions(held_pass(srf.ArraySource(X, y)))
+    trained = np.setdiff1d(np.arange(N), held)[:9]
+    bad = np.full_like(X, np.nan)
+    kept = np.concatenate((held, trained))
+    bad[kept] = X[kept]
+    fitted = estimator("classes", on_bad_rows="skip").fit(srf.ArraySource(bad, y))
+    assert len(held) > 100
+    assert fitted.statistics_.n_rows == len(kept)
+    assert fitted.model_.history == ()
+
+
+def test_rows_held_by_unequal_shares_are_those_of_the_lesser(rows, monkeypatch):
+    """What a short shard holds by the first share is let go where a long one has halved its own."""
+    X, y, _, _ = rows
+    monkeypatch.setattr(holdout, "MOST_ROWS", 60)
+
+    def taken(start, stop):
+        held, summed = holdout.Holdout(None, 1), []
+        for block in srf.ArraySource(X, y).blocks(start, stop, block_rows=50):
+            summed += held.take(block)
+        return held, summed
+
+    def all_positions(parts):
+        return sorted(np.concatenate([part.positions for part in parts]))
+
+    whole, _ = taken(0, N)
+    (long, first), (short, second) = taken(0, 840), taken(840, N)
+    assert long.share < short.share
+    for shards in ((long, short), (short, long)):
+        merged = holdout.Holdout(None, 1)
+        let_go = list(merged.absorb(shard.copy() for shard in shards))
+        assert merged.share == whole.share
+        assert all_positions(merged.held) == all_positions(whole.held)
+        assert all_positions([*merged.held, *let_go, *first, *second]) == list(range(N))

@@ -561,3 +561,25 @@ def test_a_link_stays_and_its_target_is_replaced(saved, tmp_path):
 def test_a_new_file_has_the_usual_rights(saved, tmp_path):
     (tmp_path / "plain").touch()
     assert saved.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_file_that_is_being_written_is_not_swept_away(saved, monkeypatch):
+    """A second writer of the same name sweeps up what killed writers left, and no more."""
+    real = os.fsync
+
+    def write_once_more(descriptor):
+        monkeypatch.setattr(os, "fsync", real)
+        storage.write(saved, "model", {"a": 2})
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", write_once_more)
+    storage.write(saved, "model", {"a": 1})  # ends last
+    assert storage.read(saved, "model") == {"a": 1}
+
+
+def test_what_a_killed_writer_left_is_swept_away(saved, tmp_path):
+    left = tmp_path / ".tree.h5.0123456789ab.tmp"
+    for name in (left.name, ".tree.h5.tmp", ".other.h5.0123456789ab.tmp"):
+        (tmp_path / name).write_bytes(b"half of a file")
+    storage.write(saved, "model", {"a": 1})
+    assert sorted(os.listdir(tmp_path)) == [".other.h5.0123456789ab.tmp", ".tree.h5.tmp", "tree.h5"]

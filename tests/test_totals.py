@@ -80,10 +80,10 @@ def test_what_needs_the_sums_afterwards_is_refused_and_leaves_them(compact, sett
 def test_other_questions_are_answered_as_by_float64_totals(compact):
     wide = compact.with_totals("float64")
     np.testing.assert_allclose(compact.path().gcv, wide.path().gcv, rtol=1e-12)
-    assert_same_bytes(compact.prune(9).picks, wide.prune(9).picks)
+    assert_same_bytes(compact.prune(9).columns, wide.prune(9).columns)
     pruned = compact.prune(9)
     assert pruned.gram.dtype == np.int32
-    assert_same_bytes(pruned.with_totals("float64").gram, wide.select(pruned.picks).gram)
+    assert_same_bytes(pruned.with_totals("float64").gram, wide.select(pruned.columns).gram)
     assert compact.scale(0.5).gram.dtype == np.float64
     assert_same_bytes(compact.scale(0.5).gram, wide.scale(0.5).gram)
 
@@ -121,7 +121,7 @@ def test_sides_that_together_reach_the_bound_are_not_added(compact):
         sums + sums
     assert (sums - sums).gram.totals.max() == 0
     wide = sums.with_totals("float64") + sums.with_totals("float64")
-    with pytest.raises(ParameterError, match="whole numbers below 2147483648; these sums reach"):
+    with pytest.raises(ParameterError, match="integers below 2147483648; these sums reach"):
         wide.with_totals("int32")
     with pytest.raises(ParameterError, match="these sums were scaled"):
         compact.scale(0.5).with_totals("int32")

@@ -13,7 +13,7 @@ import streamrf as srf
 from plain import hat_matrix, plain_features, plain_targets
 from streamrf import storage
 from streamrf.errors import DataError, FormatError, ParameterError, UnknownLabelError
-from streamrf.models.probabilities import USUAL_SLOPE, Probabilities
+from streamrf.models.probabilities import DEFAULT_SLOPE, Probabilities
 from streamrf.sources.hashing import uniform
 
 DIGITS = load_digits(return_X_y=True)
@@ -178,9 +178,9 @@ def test_a_model_without_uncertainty_says_what_to_do():
 def test_uncertainty_that_cannot_be_is_refused():
     X, y = DIGITS
     classes = srf.accumulate(srf.ArraySource(X, y), features(), normalize="l2")
-    with pytest.raises(ParameterError, match="predict_proba tells"):
+    with pytest.raises(ParameterError, match="predict_proba gives"):
         classes.solve(1.0, uncertainty=True)
-    with pytest.raises(ParameterError, match="predict_proba tells"):
+    with pytest.raises(ParameterError, match="for regressors; use predict_proba"):
         classes.solve(1.0).predict(X, return_std=True)
     with pytest.raises(ParameterError, match="needs one alpha"):
         diabetes()[0].solve([1.0, 2.0], uncertainty=True)
@@ -256,13 +256,16 @@ def test_the_slope_of_many_classes_is_found(rng):
 def test_where_all_rows_are_right_the_slope_stays_finite():
     scores = np.repeat(np.eye(3), 10, axis=0)
     found = Probabilities.fit(scores, scores.argmax(axis=1), np.ones(30))
-    assert USUAL_SLOPE < found.slope < 5 * USUAL_SLOPE
+    assert DEFAULT_SLOPE < found.slope < 5 * DEFAULT_SLOPE
 
 
 def test_with_too_few_rows_to_fit_the_usual_slope_is_taken():
     X, y = DIGITS
     model = digits_classifier().fit(X[:30], y[:30])
-    assert (model.model_.probabilities.slope, model.model_.probabilities.n_rows) == (USUAL_SLOPE, 0)
+    assert (model.model_.probabilities.slope, model.model_.probabilities.n_rows) == (
+        DEFAULT_SLOPE,
+        0,
+    )
     np.testing.assert_allclose(model.predict_proba(X[30:40]).sum(axis=1), 1)
 
 
@@ -272,26 +275,28 @@ def test_rows_given_later_calibrate_a_model_of_fixed_alpha():
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError) as caught:
         _ = model.predict_proba
-    assert "calibrate(X, y) takes them after fit" in str(caught.value.__cause__)
-    with pytest.raises(ParameterError, match="or give rows that were not trained on to calibrate"):
+    assert "fit_probabilities(X, y) takes them after fit" in str(caught.value.__cause__)
+    with pytest.raises(ParameterError, match="rows that were not trained on to fit_probabilities"):
         model.model_.predict_proba(X)
-    assert model.calibrate(X[900:1300], y[900:1300]) is model
+    assert model.fit_probabilities(X[900:1300], y[900:1300]) is model
     assert model.model_.probabilities.n_rows == 400
     P = model.predict_proba(X[1300:])
     assert calibration_error(P, y[1300:]) < 0.06
-    weighted = model.model_.calibrate(srf.ArraySource(X[900:], y[900:], np.ones(len(X) - 900)))
-    assert weighted.probabilities == model.model_.calibrate(X[900:], y[900:]).probabilities
+    weighted = model.model_.fit_probabilities(
+        srf.ArraySource(X[900:], y[900:], np.ones(len(X) - 900))
+    )
+    assert weighted.probabilities == model.model_.fit_probabilities(X[900:], y[900:]).probabilities
 
 
 def test_calibration_that_cannot_be_is_refused():
     X, y = DIGITS
     model = digits_classifier(alpha=1e-2).fit(X[y < 5], y[y < 5]).model_
     with pytest.raises(UnknownLabelError, match="label 5 was not seen"):
-        model.calibrate(X, y)
+        model.fit_probabilities(X, y)
     with pytest.raises(DataError, match="no labels to fit to"):
-        model.calibrate(X)
+        model.fit_probabilities(X)
     values = diabetes()[0].solve(1.0)
-    for use in (values.calibrate, values.predict_proba):
+    for use in (values.fit_probabilities, values.predict_proba):
         with pytest.raises(ParameterError, match="regression model has no probabilities"):
             use(DIABETES[0])
 
@@ -308,7 +313,7 @@ def test_probabilities_survive_saving(tmp_path):
 def test_among_some_classes_probabilities_keep_their_proportions():
     X, y = DIGITS
     model = digits_classifier(codes=srf.ErrorCorrectingCodes(n_bits=31)).fit(X, y).model_
-    among = model.among([1, 4, 7])
+    among = model.restrict_classes([1, 4, 7])
     P = model.predict_proba(X)[:, [1, 4, 7]]
     np.testing.assert_allclose(among.predict_proba(X), P / P.sum(axis=1, keepdims=True), rtol=1e-6)
 

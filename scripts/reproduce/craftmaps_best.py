@@ -128,7 +128,7 @@ def accumulate_pruned(part, name, setting, normalize, n_components, up_component
     if width == n_components:
         return first, whole
     kept = first.prune(n_components, PRUNING_ALPHA * first.alpha_scale())
-    return kept, whole.select(kept.picks)
+    return kept, whole.select(kept.columns)
 
 
 def work(cell, records):

@@ -49,8 +49,8 @@ from streamrf.cli.base import (
     wrong,
 )
 from streamrf.encoding import CHOICES, PRECISIONS
-from streamrf.engine import Place, connected
-from streamrf.errors import ClusterError, ParameterError, StreamrfError
+from streamrf.engine import ClusterAddress, Outlook, RunOptions, connected
+from streamrf.errors import ClusterError, ParameterError
 from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
 from streamrf.jit.threads import computing
 from streamrf.kernels import (
@@ -68,7 +68,7 @@ from streamrf.kernels import (
 from streamrf.models import DECODINGS, Model
 from streamrf.sources import HDF5Source
 from streamrf.statistics import TOTALS, Statistics, load_statistics, packed_size
-from streamrf.training import Outlook, Pass, begin, run
+from streamrf.training import Job, Pass, Settings, begin, finish
 
 T = TypeVar("T")
 
@@ -280,13 +280,11 @@ def fit(
     settings |= {"folds": folds, "totals": totals}
     settings["hold_out"] = model is not None and penalty == "auto"
     window = read_rows(rows, "--rows")
-    settings |= {"rows": window, "checkpoint": checkpoint}
-    place = Place(scheduler, workers, tls_ca, tls_cert, tls_key)
+    settings["rows"] = window
+    place = ClusterAddress(scheduler, workers, tls_ca, tls_cert, tls_key)
     for option, value in (("--parts", parts), ("--spill", spill)):
         if value is not None and place.is_here:
             raise wrong(option, "is for a cluster; give --scheduler or --workers, or leave it out")
-    settings["spill"] = spill
-    settings["checkpoint_every"] = read_seconds(checkpoint_every, "--checkpoint-every")
 
     cluster = _Cluster()
     began = time.perf_counter()
@@ -302,29 +300,28 @@ def fit(
             Bar(_count(source, window)) as bar,
         ):
             bar.stage("calibrating")
-            pass_ = begin(source, on_bad_rows=on_bad_rows, memory_limit=memory_limit, **settings)
-            for path in (statistics, checkpoint):
-                if path is not None:
-                    check_room(path, _gram_bytes(pass_.statistics))
-            n_resumed = 0 if pass_.keeper is None else pass_.keeper.n_resumed
-            bar.advance(n_resumed)
-            bar.stage("reading")
-            pass_began = time.perf_counter()
-            run(
-                source,
-                pass_,
-                codes=target_codes,
-                on_bad_rows=on_bad_rows,
-                rows=window,
-                prune=prune,
-                memory_limit=memory_limit,
-                n_threads=threads,
-                progress=bar.advance,
+            settings |= {"on_bad_rows": on_bad_rows}
+            options = RunOptions(
                 engine=client,
                 parts=parts,
                 spill=spill,
+                checkpoint=checkpoint,
+                checkpoint_every=read_seconds(checkpoint_every, "--checkpoint-every"),
+                memory_limit=memory_limit,
+                n_threads=threads,
+                progress=bar.advance,
                 outlook=cluster.keep,
             )
+            job = Job.of(source, Settings(**settings), options)
+            pass_ = begin(job)
+            for path in (statistics, checkpoint):
+                if path is not None:
+                    check_room(path, _gram_bytes(pass_.statistics))
+            n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
+            bar.advance(n_resumed)
+            bar.stage("reading")
+            pass_began = time.perf_counter()
+            job.fold(pass_, prune)
             pass_seconds = time.perf_counter() - pass_began
             n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
             bar.stage("solving")
@@ -481,26 +478,19 @@ def _finish(
     statistics: str | None,
 ) -> tuple[Model | None, Statistics]:
     """Solve where a model is wanted, and write; the sums are kept even if there is no solution."""
-    if alpha != "auto" or model is None:
-        sums = pass_.join()
+
+    def keep(sums: Statistics) -> None:
         if statistics is not None:
             sums.save(statistics)
-        if model is None:
-            return None, sums
-        kept = sums if prune is None else sums.prune(prune, float(alpha), codes, random_state=seed)
-        # in place of a Gram that nobody asks for again; what holds sums in folds has none to give
-        trained = kept.solve(alpha, codes, overwrite=not sums.n_folds, random_state=seed)
-        trained.save(model)
-        return trained, sums
-    try:
-        trained, sums = pass_.finish(alpha, codes, seed, prune=prune)
-    except StreamrfError:
-        if statistics is not None:
-            pass_.join().save(statistics)
-        raise
+
+    if model is None:
+        sums = pass_.join()
+        keep(sums)
+        return None, sums
+    # The solve may take the place of a Gram that nobody asks for again; folds have none to give.
+    overwrite = alpha != "auto" and not pass_.statistics.n_folds
+    trained, sums = finish(pass_, alpha, codes, seed, prune=prune, overwrite=overwrite, keep=keep)
     trained.save(model)
-    if statistics is not None:
-        sums.save(statistics)
     return trained, sums
 
 

@@ -30,7 +30,7 @@ from streamrf.cli.base import (
     shown_bytes,
     writing,
 )
-from streamrf.engine import Place, connected
+from streamrf.engine import ClusterAddress, connected
 from streamrf.errors import ParameterError, StorageError, StreamrfError
 from streamrf.jit.threads import computing
 from streamrf.models import Model, load_model
@@ -80,7 +80,7 @@ def predict(
     as_json: Json = False,
 ) -> Answer:
     """Write the label or value of each row of HDF5 files to a new HDF5 file."""
-    place = Place(scheduler, workers, tls_ca, tls_cert, tls_key)
+    place = ClusterAddress(scheduler, workers, tls_ca, tls_cert, tls_key)
     began = time.perf_counter()
     with writing({"--output": output}, [model, *data]):
         trained = load_model(model)

@@ -27,7 +27,7 @@ from streamrf.cli.base import (
     pick_word,
     say,
 )
-from streamrf.engine import Place, connected
+from streamrf.engine import ClusterAddress, connected
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
 from streamrf.sources import HDF5Source
@@ -52,7 +52,7 @@ def evaluate(
 ) -> Answer:
     """Give the errors of a model on HDF5 files with targets."""
     pick_word(ON_BAD_ROWS, on_bad_rows, "--on-bad-rows")
-    place = Place(scheduler, workers, tls_ca, tls_cert, tls_key)
+    place = ClusterAddress(scheduler, workers, tls_ca, tls_cert, tls_key)
     began = time.perf_counter()
     trained = load_model(model)
     source = HDF5Source(data, x=x, y=y, weights=weights)

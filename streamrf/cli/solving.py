@@ -163,7 +163,7 @@ def solve(
         if is_chosen or path:
             table = _table(sums, alphas, target_codes, seed, path, criterion)
         if model is not None:
-            chosen = alphas[0] if alphas is not None and not is_chosen else None
+            chosen = alphas[0] if alphas else 1.0
             if table is not None and is_chosen:
                 chosen = table.best(criterion, per_output)
             trained = sums.solve(chosen, target_codes, uncertainty=uncertainty, random_state=seed)
@@ -247,7 +247,7 @@ def _among(trained: Model, text: str | None) -> Model:
     for word in words:
         if word not in known:
             raise ParameterError(f"--classes: there is no class {word!r}; there are {list(known)}")
-    return trained.among([known[word] for word in words])
+    return trained.restrict_classes([known[word] for word in words])
 
 
 def _figures(sums: Statistics, trained: Model | None, table: Table | None) -> dict[str, Any]:

@@ -1,29 +1,33 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
-from streamrf.engine.cluster import Place, connected
-from streamrf.engine.dask import (
-    Job,
-    Worker,
-    as_client,
-    cut,
-    default_parts,
-    map_in_order,
-    map_reduce,
-    workers,
-)
-from streamrf.engine.local import fold, stream
+from streamrf.engine.base import Reading, Runner, StateStore, Summary, Update
+from streamrf.engine.cluster import ClusterAddress, connected
+from streamrf.engine.folding import fold, map_blocks, runner
+from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker
+from streamrf.engine.shards import cut, default_parts
+from streamrf.engine.tasks import map_in_order, map_reduce, workers
+from streamrf.engine.worker import ShardTask, peak_bytes
 
 __all__ = [
-    "Job",
-    "Place",
+    "CHECKPOINT_SECONDS",
+    "ClusterAddress",
+    "Outlook",
+    "Reading",
+    "RunOptions",
+    "Runner",
+    "ShardTask",
+    "StateStore",
+    "Summary",
+    "Update",
     "Worker",
-    "as_client",
     "connected",
     "cut",
     "default_parts",
     "fold",
+    "map_blocks",
     "map_in_order",
     "map_reduce",
-    "stream",
+    "peak_bytes",
+    "runner",
     "workers",
 ]

@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from streamrf.errors import ClusterError, ParameterError, SourceNotFoundError
+from streamrf.errors import ClusterError, ParameterError, SourceNotFoundError, first_line
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 logger = logging.getLogger("streamrf")
 
@@ -18,7 +21,7 @@ PATIENCE = 20.0  # seconds for a scheduler to answer
 
 
 @dataclass(frozen=True)
-class Place:
+class ClusterAddress:
     """Where a cluster is, or is to be.
 
     Parameters
@@ -41,7 +44,7 @@ class Place:
         return self.scheduler is None and self.workers is None
 
     def check(self) -> None:
-        """Refuse what does not go together.
+        """Raise an error where options contradict each other.
 
         Raises
         ------
@@ -69,12 +72,12 @@ class Place:
 
 
 @contextmanager
-def connected(place: Place, n_threads: int | None = None) -> Iterator[Any]:
-    """Give a client of the cluster, or None where there is to be none; closed on leaving.
+def connected(address: ClusterAddress, n_threads: int | None = None) -> Iterator["Client | None"]:
+    """Yield a client of the cluster, or None where there is to be none; closed on leaving.
 
     Parameters
     ----------
-    place : where
+    address : where the cluster is
     n_threads : threads that workers started here share; None means one for each processor
 
     Raises
@@ -82,20 +85,20 @@ def connected(place: Place, n_threads: int | None = None) -> Iterator[Any]:
     ClusterError
         If there is no scheduler, or it refuses.
     """
-    place.check()
-    if place.is_here:
+    address.check()
+    if address.is_here:
         yield None
         return
-    if place.workers is not None:
-        with _processes(place.workers, n_threads) as client:
+    if address.workers is not None:
+        with _processes(address.workers, n_threads) as client:
             yield client
         return
-    with _client(place) as client:
+    with _client(address) as client:
         yield client
 
 
 @contextmanager
-def _processes(n_workers, n_threads):
+def _processes(n_workers: int, n_threads: int | None) -> Iterator["Client"]:
     import dask
     from distributed import Client, LocalCluster
     from distributed.system import MEMORY_LIMIT
@@ -127,25 +130,21 @@ def _processes(n_workers, n_threads):
         yield client
 
 
-def _client(place):
+def _client(address: ClusterAddress) -> "Client":
     from distributed import Client, Security
 
     security = None
-    if place.tls_ca is not None:
+    if address.tls_ca is not None:
         security = Security(
-            tls_ca_file=place.tls_ca,
-            tls_client_cert=place.tls_cert,
-            tls_client_key=place.tls_key,
+            tls_ca_file=address.tls_ca,
+            tls_client_cert=address.tls_cert,
+            tls_client_key=address.tls_key,
             require_encryption=True,
         )
     try:
-        return Client(place.scheduler, security=security, timeout=PATIENCE)
+        return Client(address.scheduler, security=security, timeout=PATIENCE)
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
-            f"no scheduler that lets us in answers at {place.scheduler} ({_first_line(error)}); "
+            f"no scheduler that lets us in answers at {address.scheduler} ({first_line(error)}); "
             "start one with: dask scheduler, or check address, port and certificates"
         ) from error
-
-
-def _first_line(error):
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,16 +1,30 @@
 """Trained models: codes of the classes, predictions, decoding, probabilities, scores."""
 
-from streamrf.models.codes import DECODINGS, CodeBook, ErrorCorrectingCodes, OneVsRest, check_decode
+from streamrf.models.codes import (
+    DECODINGS,
+    CodeBook,
+    ErrorCorrectingCodes,
+    OneVsRest,
+    Seed,
+    TargetCodes,
+    check_decode,
+)
+from streamrf.models.decoders import DECODERS, Decoder, make_decoder
 from streamrf.models.model import Model, load_model
 from streamrf.models.probabilities import Probabilities
 
 __all__ = [
+    "DECODERS",
     "DECODINGS",
     "CodeBook",
+    "Decoder",
     "ErrorCorrectingCodes",
     "Model",
     "OneVsRest",
     "Probabilities",
+    "Seed",
+    "TargetCodes",
     "check_decode",
     "load_model",
+    "make_decoder",
 ]

@@ -7,6 +7,7 @@ reach minimum distance 26 where random books reach 12 (the best linear code know
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.jit.threads import computing
 
@@ -19,8 +20,8 @@ _TABLE_ENTRIES = 2**20
 _ENUMERATED_SPLITS = 2**15
 
 
-def candidates(n_classes: int, n_bits: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Give the best found of each kind of code: (n_classes, n_bits) bool.
+def candidates(n_classes: int, n_bits: int, rng: np.random.Generator) -> list[NDArray[np.bool_]]:
+    """Return the best found of each kind of code: (n_classes, n_bits) bool.
 
     Where both kinds exist, as for 15 bits of 16 classes, either may be the better.
     """
@@ -33,24 +34,26 @@ def candidates(n_classes: int, n_bits: int, rng: np.random.Generator) -> list[np
     return found
 
 
-def _chosen_splits(n_classes: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
+def _chosen_splits(n_classes: int, n_bits: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Choose among all two-way splits: (n_classes, n_bits) bool, the first row False.
 
     Split s puts class j + 1 opposite class 0 where bit j of s is set.
     """
     others = np.arange(1, n_classes)
-    # The splits by a bit of the class number: together they tell every two classes apart.
+    # The splits by a bit of the class number: together they separate every two classes.
     bits = range(int(n_classes - 1).bit_length())
-    telling = np.array([np.sum(((others >> bit) & 1) << (others - 1)) for bit in bits])
+    separating = np.array([np.sum(((others >> bit) & 1) << (others - 1)) for bit in bits])
     first, second = np.triu_indices(n_classes, 1)
-    splits = _pool(telling, 2 ** (n_classes - 1) - 1, n_bits, len(first), rng)
+    splits = _pool(separating, 2 ** (n_classes - 1) - 1, n_bits, len(first), rng)
     sides = np.zeros((len(splits), n_classes), dtype=bool)
     sides[:, 1:] = (splits[:, None] >> (others - 1)) & 1
     separates = sides[:, first] != sides[:, second]
-    return sides[_far_apart(separates, len(telling), n_bits, rng)].T
+    return sides[_far_apart(separates, len(separating), n_bits, rng)].T
 
 
-def _stacked_linear_codes(n_classes: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
+def _stacked_linear_codes(
+    n_classes: int, n_bits: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
     """Lay linear codes side by side, the classes shuffled between them: (n_classes, n_bits) bool.
 
     One linear code has no more than 2^m - 1 different columns, m the bits of a class number.
@@ -71,9 +74,9 @@ def _stacked_linear_codes(n_classes: int, n_bits: int, rng: np.random.Generator)
 
 
 def _linear_code(
-    numbers: np.ndarray, n_words: int, n_bits: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Give the parities of ``number & g`` for `n_bits` chosen g: (n_classes, n_bits) bool.
+    numbers: NDArray[np.int64], n_words: int, n_bits: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Return the parities of ``number & g`` for `n_bits` chosen g: (n_classes, n_bits) bool.
 
     The codewords of two numbers differ where the codeword of their exclusive or is set, so the
     columns are chosen for the weights of the n_words - 1 codewords that are not zero. They stay
@@ -86,32 +89,36 @@ def _linear_code(
     return _parity(numbers[:, None] & chosen)
 
 
-def _parity(numbers: np.ndarray) -> np.ndarray:
+def _parity(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
     return (np.bitwise_count(numbers) & 1).astype(bool)
 
 
 def _pool(
-    telling: np.ndarray, n_columns: int, n_bits: int, n_pairs: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw numbers of columns from 1 to `n_columns`, the `telling` ones first."""
-    others = rng.permutation(np.setdiff1d(np.arange(1, n_columns + 1), telling))
+    separating: NDArray[np.int64],
+    n_columns: int,
+    n_bits: int,
+    n_pairs: int,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw numbers of columns from 1 to `n_columns`, the `separating` ones first."""
+    others = rng.permutation(np.setdiff1d(np.arange(1, n_columns + 1), separating))
     size = max(2 * n_bits, _TABLE_ENTRIES // n_pairs)
-    return np.concatenate((telling, others))[:size]
+    return np.concatenate((separating, others))[:size]
 
 
 def _far_apart(
-    separates: np.ndarray, n_telling: int, n_bits: int, rng: np.random.Generator
-) -> np.ndarray:
+    separates: NDArray[np.bool_], n_separating: int, n_bits: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Choose `n_bits` columns that keep the closest pair of codewords far apart.
 
     Parameters
     ----------
-    separates : (n_pool, n_pairs) bool, whether a column tells a pair of codewords apart
-    n_telling : the first columns, that together tell every pair apart; searches start from them
+    separates : (n_pool, n_pairs) bool, whether a column separates a pair of codewords
+    n_separating : the first columns, that together separate every pair; searches start from them
 
     Returns
     -------
-    (n_bits,) different places in the pool
+    (n_bits,) different indices in the pool
     """
     n_pool = len(separates)
     table = separates.astype(np.float64)
@@ -119,8 +126,8 @@ def _far_apart(
     steps = min(_SEARCH_STEPS, _SEARCH_PRODUCTS // table.size)
     with computing(1):  # on a busy machine two threads took three times as long for such products
         for _ in range(_SEARCH_STARTS):
-            rest = n_telling + rng.permutation(n_pool - n_telling)
-            start = np.concatenate((np.arange(n_telling), rest))[:n_bits]
+            rest = n_separating + rng.permutation(n_pool - n_separating)
+            start = np.concatenate((np.arange(n_separating), rest))[:n_bits]
             chosen, distance, used = _exchanged(table, start, steps)
             if distance > reached:
                 best, reached = chosen, distance
@@ -130,7 +137,9 @@ def _far_apart(
     return best
 
 
-def _exchanged(table: np.ndarray, start: np.ndarray, steps: int) -> tuple[np.ndarray, int, int]:
+def _exchanged(
+    table: NDArray[np.float64], start: NDArray[np.int64], steps: int
+) -> tuple[NDArray[np.int64], int, int]:
     """Exchange one column at a time for the best that the pool holds, until none is better.
 
     Better means a smaller sum of ``2**-distance`` over all pairs: the closest count most, and the
@@ -144,8 +153,8 @@ def _exchanged(table: np.ndarray, start: np.ndarray, steps: int) -> tuple[np.nda
     best, reached = chosen.copy(), int(distances.min())
     settled = step = 0
     while step < steps and settled < len(chosen):
-        place = step % len(chosen)
-        old = chosen[place]
+        i = step % len(chosen)
+        old = chosen[i]
         distances -= table[old]
         weights = np.exp2(np.maximum(20 - (distances - distances.min()), 0))
         gains = table @ weights
@@ -154,8 +163,8 @@ def _exchanged(table: np.ndarray, start: np.ndarray, steps: int) -> tuple[np.nda
         new = int(gains.argmax())
         settled = settled + 1
         if gains[new] > gain:
-            chosen[place], settled = new, 0
-        distances += table[chosen[place]]
+            chosen[i], settled = new, 0
+        distances += table[chosen[i]]
         if distances.min() > reached:
             best, reached = chosen.copy(), int(distances.min())
         step += 1

@@ -2,20 +2,20 @@
 
 import functools
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from streamrf import storage
 from streamrf.encoding import Encoder, as_columns
-from streamrf.engine import Job, as_client, cut, map_in_order, stream, workers
+from streamrf.engine import Reading, RunOptions, fold, map_blocks
 from streamrf.errors import DataError, ParameterError, ShapeError
-from streamrf.jit.threads import computing
 from streamrf.models.codes import CodeBook
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
+from streamrf.models.scores import ClassErrors, ErrorSums, Evaluation, ValueErrors, class_indices
 from streamrf.solving import Posterior
 from streamrf.sources import Block, Source, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
@@ -59,11 +59,11 @@ class Model:
         return self.encoder.n_features
 
     def outputs(self, X: np.ndarray) -> np.ndarray:
-        """Give the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
+        """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
         return self.encoder.linear(X, self.coef, self.intercept)
 
     def scores(self, X: np.ndarray) -> np.ndarray:
-        """Give the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+        """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
         if self.book is None:
             return self.outputs(X)
         if self._class_coef is None:
@@ -84,8 +84,8 @@ class Model:
             return scores[:, 0] if scores.shape[1] == 1 else scores
         return self.labels[scores.argmax(axis=1)]
 
-    def among(self, labels) -> "Model":
-        """Give the model that chooses among some of the classes only.
+    def restrict_classes(self, labels: ArrayLike) -> "Model":
+        """Return the model that chooses from some of the classes only.
 
         The coefficients stay those learnt from all rows.
 
@@ -94,7 +94,7 @@ class Model:
         labels : two of the model's labels or more
         """
         if self.book is None:
-            raise ParameterError("a regression model has no classes to choose among")
+            raise ParameterError("a regression model has no classes to choose from")
         wanted = np.unique(as_labels(np.asarray(labels)))
         index, unknown = find_labels(self.labels, wanted)
         if unknown.any():
@@ -102,72 +102,55 @@ class Model:
                 f"the model has no class {wanted[unknown][0].item()!r}; it knows "
                 f"{self.labels.tolist()}"
             )
-        book = self.book.among(index)
+        book = self.book.restrict_classes(index)
         probabilities = self.probabilities
         if probabilities is not None:  # as steep for the scores themselves
             slope = probabilities.slope * book.margin / self.book.margin
             probabilities = replace(probabilities, slope=slope)
         return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
 
-    def stream(self, source, **options) -> Iterator[tuple[Block, np.ndarray]]:
-        """Give each block of a source or array with its scores; one more is read ahead.
-
-        Parameters
-        ----------
-        source : Source, or array (n, n_features)
-        options : `start`, `stop`, `on_bad_rows` and `progress`, see `streamrf.engine.stream`
-        """
-        source = as_source(source)
-        self._check_width(source)
-        for block in stream(source, block_rows=self._block_rows, **options):
-            with computing():
-                scores = self.scores(block.X)
-            yield block, scores
-
-    @property
-    def _block_rows(self):
-        width = max(self.encoder.n_components, self.n_features)
-        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
-
     def scored(
-        self, source, *, engine=None, parts: int | None = None, **options
-    ) -> Generator[tuple[int, np.ndarray], None, None]:
-        """Give the scores of rows in order, with the place of the first; holds few at a time.
+        self, source: Source | ArrayLike, *, start: int = 0, stop: int | None = None, **options: Any
+    ) -> Generator[tuple[int, NDArray[np.float64]], None, None]:
+        """Yield the scores of blocks of rows in order, with the index of the first; few wait.
 
         Parameters
         ----------
         source : Source, or array (n, n_features)
-        engine : None, or a `distributed.Client` whose workers do it
-        parts : shards on a cluster
-        options : see `stream`
+        start, stop : rows ``[start, stop)``
+        options : `on_bad_rows`, and `engine`, `parts`, `n_threads` and `progress` of `RunOptions`
         """
-        source = as_source(source)
-        if engine is None:
-            _check_no_parts(parts)
-            for block, scores in self.stream(source, **options):
-                yield block.position, scores
-            return
+        reading, run = self.reading(source, start, stop, **options)
         n_outputs = len(self.intercept if self.labels is None else self.labels)
-        yield from self._on_cluster(_ScoresJob, source, engine, parts, 8 * n_outputs, options)
+        return map_blocks(reading, self._score, run, 8 * n_outputs)
 
-    def _on_cluster(self, kind, source, engine, parts, row_bytes, options):
-        """Give the summaries of shards in order."""
-        self._check_width(source)
-        client = as_client(engine)
-        progress = options.pop("progress", None)
-        window = options.pop("start", 0), options.pop("stop", None)
-        shards = cut(source, window, parts, workers(client), row_bytes)
-        yield from map_in_order(client, kind(self, source, options), shards, progress)
+    def _score(self, block: Block) -> tuple[int, NDArray[np.float64]]:
+        return block.position, self.scores(block.X)
 
-    def _check_width(self, source):
+    def reading(
+        self,
+        source: Source | ArrayLike,
+        start: int = 0,
+        stop: int | None = None,
+        on_bad_rows: str = "raise",
+        **options: Any,
+    ) -> tuple[Reading, RunOptions]:
+        """Return which rows to read and how, the width checked."""
+        source = as_source(source)
         if source.n_features != self.n_features:
             raise ShapeError(
                 f"{source.where} has {source.n_features} features, "
                 f"but the model was trained on {self.n_features}"
             )
+        return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions(**options)
+
+    @property
+    def _block_rows(self) -> int:
+        width = max(self.encoder.n_components, self.n_features)
+        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
 
     def predict(self, source, *, return_std: bool = False, **options):
-        """Give the label or value of each row of a source or array.
+        """Return the label or value of each row of a source or array.
 
         Parameters
         ----------
@@ -186,23 +169,22 @@ class Model:
         parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
         return np.concatenate(parts)
 
-    def _with_deviations(self, source, *, engine=None, parts=None, **options):
-        """Give values and their standard deviations."""
-        _check_no_parts(parts)
+    def _with_deviations(
+        self, source: Source | ArrayLike, **options: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return values and their standard deviations."""
         posterior = self._checked_posterior()
-        if engine is not None:
+        reading, run = self.reading(source, **options)
+        if run.engine is not None:
             raise ParameterError("return_std=True is computed in this process; leave out engine")
-        source = as_source(source)
-        self._check_width(source)
-        values, deviations = [], []
-        for block in stream(source, block_rows=self._block_rows, **options):
-            with computing():
-                values.append(self.decide(self.outputs(block.X)))
-                Z = np.empty((len(block.X), self.encoder.n_components))
-                self.encoder.scale(block.X, Z)  # once more: little beside what the deviations cost
-                deviations.append(
-                    self.decide(posterior.deviations(Z, self.encoder.calibration.step))
-                )
+
+        def both(block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            Z = np.empty((len(block.X), self.encoder.n_components))
+            self.encoder.scale(block.X, Z)  # once more: little next to what the deviations cost
+            deviations = posterior.deviations(Z, self.encoder.calibration.step)
+            return self.decide(self.outputs(block.X)), self.decide(deviations)
+
+        values, deviations = zip(*map_blocks(reading, both, run), strict=True)
         return np.concatenate(values), np.concatenate(deviations)
 
     @property
@@ -214,7 +196,7 @@ class Model:
 
     def _checked_posterior(self) -> Posterior:
         if self.book is not None:
-            raise ParameterError("a classifier's deviations are no use; predict_proba tells more")
+            raise ParameterError("return_std is for regressors; use predict_proba")
         if self.posterior is None:
             raise ParameterError(
                 "this model does not keep the covariance of its coefficients: solve or fit it with "
@@ -223,35 +205,35 @@ class Model:
         return self.posterior
 
     def predict_proba(self, source, **options) -> np.ndarray:
-        """Give the probability of each class, float64 (n, n_classes); `options` as in `scored`.
+        """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
 
         The most probable class is the one that `predict` gives.
 
         Raises
         ------
         ParameterError
-            If no probabilities were fitted, see `calibrate`.
+            If no probabilities were fitted, see `fit_probabilities`.
         """
         if self.book is None:
             raise ParameterError("a regression model has no probabilities; use return_std=True")
         if self.probabilities is None:
             raise ParameterError(
                 "no rows were held out to fit probabilities on: fit with alpha='auto', or give "
-                "rows that were not trained on to calibrate(X, y)"
+                "rows that were not trained on to fit_probabilities(X, y)"
             )
         margin = self.book.margin
         scored = self.scored(source, **options)
         return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
 
-    def calibrate(self, source, y=None, *, weights=None, **options) -> "Model":
-        """Give the model with probabilities fitted on rows that it was not trained on.
+    def fit_probabilities(self, source, y=None, *, weights=None, **options) -> "Model":
+        """Return the model with probabilities fitted on rows that it was not trained on.
 
         Parameters
         ----------
         source : Source with labels, or array (n, n_features); some hundred rows will do. Rows of a
             class that has no discriminant, for want of rows in training, are left out
         y, weights : of the rows of an array
-        options : see `stream`; the scores of all rows are held
+        options : see `scored`; the scores of all rows are held
 
         Raises
         ------
@@ -263,32 +245,41 @@ class Model:
         source = as_source(source, y, weights)
         if not source.has_targets:
             raise DataError(f"{source.where} has no labels to fit to; name the dataset: y=")
-        parts = []
-        for block, scores in self.stream(source, **options):
+        book = self.book
+        reading, run = self.reading(source, **options)
+
+        def scored(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
-            known = ~self.book.is_absent[index]
-            parts.append((scores[known] / self.book.margin, index[known], weight[known]))
-        columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return replace(self, probabilities=Probabilities.fit(*columns))
+            known = ~book.is_absent[index]
+            return self.scores(block.X)[known] / book.margin, index[known], weight[known]
+
+        columns = zip(*map_blocks(reading, scored, run), strict=True)
+        fitted = Probabilities.fit(*(np.concatenate(column) for column in columns))
+        return replace(self, probabilities=fitted)
 
     def decision_function(self, source, **options) -> np.ndarray:
-        """Give scores by class, float64 (n, n_classes); of two classes (n,), above 0 the second."""
+        """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
     def evaluate(
-        self, source, y=None, *, weights=None, engine=None, parts: int | None = None, **options
-    ) -> dict:
-        """Give the errors on a source with targets, or on arrays X and y.
+        self,
+        source: Source | ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return the errors on a source with targets, or on arrays X and y.
 
         Parameters
         ----------
         source : Source, or array (n, n_features)
         y, weights : of the rows of an array
-        engine, parts, options : see `scored`
+        options : see `scored`
 
         Returns
         -------
@@ -303,19 +294,15 @@ class Model:
         source = as_source(source, y, weights)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
-        if engine is None:
-            _check_no_parts(parts)
-            return self._errors(source, options).report()
-        errors = self.no_errors()
-        for part in self._on_cluster(_ErrorsJob, source, engine, parts, 0, options):
-            errors = errors + part
-        return errors.report()
+        reading, run = self.reading(source, **options)
+        evaluation = Evaluation(self._judge, self.no_errors())
+        return fold(reading, evaluation, Evaluation.update, run).errors.report()
 
     def no_errors(self) -> ErrorSums:
-        """Give the sums of errors of no rows, for `judge` to add to."""
+        """Return the sums of errors of no rows, for `count` to add to."""
         return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
 
-    def judge(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
+    def count(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
         """Add the errors of the scores of a block with targets."""
         if self.book is not None:
             errors.add(block.y, scores.argmax(axis=1), block.weights)
@@ -324,18 +311,15 @@ class Model:
             raise DataError(f"{block.where} has strings as targets; this model has values")
         errors.add(as_columns(block.y), scores, block.weights)
 
-    def _errors(self, source, options) -> ErrorSums:
-        errors = self.no_errors()
-        for block, scores in self.stream(source, **options):
-            self.judge(block, scores, errors)
-        return errors
+    def _judge(self, block: Block, errors: ErrorSums) -> None:
+        self.count(block, self.scores(block.X), errors)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file, atomically."""
         storage.write(path, KIND, self.to_tree())
 
     def to_tree(self) -> dict:
-        """Give the model as a tree."""
+        """Return the model as a tree."""
         tree = {
             "encoder": self.encoder.to_tree(),
             "coef": self.coef,
@@ -381,47 +365,8 @@ class Model:
             probabilities = Probabilities.from_tree(fields.tree("probabilities"))
         fields.end()
         return cls(
-            encoder,
-            coef,
-            intercept,
-            labels,
-            book,
-            alpha,
-            n_rows,
-            history,
-            posterior,
-            probabilities,
+            encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior, probabilities
         )
-
-
-@dataclass(frozen=True)
-class _ModelJob(Job):
-    """What a worker needs to use a model."""
-
-    model: Model
-    source: Source
-    options: dict
-
-    def _window(self, start, stop):
-        return self.options | {"start": start, "stop": stop}
-
-
-class _ScoresJob(_ModelJob):
-    def summarise(self, start, stop, n_threads):
-        with computing(n_threads):
-            scored = self.model.stream(self.source, **self._window(start, stop))
-            return start, np.concatenate([scores for _, scores in scored])
-
-
-class _ErrorsJob(_ModelJob):
-    def summarise(self, start, stop, n_threads):
-        with computing(n_threads):
-            return self.model._errors(self.source, self._window(start, stop))
-
-
-def _check_no_parts(parts):
-    if parts is not None:
-        raise ParameterError("parts is for a cluster: give engine=, or leave parts out")
 
 
 def load_model(path: str | os.PathLike) -> Model:

@@ -10,14 +10,15 @@ would not (design/0005-uncertainty.md).
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from streamrf.storage import Fields
 
-USUAL_SLOPE = 6.0  # found on the papers' data: 3 to 5 for two classes, 9 to 12 for ten
+DEFAULT_SLOPE = 6.0  # found on the papers' data: 3 to 5 for two classes, 9 to 12 for ten
 PRIOR_DEVIATION = 1.0  # of the logarithm of the slope: 10 rows weigh as much, 1,000 drown it
-WIDEST = 12.0  # of the logarithm, either side
+MAX_LOG_RATIO = 12.0  # of the slope to the default, either way
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,24 @@ class Probabilities:
     Parameters
     ----------
     slope : float above 0, of scores in units of the code's margin
-    n_rows : rows it was fitted on; 0 where there were too few, and the usual slope is taken
+    n_rows : rows it was fitted on; 0 where there were too few, and the default slope is taken
     """
 
     slope: float
     n_rows: int
 
     @classmethod
-    def usual(cls) -> "Probabilities":
-        """Give what is right within a factor of 2 on the papers' data."""
-        return cls(USUAL_SLOPE, 0)
+    def default(cls) -> "Probabilities":
+        """Return what is right within a factor of 2 on the papers' data."""
+        return cls(DEFAULT_SLOPE, 0)
 
     @classmethod
-    def fit(cls, scores: np.ndarray, index: np.ndarray, weights: np.ndarray) -> "Probabilities":
+    def fit(
+        cls, scores: NDArray[np.float64], index: NDArray[np.int64], weights: NDArray[np.float64]
+    ) -> "Probabilities":
         """Fit the slope by the greatest posterior density.
 
-        The prior, log-normal around the usual slope, decides where there are few rows or all of
+        The prior, log-normal around the default slope, decides where there are few rows or all of
         them are right, which alone would ask for an infinite slope.
 
         Parameters
@@ -53,23 +56,23 @@ class Probabilities:
         """
         own = scores[np.arange(len(index)), index]
         weights = weights * (len(weights) / (weights.sum() or 1.0))
-        usual = np.log(USUAL_SLOPE)
+        default = np.log(DEFAULT_SLOPE)
 
-        def loss(log_slope):
+        def loss(log_slope: float) -> float:
             slope = np.exp(log_slope)
             misfit = weights @ (logsumexp(slope * scores, axis=1) - slope * own)
-            return misfit + 0.5 * ((log_slope - usual) / PRIOR_DEVIATION) ** 2
+            return misfit + 0.5 * ((log_slope - default) / PRIOR_DEVIATION) ** 2
 
-        bounds = (usual - WIDEST, usual + WIDEST)
+        bounds = (default - MAX_LOG_RATIO, default + MAX_LOG_RATIO)
         found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
         return cls(float(np.exp(found.x)), len(index))
 
-    def of(self, scores: np.ndarray, margin: float) -> np.ndarray:
-        """Give the probability of each class, float64 (n, n_classes), rows adding up to 1."""
+    def of(self, scores: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+        """Return the probability of each class, float64 (n, n_classes), rows adding up to 1."""
         return softmax(self.slope / margin * scores, axis=1)
 
     def to_tree(self) -> dict:
-        """Give the numbers as a tree."""
+        """Return the numbers as a tree."""
         return dict(vars(self))
 
     @classmethod

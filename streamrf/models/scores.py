@@ -1,11 +1,14 @@
 """Mergeable sums of errors: what an evaluation adds up."""
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
+from streamrf.engine import Summary
 from streamrf.errors import MergeError, ShapeError, UnknownLabelError
-from streamrf.sources import as_labels, find_labels
+from streamrf.sources import Block, as_labels, find_labels
 
 
 class ErrorSums(ABC):
@@ -29,11 +32,43 @@ class ErrorSums(ABC):
 
     @abstractmethod
     def report(self) -> dict:
-        """Give the figures by name."""
+        """Return the figures by name."""
+
+
+class Evaluation(Summary):
+    """The errors of a judge on the rows added.
+
+    Parameters
+    ----------
+    judge : ``judge(block, errors)`` adds the errors of a block; picklable for a cluster
+    errors : of no rows
+    """
+
+    is_ordered = True  # errors of values are sums of floats
+
+    def __init__(self, judge: Callable[[Block, ErrorSums], None], errors: ErrorSums):
+        self._judge = judge
+        self.errors = errors
+
+    def update(self, block: Block) -> None:
+        """Add the errors of a block."""
+        self._judge(block, self.errors)
+
+    def fresh(self) -> "Evaluation":
+        """Return an evaluation that goes on from here by itself."""
+        return Evaluation(self._judge, copy.deepcopy(self.errors))
+
+    def sealed(self) -> ErrorSums:
+        """Return the errors."""
+        return self.errors
+
+    def absorb(self, total: ErrorSums) -> None:
+        """Add the errors of other rows."""
+        self.errors = self.errors + total
 
 
 def class_indices(labels: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Give the place among sorted `labels` of each true label, int64 (n,).
+    """Return the place among sorted `labels` of each true label, int64 (n,).
 
     Raises
     ------
@@ -85,7 +120,7 @@ class ClassErrors(ErrorSums):
         )
 
     def report(self):
-        """Give n_rows, accuracy, error, labels and the confusion matrix (rows: true classes)."""
+        """Return n_rows, accuracy, error, labels and the confusion matrix (rows: true classes)."""
         total = self.confusion.sum()
         accuracy = float(np.trace(self.confusion) / total)
         return {
@@ -147,7 +182,7 @@ class ValueErrors(ErrorSums):
         return both
 
     def report(self):
-        """Give n_rows, RMSE, MAE and R2, means over the targets (R2 as in scikit-learn)."""
+        """Return n_rows, RMSE, MAE and R2, means over the targets (R2 as in scikit-learn)."""
         mean_square = self.squares / self.weight
         constant = self.deviations == 0
         safe = np.where(constant, 1.0, self.deviations)

@@ -1,6 +1,7 @@
 """The figures of a report: all from the files, and one pass over the data if there are any."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -8,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError, SolveError
-from streamrf.models import CodeBook, Model
+from streamrf.models import CodeBook, Model, Seed
 from streamrf.report.base import Findings, Widths
 from streamrf.solving import Tridiagonal
-from streamrf.sources import Source
+from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 
 NARROWEST, MOST_WIDTHS = 16, 7
@@ -29,7 +31,7 @@ class _Codes:
     def decode(self) -> str:
         return self.known.decode
 
-    def book(self, n_classes: int, *, random_state: Any = None) -> CodeBook:
+    def book(self, n_classes: int, *, random_state: Seed = 0) -> CodeBook:
         """Give the model's own code book."""
         return self.known
 
@@ -49,7 +51,7 @@ def measure(
     model, statistics : one of them at least, of the same map if both
     source : rows with targets, or None
     stage : told the name of what comes next
-    options : of the pass over the source, see `streamrf.engine.stream`
+    options : of the pass over the source, see `Model.scored`
     """
     if model is None and statistics is None:
         raise ParameterError("a report needs a model, statistics, or both")
@@ -160,7 +162,8 @@ def _measure_errors(found, model, source, narrow, options) -> None:
     penalised: list[Model] = []
     if found.path is not None:
         alphas = found.path.alphas[np.isfinite(found.path.dof)]
-        penalised = found.statistics.models(alphas, model.book)
+        known = None if model.book is None else _Codes(model.book)
+        penalised = found.statistics.problem(known).models(alphas)
     tried = [model, *(narrower for _, narrower in narrow), *penalised]
     reports = _evaluated(tried, source, options)
     found.error = reports[0]
@@ -185,9 +188,12 @@ def _evaluated(models: Sequence[Model], source: Source, options: dict) -> list[d
     )
     errors = [model.no_errors() for model in models]
     ends = np.cumsum([len(model.intercept) for model in models])[:-1]
-    for block, outputs in joint.stream(source, **options):
-        parts = np.split(outputs, ends, axis=1)
+
+    def judge(block: Block) -> None:
+        parts = np.split(joint.outputs(block.X), ends, axis=1)
         for model, part, sums in zip(models, parts, errors, strict=True):
-            scores = part if model.book is None else model.book.scores(part)
-            model.judge(block, scores, sums)
+            model.count(block, part if model.book is None else model.book.scores(part), sums)
+
+    reading, run = joint.reading(source, **options)
+    deque(map_blocks(reading, judge, run), maxlen=0)
     return [sums.report() for sums in errors]

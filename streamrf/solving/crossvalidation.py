@@ -8,18 +8,18 @@ no second pass over the data.
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic
 
 import numpy as np
 
 from streamrf.errors import DataError, SolveError
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal, Reduced
-from streamrf.solving.path import as_alphas
+from streamrf.solving.path import Model, as_alphas
 
 
 @dataclass(frozen=True)
-class CrossValidation:
+class CrossValidation(Generic[Model]):
     """Mean squared errors on rows left out, of every penalty.
 
     A penalty that does not factor in float64 without some fold has NaN for its errors there, and
@@ -37,7 +37,7 @@ class CrossValidation:
     alphas: np.ndarray
     errors: np.ndarray
     weights: np.ndarray
-    solve: Callable[..., Any] = field(repr=False, compare=False)
+    solve: Callable[..., Model] = field(repr=False, compare=False)
 
     @property
     def mse(self) -> np.ndarray:
@@ -46,7 +46,7 @@ class CrossValidation:
 
     @property
     def _over_folds(self):
-        """Give the mean over the folds, by weight: float64 (n_alphas, n_outputs)."""
+        """Return the mean over the folds, by weight: float64 (n_alphas, n_outputs)."""
         return np.einsum("ako,k->ao", self.errors, self.weights / self.weights.sum())
 
     @property
@@ -61,15 +61,15 @@ class CrossValidation:
         return np.sqrt(spread / (len(self.weights) - 1))
 
     def best_alpha(self) -> float:
-        """Give the penalty of least `mse`."""
+        """Return the penalty of least `mse`."""
         return float(self.alphas[np.nanargmin(self.mse)])
 
     def best_alphas(self) -> np.ndarray:
-        """Give the best penalty of each output by itself, float64 (n_outputs,)."""
+        """Return the best penalty of each output by itself, float64 (n_outputs,)."""
         return self.alphas[np.nanargmin(self._over_folds, axis=0)]
 
     def simplest_alpha(self) -> float:
-        """Give the greatest penalty whose `mse` is within one standard error of the least.
+        """Return the greatest penalty whose `mse` is within one standard error of the least.
 
         The one-standard-error rule of Breiman et al., *Classification and Regression Trees*, 1984.
         """
@@ -77,8 +77,8 @@ class CrossValidation:
         best = np.nanargmin(mse)
         return float(self.alphas[mse <= mse[best] + self.standard_error[best]].max())
 
-    def model(self):
-        """Give the model of `best_alpha` on all rows; ``solve(alpha)`` gives that of any other."""
+    def model(self) -> Model:
+        """Return the model of `best_alpha` on all rows; ``solve(alpha)`` returns another."""
         return self.solve(self.best_alpha())
 
 
@@ -88,8 +88,8 @@ def cross_validate(
     alphas: Iterable[float],
     weight_unit: float,
     unit: np.ndarray,
-    solve: Callable[..., Any],
-) -> CrossValidation:
+    solve: Callable[..., Model],
+) -> CrossValidation[Model]:
     """Leave each fold out in turn.
 
     Parameters
@@ -130,7 +130,7 @@ def cross_validate(
 
 
 def _solutions(normal: Normal, alphas: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Give v and b by the place of the penalty; one that does not factor is left out."""
+    """Return v and b by the place of the penalty; one that does not factor is left out."""
     reduced = Reduced(normal)
     found = {}
     with computing(1):  # products of 64 x 64 blocks: threads would only wait for each other
@@ -141,7 +141,7 @@ def _solutions(normal: Normal, alphas: np.ndarray) -> dict[int, tuple[np.ndarray
 
 
 def _squared_errors(fold: Normal, gram: np.ndarray, v: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Give ``sum (r b + <v, q> - t)^2`` over a fold's rows, (n_outputs,).
+    """Return ``sum (r b + <v, q> - t)^2`` over a fold's rows, (n_outputs,).
 
     Around the fold's own means, so that offsets cost no digits; `gram` is its full centred Gram.
     """

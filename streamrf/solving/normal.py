@@ -10,10 +10,15 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import lapack, packed
 from streamrf.solving.tridiagonal import Tridiagonal
+
+# Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
+# 1e-7 and 1e-3.
+RELATIVE_ALPHAS = np.asarray(10.0 ** np.arange(-8, 1), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Normal:
         return np.float32 if self.gram.dtype == np.int32 else np.float64
 
     def outputs(self, which: np.ndarray) -> "Normal":
-        """Give the equations of some outputs: a mask or indices."""
+        """Return the equations of some outputs: a mask or indices."""
         return replace(
             self,
             moments=self.moments[which],
@@ -55,7 +60,7 @@ class Normal:
         )
 
     def __sub__(self, other: "Normal") -> "Normal":
-        """Give the equations of our rows without those of `other`, summed in the same steps."""
+        """Return the equations of our rows without those of `other`, summed in the same steps."""
         return Normal(
             self.gram - other.gram,
             self.feature_sums - other.feature_sums,
@@ -67,7 +72,7 @@ class Normal:
         )
 
     def centred(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Give the packed Gram of the centred features in their own units, float64 or in `out`.
+        """Return the packed Gram of the centred features in their own units, float64 or in `out`.
 
         `out` may be the memory of the Gram itself.
         """
@@ -76,18 +81,22 @@ class Normal:
         return out
 
     def full(self) -> np.ndarray:
-        """Give the Gram of the centred features in their own units as a full matrix."""
+        """Return the Gram of the centred features in their own units as a full matrix."""
         n = len(self.step)
         out = np.empty((n, n))
         packed.unpack(self.centred(), out)
         return out
 
     def mean_diagonal(self) -> float:
-        """Give the mean squared norm of a centred feature: what a relative alpha is relative to."""
+        """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
         diagonal = np.empty(len(self.step))
         packed.diagonal(self.gram, diagonal)
         diagonal = (diagonal - self.feature_sums**2 / self.weight) * self.step**2
         return float(diagonal.mean())
+
+    def alpha_grid(self) -> NDArray[np.float64]:
+        """Return penalties that suit the size of the features."""
+        return (self.mean_diagonal() or 1.0) * RELATIVE_ALPHAS
 
     def ridge(self, alpha: float, work: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Solve for one penalty.
@@ -111,7 +120,7 @@ class Normal:
         return self.solved(self.factored(alpha, work))
 
     def factored(self, alpha: float, work: np.ndarray | None = None) -> np.ndarray:
-        """Give the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
+        """Return the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
         check_alpha(alpha)
         work = self._work() if work is None else work
         overwritten = np.may_share_memory(work, self.gram)
@@ -127,7 +136,7 @@ class Normal:
         return factor
 
     def path(self, alphas) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
-        """Give (alpha, v, b) for each penalty; one that does not factor is left out."""
+        """Return (alpha, v, b) for each penalty; one that does not factor is left out."""
         work = self._work()
         for alpha in alphas:
             check_alpha(alpha)
@@ -136,23 +145,23 @@ class Normal:
                 yield alpha, *self.solved(factor)
 
     def solved(self, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give v and b by the factor of the penalised Gram."""
+        """Return v and b by the factor of the penalised Gram."""
         solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
         lapack.solve(factor, solution)
         _check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> np.ndarray:
-        """Give the moments of centred features in their own units, (n_outputs, n_components)."""
+        """Return the moments of centred features in their own units, (n_outputs, n_components)."""
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
         return moments * self.step
 
     def centred_squares(self) -> np.ndarray:
-        """Give the squares of the centred targets, (n_outputs,)."""
+        """Return the squares of the centred targets, (n_outputs,)."""
         return self.squares - self.totals**2 / self.weight
 
     def scatter(self, alpha: float | np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Give the squares and products of a solution's outputs about their means, summed.
+        """Return the squares and products of a solution's outputs about their means, summed.
 
         ``W^T A W = W^T (M - W alpha)`` for the Gram A of centred features, their moments M and the
         solution W of ``(A + alpha I) W = M``: the Gram itself may be lost.
@@ -171,7 +180,7 @@ class Normal:
         return (found + found.T) / 2
 
     def unscaled(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give v and b of coefficients (n_components, n_outputs) of the centred features."""
+        """Return v and b of coefficients (n_components, n_outputs) of the centred features."""
         v = np.ascontiguousarray(coef.T) * self.step
         return v, (self.totals - v @ self.feature_sums) / self.weight
 
@@ -179,7 +188,7 @@ class Normal:
         return np.empty(self.gram.shape, dtype=self.factor_dtype)
 
     def _factor(self, alpha, work):
-        """Give the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
+        """Return the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
         return work if lapack.factor(work, n) else None
@@ -200,7 +209,7 @@ class Normal:
 
 
 def _check_finite(found: np.ndarray) -> None:
-    """Refuse what has left the range of floats."""
+    """Raise SolveError for what has left the range of floats."""
     if not np.isfinite(found.sum()):
         raise SolveError(
             "the sums overflow in the features' own units; scale the rows (normalize=) and sum "
@@ -243,7 +252,7 @@ class Reduced:
         self._moments = self._form.to_basis(normal.centred_moments().T)
 
     def fit(self, alpha: float) -> Fit:
-        """Give what is known of a penalty without its coefficients.
+        """Return what is known of a penalty without its coefficients.
 
         Raises
         ------
@@ -262,7 +271,7 @@ class Reduced:
         )
 
     def ridge(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Give v and b as `Normal.ridge` does.
+        """Return v and b as `Normal.ridge` does.
 
         Raises
         ------
@@ -274,12 +283,8 @@ class Reduced:
         return self._normal.unscaled(self._form.from_basis(coef))
 
 
-def check_alpha(alpha) -> None:
-    """Refuse a penalty that is not a number of at least 0."""
+def check_alpha(alpha: object) -> float:
+    """Return a penalty, checked to be a number of at least 0; raise ParameterError for another."""
     if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
         raise ParameterError(f"alpha must be 'auto' or a number of at least 0, got {alpha!r}")
-
-
-# Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
-# 1e-7 and 1e-3.
-RELATIVE_ALPHAS = 10.0 ** np.arange(-8, 1)
+    return float(alpha)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -10,11 +10,12 @@ from streamrf.errors import ParameterError, SolveError
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
 
+Model = TypeVar("Model")  # what `solve` returns; models live on a floor above
 CRITERIA = ("gcv", "evidence")
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(Generic[Model]):
     """What every penalty gives, found from the sums alone.
 
     A penalty that does not factor in float64 has NaN for `dof` and `residuals`, an infinite `gcv`
@@ -39,7 +40,7 @@ class Path:
     log_evidences: np.ndarray
     n_rows: int
     weight: float
-    solve: Callable[..., Any] = field(repr=False, compare=False)
+    solve: Callable[..., Model] = field(repr=False, compare=False)
 
     @property
     def gcvs(self) -> np.ndarray:
@@ -69,20 +70,20 @@ class Path:
         return self.log_evidences.sum(axis=1)
 
     def best_alpha(self, criterion: str = "gcv") -> float:
-        """Give the penalty of least `gcv` or greatest `log_evidence` ("evidence")."""
+        """Return the penalty of least `gcv` or greatest `log_evidence` ("evidence")."""
         return float(self.alphas[_scores(self.gcvs, self.log_evidences, criterion).sum(1).argmin()])
 
     def best_alphas(self, criterion: str = "gcv") -> np.ndarray:
-        """Give the best penalty of each output by itself, float64 (n_outputs,)."""
+        """Return the best penalty of each output by itself, float64 (n_outputs,)."""
         return self.alphas[_scores(self.gcvs, self.log_evidences, criterion).argmin(axis=0)]
 
-    def model(self, criterion: str = "gcv"):
-        """Give the model of `best_alpha`; ``path.solve(alpha)`` gives that of any other."""
+    def model(self, criterion: str = "gcv") -> Model:
+        """Return the model of `best_alpha`; ``path.solve(alpha)`` gives that of any other."""
         return self.solve(self.best_alpha(criterion))
 
 
 def _scores(gcvs, evidences, criterion):
-    """Give a table whose least entries are best."""
+    """Return a table whose least entries are best."""
     if criterion not in CRITERIA:
         raise ParameterError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
     return gcvs if criterion == "gcv" else -evidences
@@ -94,8 +95,8 @@ def trace(
     n_rows: int,
     weight: float,
     unit: np.ndarray,
-    solve: Callable[..., Any],
-) -> Path:
+    solve: Callable[..., Model],
+) -> Path[Model]:
     """Follow the penalties.
 
     Parameters
@@ -137,7 +138,7 @@ def trace(
 
 
 def as_alphas(alphas: Iterable[float]) -> np.ndarray:
-    """Give penalties as float64 (n_alphas,), one at least."""
+    """Return penalties as float64 (n_alphas,), one at least."""
     table = list(alphas)
     for alpha in table:
         check_alpha(alpha)
@@ -149,7 +150,7 @@ def as_alphas(alphas: Iterable[float]) -> np.ndarray:
 def _log_evidence(
     fit: Fit, losses: np.ndarray, n_rows: int, weight: float, n_components: int
 ) -> np.ndarray:
-    """Give the log marginal likelihood of each output at the best noise variance.
+    """Return the log marginal likelihood of each output at the best noise variance.
 
     The centred targets are ``N(0, s2 (I + Z Z^T / alpha))`` on the ``n_rows - 1`` directions that
     the intercept leaves, and ``s2 = loss / (n_rows - 1)`` is the best.

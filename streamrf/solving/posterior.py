@@ -91,7 +91,7 @@ class Posterior:
         return cls(factor, diagonal, mean, noise, weight, dof)
 
     def leverages(self, Z: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Give ``h = 1 / weight + |L^-1 (z - mean)|^2`` of each row, float64 (n,).
+        """Return ``h = 1 / weight + |L^-1 (z - mean)|^2`` of each row, float64 (n,).
 
         Parameters
         ----------
@@ -102,11 +102,11 @@ class Posterior:
         return 1 / self.weight + _solved_norms(self.factor, centred)
 
     def deviations(self, Z: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Give the standard deviation of new targets of weight 1, float64 (n, n_outputs)."""
+        """Return the standard deviation of new targets of weight 1, float64 (n, n_outputs)."""
         return np.sqrt(np.outer(1 + self.leverages(Z, step), self.noise))
 
     def to_tree(self) -> dict:
-        """Give the numbers as a tree."""
+        """Return the numbers as a tree."""
         return dict(vars(self))
 
     @classmethod
@@ -131,7 +131,7 @@ class Posterior:
 
 
 def _inverse_diagonal(factor, width):
-    """Give the diagonal of the inverse, a few columns at a time.
+    """Return the diagonal of the inverse, a few columns at a time.
 
     It takes 3 factorisations where `dpftri` takes 2 and the memory of another Gram.
     """
@@ -144,7 +144,7 @@ def _inverse_diagonal(factor, width):
 
 
 def _solved_norms(factor, columns):
-    """Give ``|L^-1 c|^2`` of columns c (n_components, n), which are overwritten."""
+    """Return ``|L^-1 c|^2`` of columns c (n_components, n), which are overwritten."""
     solved = lapack.dtfsm(
         1.0, factor, columns,
         transr="N", side="L", uplo="L", trans="N", diag="N", overwrite_b=1,

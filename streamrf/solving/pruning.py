@@ -21,15 +21,15 @@ ROUNDING = 1e-12  # a feature of which the others leave less than this share say
 
 
 def check_kept(value: Any, width: int, name: str = "n_components") -> int:
-    """Give the number of features to keep of `width`, checked."""
+    """Return the number of features to keep of `width`, checked."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or not 1 <= value <= width:
-        raise ParameterError(f"{name} must be a whole number from 1 to {width}, got {value!r}")
+        raise ParameterError(f"{name} must be an integer from 1 to {width}, got {value!r}")
     return int(value)
 
 
 def most_useful(normal: Normal, n_components: int, alpha: float, standardise: bool) -> np.ndarray:
-    """Give the places of the `n_components` features that lower the loss the most.
+    """Return the places of the `n_components` features that lower the loss the most.
 
     Parameters
     ----------

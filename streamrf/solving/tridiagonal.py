@@ -59,14 +59,14 @@ class Tridiagonal:
         self._factors.append(factor)
 
     def to_basis(self, M: np.ndarray) -> np.ndarray:
-        """Give ``Q^T M``, M (n, k)."""
+        """Return ``Q^T M``, M (n, k)."""
         M = M.copy()
         for (V, factor), part in zip(self._rotations(), self._parts(M), strict=True):
             part -= V @ (factor.T @ (V.T @ part))
         return M
 
     def from_basis(self, M: np.ndarray) -> np.ndarray:
-        """Give ``Q M``, M (n, k)."""
+        """Return ``Q M``, M (n, k)."""
         M = M.copy()
         rotations, parts = list(self._rotations()), list(self._parts(M))
         for (V, factor), part in zip(reversed(rotations), reversed(parts), strict=True):
@@ -83,7 +83,7 @@ class Tridiagonal:
             yield M[(i + 1) * BLOCK :]
 
     def eigenvalues(self) -> np.ndarray:
-        """Give the eigenvalues of A, ascending, float64 (n,): the second stage, 6 n^2 b operations.
+        """Return the eigenvalues of A, ascending, (n,): the second stage, 6 n^2 b operations.
 
         Those that are 0 but for rounding may be below it.
         """
@@ -133,7 +133,7 @@ class Shifted:
     links: list[np.ndarray]
 
     def solve(self, M: np.ndarray) -> np.ndarray:
-        """Give ``(L L^T)^-1 M``, M (n, k)."""
+        """Return ``(L L^T)^-1 M``, M (n, k)."""
         parts: list[np.ndarray] = []
         for i, factor in enumerate(self.factors):
             part = M[i * BLOCK : (i + 1) * BLOCK]
@@ -147,11 +147,11 @@ class Shifted:
         return np.concatenate(parts)
 
     def log_determinant(self) -> float:
-        """Give ``log det(L L^T)``."""
+        """Return ``log det(L L^T)``."""
         return 2 * sum(float(np.log(np.diagonal(factor)).sum()) for factor in self.factors)
 
     def inverse_trace(self) -> float:
-        """Give ``trace((L L^T)^-1)``, by its diagonal blocks from the last to the first.
+        """Return ``trace((L L^T)^-1)``, by its diagonal blocks from the last to the first.
 
         ``Z_i = L_i^-T (I + C^T Z_{i+1} C) L_i^-1`` with C the link from block i to i + 1 (Takahashi
         et al., 1973, for blocks).
@@ -169,7 +169,7 @@ class Shifted:
 
 
 def _product(A, V, each):
-    """Give ``A V`` of a symmetric A of which only the lower triangle, by blocks, is right."""
+    """Return ``A V`` of a symmetric A of which only the lower triangle, by blocks, is right."""
     out = np.empty_like(V)
 
     def multiply(block):

@@ -1,6 +1,5 @@
 """What a pass sums: the packed Gram, the targets, folds, the ledger."""
 
-from streamrf.statistics.folds import FoldedSums, check_folds
 from streamrf.statistics.gram import (
     TOTALS,
     CompactGram,
@@ -9,20 +8,26 @@ from streamrf.statistics.gram import (
     gram_class,
     packed_size,
 )
+from streamrf.statistics.kfold import KFoldSums, check_folds
+from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.ledger import Ledger
+from streamrf.statistics.ridge import RidgeProblem
 from streamrf.statistics.statistics import Statistics, load_statistics
-from streamrf.statistics.sums import Sums
-from streamrf.statistics.targets import BitSums, ClassSums, TargetSums, ValueSums
+from streamrf.statistics.sums import AbstractSums, Sums
+from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.values import ValueSums
 
 __all__ = [
     "TOTALS",
+    "AbstractSums",
     "BitSums",
     "ClassSums",
     "CompactGram",
     "ExactGram",
-    "FoldedSums",
     "GramSum",
+    "KFoldSums",
     "Ledger",
+    "RidgeProblem",
     "Statistics",
     "Sums",
     "TargetSums",

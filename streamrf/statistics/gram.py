@@ -16,14 +16,14 @@ WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 
 
 class Products(ABC):
-    """A way to multiply whole numbers that is exact while no sum reaches `limit`."""
+    """A way to multiply integers that is exact while no sum reaches `limit`."""
 
     limit: float
     dtype: type
 
     @abstractmethod
     def prepare(self, Q: np.ndarray) -> np.ndarray:
-        """Give Q as `add` takes it."""
+        """Return Q as `add` takes it."""
 
     @abstractmethod
     def add(self, operand: np.ndarray, partial: np.ndarray) -> None:
@@ -82,8 +82,8 @@ class GramSum(ABC):
     totals : packed sums to go on from, of `dtype`, used and not copied; None means zero
     """
 
-    exact: ClassVar[bool]  # whether the features are whole numbers, and their sums too
-    limit: ClassVar[float]  # whole numbers below it are exact totals
+    exact: ClassVar[bool]  # whether the features are integers, and their sums too
+    limit: ClassVar[float]  # integers below it are exact totals
     dtype: ClassVar[type]  # of the totals
     partial_bytes: ClassVar[int]  # held for each total while rows are added
     factor_dtype: ClassVar[type] = np.float64  # that a solve takes
@@ -112,12 +112,12 @@ class GramSum(ABC):
         return self._totals
 
     def copy(self) -> "GramSum":
-        """Give the same sums in memory of their own, which is not touched where all are zero."""
+        """Return the same sums in memory of their own, which is not touched where all are zero."""
         totals = self.totals
         return type(self)(self.n_components, totals.copy() if totals.any() else None)
 
     def surrender(self) -> np.ndarray:
-        """Give the totals away for good, to be overwritten."""
+        """Return the totals away for good, to be overwritten."""
         totals = self.totals
         self._totals = None
         return totals
@@ -131,11 +131,11 @@ class GramSum(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Give back the memory that only adding needs."""
+        """Return back the memory that only adding needs."""
 
 
 def packed_size(n_components: int) -> int:
-    """Give how many numbers a packed Gram has.
+    """Return how many numbers a packed Gram has.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def packed_size(n_components: int) -> int:
 
 
 class ExactGram(GramSum):
-    """Sums of whole numbers by short products that are proven exact.
+    """Sums of integers by short products that are proven exact.
 
     By Cauchy and Schwarz every sum of products of two columns, partial ones included, is bounded by
     the greatest column sum of squares. While that stays below the products' limit they add without
@@ -189,7 +189,7 @@ class ExactGram(GramSum):
         return super().totals
 
     def add(self, Q):
-        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
+        """Add integers Q (n, n_components) float32, entries within +-4095."""
         for block in _blocks(Q):
             self._add_block(block)
 
@@ -225,7 +225,7 @@ class ExactGram(GramSum):
 
 
 class CompactGram(GramSum):
-    """Sums of whole numbers in 32 bits: half the memory, for widths whose Gram is most of it.
+    """Sums of integers in 32 bits: half the memory, for widths whose Gram is most of it.
 
     The products are added where they stay. By Cauchy and Schwarz no sum is greater than the
     greatest sum of squares, so rows are refused, with nothing added, before that reaches 2^31:
@@ -264,7 +264,7 @@ class CompactGram(GramSum):
             )
 
     def add(self, Q):
-        """Add whole numbers Q (n, n_components) float32, entries within +-4095."""
+        """Add integers Q (n, n_components) float32, entries within +-4095."""
         self.check(Q)
         for block in _blocks(Q):
             self._add_block(block)
@@ -286,7 +286,7 @@ class CompactGram(GramSum):
         self._squares += squares
 
     def release(self):
-        """Give the memory of the product's operand back."""
+        """Return the memory of the product's operand back."""
         self._products = type(self._products)()
 
 
@@ -310,7 +310,7 @@ TOTALS: dict[str, type[GramSum]] = {"float64": ExactGram, "int32": CompactGram}
 
 
 def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
-    """Find how to sum products: of whole numbers or not, and in what totals.
+    """Find how to sum products: of integers or not, and in what totals.
 
     Raises
     ------
@@ -323,7 +323,7 @@ def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
         return TOTALS[totals]
     if totals != "float64":
         raise ParameterError(
-            f"totals={totals!r} are for whole numbers; precision='float64' needs totals='float64'"
+            f"totals={totals!r} are for integers; precision='float64' needs totals='float64'"
         )
     return FloatGram
 

@@ -27,7 +27,7 @@ class Ledger:
         return int(sum((r[:, 1] - r[:, 0]).sum() for r in self.ranges.values()))
 
     def same_rows(self, other: "Ledger") -> bool:
-        """Tell whether both have counted the same rows."""
+        """Return whether both have counted the same rows."""
         return self.ranges.keys() == other.ranges.keys() and all(
             np.array_equal(ranges, other.ranges[key]) for key, ranges in self.ranges.items()
         )
@@ -80,7 +80,7 @@ class Ledger:
         self.ranges, self.names = joined.ranges, joined.names
 
     def to_tree(self) -> dict:
-        """Give the ranges as a tree."""
+        """Return the ranges as a tree."""
         keys = sorted(self.ranges)
         return {
             "ranges": {key: self.ranges[key] for key in keys},

@@ -1,36 +1,174 @@
 """The mergeable sums: numbers, and nothing of where they came from.
 
-A commutative monoid: `Sums.zero`, `add` for a block of rows, `+` and its inverse `-`. On rounded
-features every sum is a sum of whole numbers below 2^53, so the result is the same to the last bit
-for any order, block size, thread count or split.
+On rounded features every sum is a sum of integers below 2^53, so the result is the same to the last
+bit for any order, block size, thread count or split.
 """
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import MergeError, ParameterError, StreamrfError
 from streamrf.jit import packed
 from streamrf.statistics.gram import CompactGram, GramSum, gram_class, packed_size
-from streamrf.statistics.targets import TargetSums, ValueSums, read_targets
+from streamrf.statistics.labelled import BitSums, ClassSums
+from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.values import ValueSums
 from streamrf.storage import Fields
 from streamrf.timing import stage
 
 EXACT_FLOAT64 = 2.0**53
+TARGETS: dict[str, type[TargetSums]] = {
+    kind.__name__: kind for kind in (ClassSums, BitSums, ValueSums)
+}
 
 
-class Sums:
-    """Gram, target sums and counts of the rows added so far.
+class AbstractSums(ABC):
+    """Gram, target sums and counts of the rows added so far, kept in folds or not.
+
+    A commutative monoid: `zero_like`, `add` for a block of rows, `+` and its inverse `-`.
+
+    Attributes
+    ----------
+    targets : ClassSums, BitSums or ValueSums of all rows
+    n_rows : int, rows added
+    n_clipped : int, entries clipped on the way
+    is_scaled : bool, whether rows count with factors, so that the sums are not of integers
+    """
+
+    targets: TargetSums
+    n_rows: int
+    n_clipped: int
+    is_scaled: bool
+
+    @property
+    @abstractmethod
+    def gram(self) -> GramSum:
+        """Sums of products of features of all rows."""
+
+    @property
+    @abstractmethod
+    def gram_class(self) -> type[GramSum]:
+        """How products of features are summed."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> "Sequence[Sums]":
+        """The sums of each fold; empty where no folds are kept."""
+
+    @property
+    def n_folds(self) -> int:
+        """Folds kept apart; 0 for none."""
+        return len(self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every sum is one of integers."""
+        return self.gram_class.exact and not self.is_scaled
+
+    @property
+    def n_components(self) -> int:
+        """Width of the features."""
+        return self.targets.sums.shape[1]
+
+    @abstractmethod
+    def add(
+        self,
+        Q: NDArray[np.floating],
+        roots: NDArray[np.float64],
+        y: NDArray,
+        n_clipped: int = 0,
+        indices: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add a block.
+
+        Parameters
+        ----------
+        Q : (n, n_components), integers in float32, or float64
+        roots : (n,) float64, roots of the rows' weights
+        y : (n,) labels, or (n, n_targets) rounded targets
+        n_clipped : entries of Q that were clipped
+        indices : (n,) of the rows in their store; they decide on the folds
+        """
+
+    def __add__(self, other: Self) -> Self:
+        return self.combined(other, 1)
+
+    def __sub__(self, other: Self) -> Self:
+        return self.combined(other, -1)
+
+    @abstractmethod
+    def combined(self, other: Self, sign: int, in_place: bool = False) -> Self:
+        """Return ``self + sign * other``; `in_place` in the memory of our Grams, which are lost."""
+
+    @abstractmethod
+    def with_totals(self, totals: str) -> Self:
+        """Return the same sums in "float64" or "int32" totals."""
+
+    @abstractmethod
+    def select(self, columns: NDArray[np.int64]) -> Self:
+        """Return the sums of some features alone; `n_clipped` stays that of all."""
+
+    @abstractmethod
+    def retargeted(self, change: Callable[[TargetSums], TargetSums]) -> Self:
+        """Return the sums of the same rows with ``change(targets)`` in place of their targets."""
+
+    @abstractmethod
+    def stack_targets(self, other: Self) -> Self:
+        """Return the sums of our targets and then those of `other`; the rows must be the same."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """Return ``factor * self``: counts stay, integers do not."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """Return the same sums in memory of their own."""
+
+    @abstractmethod
+    def writable(self) -> Self:
+        """Return these sums to be added to, a Gram copied only where it is read-only."""
+
+    @abstractmethod
+    def zero_like(self) -> Self:
+        """Return sums of nothing, ready for the same kind of rows, in as many folds."""
+
+    @abstractmethod
+    def without_folds(self) -> "Sums":
+        """Return the sums of all rows, without the folds."""
+
+    @abstractmethod
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return the sums of squares of the features, float64 (n_components,)."""
+
+    def check_exact(self) -> None:
+        """Raise StreamrfError unless float64 holds every total of integers exactly."""
+        if self.exact and self.targets.greatest(self.diagonal().max(initial=0)) >= EXACT_FLOAT64:
+            raise StreamrfError(
+                f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
+                "save parts of the rows in statistics files of their own"
+            )
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the memory of partial sums back."""
+
+    @abstractmethod
+    def to_tree(self) -> dict:
+        """Return the numbers as a tree."""
+
+
+class Sums(AbstractSums):
+    """Sums of rows without folds.
 
     Parameters
     ----------
     gram : sums of products of features
-    targets : ClassSums, BitSums or ValueSums
-    n_rows : int, rows added
-    n_clipped : int, entries clipped on the way
-    is_scaled : whether rows count with factors, so that the sums are not of whole numbers
+    targets, n_rows, n_clipped, is_scaled : see `AbstractSums`
     """
 
     def __init__(
@@ -40,51 +178,33 @@ class Sums:
         n_rows: int = 0,
         n_clipped: int = 0,
         is_scaled: bool = False,
-    ):
-        self.gram = gram
+    ) -> None:
+        self._gram = gram
         self.targets = targets
         self.n_rows = n_rows
         self.n_clipped = n_clipped
         self.is_scaled = is_scaled
 
     @property
-    def exact(self) -> bool:
-        """Whether every sum is one of whole numbers."""
-        return self.gram.exact and not self.is_scaled
+    def gram(self) -> GramSum:
+        return self._gram
 
     @property
     def gram_class(self) -> type[GramSum]:
-        """How products of features are summed."""
         return type(self.gram)
 
     @property
-    def n_folds(self) -> int:
-        """Folds kept apart: none."""
-        return 0
-
-    @property
-    def n_components(self) -> int:
-        """Width of the features."""
-        return self.targets.sums.shape[1]
+    def parts(self) -> "Sequence[Sums]":
+        return ()
 
     def add(
         self,
-        Q: np.ndarray,
-        roots: np.ndarray,
-        y: np.ndarray,
+        Q: NDArray[np.floating],
+        roots: NDArray[np.float64],
+        y: NDArray,
         n_clipped: int = 0,
-        places: np.ndarray | None = None,
+        indices: NDArray[np.int64] | None = None,
     ) -> None:
-        """Add a block.
-
-        Parameters
-        ----------
-        Q : (n, n_components), whole numbers in float32, or float64
-        roots : (n,) float64, roots of the rows' weights
-        y : (n,) labels, or (n, n_targets) rounded targets
-        n_clipped : entries of Q that were clipped
-        places : (n,) of the rows in their store; only sums in folds ask for them
-        """
         with stage("gram"):
             self.gram.check(Q)  # either may refuse the block, and then nothing has changed
         with stage("targets"):
@@ -94,17 +214,7 @@ class Sums:
         self.n_rows += len(Q)
         self.n_clipped += n_clipped
 
-    def __add__(self, other: "Sums") -> "Sums":
-        return self._combined(other, 1.0, np.empty_like(self.gram.totals))
-
-    def __sub__(self, other: "Sums") -> "Sums":
-        return self._combined(other, -1.0, np.empty_like(self.gram.totals))
-
-    def absorb(self, other: "Sums", sign: float) -> "Sums":
-        """Give ``self + sign * other`` in the memory of our Gram, which is lost."""
-        return self._combined(other, sign, self.gram.totals)
-
-    def _combined(self, other, sign, out):
+    def combined(self, other: Self, sign: int, in_place: bool = False) -> Self:
         if type(self.gram) is not type(other.gram) or type(self.targets) is not type(other.targets):
             raise MergeError(
                 f"one side holds {type(self.gram).__name__} and {type(self.targets).__name__}, "
@@ -117,59 +227,57 @@ class Sums:
         if sign > 0 and self.gram.limit < EXACT_FLOAT64:  # beyond, 32 bits would wrap around
             self._check_together(other)
         targets = self.targets.combined(other.targets, sign)
+        out = self.gram.totals if in_place else np.empty_like(self.gram.totals)
         combine = np.add if sign > 0 else np.subtract
         combine(self.gram.totals, other.gram.totals, out=out)
-        return Sums(
+        return type(self)(
             type(self.gram)(self.n_components, out),
             targets,
-            self.n_rows + int(sign) * other.n_rows,
-            self.n_clipped + int(sign) * other.n_clipped,
+            self.n_rows + sign * other.n_rows,
+            self.n_clipped + sign * other.n_clipped,
             self.is_scaled or other.is_scaled,
         )
 
-    def _check_together(self, other):
-        """Refuse sums whose total would not be exact."""
+    def _check_together(self, other: "Sums") -> None:
         if (self.diagonal() + other.diagonal()).max(initial=0) >= self.gram.limit:
             raise MergeError(
                 f"together the two sides reach {self.gram.limit:.0f}, from where on their totals "
                 "are not exact; add them as with_totals('float64')"
             )
 
-    def with_totals(self, totals: str) -> "Sums":
-        """Give the same sums in "float64" or "int32" totals."""
+    def with_totals(self, totals: str) -> Self:
         kind = gram_class(self.gram.exact, totals)
         if kind is type(self.gram):
             return self
         greatest = self.diagonal().max(initial=0)
         if self.is_scaled or greatest >= kind.limit:
             raise ParameterError(
-                f"totals={totals!r} hold whole numbers below {kind.limit:.0f}; these sums "
+                f"totals={totals!r} hold integers below {kind.limit:.0f}; these sums "
                 + ("were scaled" if self.is_scaled else f"reach {greatest:.0f}")
             )
-        gram = kind(self.n_components, self.gram.totals.astype(kind.dtype))
-        return Sums(gram, self.targets, self.n_rows, self.n_clipped)
+        return self._with(kind(self.n_components, self.gram.totals.astype(kind.dtype)))
 
-    def select(self, picks: np.ndarray) -> "Sums":
-        """Give the sums of some features alone, by their places; `n_clipped` stays that of all."""
-        totals: np.ndarray = np.empty(packed_size(len(picks)), dtype=self.gram.dtype)
-        packed.select(self.gram.totals, self.n_components, picks, totals)
-        gram = type(self.gram)(len(picks), totals)
-        targets = self.targets.select(picks)
-        return Sums(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
+    def _with(self, gram: GramSum | None = None, targets: TargetSums | None = None) -> Self:
+        """Return the sums of the same rows with another Gram, other targets, or both."""
+        gram = self.gram if gram is None else gram
+        targets = self.targets if targets is None else targets
+        return type(self)(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
 
-    def retargeted(self, change: Callable[[Any], TargetSums]) -> "Sums":
-        """Give the sums of the same rows with ``change(targets)`` in place of their targets."""
-        return Sums(self.gram, change(self.targets), self.n_rows, self.n_clipped, self.is_scaled)
+    def select(self, columns: NDArray[np.int64]) -> Self:
+        totals: NDArray = np.empty(packed_size(len(columns)), dtype=self.gram.dtype)
+        packed.select(self.gram.totals, self.n_components, columns, totals)
+        return self._with(type(self.gram)(len(columns), totals), self.targets.select(columns))
 
-    def beside(self, other: "Sums") -> "Sums":
-        """Give the sums of our targets and then those of `other`; the rows must be the same."""
+    def retargeted(self, change: Callable[[TargetSums], TargetSums]) -> Self:
+        return self._with(targets=change(self.targets))
+
+    def stack_targets(self, other: Self) -> Self:
         ours, theirs = self.targets, other.targets
-        if not isinstance(ours, ValueSums) or not isinstance(theirs, ValueSums):
-            raise MergeError("only targets that are values can stand side by side, not classes")
+        both = ours.stack(theirs)
         same = (
             self.n_rows == other.n_rows
-            and ours.weight == theirs.weight
-            and np.array_equal(ours.feature_sums, theirs.feature_sums)
+            and ours.total == theirs.total
+            and np.array_equal(ours.feature_totals, theirs.feature_totals)
             and np.array_equal(self.gram.totals, other.gram.totals)
         )
         if not same:
@@ -177,49 +285,36 @@ class Sums:
                 "the two sides are not sums of the same rows: their features add up to different "
                 "totals; sum the other targets from the same rows, weights and map"
             )
-        return self.retargeted(lambda targets: targets.beside(theirs))
+        return self._with(targets=both)
 
-    def scaled(self, factor: float) -> "Sums":
-        """Give ``factor * self``: counts stay, whole numbers do not."""
-        kind = gram_class(self.gram.exact)
-        gram = kind(self.n_components, factor * self.gram.totals)
-        return Sums(gram, self.targets.scaled(factor), self.n_rows, self.n_clipped, True)
+    def scaled(self, factor: float) -> Self:
+        gram = gram_class(self.gram.exact)(self.n_components, factor * self.gram.totals)
+        return type(self)(gram, self.targets.scaled(factor), self.n_rows, self.n_clipped, True)
 
-    def copy(self) -> "Sums":
-        """Give the same sums in memory of their own."""
-        gram = self.gram.copy()
-        targets = copy.deepcopy(self.targets)
-        return Sums(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
+    def copy(self) -> Self:
+        return self._with(self.gram.copy(), copy.deepcopy(self.targets))
 
-    def writable(self) -> "Sums":
-        """Give these sums to be added to, their Gram copied only where it is read-only."""
-        if not self.gram.totals.flags.writeable:
-            return self.copy()
-        return self.retargeted(copy.deepcopy)
+    def writable(self) -> Self:
+        is_writable = self.gram.totals.flags.writeable
+        return self.retargeted(copy.deepcopy) if is_writable else self.copy()
 
-    def zero_like(self) -> "Sums":
-        """Give sums of nothing, ready for the same kind of rows."""
+    def zero_like(self) -> Self:
         gram = type(self.gram)(self.n_components)
-        return Sums(gram, self.targets.zero_like(gram.exact))
+        return type(self)(gram, self.targets.zero_like(gram.exact))
 
-    def release(self) -> None:
-        """Give the memory of partial sums back."""
-        with stage("gram"):
-            self.gram.release()
+    def without_folds(self) -> "Sums":
+        return self
 
-    def diagonal(self) -> np.ndarray:
-        """Give the sums of squares of the features, float64 (n_components,)."""
+    def diagonal(self) -> NDArray[np.float64]:
         diagonal = np.empty(self.n_components)
         packed.diagonal(self.gram.totals, diagonal)
         return diagonal
 
-    def check_exact(self) -> None:
-        """Raise unless every total is a whole number that float64 holds exactly."""
-        if self.exact:
-            check_exact(self.diagonal(), self.targets, self.n_rows)
+    def release(self) -> None:
+        with stage("gram"):
+            self.gram.release()
 
     def to_tree(self) -> dict:
-        """Give the numbers as a tree."""
         return {
             "gram": self.gram.totals,
             "exact": self.gram.exact,
@@ -252,24 +347,18 @@ class Sums:
         is_scaled = fields.flag("scaled")
         targets = read_targets(fields.tree("targets"), n_components, exact and not is_scaled)
         fields.end()
-        diagonal = np.empty(n_components)
-        packed.diagonal(totals, diagonal)
+        sums = cls(kind(n_components, totals), targets, n_rows, n_clipped, is_scaled)
+        diagonal = sums.diagonal()
         if exact and (diagonal < 0).any():  # what subtraction leaves of floats may be
             raise fields.wrong("gram", "holds a sum of squares below 0")
         if not is_scaled and (diagonal >= kind.limit).any():
             raise fields.wrong("gram", "holds sums of squares too great to be exact")
-        return cls(kind(n_components, totals), targets, n_rows, n_clipped, is_scaled)
+        return sums
 
 
-def check_exact(diagonal: np.ndarray, targets: TargetSums, n_rows: int) -> None:
-    """Raise unless sums of whole numbers, by their sums of squares, are ones that float64 holds."""
-    square = diagonal.max(initial=0)
-    greatest = max(square, targets.total)
-    if isinstance(targets, ValueSums):
-        squares = float(max(targets.squares, default=0))
-        greatest = max(greatest, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
-    if greatest >= EXACT_FLOAT64:
-        raise StreamrfError(
-            f"the sums have outgrown 2^53 after {n_rows} rows and are no longer exact; "
-            "save parts of the rows in statistics files of their own"
-        )
+def read_targets(fields: Fields, n_components: int, exact: bool) -> TargetSums:
+    """Rebuild sums of targets from their tree."""
+    kind = TARGETS[fields.text("class", TARGETS)]
+    targets = kind.from_fields(fields, n_components, exact)
+    fields.end()
+    return targets

@@ -1,19 +1,23 @@
 """One pass over a source: calibrate, add up, choose the penalty, solve."""
 
 from streamrf.training import benchmark
+from streamrf.training.accumulation import accumulate, begin
+from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
-from streamrf.training.passes import Pass, accumulate, begin, run
-from streamrf.training.shards import Outlook
+from streamrf.training.passes import Pass
+from streamrf.training.selection import finish
+from streamrf.training.settings import Settings
 from streamrf.training.warmup import warm_up
 
 __all__ = [
     "INTERPRETER_BYTES",
-    "Outlook",
+    "Job",
     "Pass",
+    "Settings",
     "accumulate",
     "begin",
     "benchmark",
+    "finish",
     "parse_bytes",
-    "run",
     "warm_up",
 ]

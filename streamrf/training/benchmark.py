@@ -20,7 +20,7 @@ from streamrf.jit.threads import computing
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
 from streamrf.timing import watching
-from streamrf.training.passes import accumulate
+from streamrf.training.accumulation import accumulate
 
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled
 PRODUCT_ROWS = 4096  # multiplied at a time by the bare product
@@ -213,7 +213,7 @@ def _processor() -> str:
 
 def commit() -> str | None:
     """Give the commit of the checkout that this is run from; None where installed."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
 

@@ -10,40 +10,46 @@ import os
 import signal
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from types import FrameType, TracebackType
+from typing import Any, Generic, TypeVar
 
 from streamrf import storage
+from streamrf.engine import StateStore, Summary, Update
 from streamrf.errors import (
     CheckpointError,
+    FormatError,
     Interruption,
-    ParameterError,
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import Source, Store
+from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
 
 KIND = "checkpoint"
-EVERY = 300.0  # seconds
+SHARD = "shard"
+FIRST = "start.checkpoint"
 SHARE = 0.02  # of the time that writing may take
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-MOST_SHOWN = 60  # characters of a setting in a message
+MAX_SHOWN = 60  # characters of a setting in a message
 
 logger = logging.getLogger("streamrf")
 
-B = TypeVar("B")
 
+class State(Summary):
+    """A summary that can be written down between two blocks."""
 
-class Subject(Protocol):
-    """What a checkpoint keeps: sums in progress."""
-
+    @abstractmethod
     def to_tree(self) -> dict:
-        """Give the state as a tree."""
+        """Return the state as a tree."""
 
 
-class Keeper:
-    """Reads and writes the checkpoint of one pass over one source.
+S = TypeVar("S", bound=State)
+
+
+class Checkpoint(StateStore[S]):
+    """The file that holds the state of one pass over one source.
 
     Parameters
     ----------
@@ -52,7 +58,7 @@ class Keeper:
         time; 0: after every block
     job : tree of all settings that the sums depend on
     source : what is read
-    start : place of the first row read
+    start : index of the first row read
 
     Attributes
     ----------
@@ -63,8 +69,6 @@ class Keeper:
     def __init__(
         self, path: str | os.PathLike, every: float, job: dict, source: Source, start: int = 0
     ):
-        if not 0 <= every < threading.TIMEOUT_MAX:
-            raise ParameterError(f"checkpoint_every must be seconds, at least 0, got {every!r}")
         self.path = os.fspath(path)
         self.n_done = self.n_resumed = 0
         self._every = every
@@ -75,11 +79,11 @@ class Keeper:
 
     @property
     def stop(self) -> int:
-        """Place of the first row that is not counted yet."""
+        """Index of the first row that is not counted yet."""
         return self._start + self.n_done
 
     def read(self) -> Fields | None:
-        """Give the state that an earlier run left, or None where there is none.
+        """Return the state that an earlier run left, or None where there is none.
 
         Raises
         ------
@@ -109,7 +113,7 @@ class Keeper:
         return state
 
     def _check_stores(self, earlier: list[Store]) -> None:
-        """Refuse where the rows counted are not the first rows of the source any more."""
+        """Raise CheckpointError if the rows counted are not the first of the source any more."""
         if not self.n_done:  # what is kept is the calibration
             self._check_begin(earlier)
         place = 0
@@ -127,7 +131,7 @@ class Keeper:
             place += self.stop if old.n_rows is None else old.n_rows
 
     def _check_begin(self, earlier: list[Store]) -> None:
-        """Refuse where the stores that were calibrated on are not the first ones any more."""
+        """Raise CheckpointError if the stores calibrated on are not the first ones any more."""
         for old, new in zip(earlier, self._stores, strict=False):
             wrong = _changed(old, new, 0)
             if wrong:
@@ -151,12 +155,12 @@ class Keeper:
         tree = {"job": self._job, "stores": stores, "n_done": self.n_done, "state": state}
         storage.write(self.path, KIND, tree)
 
-    def keeping(self, subject: Subject) -> "Keeping":
-        """Give the context in which `subject` is updated and written."""
-        return Keeping(self, subject, self._every)
+    def guarding(self, summary: S, update: Update[S]) -> "CheckpointWriter[S]":
+        """Return the context in which `summary` is updated and written."""
+        return CheckpointWriter(self, summary, update, self._every)
 
 
-class Keeping:
+class CheckpointWriter(Generic[S]):
     """While entered: writes between blocks, at the end, and when the process is asked to stop.
 
     SIGINT (Ctrl-C) and SIGTERM wait for the end of the block in progress; then a last checkpoint is
@@ -165,17 +169,18 @@ class Keeping:
     disk), the last one stays, a warning is logged and the pass goes on.
     """
 
-    def __init__(self, keeper: Keeper, subject: Subject, every: float):
-        self._keeper = keeper
+    def __init__(self, checkpoint: Checkpoint[S], subject: S, update: Update[S], every: float):
+        self._checkpoint = checkpoint
         self._subject = subject
+        self._update = update
         self._every = every
         self._next = 0.0
         self._whole = True  # whether the subject is between two blocks
-        self._written = keeper.n_done
+        self._written = checkpoint.n_done
         self._signal: int | None = None
         self._handlers: dict[int, Any] = {}
 
-    def __enter__(self) -> "Keeping":
+    def __enter__(self) -> Update[S]:
         self._next = time.monotonic() + self._every
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
@@ -183,9 +188,14 @@ class Keeping:
                 if handler not in (signal.SIG_IGN, None):
                     self._handlers[number] = handler
                     signal.signal(number, self._stop)
-        return self
+        return self._step
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         if error is None:
@@ -193,41 +203,37 @@ class Keeping:
             self._leave()
         elif isinstance(error, StreamrfError) and self._whole and self._write():
             logger.warning(
-                "%s holds the %s rows before the error", self._keeper.path, f"{self._written:,}"
+                "%s holds the %s rows before the error", self._checkpoint.path, f"{self._written:,}"
             )
 
-    def update(self, update: Callable[[Any, B], None]) -> Callable[[Any, B], None]:
-        """Give `update` followed by what is due between two blocks."""
-
-        def kept(subject: Any, block: B) -> None:
-            self._whole = False
-            update(subject, block)
-            self._keeper.n_done += block.span  # type: ignore[attr-defined]
-            self._whole = True
-            if self._signal is not None:
-                self._write()
-                self._leave()
-            if time.monotonic() >= self._next:
-                self._write()
-
-        return kept
+    def _step(self, subject: S, block: Block) -> None:
+        """Update, then do what is due between two blocks."""
+        self._whole = False
+        self._update(subject, block)
+        self._checkpoint.n_done += block.span
+        self._whole = True
+        if self._signal is not None:
+            self._write()
+            self._leave()
+        if time.monotonic() >= self._next:
+            self._write()
 
     def _write(self) -> bool:
-        """Write the state if it is new; tell whether the file holds it."""
-        if self._written == self._keeper.n_done:
+        """Write the state if it is new; return whether the file holds it."""
+        if self._written == self._checkpoint.n_done:
             return self._written > 0
         began = time.monotonic()
         try:
-            self._keeper.write(self._subject.to_tree())
-            self._written = self._keeper.n_done
+            self._checkpoint.write(self._subject.to_tree())
+            self._written = self._checkpoint.n_done
         except StorageError as error:
             logger.warning("%s; the pass goes on without this checkpoint", error)
         now = time.monotonic()
         wait = max(self._every, (now - began) / SHARE) if self._every else 0.0
         self._next = now + wait
-        return self._written == self._keeper.n_done
+        return self._written == self._checkpoint.n_done
 
-    def _stop(self, number: int, frame: Any) -> None:
+    def _stop(self, number: int, frame: FrameType | None) -> None:
         """Take note of a signal."""
         if self._signal is not None and number == signal.SIGINT:
             raise Interruption(f"stopped at once; {self._held()}", number)
@@ -235,20 +241,20 @@ class Keeping:
 
     def _leave(self) -> None:
         if self._signal is not None:
-            message = f"stopped after {self._keeper.n_done:,} rows; {self._held()}"
+            message = f"stopped after {self._checkpoint.n_done:,} rows; {self._held()}"
             raise Interruption(message, self._signal)
 
     def _held(self) -> str:
         if not self._written:
             return "no checkpoint was written"
         return (
-            f"{self._keeper.path} holds {self._written:,} of them: run the same again to go on "
+            f"{self._checkpoint.path} holds {self._written:,} of them: run the same again to go on "
             "from there"
         )
 
 
 def _check_folder(path: str) -> None:
-    """Refuse a place where no file can be written, before hours of work."""
+    """Raise StorageError where no file can be written, before hours of work."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.access(folder, os.W_OK | os.X_OK):
         what = "no right to write in" if os.path.isdir(folder) else "there is no"
@@ -264,7 +270,7 @@ def _as_stores(fields: Fields) -> list[Store]:
 
 
 def _changed(old: Store, new: Store | None, n_counted: int) -> str:
-    """Tell what is wrong with a store of which `n_counted` rows or all are counted; or nothing."""
+    """Return what is wrong with a store of which `n_counted` rows are counted, "" for nothing."""
     if new is None:
         return f"{old.where} is missing"
     if new.key != old.key:
@@ -282,7 +288,7 @@ def _changed(old: Store, new: Store | None, n_counted: int) -> str:
 
 
 def _differences(name: str, old: Any, new: Any) -> list[str]:
-    """Tell in words what differs between two jobs, by the names of the settings."""
+    """Return in words what differs between two jobs, by the names of the settings."""
     if isinstance(old, dict) and isinstance(new, dict) and old.get("class") == new.get("class"):
         found = []
         for key in dict.fromkeys([*old, *new]):
@@ -298,4 +304,47 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return str(value.get("class", "given"))
     text = " ".join(repr(value).split())
-    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+class ShardFolder(StateStore[S]):
+    """A folder that the workers share: a file for each finished shard.
+
+    Parameters
+    ----------
+    prefix : path of the files, without ``-start-stop.h5``
+    read : rebuilds a summary from its tree
+    """
+
+    def __init__(self, prefix: str, read: Callable[[dict], S]):
+        self._prefix = prefix
+        self._read = read
+
+    def load(self, start: int, stop: int) -> S | None:
+        """Return the summary in a shard's file; None where there is no whole one."""
+        path = self._path(start, stop)
+        if not os.path.lexists(path):
+            return None
+        try:
+            return self._read(storage.read(path, SHARD))
+        except FormatError:
+            return None
+
+    def save(self, start: int, stop: int, summary: S) -> None:
+        """Write a shard's file."""
+        storage.write(self._path(start, stop), SHARD, summary.to_tree())
+
+    def _path(self, start: int, stop: int) -> str:
+        return f"{self._prefix}-{start}-{stop}.h5"
+
+
+def first_file(spill: str | os.PathLike) -> str:
+    """Return the file in a spill folder, made if need be, that holds map and calibration."""
+    folder = os.path.abspath(spill)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot make the spill folder {folder}: {storage.reason(error)}"
+        ) from error
+    return os.path.join(folder, FIRST)

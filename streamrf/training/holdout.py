@@ -1,4 +1,4 @@
-"""Rows held out for the choice of alpha: a few, raw, picked by a hash of their position."""
+"""Rows held out for the choice of alpha: a few, raw, chosen by a hash of their position."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from streamrf.sources import Block, uniform
 from streamrf.storage import Fields
 
 SHARE = 0.2  # at most this share of the rows
-MOST_ROWS = 10_000
-MOST_BYTES = 64 << 20
+MAX_ROWS = 10_000
+MAX_BYTES = 64 << 20
 RAW_DTYPES = ("uint8", "int16", "float32", "float64")
 
 
@@ -36,7 +36,7 @@ class Rows:
     places: np.ndarray
 
     def where(self, mask: np.ndarray | slice) -> "Rows":
-        """Give the rows that a mask (copied) or a slice (not copied) picks."""
+        """Return the rows that a mask (copied) or a slice (not copied) picks."""
         weights = None if self.weights is None else self.weights[mask]
         positions, places = self.positions[mask], self.places[mask]
         return Rows(self.X[mask], self.y[mask], weights, positions, places)
@@ -51,7 +51,7 @@ class Holdout:
     """A share of the rows, halved whenever it outgrows its bounds.
 
     A row is held while the hash of its position is below the share, so which rows are held depends
-    on positions alone. Rows let go when the share halves are given back, to be summed.
+    on positions alone. Rows evicted when the share halves are yielded, to be summed.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Holdout:
     """
 
     def __init__(self, n_rows: int | None, row_bytes: int):
-        self.limit = max(1, min(MOST_ROWS, MOST_BYTES // max(row_bytes, 1)))
+        self.limit = max(1, min(MAX_ROWS, MAX_BYTES // max(row_bytes, 1)))
         self.share = SHARE
         while n_rows is not None and self.share * n_rows > 0.9 * self.limit:
             self.share /= 2
@@ -72,13 +72,13 @@ class Holdout:
         return sum(len(rows.X) for rows in self.held)
 
     def copy(self) -> "Holdout":
-        """Give a holdout that goes on from here by itself."""
+        """Return a holdout that goes on from here by itself."""
         copy = Holdout(None, 1)
         copy.limit, copy.share, copy.held = self.limit, self.share, list(self.held)
         return copy
 
     def take(self, block: Block) -> Iterator[Rows]:
-        """Hold some rows of the block; give the others, and any let go."""
+        """Move a hashed share of the rows to the hold-out; yield the others, and those evicted."""
         rows = as_rows(block)
         picked = uniform(rows.positions) < self.share
         if not picked.any():
@@ -86,23 +86,23 @@ class Holdout:
             return
         yield rows.where(~picked)
         self.held.append(rows.where(picked))
-        yield from self._let_go()
+        yield from self._evict()
 
     def absorb(self, others: Iterable["Holdout"]) -> Iterator[Rows]:
-        """Hold what holdouts of other rows hold, in the order of the rows; give any let go."""
+        """Take the rows of other holdouts, in the order of the rows; yield rows evicted."""
         others = list(others)
         parts = [rows for holdout in [self, *others] for rows in holdout.held if len(rows.X)]
         self.held = sorted(parts, key=lambda rows: int(rows.positions[0]))
         least = min([self.share, *(holdout.share for holdout in others)])
         while self.share > least:
             yield from self._halve()
-        yield from self._let_go()
+        yield from self._evict()
 
-    def _let_go(self):
+    def _evict(self) -> Iterator[Rows]:
         while self.n_rows > self.limit:
             yield from self._halve()
 
-    def _halve(self):
+    def _halve(self) -> Iterator[Rows]:
         self.share /= 2
         split = [(held, uniform(held.positions) < self.share) for held in self.held]
         self.held = [held.where(mask) for held, mask in split if mask.any()]
@@ -115,7 +115,7 @@ class Holdout:
         self.held = [_joined(list(rows)) for _, rows in groupby(self.held, lambda r: r.form)]
 
     def to_tree(self) -> dict:
-        """Give the bounds and the rows as a tree."""
+        """Return the bounds and the rows as a tree."""
         self.join()
         return {
             "limit": self.limit,
@@ -128,7 +128,7 @@ class Holdout:
         """Rebuild from `to_tree`."""
         fields = Fields.of(tree)
         holdout = cls(None, 1)
-        holdout.limit = fields.integer("limit", minimum=1, maximum=MOST_ROWS)
+        holdout.limit = fields.integer("limit", minimum=1, maximum=MAX_ROWS)
         holdout.share = fields.number("share", above=0.0)
         if holdout.share > SHARE:
             raise fields.wrong("share", f"is {holdout.share}; expected at most {SHARE}")
@@ -137,13 +137,13 @@ class Holdout:
         return holdout
 
     def release(self) -> Iterator[Rows]:
-        """Give all rows back."""
+        """Yield all rows, which are held no longer."""
         held, self.held = self.held, []
         yield from held
 
 
 def as_rows(block: Block) -> Rows:
-    """Give a block's rows."""
+    """Return a block's rows."""
     places = block.positions + (block.row - block.position)
     return Rows(block.X, block.y, block.weights, block.positions, places)
 

@@ -8,13 +8,18 @@ import psutil
 
 from streamrf.encoding import CALIBRATION_ROWS
 from streamrf.errors import MemoryBudgetError, ParameterError
-from streamrf.statistics import ExactGram, GramSum
+from streamrf.statistics import ExactGram, GramSum, packed_size
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
-MOST_ROWS = 4096  # larger blocks measured no faster
-FEWEST_ROWS = 256
+MAX_ROWS = 4096  # larger blocks measured no faster
+MIN_ROWS = 256
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
+SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
+DASK_BYTES = 100 << 20  # distributed itself, in a worker
+# Totals that a worker holds beside those of the shard it adds up: two that are merged, the sum of
+# them, and one on its way.
+SPARE_TOTALS = 4
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def plan(
 
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
 
-    def fixed_bytes(width):
+    def fixed_bytes(width: int) -> int:
         return (
             INTERPRETER_BYTES
             + max(BUFFER_BYTES, other_bytes)
@@ -74,11 +79,11 @@ def plan(
             + held_bytes
         )
 
-    def row_bytes(width):
+    def row_bytes(width: int) -> int:
         return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
 
-    def least_bytes(width):
-        return fixed_bytes(width) + max(sample_bytes, FEWEST_ROWS * row_bytes(width))
+    def least_bytes(width: int) -> int:
+        return fixed_bytes(width) + max(sample_bytes, MIN_ROWS * row_bytes(width))
 
     if least_bytes(n_components) > limit:
         width = n_components
@@ -94,11 +99,51 @@ def plan(
             f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"
         )
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
-    rows = min(MOST_ROWS, (limit - fixed) // per_row)
+    rows = min(MAX_ROWS, (limit - fixed) // per_row)
     return Plan(int(rows), int(fixed + max(sample_bytes, rows * per_row)))
 
 
-def _sum_bytes(n_components, n_outputs, gram, in_place, n_folds):
+def worker_plan(
+    n_components: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    gram: type[GramSum] = ExactGram,
+    n_folds: int = 0,
+    held_bytes: int = 0,
+    other_bytes: int = 0,
+    memory_limit: int | None = None,
+) -> Plan:
+    """Choose the block size of a worker, and say what it is going to hold.
+
+    Parameters
+    ----------
+    n_components, n_features, n_outputs, gram, n_folds, held_bytes, other_bytes : see
+        `plan`
+    memory_limit : bytes of the worker, of which `SAFE_SHARE` are used; None means no limit
+
+    Raises
+    ------
+    MemoryBudgetError
+        If even the smallest block does not fit.
+    """
+    total = np.dtype(gram.dtype).itemsize * packed_size(n_components) + 8 * n_components * n_outputs
+    return plan(
+        n_components,
+        n_features,
+        n_outputs,
+        gram=gram,
+        in_place=True,
+        n_folds=n_folds,
+        held_bytes=held_bytes + SPARE_TOTALS * max(n_folds, 1) * total + DASK_BYTES,
+        other_bytes=other_bytes,
+        memory_limit=None if memory_limit is None else int(SAFE_SHARE * memory_limit),
+    )
+
+
+def _sum_bytes(
+    n_components: int, n_outputs: int, gram: type[GramSum], in_place: bool, n_folds: int
+) -> int:
     """Bytes of totals, partial sums, the factor and target sums."""
     total = np.dtype(gram.dtype).itemsize
     factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize

@@ -1,22 +1,135 @@
-"""The penalty chosen, and the probabilities fitted, on the rows held out of a pass."""
+"""The end of a pass: the penalty chosen and probabilities fitted on rows held out; the solve."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.encoding import as_columns
-from streamrf.models import Model, Probabilities
+from streamrf.errors import StreamrfError
+from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, Probabilities
+from streamrf.solving import RELATIVE_ALPHAS
 from streamrf.sources import as_labels, find_labels
+from streamrf.statistics import Statistics
 from streamrf.training.holdout import Rows
+from streamrf.training.passes import Pass
 
-FEWEST_HELD = 10
+Codes = OneVsRest | ErrorCorrectingCodes
+
+MIN_HELD = 10
+FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
 SCORED_ROWS = 1024
+
+
+def finish(
+    pass_: Pass,
+    alpha: float | NDArray[np.float64] | str = "auto",
+    codes: Codes | None = None,
+    random_state: int = 0,
+    *,
+    prune: int | None = None,
+    uncertainty: bool = False,
+    overwrite: bool = False,
+    keep: Callable[[Statistics], None] | None = None,
+) -> tuple[Model, Statistics]:
+    """Choose the penalty, join the rows held out, and solve on all rows.
+
+    Parameters
+    ----------
+    pass_ : used up
+    alpha : float or (n_outputs,) floats, or "auto": the best of `RELATIVE_ALPHAS` on the rows
+        held out, which also fit the probabilities of classes
+    prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
+        rows held out have no say in which, so that they choose the penalty fairly: first one to
+        prune with, then one for the features kept.
+    codes, random_state, uncertainty, overwrite : see `Statistics.solve`
+    keep : called with the statistics of all rows before the solve, which may fail or overwrite them
+
+    Returns
+    -------
+    Model, and the Statistics of all features
+    """
+    is_auto = isinstance(alpha, str) and alpha == "auto"
+    try:
+        found = _choose(pass_, codes, random_state, prune) if is_auto else _Choice()
+    except StreamrfError:
+        if keep is not None:
+            keep(pass_.join())
+        raise
+    statistics = pass_.join()
+    if keep is not None:
+        keep(statistics)
+    if is_auto:
+        scale = statistics.alpha_scale()
+        scale = scale if scale > 0 else 1.0  # 0: features that never vary
+        alpha = FALLBACK_ALPHA * scale if found.alpha is None else found.alpha
+    kept = statistics
+    if found.columns is not None:
+        kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
+    elif prune is not None:
+        mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
+        kept = statistics.prune(prune, mean, codes, random_state=random_state)
+    model = kept.solve(
+        alpha, codes, uncertainty=uncertainty, overwrite=overwrite, random_state=random_state
+    )
+    if is_auto and model.book is not None:
+        model = replace(model, probabilities=found.probabilities)
+    return replace(model, history=found.history), statistics
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What the rows held out have chosen; nothing where there were too few."""
+
+    alpha: float | None = None
+    columns: NDArray[np.int64] | None = None
+    probabilities: Probabilities = field(default_factory=Probabilities.default)
+    history: tuple[tuple[float, float], ...] = ()
+
+
+def _choose(pass_: Pass, codes: Codes | None, random_state: int, prune: int | None) -> _Choice:
+    """Choose a penalty, and features to keep if they are fewer, by the rows held out."""
+    held, kept = pass_.held, pass_.finished()
+    trials = _trials(kept, held, codes, random_state)
+    if not trials:
+        return _Choice()
+    columns = None
+    if prune is not None:
+        alpha = float(best(trials).model.alpha)
+        kept = kept.prune(prune, alpha, codes, random_state=random_state)
+        columns = kept.columns
+        trials = _trials(kept, held, codes, random_state)
+    leader = best(trials).model
+    found = _Choice(
+        float(leader.alpha),
+        columns,
+        history=tuple((trial.model.alpha, trial.figure) for trial in trials),
+    )
+    if leader.book is None:
+        return found
+    return replace(found, probabilities=fitted_probabilities(leader, held))
+
+
+def _trials(
+    statistics: Statistics, held: list[Rows], codes: Codes | None, random_state: int
+) -> list["Trial"]:
+    """Return how every penalty does on the rows held out; nothing where they are too few."""
+    labels = statistics.labels
+    n_held = sum(len(rows.X) for rows in held)
+    enough = min(n_held, statistics.n_rows) >= MIN_HELD
+    if not enough or (labels is not None and len(labels) < 2):
+        return []
+    problem = statistics.problem(codes, random_state)
+    alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
+    if not alphas[-1] > 0:
+        return []
+    return searched(problem.models, alphas, held)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How a penalty fared.
+    """How a penalty did on rows held out.
 
     Parameters
     ----------
@@ -67,7 +180,7 @@ def searched(
 
     Parameters
     ----------
-    solve : gives the models of some penalties, but for those that do not factor
+    solve : returns the models of some penalties, but for those that do not factor
     alphas : ascending
     held : rows held out
 
@@ -76,14 +189,14 @@ def searched(
     list of Trial, by ascending penalty; empty if nothing factors
     """
     trials = tried(solve(alphas[1::2]), held)
-    place = alphas.index(best(trials).model.alpha) if trials else len(alphas) - 1
-    beside = [alphas[i] for i in (place - 1, place + 1) if i < len(alphas)]
-    trials += tried(solve(beside), held)
+    index = alphas.index(best(trials).model.alpha) if trials else len(alphas) - 1
+    neighbours = [alphas[i] for i in (index - 1, index + 1) if i < len(alphas)]
+    trials += tried(solve(neighbours), held)
     return sorted(trials, key=lambda trial: trial.model.alpha)
 
 
 def best(trials: Sequence[Trial]) -> Trial:
-    """Give the trial of least error, and of these the one of least squared error."""
+    """Return the trial of least error, and of these the one of least squared error."""
     return min(trials, key=lambda trial: (trial.figure, trial.mse, trial.model.alpha))
 
 
@@ -104,7 +217,7 @@ def fitted_probabilities(model: Model, held: list[Rows]) -> Probabilities:
 
 
 def _encoded(models: Sequence[Model], held: list[Rows]) -> Iterator[tuple[Rows, np.ndarray]]:
-    """Give the rows held, few at a time, with their features."""
+    """Yield the rows held, few at a time, with their features."""
     if not models:
         return
     encoder = models[0].encoder
@@ -116,5 +229,5 @@ def _encoded(models: Sequence[Model], held: list[Rows]) -> Iterator[tuple[Rows, 
             yield part, Z
 
 
-def _weights(rows):
+def _weights(rows: Rows) -> NDArray[np.float64]:
     return np.ones(len(rows.X)) if rows.weights is None else rows.weights

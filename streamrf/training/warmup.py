@@ -21,7 +21,10 @@ from streamrf.jit import lanes
 from streamrf.kernels import Polynomial
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.sources import ArraySource, IteratorSource
-from streamrf.training.passes import accumulate, begin, run
+from streamrf.training.accumulation import accumulate, begin
+from streamrf.training.job import Job
+from streamrf.training.selection import finish
+from streamrf.training.settings import Settings
 
 N_ROWS, N_FEATURES, N_COMPONENTS, N_CLASSES = 120, 8, 32, 10
 
@@ -92,9 +95,8 @@ def _fit(
         y = y.astype(np.float64)
     block = (X, y, np.ones(N_ROWS)) if weighted else (X, y)
     source = IteratorSource([block])
-    pass_ = begin(
-        source,
-        features,
+    settings = Settings(
+        features=features,
         normalize="l2",
         codes=codes,
         classes=None if codes is None else np.arange(N_CLASSES),
@@ -104,8 +106,8 @@ def _fit(
         hold_out=True,
         random_state=0,
     )
-    run(source, pass_, codes=codes)
-    model, _ = pass_.finish("auto", codes)
+    job = Job.of(source, settings)
+    model, _ = finish(job.fold(begin(job)), "auto", codes)
     model.predict(X)
 
 

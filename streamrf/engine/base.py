@@ -1,0 +1,132 @@
+"""What the runners share: which rows to read, what adds them up, and where that is kept."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from streamrf.errors import EmptySourceError
+from streamrf.sources import Block, Source, check_rows, read_ahead
+
+R = TypeVar("R")
+S = TypeVar("S", bound="Summary")
+Update = Callable[[S, Block], None]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows of a source and how to read them.
+
+    Parameters
+    ----------
+    source : read once
+    start, stop : rows ``[start, stop)``; a stop of None means to the end
+    block_rows : about how many rows a block has
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity
+    worker_bytes : memory that a worker of a cluster is going to need for it, 0 if unknown
+    """
+
+    source: Source
+    start: int = 0
+    stop: int | None = None
+    block_rows: int = 4096
+    on_bad_rows: str = "raise"
+    worker_bytes: int = 0
+
+    def part(self, start: int, stop: int) -> "Reading":
+        """Return the reading of some rows, read in the same way."""
+        return replace(self, start=start, stop=stop)
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+        """Yield the checked blocks, read one ahead of their use.
+
+        Parameters
+        ----------
+        progress : called with the number of rows done after each block
+
+        Raises
+        ------
+        EmptySourceError
+            If there are no rows at all.
+        """
+
+        def checked() -> Iterator[Block]:
+            source, size = self.source, self.block_rows
+            for block in source.blocks(self.start, self.stop, block_rows=size):
+                yield check_rows(block, self.on_bad_rows)[0]
+
+        found = False
+        for block in read_ahead(checked()):
+            found = True
+            yield block
+            if progress is not None:
+                progress(block.span)
+        if not found and self.start == 0:
+            raise EmptySourceError(f"{self.source.where} has no rows")
+
+
+class Addable(Protocol):
+    """What travels between workers: a commutative monoid."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+class Summary(ABC):
+    """What rows are added up into.
+
+    Attributes
+    ----------
+    is_ordered : whether the sums depend on their order, as those of floats do; shards are then
+        absorbed one by one in the order of the rows, and not merged on the workers
+    """
+
+    is_ordered: ClassVar[bool] = False
+
+    @abstractmethod
+    def fresh(self) -> Self:
+        """Return a summary that goes on from here by itself: each shard begins with one."""
+
+    @abstractmethod
+    def sealed(self) -> Addable:
+        """Return what has been added up, to be sent and merged; the summary is then used up."""
+
+    @abstractmethod
+    def absorb(self, total: Any) -> None:
+        """Go on from the merged sums of other rows."""
+
+
+class StateStore(Generic[S]):
+    """Where a fold keeps what it has added up, so that it can go on. This one keeps nothing."""
+
+    def guarding(self, summary: S, update: Update[S]) -> AbstractContextManager[Update[S]]:
+        """Return a context whose value updates `summary` and writes it between two blocks."""
+        return nullcontext(update)
+
+    def load(self, start: int, stop: int) -> S | None:
+        """Return the summary of a shard that an earlier run finished, or None."""
+        return None
+
+    def save(self, start: int, stop: int, summary: S) -> None:
+        """Keep the summary of a finished shard."""
+
+
+class Runner(ABC):
+    """A way to carry out a fold: in this process, or on a cluster."""
+
+    @abstractmethod
+    def fold(self, reading: Reading, zero: S, update: Update[S], store: StateStore[S]) -> S:
+        """Add the rows into `zero`, in place, and return it."""
+
+    @abstractmethod
+    def map(self, reading: Reading, function: Callable[[Block], R], row_bytes: int) -> Iterator[R]:
+        """Yield ``function(block)`` of every block, in order; few wait at a time.
+
+        `row_bytes` is the size of the result of a row.
+        """
+
+    @property
+    @abstractmethod
+    def memory_limits(self) -> list[int] | None:
+        """Bytes that each worker of a cluster may use, where limited; None in this process."""

@@ -1,0 +1,150 @@
+"""How a run is carried out, apart from what it computes."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING
+
+from streamrf.errors import ParameterError
+
+if TYPE_CHECKING:  # not imported by `import streamrf`, but by who makes a client
+    from distributed import Client
+
+CHECKPOINT_SECONDS = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a run is carried out. No option changes a result.
+
+    Parameters
+    ----------
+    engine : None (threads of this process), or a `distributed.Client`: the workers of its cluster
+        read the rows, from where the source says, and add them up, each with all of its threads
+    parts : shards of rows, one task each, on a cluster; None means what suits rows and workers
+    spill : folder that the workers of a cluster share. Each shard's sums are kept there, and the
+        same call goes on from those if the run was lost. Delete it when the result is safe.
+    checkpoint : file that keeps the state of the pass. The same call goes on from it after the last
+        row counted, whether the pass was killed, was interrupted, or had ended and the source has
+        grown; the sums are those of a pass never interrupted, to the last bit (on rounded
+        features). Map and calibration come from the file. An iterator must yield the rows counted
+        once more; they are passed over. In the main thread, Ctrl-C and SIGTERM wait for the block
+        in progress, write a last checkpoint and raise `KeyboardInterrupt`. What happens is logged
+        by the logger "streamrf".
+    checkpoint_every : seconds between two writings, stretched so that writing takes at most 2 % of
+        the time; 0 writes after every block
+    memory_limit : bytes or a string such as "2 GiB"; None means four fifths of what is free
+    n_threads : threads that compute; None means all
+    progress : called with the number of rows done after each block, or shard of a cluster
+    outlook : called with an `Outlook` before a cluster begins
+
+    Raises
+    ------
+    ParameterError
+        If an option is not what it should be, or two contradict each other.
+    """
+
+    engine: "Client | None" = field(default=None, metadata={"help": "Cluster that does it."})
+    parts: int | None = field(
+        default=None, metadata={"help": "Shards of rows, one task each; what suits."}
+    )
+    spill: str | os.PathLike | None = field(
+        default=None,
+        metadata={
+            "help": "Folder that the workers share: finished shards are kept there, and the same "
+            "command goes on from them if the scheduler was lost."
+        },
+    )
+    checkpoint: str | os.PathLike | None = field(
+        default=None,
+        metadata={
+            "help": "File that keeps the state of the pass: the same command goes on from it after "
+            "a kill, an interruption, or when the data have grown."
+        },
+    )
+    checkpoint_every: float = field(
+        default=CHECKPOINT_SECONDS,
+        metadata={
+            "help": "Time between two writings of it, longer where they would take over 2 % of the "
+            "time; 300s. 0: after every block."
+        },
+    )
+    memory_limit: int | str | None = field(
+        default=None, metadata={"help": "Such as '2 GiB'; four fifths of what is free."}
+    )
+    n_threads: int | None = field(
+        default=None, metadata={"help": "Threads that compute; all by default."}
+    )
+    progress: Callable[[int], None] | None = None
+    outlook: Callable[["Outlook"], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine is not None:
+            _check_client(self.engine)
+        for name in ("parts", "spill"):
+            if self.engine is None and getattr(self, name) is not None:
+                raise ParameterError(
+                    f"{name} is for a cluster: give engine=, a distributed.Client, or leave {name} "
+                    "out"
+                )
+        if self.parts is not None and not (isinstance(self.parts, Integral) and self.parts > 0):
+            raise ParameterError(f"parts must be an integer of at least 1, got {self.parts!r}")
+        if self.checkpoint is not None and self.spill is not None:
+            raise ParameterError("checkpoint and spill do the same; give one of them")
+        if self.checkpoint is not None and self.engine is not None:
+            raise ParameterError(
+                "checkpoint is for a pass of one process; for one on a cluster give spill=, a "
+                "folder that the workers share"
+            )
+        if not 0 <= self.checkpoint_every < threading.TIMEOUT_MAX:
+            raise ParameterError(
+                f"checkpoint_every must be seconds, at least 0, got {self.checkpoint_every!r}"
+            )
+
+
+def _check_client(engine: object) -> None:
+    """Raise ParameterError unless `engine` is a synchronous client."""
+    distributed = sys.modules.get("distributed")  # imported already, if there is a client
+    if distributed is None or not isinstance(engine, distributed.Client):
+        raise ParameterError(
+            f"engine must be None or a distributed.Client, got {type(engine).__name__}"
+        )
+    if engine.asynchronous:
+        raise ParameterError("engine is an asynchronous client; make it with asynchronous=False")
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker process.
+
+    Parameters
+    ----------
+    n_threads : threads it computes with
+    memory_limit : bytes it may use, None without a limit
+    peak_bytes : most bytes it has had in use
+    """
+
+    n_threads: int
+    memory_limit: int | None
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a run on a cluster is going to hold, known before it starts.
+
+    Parameters
+    ----------
+    workers : by address
+    shards : ranges of rows
+    block_rows : rows of a block
+    worker_bytes : estimate of the peak resident memory of a worker, 0 where there is none
+    """
+
+    workers: dict[str, Worker]
+    shards: list[tuple[int, int]]
+    block_rows: int
+    worker_bytes: int

@@ -1,0 +1,106 @@
+"""What runs on the workers and, to find those that are paused, on the scheduler."""
+
+import resource
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from streamrf.engine.base import Reading, S, StateStore, Update
+from streamrf.engine.local import LocalRunner
+from streamrf.engine.options import Worker
+from streamrf.jit.threads import computing
+from streamrf.sources import Block
+
+T = TypeVar("T")
+
+_one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
+
+
+class ShardTask(ABC, Generic[T]):
+    """What every worker holds: all that a shard needs but its range. Picklable."""
+
+    @abstractmethod
+    def summarise(self, start: int, stop: int, n_threads: int) -> T:
+        """Return the summary of the rows ``[start, stop)``, the same whenever it is asked for."""
+
+
+@dataclass(frozen=True)
+class FoldTask(ShardTask[Any], Generic[S]):
+    """Add up the rows of a shard, or take the sums that an earlier run has kept."""
+
+    reading: Reading
+    zero: S
+    update: Update[S]
+    store: StateStore[S]
+
+    def summarise(self, start: int, stop: int, n_threads: int) -> Any:
+        """Return the sealed sums."""
+        part = self.store.load(start, stop)
+        if part is None:
+            runner = LocalRunner(n_threads)
+            reading = self.reading.part(start, stop)
+            part = runner.fold(reading, self.zero.fresh(), self.update, StateStore())
+            self.store.save(start, stop, part)
+        return part.sealed()
+
+
+@dataclass(frozen=True)
+class MapTask(ShardTask[list], Generic[T]):
+    """Apply a function to the blocks of a shard."""
+
+    reading: Reading
+    function: Callable[[Block], T]
+
+    def summarise(self, start: int, stop: int, n_threads: int) -> list[T]:
+        """Return the results of the blocks in order."""
+        return list(LocalRunner(n_threads).map(self.reading.part(start, stop), self.function, 0))
+
+
+def summarise(task: ShardTask[T], start: int, stop: int) -> T:
+    """Summarise a shard with all threads of the worker, while no other shard computes here."""
+    from distributed import get_worker
+
+    with _one_shard:
+        return task.summarise(start, stop, get_worker().state.nthreads)
+
+
+def merge(a: Any, b: Any) -> Any:
+    """Add two summaries; neither is changed, because either may be needed again."""
+    with computing(1):
+        return a + b
+
+
+def describe(dask_worker: Any) -> Worker:
+    """Return the figures of this worker."""
+    limit = dask_worker.memory_manager.memory_limit
+    return Worker(dask_worker.state.nthreads, limit, peak_bytes())
+
+
+def executing(dask_worker: Any) -> list:
+    """Return the keys of the tasks that this worker computes."""
+    return [task.key for task in dask_worker.state.executing]
+
+
+def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:
+    """Return the keys of a run's tasks at workers that are paused, by their addresses."""
+    return {
+        address: keys
+        for address, worker in dask_scheduler.workers.items()
+        if worker.status.name == "paused"
+        and (keys := [task.key for task in worker.processing if run in str(task.key)])
+    }
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had in use, in bytes."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else 1024 * peak
+    # Not ru_maxrss: there Linux counts what the parent held before this program began.
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line)

@@ -1,0 +1,250 @@
+"""Sums to models: what can be solved from the sums of a pass, for one choice of outputs."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from streamrf.encoding import Encoder
+from streamrf.errors import DataError, ParameterError
+from streamrf.jit.threads import computing
+from streamrf.models import CodeBook, Model
+from streamrf.solving import (
+    CrossValidation,
+    Normal,
+    Path,
+    Posterior,
+    check_alpha,
+    check_kept,
+    cross_validate,
+    most_useful,
+    trace,
+)
+from streamrf.sources import find_labels
+from streamrf.statistics.sums import AbstractSums
+
+# Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
+# threads of BLAS wait for each other on a busy machine.
+ONE_THREAD_WIDTH = 1024
+
+
+def normal_equations(
+    encoder: Encoder, sums: AbstractSums, matrix: NDArray[np.float64] | None = None
+) -> Normal:
+    """Return the normal equations of sums.
+
+    Parameters
+    ----------
+    encoder : of the features summed
+    sums : in folds or not
+    matrix : (n_classes, n_bits), code words of the classes; None asks for no outputs by class
+    """
+    calibration, targets = encoder.calibration, sums.targets
+    if matrix is None:
+        matrix = np.empty((0 if targets.labels is None else len(targets.labels), 0))
+    moments, totals = targets.moments(matrix, calibration.root_scale)
+    return Normal(
+        sums.gram.totals,
+        targets.feature_totals,
+        targets.total,
+        moments,
+        totals,
+        calibration.step * np.sqrt(calibration.mean_weight or 1.0),
+        targets.squares_of(matrix, calibration.root_scale),
+    )
+
+
+def total_weight(encoder: Encoder, sums: AbstractSums) -> float:
+    """Return the sum of the rows' weights; the number of rows where they carry none."""
+    calibration = encoder.calibration
+    unit = (calibration.mean_weight or 1.0) / calibration.root_scale**2
+    return sums.targets.total * unit
+
+
+@dataclass(frozen=True)
+class RidgeProblem:
+    """Ridge regression of the values, or of the bits of a code, on the features summed.
+
+    Parameters
+    ----------
+    encoder : how raw rows became features
+    sums : of the rows, in folds or not
+    book : code book of the classes, or None for values
+    """
+
+    encoder: Encoder
+    sums: AbstractSums
+    book: CodeBook | None
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """Features of the map that are solved for, int64 (n_components,)."""
+        return self.encoder.columns
+
+    @property
+    def alpha_scale(self) -> float:
+        """Mean squared norm of a centred feature, which a relative alpha refers to."""
+        return normal_equations(self.encoder, self.sums).mean_diagonal()
+
+    def normal(self) -> Normal:
+        """Return the normal equations; raise DataError for fewer than two rows."""
+        if self.sums.n_rows < 2:
+            raise DataError(f"a model needs at least 2 rows, got n_samples = {self.sums.n_rows}")
+        return normal_equations(self.encoder, self.sums, self._matrix)
+
+    @property
+    def _matrix(self) -> NDArray[np.float64] | None:
+        return None if self.book is None else self.book.matrix
+
+    def solve(
+        self, alpha: ArrayLike = 1.0, *, uncertainty: bool = False, overwrite: bool = False
+    ) -> Model:
+        """Solve for one penalty, or for one for each output; see `Statistics.solve`."""
+        if overwrite and (uncertainty or np.ndim(alpha) or self.sums.n_folds):
+            raise ParameterError("overwrite=True is for one alpha, without uncertainty or folds")
+        if uncertainty:
+            return self._solve_with_posterior(alpha)
+        normal = self.normal()
+        if np.ndim(alpha):
+            return self._solve_each(np.asarray(alpha), normal)
+        one = check_alpha(alpha)
+        work: NDArray | None = None
+        if overwrite:
+            work = self.sums.gram.surrender().view(normal.factor_dtype)
+        with self._computing():
+            v, b = normal.ridge(one, work)
+        return self._model(one, v, b, normal)
+
+    def _solve_with_posterior(self, alpha: ArrayLike) -> Model:
+        """Solve for one penalty and keep the factor."""
+        if self.book is not None:
+            raise ParameterError(
+                "uncertainty=True is for values; predict_proba gives the probabilities of classes"
+            )
+        if np.ndim(alpha):
+            raise ParameterError("uncertainty=True needs one alpha, as one factor serves all")
+        normal = self.normal()
+        one = check_alpha(alpha)
+        with self._computing():
+            factor = normal.factored(one, np.empty(normal.gram.shape))
+            v, b = normal.solved(factor)
+            posterior = Posterior.of(
+                normal,
+                one,
+                factor,
+                v,
+                n_rows=self.sums.n_rows,
+                weight=total_weight(self.encoder, self.sums),
+                unit=self._square_unit(),
+                root_scale=self.encoder.calibration.root_scale,
+            )
+        return replace(self._model(one, v, b, normal), posterior=posterior)
+
+    def _solve_each(self, alphas: NDArray, normal: Normal) -> Model:
+        """Solve for one penalty for each output."""
+        if alphas.shape != normal.totals.shape:
+            raise ParameterError(
+                f"alpha must be a number, or one for each of the {len(normal.totals)} outputs, of "
+                f"at least 0, got {alphas.tolist()!r}"
+            )
+        v, b = np.empty_like(normal.moments), np.empty_like(normal.totals)
+        with self._computing():
+            for alpha in np.unique(alphas):
+                which = np.flatnonzero(alphas == alpha)
+                v[which], b[which] = normal.outputs(which).ridge(check_alpha(alpha.item()))
+        return self._model(alphas.astype(np.float64), v, b, normal)
+
+    def models(self, alphas: Iterable[float]) -> list[Model]:
+        """Solve for each penalty; one that does not factor is left out."""
+        normal = self.normal()
+        with self._computing():
+            solutions = list(normal.path(alphas))
+        return [self._model(float(alpha), v, b, normal) for alpha, v, b in solutions]
+
+    def path(self, alphas: Iterable[float] | None = None) -> Path[Model]:
+        """Compare penalties by what the sums know of each; see `Statistics.path`."""
+        normal = self.normal()
+        alphas = normal.alpha_grid() if alphas is None else alphas
+        weight = total_weight(self.encoder, self.sums)
+        with self._computing():
+            return trace(normal, alphas, self.sums.n_rows, weight, self._square_unit(), self.solve)
+
+    def cross_validate(self, alphas: Iterable[float] | None = None) -> CrossValidation[Model]:
+        """Return the exact K-fold errors of many penalties; see `Statistics.cross_validate`."""
+        if not self.sums.parts:
+            raise ParameterError(
+                "these statistics keep no folds; accumulate(..., folds=5) does, and path() gives "
+                "generalised cross-validation without"
+            )
+        whole = self.normal()
+        folds = [self._fold(part) for part in self.sums.parts]
+        alphas = whole.alpha_grid() if alphas is None else alphas
+        weight_unit = total_weight(self.encoder, self.sums) / whole.weight
+        unit = self._square_unit() / weight_unit
+        with self._computing():
+            return cross_validate(whole, folds, alphas, weight_unit, unit, self.solve)
+
+    def _fold(self, part: AbstractSums) -> Normal:
+        """Return the normal equations of a fold, which may lack some of the classes."""
+        matrix, labels = self._matrix, self.sums.targets.labels
+        if matrix is not None and labels is not None and part.targets.labels is not None:
+            matrix = matrix[find_labels(labels, part.targets.labels)[0]]
+        return normal_equations(self.encoder, part, matrix)
+
+    def select(self, columns: NDArray[np.int64]) -> "RidgeProblem":
+        """Return the problem of some of the features, by their indices among those here."""
+        return replace(self, encoder=self.encoder.select(columns), sums=self.sums.select(columns))
+
+    def prune(self, n_components: int, alpha: float | None = None) -> "RidgeProblem":
+        """Return the problem of the most useful features alone; see `Statistics.prune`."""
+        n_components = check_kept(n_components, self.sums.n_components)
+        normal = self.normal()
+        alpha = check_alpha(self.path().best_alpha() if alpha is None else alpha)
+        return self.select(most_useful(normal, n_components, alpha, self.book is None))
+
+    def _square_unit(self) -> NDArray[np.float64]:
+        """Return what a sum of squares of 1 is worth, (n_outputs,)."""
+        calibration = self.encoder.calibration
+        unit = calibration.target_step**2 if self.book is None else np.ones(self.book.n_bits)
+        return unit * (calibration.mean_weight or 1.0)
+
+    def _computing(self) -> AbstractContextManager[int]:
+        return computing(1 if self.sums.n_components <= ONE_THREAD_WIDTH else None)
+
+    def _model(
+        self,
+        alpha: float | NDArray[np.float64],
+        v: NDArray[np.float64],
+        b: NDArray[np.float64],
+        normal: Normal,
+    ) -> Model:
+        """Return the model of a solution, in the units of the targets."""
+        calibration, book = self.encoder.calibration, self.book
+        b = b * calibration.root_scale
+        if book is None:
+            v = v * calibration.target_step[:, np.newaxis]
+            b = b * calibration.target_step + calibration.target_shift
+        elif book.decoder.needs_class_sums:
+            book = self._learnt(book, alpha, v, b, normal)
+        labels, n_rows = self.sums.targets.labels, self.sums.n_rows
+        return Model(self.encoder, v, b, labels, book, alpha, n_rows)
+
+    def _learnt(
+        self,
+        book: CodeBook,
+        alpha: float | NDArray[np.float64],
+        v: NDArray[np.float64],
+        b: NDArray[np.float64],
+        normal: Normal,
+    ) -> CodeBook:
+        """Return the book with a decoder learnt from the outputs of the rows summed."""
+        root_scale = self.encoder.calibration.root_scale
+        sums, weights = self.sums.targets.moments(np.eye(book.n_classes), 1.0)  # by class
+        with self._computing():
+            class_means = sums / np.where(weights > 0, weights, 1.0)[:, np.newaxis]
+            means = b + class_means @ v.T * root_scale
+            scatter = normal.scatter(alpha, v)
+            decoder = book.decoder.learnt(means, scatter, weights / root_scale**2)
+        return replace(book, decoder=decoder)

@@ -1,0 +1,160 @@
+"""Sums of features times regression targets."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import MergeError, ParameterError
+from streamrf.models import Seed, TargetCodes
+from streamrf.statistics.targets import TargetSums, products
+from streamrf.storage import Fields
+
+
+@dataclass
+class ValueSums(TargetSums):
+    """Sums of features times regression targets.
+
+    Parameters
+    ----------
+    sums : (n_targets, n_components) float64, ``sum t q``
+    totals, squares : lists of n_targets numbers, ``sum root t`` and ``sum t^2``; integers of any
+        size when exact, because both pass 2^53 long before the other sums do
+    feature_sums : (n_components,) float64, ``sum root q``
+    weight : float, ``sum root^2``
+    """
+
+    sums: NDArray[np.float64]
+    totals: list[float]  # int where exact, of any size
+    squares: list[float]
+    feature_sums: NDArray[np.float64]
+    weight: float
+    labels = None
+    kind = "values"
+
+    @classmethod
+    def zero(cls, n_components: int, n_targets: int, exact: bool) -> Self:
+        """Start for `n_targets` targets."""
+        zero = [0 if exact else 0.0] * n_targets
+        zeros = np.zeros((n_targets, n_components))
+        return cls(zeros, zero, list(zero), np.zeros(n_components), 0.0)
+
+    def add(self, Q: NDArray[np.floating], roots: NDArray[np.float64], y: NDArray) -> None:
+        """Add rows with targets y (n, n_targets), rounded to integers when exact."""
+        found = products(np.column_stack((y, roots)), Q)
+        self.sums += found[:-1]
+        self.feature_sums += found[-1]
+        self.weight += float(roots @ roots)
+        for j, t in enumerate(y.T):
+            product = _exact_product if isinstance(self.squares[j], int) else _float_product
+            self.totals[j] += product(roots, t)
+            self.squares[j] += product(t, t)
+
+    @property
+    def total(self) -> float:
+        return self.weight
+
+    @property
+    def feature_totals(self) -> NDArray[np.float64]:
+        return self.feature_sums
+
+    def moments(
+        self, matrix: NDArray[np.float64], root_scale: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sums as they are: targets carry their root already."""
+        return self.sums, np.array(self.totals, dtype=np.float64)
+
+    def squares_of(self, matrix: NDArray[np.float64], root_scale: float) -> NDArray[np.float64]:
+        return np.array(self.squares, dtype=np.float64)
+
+    def greatest(self, square: float) -> float:
+        squares = float(max(self.squares, default=0))
+        return max(square, self.total, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
+
+    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> None:
+        if codes is not None:
+            raise ParameterError("codes are for classes; these statistics hold target values")
+
+    def zero_like(self, exact: bool) -> Self:
+        """Start for as many targets."""
+        return self.zero(self.sums.shape[1], len(self.squares), exact)
+
+    def stack(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return super().stack(other)
+        return replace(
+            self,
+            sums=np.concatenate((self.sums, other.sums)),
+            totals=self.totals + other.totals,
+            squares=self.squares + other.squares,
+        )
+
+    def combined(self, other: Self, sign: int) -> Self:
+        """Add; the numbers of targets must agree."""
+        if len(self.squares) != len(other.squares):
+            raise MergeError(
+                f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
+            )
+        squares = [a + sign * b for a, b in zip(self.squares, other.squares, strict=True)]
+        weight = self.weight + sign * other.weight
+        if sign < 0:
+            pairs = [(weight, other.weight), *zip(squares, other.squares, strict=True)]
+            weight, *squares = (_left(left, removed) for left, removed in pairs)
+        return type(self)(
+            self.sums + sign * other.sums,
+            [a + sign * b for a, b in zip(self.totals, other.totals, strict=True)],
+            squares,
+            self.feature_sums + sign * other.feature_sums,
+            weight,
+        )
+
+    def select(self, columns: NDArray[np.int64]) -> Self:
+        return replace(self, sums=self.sums[:, columns], feature_sums=self.feature_sums[columns])
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(
+            factor * self.sums,
+            [factor * float(total) for total in self.totals],
+            [factor * float(square) for square in self.squares],
+            factor * self.feature_sums,
+            factor * self.weight,
+        )
+
+    @classmethod
+    def from_fields(cls, fields: Fields, n_components: int, exact: bool) -> Self:
+        sums = fields.array("sums", np.float64, (None, n_components))
+        totals = fields.totals("totals", len(sums), exact)
+        squares = fields.totals("squares", len(sums), exact)
+        if any(square < 0 for square in squares):
+            raise fields.wrong("squares", "holds a sum of squares below 0")
+        feature_sums = fields.array("feature_sums", np.float64, (n_components,))
+        return cls(sums, totals, squares, feature_sums, fields.number("weight", minimum=0.0))
+
+
+def _left(left: float, removed: float) -> float:
+    """Return what is left of a sum that cannot be below 0; unrounded it may be, by rounding."""
+    if left < -1e-9 * removed:
+        raise MergeError(
+            "more would be removed than was counted: the right side was summed with other targets "
+            "or weights"
+        )
+    return max(left, type(left)(0))
+
+
+def _exact_product(s: NDArray[np.float64], t: NDArray[np.float64]) -> int:
+    """Return ``sum s t`` of integers below 2^41 as an int of any size, without rounding."""
+    product = 0
+    for a, a_shift in _halves(s):
+        for b, b_shift in _halves(t):
+            product += int((a * b).astype(np.int64).sum()) << (a_shift + b_shift)
+    return product
+
+
+def _halves(t: NDArray[np.float64]) -> tuple[tuple[NDArray[np.float64], int], ...]:
+    high = np.floor(t / 2.0**20)
+    return (high, 20), (t - high * 2.0**20, 0)
+
+
+def _float_product(s: NDArray[np.float64], t: NDArray[np.float64]) -> float:
+    return float(s @ t)

@@ -1,0 +1,61 @@
+"""Add up a source's rows in one pass."""
+
+from typing import Any
+
+from streamrf.engine import RunOptions
+from streamrf.errors import ParameterError
+from streamrf.features import FeatureMap
+from streamrf.jit.threads import computing
+from streamrf.sources import Source
+from streamrf.statistics import Statistics
+from streamrf.training.calibration import calibrate
+from streamrf.training.job import Job
+from streamrf.training.passes import Pass
+from streamrf.training.settings import Settings, split_options
+
+
+def accumulate(
+    source: Source,
+    features: FeatureMap | None = None,
+    settings: Settings | None = None,
+    run: RunOptions | None = None,
+    **options: Any,
+) -> Statistics:
+    """Add up a source's rows in one pass.
+
+    The result depends on the source, the map and its calibration alone: the same bytes for any
+    block size, thread count, worker or restart (on rounded features).
+
+    Parameters
+    ----------
+    source : Source with targets
+    features : an unfitted feature map; not needed with ``like=``
+    settings, run : what to compute and how, whole; or, instead of both,
+    options : their fields by name, such as ``normalize="l2"``, ``folds=5``, ``like=earlier``,
+        ``engine=client`` or ``checkpoint="pass.checkpoint"``; see `Settings` and `RunOptions`
+
+    Raises
+    ------
+    ParameterError
+        An option that does not exist, is none of its choices or contradicts another.
+    StreamrfError
+        Bad rows, a source without targets or rows, a memory need above the limit, a checkpoint of
+        another job.
+    """
+    if settings is None and run is None:
+        settings, run = split_options({"features": features, **options})
+    elif features is not None or options:
+        raise ParameterError("give settings and run whole, or their fields by name, not both")
+    job = Job.of(source, settings or Settings(), run)
+    pass_ = job.fold(begin(job))
+    with computing(job.run.n_threads):
+        return pass_.join()
+
+
+def begin(job: Job) -> Pass:
+    """Return the pass that an earlier run of the job left, or a new one, calibrated."""
+    pass_ = job.restored()
+    if pass_ is None:
+        job.plan()  # before the calibration rows are mapped and room for the sums is made
+        pass_ = calibrate(job)
+    return pass_

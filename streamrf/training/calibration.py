@@ -1,0 +1,94 @@
+"""The start of a pass: everything that the calibration rows fix."""
+
+import numpy as np
+
+from streamrf.encoding import CALIBRATION_ROWS, Encoder
+from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.models import CodeBook
+from streamrf.sources import Block, check_rows
+from streamrf.statistics import (
+    BitSums,
+    ClassSums,
+    KFoldSums,
+    Ledger,
+    Statistics,
+    Sums,
+    TargetSums,
+    ValueSums,
+)
+from streamrf.training.holdout import Holdout
+from streamrf.training.job import Job
+from streamrf.training.passes import Pass
+
+
+def calibrate(job: Job) -> Pass:
+    """Return a pass without rows: map and rounding learnt from a peek at the source, or as before.
+
+    Raises
+    ------
+    StreamrfError
+        Bad calibration rows, targets of the other task, rows of another width than `like` has.
+    """
+    settings, source = job.settings, job.source
+    sample = check_rows(source.sample(CALIBRATION_ROWS), settings.on_bad_rows)[0]
+    if not len(sample.X):
+        raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
+    _check_task(sample, settings.regression)
+    if job.like is not None:
+        encoder = job.like.encoder
+        if source.n_features != encoder.n_features:
+            raise ShapeError(
+                f"{source.where} has {source.n_features} features, "
+                f"but the statistics to continue have {encoder.n_features}"
+            )
+        targets = job.like.sums.zero_like().targets
+    else:
+        if settings.features is None:
+            raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")
+        encoder = Encoder.calibrate(
+            settings.features,
+            sample,
+            normalize=settings.normalize,
+            precision=settings.precision,
+            regression=settings.regression,
+            random_state=settings.random_state,
+        )
+        targets = _empty_targets(job, encoder)
+    sums = Sums(job.gram(encoder.n_components), targets)
+    in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
+    statistics = Statistics(encoder, in_folds, Ledger())
+    holdout = None
+    if settings.hold_out:
+        n_rows = None if job.stop is None else job.stop - job.start
+        holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
+    return Pass(statistics, holdout)
+
+
+def _check_task(sample: Block, regression: bool) -> None:
+    """Raise DataError for strings as values and fractions as labels: signs of the other task."""
+    y = np.asarray(sample.y)
+    if regression and y.dtype.kind == "U":
+        raise DataError(
+            f"{sample.where}: targets such as {y.ravel()[0].item()!r} are not numbers; for classes "
+            "use RandomFeatureClassifier, or leave out regression=True or --regression"
+        )
+    if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
+        raise DataError(
+            f"{sample.where}: targets such as {y[y != np.floor(y)][0]!r} are not class labels; "
+            "for values use RandomFeatureRegressor, regression=True or --regression"
+        )
+
+
+def _empty_targets(job: Job, encoder: Encoder) -> TargetSums:
+    """Return how targets are summed: by value, by bit of an agreed book, or by class."""
+    settings, width = job.settings, encoder.n_components
+    if settings.regression:
+        n_targets = len(encoder.calibration.target_shift)
+        return ValueSums.zero(width, n_targets, encoder.calibration.exact)
+    codes, labels = settings.codes, settings.labels
+    if codes is not None and labels is not None:
+        fewer = codes.n_outputs(len(labels)) < len(labels) and len(labels) > 2
+        if fewer and codes.decode != "discriminant":  # which is learnt from sums by class
+            book: CodeBook = codes.book(len(labels), random_state=settings.random_state or 0)
+            return BitSums.zero(width, labels, book.matrix)
+    return ClassSums.zero(width, () if settings.classes is None else settings.classes)

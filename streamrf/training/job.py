@@ -1,0 +1,296 @@
+"""What is to be done, checked before anything is read."""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from streamrf.encoding import calibration_class
+from streamrf.engine import Reading, Runner, RunOptions, StateStore, fold, runner
+from streamrf.errors import CheckpointError, DataError, EmptySourceError, ParameterError
+from streamrf.models import ErrorCorrectingCodes
+from streamrf.solving import check_kept
+from streamrf.sources import Source
+from streamrf.statistics import (
+    TOTALS,
+    BitSums,
+    CompactGram,
+    GramSum,
+    Statistics,
+    gram_class,
+    load_statistics,
+    packed_size,
+)
+from streamrf.storage import digest, loading, to_tree
+from streamrf.training import memory
+from streamrf.training.checkpoint import Checkpoint, ShardFolder, first_file
+from streamrf.training.holdout import MAX_BYTES
+from streamrf.training.passes import Pass
+from streamrf.training.settings import Settings
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass over a source: its settings checked against the source and each other.
+
+    Parameters
+    ----------
+    source : with targets
+    settings : what to compute
+    run : how to do it
+    like : the statistics whose map and calibration are taken, or None
+    gram : how products of features are summed
+    n_folds : folds that the sums are kept in, 0 for none
+    start, stop : rows to read; a stop of None means to the end, wherever that is
+    """
+
+    source: Source
+    settings: Settings
+    run: RunOptions
+    like: Statistics | None
+    gram: type[GramSum]
+    n_folds: int
+    start: int
+    stop: int | None
+
+    @classmethod
+    def of(cls, source: Source, settings: Settings, run: RunOptions | None = None) -> "Job":
+        """Return the job of a source and settings.
+
+        Raises
+        ------
+        DataError
+            If the source has no targets.
+        ParameterError
+            If settings contradict the source, the earlier statistics or each other.
+        """
+        if not source.has_targets:
+            raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
+        like = settings.like
+        if like is not None and not isinstance(like, Statistics):
+            like = load_statistics(like)
+        start, stop = _window(source, settings.rows)
+        n_folds = _n_folds(settings.folds, like)
+        gram = _gram_class(settings, n_folds, like)
+        if like is not None and isinstance(like.sums.targets, BitSums):
+            like.problem(settings.codes)  # raises for codes that these sums cannot answer
+        return cls(source, settings, run or RunOptions(), like, gram, n_folds, start, stop)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """What carries out the job."""
+        return runner(self.run)
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint[Pass] | None:
+        """Where the state of the pass is kept, or where the calibration of shards is."""
+        run = self.run
+        path = run.checkpoint if run.spill is None else first_file(run.spill)
+        if path is None:
+            return None
+        return Checkpoint(path, run.checkpoint_every, self._tree(), self.source, self.start)
+
+    def restored(self) -> Pass | None:
+        """Return the pass that an earlier run of the same job left, or None.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is of another job, or of rows that this one does not read.
+        """
+        checkpoint = self.checkpoint
+        state = None if checkpoint is None else checkpoint.read()
+        if checkpoint is None or state is None:
+            return None
+        with loading(checkpoint.path):
+            pass_ = Pass.from_tree(state)
+        if self.stop is not None and checkpoint.stop > self.stop:
+            raise CheckpointError(
+                f"the checkpoint {checkpoint.path} has counted the rows up to {checkpoint.stop:,}, "
+                f"and this job ends before row {self.stop:,}; give it a checkpoint file of its own"
+            )
+        n_skipped = pass_.statistics.n_skipped
+        if n_skipped and self.settings.on_bad_rows == "raise":
+            raise CheckpointError(
+                f"the checkpoint {checkpoint.path} has left out {n_skipped:,} rows with NaN or "
+                "infinity, and on_bad_rows='raise' leaves out none; go on with "
+                "on_bad_rows='skip', or give this job a checkpoint file of its own"
+            )
+        return pass_
+
+    def plan(self, pass_: Pass | None = None, prune: int | None = None) -> memory.Plan | None:
+        """Return what the run is going to hold: before and after the calibration, here or there.
+
+        Parameters
+        ----------
+        pass_ : the pass, or None before the calibration
+        prune : features that the model is going to keep, None for all
+
+        Raises
+        ------
+        MemoryBudgetError
+            If it does not fit the memory of this process, or of a worker.
+        """
+        settings, encoder = self.settings, None
+        if pass_ is not None:
+            encoder = pass_.statistics.encoder
+        elif self.like is not None:
+            encoder = self.like.encoder
+        width = getattr(settings.features, "n_components", None)
+        width = width if encoder is None else encoder.n_components
+        if not isinstance(width, int | np.integer) or width < 1:
+            return None  # which the calibration refuses
+        packed_size(int(width))  # raises for what is too wide for any memory
+        held_bytes = MAX_BYTES if self._holds_out(pass_) else 0
+        sizes: dict[str, Any] = {
+            "n_components": int(width),
+            "n_features": self.source.n_features,
+            "n_outputs": self._n_outputs(pass_),
+            "gram": self.gram,
+            "n_folds": self.n_folds,
+            "other_bytes": self.source.buffer_bytes,
+        }
+        if pass_ is not None:
+            sizes["other_bytes"] += pass_.statistics.encoder.n_bytes
+        is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written
+        kept_bytes = 0 if prune is None else 8 * check_kept(prune, int(width), "prune") * int(width)
+        here = memory.plan(
+            **sizes,
+            # sums of 32 bits are for widths at which the factor has to take their place
+            in_place=self.gram is CompactGram and not held_bytes and not kept_bytes,
+            held_bytes=(2 if is_kept else 1) * held_bytes + kept_bytes,
+            memory_limit=self.run.memory_limit,
+        )
+        if pass_ is None or (limits := self.runner.memory_limits) is None:
+            return here
+        limit = min(limits, default=None)
+        return memory.worker_plan(**sizes, held_bytes=held_bytes, memory_limit=limit)
+
+    def _holds_out(self, pass_: Pass | None) -> bool:
+        return self.settings.hold_out if pass_ is None else pass_.holdout is not None
+
+    def _n_outputs(self, pass_: Pass | None) -> int:
+        """Return the outputs to plan for: more classes than are known may come."""
+        codes, classes = self.settings.codes, self.settings.classes
+        known = 0 if classes is None else len(classes)
+        if pass_ is not None:
+            known = len(pass_.statistics.sums.targets.sums)
+        return max(codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32, known)
+
+    def fold(self, pass_: Pass, prune: int | None = None) -> Pass:
+        """Add the rows into the pass, where it has not counted them, and return it.
+
+        Parameters
+        ----------
+        pass_ : changed in place
+        prune : features that the model is going to keep, for the memory; None for all
+        """
+        planned = self.plan(pass_, prune)
+        assert planned is not None
+        store: StateStore[Pass] = StateStore()
+        first = self.start
+        if self.run.engine is not None:
+            if self.checkpoint is not None and self.run.spill is not None:
+                self.checkpoint.write_first(pass_.to_tree)
+                store = ShardFolder(self._shard_prefix(pass_), Pass.from_tree)
+        elif self.checkpoint is not None:
+            store, first = self.checkpoint, self.checkpoint.stop
+        reading = Reading(
+            self.source,
+            first,
+            self.stop,
+            planned.block_rows,
+            self.settings.on_bad_rows,
+            planned.total_bytes,
+        )
+        fold(reading, pass_, Pass.update, self.run, store)
+        if self.settings.rows is not None and not pass_.statistics.ledger.n_rows:
+            raise EmptySourceError(f"{self.source.where} has no rows from {self.start} on")
+        return pass_
+
+    def _tree(self) -> dict[str, Any]:
+        """Return all that the sums depend on but the rows themselves, as a tree."""
+        settings, labels = self.settings, self.settings.labels
+        tree: dict[str, Any] = {
+            "like": None if self.like is None else self.like.encoder.digests,
+            "source": self.source.settings,
+            "codes": to_tree(None if labels is None else settings.codes),
+            "classes": labels,
+            "regression": settings.regression,
+            "hold_out": settings.hold_out,
+            "folds": self.n_folds,
+            "first_row": self.start,
+        }
+        if self.gram is CompactGram:
+            tree["totals"] = "int32"
+        if self.like is not None:
+            return tree
+        seed = settings.random_state
+        return tree | {
+            "features": to_tree(clone(settings.features, safe=False)),
+            "normalize": settings.normalize,
+            "precision": settings.precision,
+            "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
+        }
+
+    def _shard_prefix(self, pass_: Pass) -> str:
+        """Return the beginning of the paths of files that hold shards of this job."""
+        holdout, statistics = pass_.holdout, pass_.statistics
+        tree = {
+            "encoder": statistics.encoder.digests,
+            "targets": type(statistics.sums.targets).__name__,
+            "folds": statistics.n_folds,
+            "stores": [store.key for store in self.source.stores],
+            "versions": self.source.versions,
+            "settings": self.source.settings,
+            "on_bad_rows": self.settings.on_bad_rows,
+            "holdout": None if holdout is None else [holdout.limit, holdout.share],
+        }
+        assert self.run.spill is not None
+        return os.path.join(os.path.abspath(self.run.spill), f"shard-{digest(tree)[:16]}")
+
+
+def _window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:
+    """Return the first row to read and the one to stop before (None: unknown)."""
+    start, stop = (0, None) if rows is None else rows
+    if source.n_rows is not None:
+        stop = source.n_rows if stop is None else min(stop, source.n_rows)
+    if start < 0 or (stop is not None and start >= stop):
+        raise ParameterError(
+            f"rows={rows} are no rows of {source.where}, which has "
+            f"{'an unknown number' if source.n_rows is None else source.n_rows}; "
+            "give (start, stop) with 0 <= start < stop"
+        )
+    return start, stop
+
+
+def _gram_class(settings: Settings, n_folds: int, like: Statistics | None) -> type[GramSum]:
+    """Return how products are summed, as asked for or as in earlier statistics."""
+    totals = settings.totals
+    if like is not None:
+        gram = like.sums.gram_class
+        if totals is not None and gram is not TOTALS.get(totals):
+            raise ParameterError(
+                f"totals={totals!r}, but the statistics to continue have others; leave totals out "
+                "to take theirs"
+            )
+        return gram
+    gram = gram_class(calibration_class(settings.precision).exact, totals or "float64")
+    if gram is CompactGram and n_folds:
+        raise ParameterError(f"sums in folds have totals='float64', not {totals!r}")
+    return gram
+
+
+def _n_folds(folds: int | None, like: Statistics | None) -> int:
+    """Return the folds asked for, or those of earlier statistics."""
+    if like is None:
+        return folds or 0
+    if folds not in (None, like.n_folds):
+        raise ParameterError(
+            f"folds={folds}, but the statistics to continue have {like.n_folds or 'none'}; leave "
+            "folds out to take theirs"
+        )
+    return like.n_folds
