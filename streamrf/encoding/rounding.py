@@ -54,13 +54,9 @@ class Calibration(ABC):
     def learn(
         cls, mean: F64, deviation: F64, targets: F64 | None = None, weights: F64 | None = None
     ) -> Self:
-        """Learn from calibration rows.
+        """Learn from calibration rows: mean and deviation (n_components,) of their features.
 
-        Parameters
-        ----------
-        mean, deviation : (n_components,) float64, of their features
-        targets : (n, n_targets) for regression, or None
-        weights : (n,), or None where rows carry no weights
+        `targets` are (n, n_targets) for regression, `weights` (n,), or None.
         """
         _check_finite(deviation)
         mean_weight = None

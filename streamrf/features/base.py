@@ -153,6 +153,27 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return tags
 
 
+class PolynomialMap(FeatureMap):
+    """A map for the polynomial kernel, whose only settings are its kernel, width and seed."""
+
+    kernel_: Polynomial
+
+    def __init__(
+        self,
+        kernel: Polynomial | None = None,
+        n_components: int = 100,
+        *,
+        random_state: Seed = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def _roots(self) -> tuple[np.float32, np.float32]:
+        """Return ``sqrt(gamma)`` and ``sqrt(coef0)``, the factor of x and the last entry of v."""
+        return np.float32(np.sqrt(self.kernel_.gamma)), np.float32(np.sqrt(self.kernel_.coef0))
+
+
 def panels(features: FeatureMap, n_rows: int, n_features: int) -> Iterator[tuple[slice, F32, F32]]:
     """Cut rows into panels that stay in cache; yield each one's slice and buffers for its lanes.
 

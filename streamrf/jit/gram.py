@@ -100,18 +100,11 @@ def _make_tile() -> Any:
                 width = ROWS // 2
                 while width > 1:
                     width //= 2
-                    halves = [
-                        builder.shuffle_vector(
-                            value,
-                            value,
-                            ir.Constant(
-                                ir.VectorType(ir.IntType(32), width),
-                                list(range(start, start + width)),
-                            ),
-                        )
-                        for start in (0, width)
-                    ]
-                    value = builder.add(*halves)
+                    vector = ir.VectorType(ir.IntType(32), width)
+                    halves = [list(range(start, start + width)) for start in (0, width)]
+                    value = builder.add(
+                        *(builder.shuffle_vector(value, value, vector(half)) for half in halves)
+                    )
                 total = builder.extract_element(value, ir.IntType(32)(0))
                 builder.store(total, builder.gep(sums.data, [word(t)]))
             return context.get_dummy_value()
