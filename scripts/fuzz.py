@@ -36,10 +36,10 @@ import cases  # noqa: E402
 import mutations  # noqa: E402
 import streamrf as srf  # noqa: E402
 from streamrf import storage  # noqa: E402
+from streamrf.engine import Checkpoint  # noqa: E402
 from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
 from streamrf.jit.threads import computing  # noqa: E402
 from streamrf.storage.fields import Fields, loading  # noqa: E402
-from streamrf.training.checkpoint import Checkpoint  # noqa: E402
 from streamrf.training.passes import Pass  # noqa: E402
 
 ORIGINAL = "original"

@@ -22,8 +22,8 @@ from streamrf.kernels import Polynomial
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.sources import ArraySource, IteratorSource
 from streamrf.training.accumulation import accumulate, begin
+from streamrf.training.finishing import finish
 from streamrf.training.job import Job
-from streamrf.training.selection import finish
 from streamrf.training.settings import Settings
 
 N_ROWS, N_FEATURES, N_COMPONENTS, N_CLASSES = 120, 8, 32, 10
