@@ -3,28 +3,68 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from streamrf.api import *  # noqa: F403
+if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
+    from streamrf.engine import RunOptions as RunOptions
+    from streamrf.estimators import RandomFeatureClassifier as RandomFeatureClassifier
+    from streamrf.estimators import RandomFeatureRegressor as RandomFeatureRegressor
+    from streamrf.features import *  # noqa: F403
+    from streamrf.kernels import *  # noqa: F403
+    from streamrf.models import ErrorCorrectingCodes as ErrorCorrectingCodes
+    from streamrf.models import Model as Model
+    from streamrf.models import OneVsRest as OneVsRest
+    from streamrf.models import load_model as load_model
+    from streamrf.sources import ArraySource as ArraySource
+    from streamrf.sources import DaskArraySource as DaskArraySource
+    from streamrf.sources import HDF5Source as HDF5Source
+    from streamrf.sources import IteratorSource as IteratorSource
+    from streamrf.statistics import Statistics as Statistics
+    from streamrf.statistics import load_statistics as load_statistics
+    from streamrf.training import Settings as Settings
+    from streamrf.training import accumulate as accumulate
 
 __version__ = "0.2.0"
+
+# The public names by their room; of maps and kernels all that their closed tables name.
+_PUBLIC = {
+    "engine": ("RunOptions",),
+    "estimators": ("RandomFeatureClassifier", "RandomFeatureRegressor"),
+    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
+    "sources": ("ArraySource", "DaskArraySource", "HDF5Source", "IteratorSource"),
+    "statistics": ("Statistics", "load_statistics"),
+    "training": ("Settings", "accumulate"),
+}
+_TABLES = ("kernels", "features")
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is: scikit-learn and SciPy take over a second (PEP 562)."""
-    if name.startswith("__") and name != "__all__":
+    if name == "__all__":
+        public = [name for names in _PUBLIC.values() for name in names]
+        return sorted([*public, *(name for room in _TABLES for name in _room(room).TABLE)])
+    if name.startswith("__"):
         raise AttributeError(f"module 'streamrf' has no attribute {name!r}")
-    module = f"streamrf.{name}"
+    for room, names in _PUBLIC.items():
+        if name in names:
+            return _kept(name, getattr(_room(room), name))
     try:
-        return importlib.import_module(module)
+        return _room(name)
     except ModuleNotFoundError as error:
-        if error.name != module:
+        if error.name != f"streamrf.{name}":
             raise
-    api = importlib.import_module("streamrf.api")
-    if name not in ("__all__", *api.__all__):
-        raise AttributeError(f"module 'streamrf' has no attribute {name!r}")
-    value = globals()[name] = getattr(api, name)
+    for room in _TABLES:
+        if name in _room(room).TABLE:
+            return _kept(name, _room(room).TABLE[name])
+    raise AttributeError(f"module 'streamrf' has no attribute {name!r}")
+
+
+def _room(name: str) -> Any:
+    return importlib.import_module(f"streamrf.{name}")
+
+
+def _kept(name: str, value: Any) -> Any:
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *importlib.import_module("streamrf.api").__all__})
+    return sorted({*globals(), *__getattr__("__all__")})

@@ -96,7 +96,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         self._solved = None
         return self
 
-    def predict(self, X: Rows, **options: Any) -> NDArray[Any]:
+    def predict(self, X: Rows, **options: Any) -> Any:
         """Return the label or value of each row of an array or source, see `Model.predict`."""
         return self.model_.predict(self._rows(X), **options)
 

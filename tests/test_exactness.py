@@ -334,9 +334,9 @@ def test_squares_of_targets_are_exact_beyond_2_to_the_53(t):
     sums = ValueSums.zero(1, 2, exact=True)
     sums.add(np.zeros((len(t), 1)), np.ones(len(t)), t.astype(np.float64))
     assert sums.squares == [sum(int(v) ** 2 for v in column) for column in t.T]
-    twice = sums.combined(sums, 1.0)
+    twice = sums.combined(sums, 1)
     assert twice.squares == [2 * square for square in sums.squares]
-    assert twice.combined(sums, -1.0).squares == sums.squares
+    assert twice.combined(sums, -1).squares == sums.squares
 
 
 @given(

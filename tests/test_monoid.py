@@ -260,7 +260,7 @@ def test_a_label_whose_rows_weigh_nothing_is_no_class():
     kept = LABELS != "date"
     without.add(Q[kept], roots[kept], LABELS[kept])
     assert_same_bytes(some.to_tree(), without.to_tree())
-    assert_same_bytes(some.combined(ClassSums.zero(WIDTH), 1.0).to_tree(), some.to_tree())
+    assert_same_bytes(some.combined(ClassSums.zero(WIDTH), 1).to_tree(), some.to_tree())
 
 
 def test_numbers_and_strings_are_not_labels_together():
@@ -268,7 +268,7 @@ def test_numbers_and_strings_are_not_labels_together():
     words.add(Q[:2], ROOTS[:2], np.array(["a", "b"]))
     numbers.add(Q[:2], ROOTS[:2], np.array([1, 2]))
     with pytest.raises(DataError, match="all numbers or all strings, got 'a' and 1"):
-        words.combined(numbers, 1.0)
+        words.combined(numbers, 1)
 
 
 def test_a_label_outside_the_code_book_leaves_the_sums_as_they_were():

@@ -14,7 +14,7 @@ from streamrf.encoding.rounding import Calibration, calibration_class
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.jit import lanes
-from streamrf.jit.dtypes import F32, F64, I64
+from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import featurising
 from streamrf.sources import Block
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.jit import lanes
-from streamrf.jit.dtypes import F32, F64
+from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
 
 CHOICES = (None, "l2", "max", "standard")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, ParameterError
 from streamrf.jit import lanes
-from streamrf.jit.dtypes import F32, F64
+from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
 
 CALIBRATION_ROWS = 4096  # read before the pass, at most
@@ -54,13 +54,9 @@ class Calibration(ABC):
     def learn(
         cls, mean: F64, deviation: F64, targets: F64 | None = None, weights: F64 | None = None
     ) -> Self:
-        """Learn from calibration rows.
+        """Learn from calibration rows: mean and deviation (n_components,) of their features.
 
-        Parameters
-        ----------
-        mean, deviation : (n_components,) float64, of their features
-        targets : (n, n_targets) for regression, or None
-        weights : (n,), or None where rows carry no weights
+        `targets` are (n, n_targets) for regression, `weights` (n,), or None.
         """
         _check_finite(deviation)
         mean_weight = None

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
-from streamrf.jit.dtypes import F32
+from streamrf.jit.arrays import F32
 from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
@@ -151,6 +151,27 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+class PolynomialMap(FeatureMap):
+    """A map for the polynomial kernel, whose only settings are its kernel, width and seed."""
+
+    kernel_: Polynomial
+
+    def __init__(
+        self,
+        kernel: Polynomial | None = None,
+        n_components: int = 100,
+        *,
+        random_state: Seed = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def _roots(self) -> tuple[np.float32, np.float32]:
+        """Return ``sqrt(gamma)`` and ``sqrt(coef0)``, the factor of x and the last entry of v."""
+        return np.float32(np.sqrt(self.kernel_.gamma)), np.float32(np.sqrt(self.kernel_.coef0))
 
 
 def panels(features: FeatureMap, n_rows: int, n_features: int) -> Iterator[tuple[slice, F32, F32]]:

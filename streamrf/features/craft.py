@@ -6,7 +6,7 @@ from numpy.random import Generator
 from streamrf.errors import ParameterError
 from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed, random_signs
 from streamrf.jit import hadamard
-from streamrf.jit.dtypes import F32
+from streamrf.jit.arrays import F32
 from streamrf.jit.lanes import LANES
 from streamrf.kernels import Kernel
 from streamrf.storage import Fields

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
-from streamrf.jit.dtypes import F64, I64
+from streamrf.jit.arrays import F64, I64
 from streamrf.jit.threads import on_single_blas_threads
 
 VARIANCE_ROWS = 2048  # two million pairs; their mean decides shares, not values
@@ -20,12 +20,6 @@ TILE = 128
 
 def drawn(series: F64, weights: F64, n_products: int, rng: Generator) -> tuple[I64, F64]:
     """Draw each product's degree with probability proportional to `weights` where ``a_n > 0``.
-
-    Parameters
-    ----------
-    series, weights : (n_degrees,) float64
-    n_products : int
-    rng : draws the degrees
 
     Returns
     -------
@@ -90,15 +84,8 @@ def product_variances(X: NDArray[np.floating], n_degrees: int, signs: str) -> F6
     estimate is the real part of ``prod <w,x> conj(<w,y>)``, whose square has the mean
     ``((|x|^2 |y|^2 + <x,y>^2 - s)^n + (2 <x,y>^2 - s)^n) / 2``. Both less ``<x,y>^(2n)``.
 
-    Parameters
-    ----------
-    X : (n_rows, n_features), of which `VARIANCE_ROWS` evenly spaced rows are taken
-    n_degrees : int
-    signs : "real" or "complex"
-
-    Returns
-    -------
-    (n_degrees,) float64, by degree from 0; the same bits for any number of threads
+    Returns (n_degrees,) float64, by degree from 0, the same bits for any number of threads, from
+    at most `VARIANCE_ROWS` evenly spaced rows. `signs` is "real" or "complex".
     """
     rows = np.asarray(X[:: -(-len(X) // VARIANCE_ROWS)], dtype=np.float64)
     n_rows = len(rows)

@@ -16,7 +16,7 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard
-from streamrf.jit.dtypes import F32
+from streamrf.jit.arrays import F32
 from streamrf.kernels import Gaussian, ShiftInvariantKernel
 from streamrf.storage import Fields
 

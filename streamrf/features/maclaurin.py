@@ -20,7 +20,7 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.jit.dtypes import F32, F64
+from streamrf.jit.arrays import F32, F64
 from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel
 from streamrf.storage import Fields
 

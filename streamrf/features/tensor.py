@@ -4,15 +4,15 @@ import numpy as np
 from numpy.random import Generator
 from scipy import fft
 
-from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel, random_signs
+from streamrf.features.base import PolynomialMap, check_kernel, learn_kernel, random_signs
 from streamrf.jit import lanes, sketch
-from streamrf.jit.dtypes import F32
+from streamrf.jit.arrays import F32
 from streamrf.jit.threads import on_single_blas_threads
 from streamrf.kernels import Polynomial
 from streamrf.storage import Fields
 
 
-class TensorSketch(FeatureMap):
+class TensorSketch(PolynomialMap):
     """``Z(x) = IFFT(prod_j FFT(C_j v))`` with ``v = (sqrt(gamma) x, sqrt(coef0))``.
 
     ``C_j``, j up to the degree, are independent count sketches: entry i of v is added, with a
@@ -35,17 +35,6 @@ class TensorSketch(FeatureMap):
     Pham and Pagh, Fast and Scalable Polynomial Kernels via Explicit Feature Maps, KDD 2013.
     """
 
-    def __init__(
-        self,
-        kernel: Polynomial | None = None,
-        n_components: int = 100,
-        *,
-        random_state: Seed = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.random_state = random_state
-
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
         shape = len(self.kernel_.maclaurin()) - 1, n_features + 1
@@ -60,8 +49,7 @@ class TensorSketch(FeatureMap):
 
     def map_lanes(self, x: F32, out: F32) -> None:
         """Transform one group of rows at a time, so that bits do not depend on the others."""
-        scale = np.float32(np.sqrt(self.kernel_.gamma))
-        constant = np.float32(np.sqrt(self.kernel_.coef0))
+        scale, constant = self._roots()
 
         def group(g: int) -> None:
             entries = np.empty(x.shape[1], dtype=np.int64)

@@ -6,14 +6,13 @@ from numpy.random import Generator
 from streamrf.errors import ParameterError
 from streamrf.features.base import (
     MAX_COMPONENTS,
-    FeatureMap,
-    Seed,
+    PolynomialMap,
     check_kernel,
     learn_kernel,
     random_signs,
 )
 from streamrf.jit import hadamard
-from streamrf.jit.dtypes import F32, I32
+from streamrf.jit.arrays import F32, I32
 from streamrf.jit.hadamard import padded_length
 from streamrf.kernels import Polynomial
 from streamrf.storage import Fields
@@ -23,7 +22,7 @@ ROW = -1  # instead of a slot: the row itself
 Step = tuple[int, int, int, int, int, int]
 
 
-class TreeSketch(FeatureMap):
+class TreeSketch(PolynomialMap):
     """A sketch of ``v (x) ... (x) v`` (`degree` times), ``v = (sqrt(gamma) x, sqrt(coef0))``.
 
     A binary tree, as even as it can be, of `degree` leaves that are v itself. A node sketches the
@@ -51,17 +50,6 @@ class TreeSketch(FeatureMap):
     Ahle et al., Oblivious Sketching of High-Degree Polynomial Kernels, SODA 2020. Leaves are not
     sketched here, which costs no time below n_components and no variance.
     """
-
-    def __init__(
-        self,
-        kernel: Polynomial | None = None,
-        n_components: int = 100,
-        *,
-        random_state: Seed = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
@@ -108,8 +96,7 @@ class TreeSketch(FeatureMap):
             raise fitted.wrong("picks_", "holds indices outside the children of its node")
 
     def map_lanes(self, x: F32, out: F32) -> None:
-        scale = np.float32(np.sqrt(self.kernel_.gamma))
-        constant = np.float32(np.sqrt(self.kernel_.coef0))
+        scale, constant = self._roots()
         hadamard.tensor_tree(x, scale, constant, self.signs_, self.steps_, self.picks_, out)
 
 

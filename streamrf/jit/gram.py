@@ -15,7 +15,7 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from streamrf.jit.dtypes import F32, I16, I32
+from streamrf.jit.arrays import F32, I16, I32
 
 ROWS = 16  # rows of a group: one vector of 16-bit numbers
 PANEL = 3  # features of a panel: 9 sums and 7 operands fill the sixteen registers of AVX2
@@ -100,18 +100,11 @@ def _make_tile() -> Any:
                 width = ROWS // 2
                 while width > 1:
                     width //= 2
-                    halves = [
-                        builder.shuffle_vector(
-                            value,
-                            value,
-                            ir.Constant(
-                                ir.VectorType(ir.IntType(32), width),
-                                list(range(start, start + width)),
-                            ),
-                        )
-                        for start in (0, width)
-                    ]
-                    value = builder.add(*halves)
+                    vector = ir.VectorType(ir.IntType(32), width)
+                    halves = [list(range(start, start + width)) for start in (0, width)]
+                    value = builder.add(
+                        *(builder.shuffle_vector(value, value, vector(half)) for half in halves)
+                    )
                 total = builder.extract_element(value, ir.IntType(32)(0))
                 builder.store(total, builder.gep(sums.data, [word(t)]))
             return context.get_dummy_value()

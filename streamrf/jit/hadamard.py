@@ -15,7 +15,7 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 
-from streamrf.jit.dtypes import F32, I32, I64
+from streamrf.jit.arrays import F32, I32, I64
 
 LANES = 16
 
@@ -65,14 +65,12 @@ def _butterfly(log2_radix: int) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
             vector = ir.VectorType(ir.FloatType(), LANES // 2).as_pointer()
-            lanes = ir.Constant(ir.IntType(64), LANES)
+            word = ir.IntType(64)
             for half in range(2):
                 pointers = []
                 for r in range(radix):
-                    row = builder.add(args[1], builder.mul(args[2], ir.Constant(ir.IntType(64), r)))
-                    index = builder.add(
-                        builder.mul(row, lanes), ir.Constant(ir.IntType(64), half * LANES // 2)
-                    )
+                    row = builder.add(args[1], builder.mul(args[2], word(r)))
+                    index = builder.add(builder.mul(row, word(LANES)), word(half * LANES // 2))
                     pointers.append(builder.bitcast(builder.gep(array.data, [index]), vector))
                 rows = [builder.load(pointer, align=4) for pointer in pointers]
                 for level in range(log2_radix):
@@ -112,17 +110,16 @@ def _row_product() -> Any:
             vector = ir.VectorType(ir.FloatType(), LANES // 2)
             factors = ir.Constant(vector, ir.Undefined)
             for lane in range(LANES // 2):
-                index = ir.Constant(ir.IntType(32), lane)
-                factors = builder.insert_element(factors, args[2], index)
+                factors = builder.insert_element(factors, args[2], ir.IntType(32)(lane))
             pointers = []
             for array, row in ((0, 1), (3, 4)):
                 proxy = cgutils.create_struct_proxy(signature.args[array])
                 data = proxy(context, builder, value=args[array]).data
-                first = builder.mul(args[row], ir.Constant(ir.IntType(64), LANES))
+                first = builder.mul(args[row], ir.IntType(64)(LANES))
                 pointers.append(builder.gep(data, [first]))
             sources, targets = (builder.bitcast(p, vector.as_pointer()) for p in pointers)
             for half in range(2):
-                index = [ir.Constant(ir.IntType(32), half)]
+                index = [ir.IntType(32)(half)]
                 product = builder.fmul(builder.load(builder.gep(sources, index), align=4), factors)
                 builder.store(product, builder.gep(targets, index), align=4)
             return context.get_dummy_value()
@@ -258,10 +255,8 @@ def maclaurin_complex(
 
     Parameters
     ----------
-    x : (groups, d, 16) float32
+    x, degrees, indices : see `maclaurin`
     signs : (n_transforms, 2, d) float32, real and imaginary parts, +-1 or 0
-    degrees : (n_products,) int64, descending, all >= 1
-    indices : (sum of degrees,) int32
     scales : (>= 2 n_products - 1,) float32, equal for the parts of a product
     first : row of `out` where the first product goes, its real part before its imaginary part
     out : (groups, >= first + 2 n_products - 1, 16) float32; the last imaginary part is left out if

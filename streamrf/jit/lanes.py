@@ -6,7 +6,7 @@ Lanes are ``(groups, width, 16)`` float32: row ``16 g + l`` of a block is at ``[
 import numpy as np
 from numba import njit, prange
 
-from streamrf.jit.dtypes import F32, F64, I64, Numbers
+from streamrf.jit.arrays import F32, F64, I64, Numbers
 
 LANES = 16
 TERMS = 8  # of a sum, added at a time

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba.extending import get_cython_function_address
 
-from streamrf.jit.dtypes import Numbers
+from streamrf.jit.arrays import Numbers
 
 MAX_COLUMNS = 65_535  # beyond, LAPACK cannot count the numbers of a packed matrix in 32 bits
 

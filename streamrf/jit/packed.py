@@ -8,7 +8,7 @@ whose columns hold the first half of the triangle's columns and, transposed abov
 import numpy as np
 from numba import njit, prange
 
-from streamrf.jit.dtypes import F64, I64, Numbers
+from streamrf.jit.arrays import F64, I64, Numbers
 
 
 @njit(nogil=True, cache=True)

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from streamrf.jit.dtypes import F32, I32, I64
+from streamrf.jit.arrays import F32, I32, I64
 
 LANES = 16
 

@@ -1,7 +1,7 @@
 """The exact kernels: the specification that every feature map is tested against.
 
-A new kernel is a class in a file here and its name, imported and in `__all__`; one for users is
-also exported by `streamrf.api`, has its word in `streamrf.cli.fitting` and a row in the tests.
+A new kernel is a class in a file here and its name, imported and in `__all__`, which makes it
+public; it has its word in `streamrf.cli` and a row in tests/cases.py.
 """
 
 import inspect

@@ -3,6 +3,7 @@
 from streamrf.models.codes import (
     DECODINGS,
     CodeBook,
+    Codes,
     ErrorCorrectingCodes,
     OneVsRest,
     Seed,
@@ -17,6 +18,7 @@ __all__ = [
     "DECODERS",
     "DECODINGS",
     "CodeBook",
+    "Codes",
     "Decoder",
     "ErrorCorrectingCodes",
     "Model",

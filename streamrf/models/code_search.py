@@ -7,8 +7,8 @@ reach minimum distance 26 where random books reach 12 (the best linear code know
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamrf.jit.arrays import Floats, Indices, Mask
 from streamrf.jit.threads import computing
 
 # Work of one search, counted and not timed so that every machine finds the same book. Measured on
@@ -20,7 +20,7 @@ _TABLE_ENTRIES = 2**20
 _ENUMERATED_SPLITS = 2**15
 
 
-def candidates(n_classes: int, n_bits: int, rng: np.random.Generator) -> list[NDArray[np.bool_]]:
+def candidates(n_classes: int, n_bits: int, rng: np.random.Generator) -> list[Mask]:
     """Return the best found of each kind of code: (n_classes, n_bits) bool.
 
     Where both kinds exist, as for 15 bits of 16 classes, either may be the better.
@@ -34,7 +34,7 @@ def candidates(n_classes: int, n_bits: int, rng: np.random.Generator) -> list[ND
     return found
 
 
-def _chosen_splits(n_classes: int, n_bits: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _chosen_splits(n_classes: int, n_bits: int, rng: np.random.Generator) -> Mask:
     """Choose among all two-way splits: (n_classes, n_bits) bool, the first row False.
 
     Split s puts class j + 1 opposite class 0 where bit j of s is set.
@@ -51,9 +51,7 @@ def _chosen_splits(n_classes: int, n_bits: int, rng: np.random.Generator) -> NDA
     return sides[_far_apart(separates, len(separating), n_bits, rng)].T
 
 
-def _stacked_linear_codes(
-    n_classes: int, n_bits: int, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def _stacked_linear_codes(n_classes: int, n_bits: int, rng: np.random.Generator) -> Mask:
     """Lay linear codes side by side, the classes shuffled between them: (n_classes, n_bits) bool.
 
     One linear code has no more than 2^m - 1 different columns, m the bits of a class number.
@@ -73,9 +71,7 @@ def _stacked_linear_codes(
     return columns
 
 
-def _linear_code(
-    numbers: NDArray[np.int64], n_words: int, n_bits: int, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def _linear_code(numbers: Indices, n_words: int, n_bits: int, rng: np.random.Generator) -> Mask:
     """Return the parities of ``number & g`` for `n_bits` chosen g: (n_classes, n_bits) bool.
 
     The codewords of two numbers differ where the codeword of their exclusive or is set, so the
@@ -89,17 +85,13 @@ def _linear_code(
     return _parity(numbers[:, None] & chosen)
 
 
-def _parity(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _parity(numbers: Indices) -> Mask:
     return (np.bitwise_count(numbers) & 1).astype(bool)
 
 
 def _pool(
-    separating: NDArray[np.int64],
-    n_columns: int,
-    n_bits: int,
-    n_pairs: int,
-    rng: np.random.Generator,
-) -> NDArray[np.int64]:
+    separating: Indices, n_columns: int, n_bits: int, n_pairs: int, rng: np.random.Generator
+) -> Indices:
     """Draw numbers of columns from 1 to `n_columns`, the `separating` ones first."""
     others = rng.permutation(np.setdiff1d(np.arange(1, n_columns + 1), separating))
     size = max(2 * n_bits, _TABLE_ENTRIES // n_pairs)
@@ -107,18 +99,12 @@ def _pool(
 
 
 def _far_apart(
-    separates: NDArray[np.bool_], n_separating: int, n_bits: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+    separates: Mask, n_separating: int, n_bits: int, rng: np.random.Generator
+) -> Indices:
     """Choose `n_bits` columns that keep the closest pair of codewords far apart.
 
-    Parameters
-    ----------
-    separates : (n_pool, n_pairs) bool, whether a column separates a pair of codewords
-    n_separating : the first columns, that together separate every pair; searches start from them
-
-    Returns
-    -------
-    (n_bits,) different indices in the pool
+    `separates` (n_pool, n_pairs) holds whether a column separates a pair; the first `n_separating`
+    together separate every pair, and searches start from them. Returns indices in the pool.
     """
     n_pool = len(separates)
     table = separates.astype(np.float64)
@@ -137,9 +123,7 @@ def _far_apart(
     return best
 
 
-def _exchanged(
-    table: NDArray[np.float64], start: NDArray[np.int64], steps: int
-) -> tuple[NDArray[np.int64], int, int]:
+def _exchanged(table: Floats, start: Indices, steps: int) -> tuple[Indices, int, int]:
     """Exchange one column at a time for the best that the pool holds, until none is better.
 
     Better means a smaller sum of ``2**-distance`` over all pairs: the closest count most, and the

@@ -13,10 +13,10 @@ from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from streamrf.errors import ParameterError
+from streamrf.jit.arrays import Floats, Indices, Mask
 from streamrf.models import code_search
 from streamrf.models.decoders import DECODERS, Decoder, Euclidean, make_decoder, read_only
 from streamrf.storage import Fields
@@ -32,17 +32,12 @@ class CodeBook:
     Parameters
     ----------
     matrix : (n_classes, n_bits) array of +-1
-        Copied to read-only float64. Two classes or more, no two rows alike.
+        Copied to read-only float64. Two classes or more, no two rows alike; ParameterError if not.
     decoder : Decoder
         How outputs name a class; see `streamrf.models.decoders`.
-
-    Raises
-    ------
-    ParameterError
-        If the matrix is not such a one, or the decoder has learnt from another.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: Floats
     decoder: Decoder = field(default_factory=Euclidean)
 
     def __post_init__(self) -> None:
@@ -95,26 +90,20 @@ class CodeBook:
         return self.decoder.margin(self.minimum_distance)
 
     @property
-    def linear(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def linear(self) -> tuple[Floats, Floats] | None:
         """Slope and offset of the scores over the outputs, see `Decoder.linear`."""
         return self.decoder.linear(self.matrix)
 
     @property
-    def is_absent(self) -> NDArray[np.bool_]:
+    def is_absent(self) -> Mask:
         """Whether the decoder had no rows of a class to learn from, bool (n_classes,)."""
         return self.decoder.is_absent(self.n_classes)
 
-    def scores(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Closeness of rows of outputs (n, n_bits) to each codeword, float64 (n, n_classes).
-
-        Raises
-        ------
-        ParameterError
-            If the decoder has not learnt what it needs.
-        """
+    def scores(self, outputs: Floats) -> Floats:
+        """Closeness of outputs (n, n_bits) to each codeword, float64 (n, n_classes)."""
         return self.decoder.scores(self.matrix, outputs)
 
-    def restrict_classes(self, index: NDArray[np.int64]) -> "CodeBook":
+    def restrict_classes(self, index: Indices) -> "CodeBook":
         """Return the book of some classes, by their indices (n,)."""
         return CodeBook(self.matrix[index], self.decoder.restrict(index))
 
@@ -148,6 +137,9 @@ class TargetCodes(Protocol):
         """Return the code book; codes without a seed of their own take `random_state`."""
 
 
+Codes = TargetCodes | None  # None: one-vs-rest, or the bits summed
+
+
 class OneVsRest(BaseEstimator):
     """One output for each class: +1 on its rows, -1 on the others; the largest output wins.
 
@@ -176,10 +168,7 @@ class OneVsRest(BaseEstimator):
     def book(self, n_classes: int, random_state: Seed = 0) -> CodeBook:
         """Return the code book; nothing is drawn, so `random_state` is not used.
 
-        Raises
-        ------
-        ParameterError
-            If there are fewer than two classes, or no such decoding.
+        ParameterError if there are fewer than two classes, or no such decoding.
         """
         is_one = self.n_outputs(n_classes) == 1
         matrix = np.array([[-1.0], [1.0]]) if is_one else 2 * np.eye(n_classes) - 1
@@ -223,10 +212,7 @@ class ErrorCorrectingCodes(BaseEstimator):
     def n_outputs(self, n_classes: int) -> int:
         """Return the number of outputs regressed on.
 
-        Raises
-        ------
-        ParameterError
-            If so many classes cannot have so many bits, or so few, or there is no such decoding.
+        ParameterError if the classes cannot have so many bits, or so few, or such a decoding.
         """
         check_decode(self)
         _check_classes(n_classes)
@@ -249,16 +235,8 @@ class ErrorCorrectingCodes(BaseEstimator):
     def book(self, n_classes: int, random_state: Seed = 0) -> CodeBook:
         """Search for a book of codewords far apart, its matrix (n_classes, n_bits).
 
-        Parameters
-        ----------
-        n_classes : int
-        random_state : int or Generator
-            Used where the code has no seed of its own.
-
-        Raises
-        ------
-        ParameterError
-            As `n_outputs`, or if the seed is of the wrong kind.
+        `random_state` is used where the code has no seed of its own. ParameterError as of
+        `n_outputs`, or if the seed is of the wrong kind.
         """
         n_bits = self.n_outputs(n_classes)
         seed = self.random_state

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
+from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.models.probabilities import DEFAULT_SLOPE
 from streamrf.storage import Fields
 
@@ -18,7 +18,7 @@ ABSENT = -1e12  # offset of a class without rows, which is never the nearest
 FLAT = 1e-6  # of the widest spread of the outputs: directions in which they do not vary
 
 
-def read_only(values: NDArray) -> NDArray[np.float64]:
+def read_only(values: Array) -> Floats:
     """Return a copy in float64 that cannot be written to."""
     values = np.array(values, dtype=np.float64)
     values.flags.writeable = False
@@ -37,9 +37,7 @@ class Decoder(ABC):
     word: ClassVar[str]
     needs_class_sums: ClassVar[bool] = False
 
-    def linear(
-        self, matrix: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def linear(self, matrix: Floats) -> tuple[Floats, Floats] | None:
         """Return slope (n_classes, n_bits) and offset (n_classes,) of the scores over the outputs.
 
         None where scores are not linear; `matrix` (n_classes, n_bits) holds the codewords.
@@ -47,9 +45,7 @@ class Decoder(ABC):
         return None
 
     @abstractmethod
-    def scores(
-        self, matrix: NDArray[np.float64], outputs: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def scores(self, matrix: Floats, outputs: Floats) -> Floats:
         """Return the scores (n, n_classes) of outputs (n, n_bits), larger is better."""
 
     @abstractmethod
@@ -59,16 +55,11 @@ class Decoder(ABC):
     def check(self, shape: tuple[int, ...]) -> None:  # noqa: B027 - most fit any
         """Raise ParameterError unless what was learnt fits codewords (n_classes, n_bits)."""
 
-    def restrict(self, index: NDArray[np.int64]) -> "Decoder":
+    def restrict(self, index: Indices) -> "Decoder":
         """Return the decoder of some classes, by their indices (n,)."""
         return self
 
-    def learnt(
-        self,
-        means: NDArray[np.float64],
-        scatter: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> "Decoder":
+    def learnt(self, means: Floats, scatter: Floats, weights: Floats) -> "Decoder":
         """Learn from the outputs of the rows summed.
 
         Parameters
@@ -80,7 +71,7 @@ class Decoder(ABC):
         """
         return self
 
-    def is_absent(self, n_classes: int) -> NDArray[np.bool_]:
+    def is_absent(self, n_classes: int) -> Mask:
         """Return whether a class had no rows to learn from, bool (n_classes,)."""
         return np.zeros(n_classes, dtype=bool)
 
@@ -98,13 +89,9 @@ class LinearDecoder(Decoder):
     """Scores linear in the outputs, so that a model can score features by class at once."""
 
     @abstractmethod
-    def linear(
-        self, matrix: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def linear(self, matrix: Floats) -> tuple[Floats, Floats]: ...
 
-    def scores(
-        self, matrix: NDArray[np.float64], outputs: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def scores(self, matrix: Floats, outputs: Floats) -> Floats:
         slope, offset = self.linear(matrix)
         return outputs @ slope.T + offset
 
@@ -118,9 +105,7 @@ class Euclidean(LinearDecoder):
 
     word = "euclidean"
 
-    def linear(
-        self, matrix: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def linear(self, matrix: Floats) -> tuple[Floats, Floats]:
         return matrix, np.zeros(len(matrix))
 
     def margin(self, minimum_distance: int) -> float:
@@ -136,9 +121,7 @@ class Hamming(Decoder):
 
     word = "hamming"
 
-    def scores(
-        self, matrix: NDArray[np.float64], outputs: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def scores(self, matrix: Floats, outputs: Floats) -> Floats:
         signs = np.where(outputs >= 0, 1.0, -1.0)
         return (signs @ matrix.T - matrix.shape[1]) / 2
 
@@ -159,8 +142,8 @@ class Discriminant(LinearDecoder):
     slope, offset : (n_classes, n_bits) and (n_classes,) float64, once `learnt`
     """
 
-    slope: NDArray[np.float64] | None = None
-    offset: NDArray[np.float64] | None = None
+    slope: Floats | None = None
+    offset: Floats | None = None
     word = "discriminant"
     needs_class_sums = True
 
@@ -180,9 +163,7 @@ class Discriminant(LinearDecoder):
                 f"slope and offset of shapes {shapes} do not fit a code book of shape {shape}"
             )
 
-    def linear(
-        self, matrix: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def linear(self, matrix: Floats) -> tuple[Floats, Floats]:
         if self.slope is None or self.offset is None:
             raise ParameterError("decode='discriminant' is learnt by solving statistics")
         return self.slope, self.offset
@@ -190,17 +171,12 @@ class Discriminant(LinearDecoder):
     def margin(self, minimum_distance: int) -> float:
         return DEFAULT_SLOPE
 
-    def restrict(self, index: NDArray[np.int64]) -> "Discriminant":
+    def restrict(self, index: Indices) -> "Discriminant":
         if self.slope is None or self.offset is None:
             return self
         return Discriminant(self.slope[index], self.offset[index])
 
-    def learnt(
-        self,
-        means: NDArray[np.float64],
-        scatter: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> "Discriminant":
+    def learnt(self, means: Floats, scatter: Floats, weights: Floats) -> "Discriminant":
         total, seen = weights.sum(), weights > 0
         apart = means[seen] - weights[seen] @ means[seen] / total
         within = (scatter - apart.T @ (weights[seen, np.newaxis] * apart)) / total
@@ -214,7 +190,7 @@ class Discriminant(LinearDecoder):
         offset[seen] = np.log(weights[seen] / total) - np.sum(slope[seen] * middle, axis=1)
         return Discriminant(slope, offset)
 
-    def is_absent(self, n_classes: int) -> NDArray[np.bool_]:
+    def is_absent(self, n_classes: int) -> Mask:
         return super().is_absent(n_classes) if self.offset is None else self.offset == ABSENT
 
     def to_tree(self) -> dict:
@@ -227,12 +203,7 @@ class Discriminant(LinearDecoder):
 
 
 DECODERS: dict[str, type[Decoder]] = {
-    kind.word: kind
-    for kind in (
-        Euclidean,
-        Hamming,
-        Discriminant,
-    )
+    kind.word: kind for kind in (Euclidean, Hamming, Discriminant)
 }
 
 

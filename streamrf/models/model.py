@@ -2,30 +2,30 @@
 
 import functools
 import os
-from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from streamrf import storage
 from streamrf.encoding import Encoder, as_columns
-from streamrf.engine import Reading, RunOptions, fold, map_blocks
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.engine import map_blocks
+from streamrf.errors import DataError, ParameterError
+from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.codes import CodeBook
+from streamrf.models.prediction import Predictor, Rows
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ClassErrors, ErrorSums, Evaluation, ValueErrors, class_indices
+from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
 from streamrf.solving import Posterior
-from streamrf.sources import Block, Source, as_labels, as_source, find_labels
+from streamrf.sources import Block, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
 
 KIND = "model"
-BLOCK_BYTES = 64 << 20  # rows or features of a block in prediction
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Predictor):
     """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
 
     Parameters
@@ -43,27 +43,25 @@ class Model:
     """
 
     encoder: Encoder
-    coef: np.ndarray
-    intercept: np.ndarray
-    labels: Any
+    coef: Floats
+    intercept: Floats
+    labels: Any  # array or None, as `book` is
     book: CodeBook | None
-    alpha: Any
+    alpha: Any  # float or array
     n_rows: int
-    history: tuple = field(default=())
+    history: tuple[tuple[float, float], ...] = ()
     posterior: Posterior | None = None
     probabilities: Probabilities | None = None
 
     @property
-    def n_features(self) -> int:
-        """Width of a raw row."""
-        return self.encoder.n_features
+    def n_scores(self) -> int:
+        return len(self.intercept if self.labels is None else self.labels)
 
-    def outputs(self, X: np.ndarray) -> np.ndarray:
+    def outputs(self, X: Array) -> Floats:
         """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
         return self.encoder.linear(X, self.coef, self.intercept)
 
-    def scores(self, X: np.ndarray) -> np.ndarray:
-        """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+    def scores(self, X: Array) -> Floats:
         if self.book is None:
             return self.outputs(X)
         if self._class_coef is None:
@@ -71,14 +69,14 @@ class Model:
         return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
 
     @functools.cached_property
-    def _class_coef(self):
+    def _class_coef(self) -> tuple[Floats, Floats] | None:
         """Coefficients and intercepts of the scores, or None where they are not linear."""
         if self.book is None or self.book.linear is None:
             return None
         slope, offset = self.book.linear
         return slope @ self.coef, slope @ self.intercept + offset
 
-    def decide(self, scores: np.ndarray) -> np.ndarray:
+    def decide(self, scores: Floats) -> Array:
         """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
         if self.book is None:
             return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -109,47 +107,9 @@ class Model:
             probabilities = replace(probabilities, slope=slope)
         return replace(self, labels=self.labels[index], book=book, probabilities=probabilities)
 
-    def scored(
-        self, source: Source | ArrayLike, *, start: int = 0, stop: int | None = None, **options: Any
-    ) -> Generator[tuple[int, NDArray[np.float64]], None, None]:
-        """Yield the scores of blocks of rows in order, with the index of the first; few wait.
-
-        Parameters
-        ----------
-        source : Source, or array (n, n_features)
-        start, stop : rows ``[start, stop)``
-        options : `on_bad_rows`, and `engine`, `parts`, `n_threads` and `progress` of `RunOptions`
-        """
-        reading, run = self.reading(source, start, stop, **options)
-        n_outputs = len(self.intercept if self.labels is None else self.labels)
-        return map_blocks(reading, self._score, run, 8 * n_outputs)
-
-    def _score(self, block: Block) -> tuple[int, NDArray[np.float64]]:
-        return block.position, self.scores(block.X)
-
-    def reading(
-        self,
-        source: Source | ArrayLike,
-        start: int = 0,
-        stop: int | None = None,
-        on_bad_rows: str = "raise",
-        **options: Any,
-    ) -> tuple[Reading, RunOptions]:
-        """Return which rows to read and how, the width checked."""
-        source = as_source(source)
-        if source.n_features != self.n_features:
-            raise ShapeError(
-                f"{source.where} has {source.n_features} features, "
-                f"but the model was trained on {self.n_features}"
-            )
-        return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions(**options)
-
-    @property
-    def _block_rows(self) -> int:
-        width = max(self.encoder.n_components, self.n_features)
-        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
-
-    def predict(self, source, *, return_std: bool = False, **options):
+    def predict(
+        self, source: Rows, *, return_std: bool = False, **options: Any
+    ) -> Array | tuple[Floats, Floats]:
         """Return the label or value of each row of a source or array.
 
         Parameters
@@ -169,16 +129,14 @@ class Model:
         parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
         return np.concatenate(parts)
 
-    def _with_deviations(
-        self, source: Source | ArrayLike, **options: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _with_deviations(self, source: Rows, **options: Any) -> tuple[Floats, Floats]:
         """Return values and their standard deviations."""
         posterior = self._checked_posterior()
         reading, run = self.reading(source, **options)
         if run.engine is not None:
             raise ParameterError("return_std=True is computed in this process; leave out engine")
 
-        def both(block: Block) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        def both(block: Block) -> tuple[Floats, Floats]:
             Z = np.empty((len(block.X), self.encoder.n_components))
             self.encoder.scale(block.X, Z)  # once more: little next to what the deviations cost
             deviations = posterior.deviations(Z, self.encoder.calibration.step)
@@ -188,7 +146,7 @@ class Model:
         return np.concatenate(values), np.concatenate(deviations)
 
     @property
-    def coef_variances(self) -> np.ndarray:
+    def coef_variances(self) -> Floats:
         """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
         posterior = self._checked_posterior()
         own = np.outer(posterior.noise, posterior.inverse_diagonal)
@@ -204,7 +162,7 @@ class Model:
             )
         return self.posterior
 
-    def predict_proba(self, source, **options) -> np.ndarray:
+    def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
 
         The most probable class is the one that `predict` gives.
@@ -225,7 +183,14 @@ class Model:
         scored = self.scored(source, **options)
         return np.concatenate([self.probabilities.of(scores, margin) for _, scores in scored])
 
-    def fit_probabilities(self, source, y=None, *, weights=None, **options) -> "Model":
+    def fit_probabilities(
+        self,
+        source: Rows,
+        y: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        **options: Any,
+    ) -> "Model":
         """Return the model with probabilities fitted on rows that it was not trained on.
 
         Parameters
@@ -248,7 +213,7 @@ class Model:
         book = self.book
         reading, run = self.reading(source, **options)
 
-        def scored(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        def scored(block: Block) -> tuple[Floats, Indices, Floats]:
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
             known = ~book.is_absent[index]
@@ -258,61 +223,23 @@ class Model:
         fitted = Probabilities.fit(*(np.concatenate(column) for column in columns))
         return replace(self, probabilities=fitted)
 
-    def decision_function(self, source, **options) -> np.ndarray:
+    def decision_function(self, source: Rows, **options: Any) -> Floats:
         """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
         if self.book is None:
             raise ParameterError("a regression model has no decision function; use predict")
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
-    def evaluate(
-        self,
-        source: Source | ArrayLike,
-        y: ArrayLike | None = None,
-        *,
-        weights: ArrayLike | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Return the errors on a source with targets, or on arrays X and y.
-
-        Parameters
-        ----------
-        source : Source, or array (n, n_features)
-        y, weights : of the rows of an array
-        options : see `scored`
-
-        Returns
-        -------
-        dict with n_rows and, for classes, accuracy, error, labels and confusion_matrix (rows: true
-        classes); for values, rmse, mae and r2
-
-        Raises
-        ------
-        UnknownLabelError
-            For a label that was not seen in training.
-        """
-        source = as_source(source, y, weights)
-        if not source.has_targets:
-            raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
-        reading, run = self.reading(source, **options)
-        evaluation = Evaluation(self._judge, self.no_errors())
-        return fold(reading, evaluation, Evaluation.update, run).errors.report()
-
     def no_errors(self) -> ErrorSums:
-        """Return the sums of errors of no rows, for `count` to add to."""
         return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
 
-    def count(self, block: Block, scores: np.ndarray, errors: ErrorSums) -> None:
-        """Add the errors of the scores of a block with targets."""
+    def count(self, block: Block, scores: Floats, errors: ErrorSums) -> None:
         if self.book is not None:
             errors.add(block.y, scores.argmax(axis=1), block.weights)
             return
         if block.y.dtype.kind == "U":
             raise DataError(f"{block.where} has strings as targets; this model has values")
         errors.add(as_columns(block.y), scores, block.weights)
-
-    def _judge(self, block: Block, errors: ErrorSums) -> None:
-        self.count(block, self.scores(block.X), errors)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file, atomically."""
@@ -354,7 +281,9 @@ class Model:
         coef = fields.array("coef", np.float64, (n_outputs, encoder.n_components))
         intercept = fields.array("intercept", np.float64, (n_outputs,))
         is_one = not fields.is_array("alpha")
-        alpha: Any = fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
+        alpha: float | Floats = (
+            fields.number("alpha", 0.0) if is_one else fields.weights("alpha", n_outputs)
+        )
         n_rows = fields.integer("n_rows")
         history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
         posterior = probabilities = None
@@ -370,13 +299,7 @@ class Model:
 
 
 def load_model(path: str | os.PathLike) -> Model:
-    """Read a model that `Model.save` wrote.
-
-    Raises
-    ------
-    FormatError
-        If the file is damaged, of another kind or of a newer version.
-    """
+    """Read a model that `Model.save` wrote; raise FormatError if the file holds none."""
     tree = storage.read(path, KIND)
     with loading(path):
         return Model.from_tree(Fields(tree, os.fspath(path)))

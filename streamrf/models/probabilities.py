@@ -10,10 +10,10 @@ would not (design/0005-uncertainty.md).
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
+from streamrf.jit.arrays import Floats, Indices
 from streamrf.storage import Fields
 
 DEFAULT_SLOPE = 6.0  # found on the papers' data: 3 to 5 for two classes, 9 to 12 for ten
@@ -40,9 +40,7 @@ class Probabilities:
         return cls(DEFAULT_SLOPE, 0)
 
     @classmethod
-    def fit(
-        cls, scores: NDArray[np.float64], index: NDArray[np.int64], weights: NDArray[np.float64]
-    ) -> "Probabilities":
+    def fit(cls, scores: Floats, index: Indices, weights: Floats) -> "Probabilities":
         """Fit the slope by the greatest posterior density.
 
         The prior, log-normal around the default slope, decides where there are few rows or all of
@@ -67,7 +65,7 @@ class Probabilities:
         found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
         return cls(float(np.exp(found.x)), len(index))
 
-    def of(self, scores: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+    def of(self, scores: Floats, margin: float) -> Floats:
         """Return the probability of each class, float64 (n, n_classes), rows adding up to 1."""
         return softmax(self.slope / margin * scores, axis=1)
 

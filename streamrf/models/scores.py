@@ -3,11 +3,13 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
 from streamrf.engine import Summary
 from streamrf.errors import MergeError, ShapeError, UnknownLabelError
+from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.sources import Block, as_labels, find_labels
 
 
@@ -17,14 +19,14 @@ class ErrorSums(ABC):
     n_rows: int
 
     @abstractmethod
-    def add(self, y: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None) -> None:
+    def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
         """Add rows: truth, prediction, and weights or None for 1 each."""
 
     @abstractmethod
-    def __add__(self, other: "ErrorSums") -> "ErrorSums":
+    def __add__(self, other: Self) -> Self:
         """Join two evaluations."""
 
-    def _check_kind(self, other):
+    def _check_kind(self, other: "ErrorSums") -> None:
         if type(self) is not type(other):
             raise MergeError(
                 f"one side holds {type(self).__name__}, the other {type(other).__name__}"
@@ -67,14 +69,8 @@ class Evaluation(Summary):
         self.errors = self.errors + total
 
 
-def class_indices(labels: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the place among sorted `labels` of each true label, int64 (n,).
-
-    Raises
-    ------
-    UnknownLabelError
-        For a label that is not among them.
-    """
+def class_indices(labels: Array, y: Array) -> Indices:
+    """Return the index in sorted `labels` of each true label; UnknownLabelError for others."""
     if np.ndim(y) != 1:
         raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
     y = as_labels(y)
@@ -96,13 +92,13 @@ class ClassErrors(ErrorSums):
     confusion : (n_classes, n_classes) float64, rows are the true classes
     """
 
-    def __init__(self, labels: np.ndarray, confusion: np.ndarray | None = None, n_rows: int = 0):
+    def __init__(self, labels: Array, confusion: Floats | None = None, n_rows: int = 0) -> None:
         k = len(labels)
         self.labels = labels
         self.confusion = np.zeros((k, k)) if confusion is None else confusion
         self.n_rows = n_rows
 
-    def add(self, y, predicted, weights=None):
+    def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
         """Add rows with true labels y (n,) and predicted class indices (n,)."""
         index = class_indices(self.labels, y)
         k = len(self.labels)
@@ -110,16 +106,13 @@ class ClassErrors(ErrorSums):
         self.confusion += cells.reshape(k, k)
         self.n_rows += len(index)
 
-    def __add__(self, other):
-        """Join two evaluations of the same labels."""
+    def __add__(self, other: Self) -> Self:
         self._check_kind(other)
         if not np.array_equal(self.labels, other.labels):
             raise MergeError("the two sides are evaluations of models with different labels")
-        return ClassErrors(
-            self.labels, self.confusion + other.confusion, self.n_rows + other.n_rows
-        )
+        return type(self)(self.labels, self.confusion + other.confusion, self.n_rows + other.n_rows)
 
-    def report(self):
+    def report(self) -> dict:
         """Return n_rows, accuracy, error, labels and the confusion matrix (rows: true classes)."""
         total = self.confusion.sum()
         accuracy = float(np.trace(self.confusion) / total)
@@ -139,13 +132,13 @@ class ValueErrors(ErrorSums):
     so that a large common offset costs no digits.
     """
 
-    def __init__(self, n_targets: int):
+    def __init__(self, n_targets: int) -> None:
         zeros = np.zeros(n_targets)
         self.n_rows = 0
         self.weight = 0.0
         self.squares, self.absolutes, self.means, self.deviations = (zeros.copy() for _ in range(4))
 
-    def add(self, y, predicted, weights=None):
+    def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
         """Add rows with truth and prediction (n, n_targets)."""
         if y.shape[1] != predicted.shape[1]:
             raise ShapeError(f"rows have {y.shape[1]} targets, the model {predicted.shape[1]}")
@@ -161,14 +154,13 @@ class ValueErrors(ErrorSums):
         part.deviations = w @ (y - part.means) ** 2
         vars(self).update(vars(self + part))
 
-    def __add__(self, other):
-        """Join two evaluations of as many targets."""
+    def __add__(self, other: Self) -> Self:
         self._check_kind(other)
         if len(self.squares) != len(other.squares):
             raise MergeError(
                 f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
             )
-        both = ValueErrors(len(self.squares))
+        both = type(self)(len(self.squares))
         both.n_rows = self.n_rows + other.n_rows
         both.weight = self.weight + other.weight
         if both.weight == 0:
@@ -181,7 +173,7 @@ class ValueErrors(ErrorSums):
         both.deviations += apart**2 * (self.weight * other.weight / both.weight)
         return both
 
-    def report(self):
+    def report(self) -> dict:
         """Return n_rows, RMSE, MAE and R2, means over the targets (R2 as in scikit-learn)."""
         mean_square = self.squares / self.weight
         constant = self.deviations == 0

@@ -13,6 +13,7 @@ from typing import Generic
 import numpy as np
 
 from streamrf.errors import DataError, SolveError
+from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal, Reduced
 from streamrf.solving.path import Model, as_alphas
@@ -34,23 +35,23 @@ class CrossValidation(Generic[Model]):
     solve : ``solve(alpha)`` gives the model of a penalty, or of one for each output, on all rows
     """
 
-    alphas: np.ndarray
-    errors: np.ndarray
-    weights: np.ndarray
+    alphas: Floats
+    errors: Floats
+    weights: Floats
     solve: Callable[..., Model] = field(repr=False, compare=False)
 
     @property
-    def mse(self) -> np.ndarray:
+    def mse(self) -> Floats:
         """Mean squared error over all rows and outputs, each row left out once, (n_alphas,)."""
         return self._over_folds.mean(axis=1)
 
     @property
-    def _over_folds(self):
+    def _over_folds(self) -> Floats:
         """Return the mean over the folds, by weight: float64 (n_alphas, n_outputs)."""
         return np.einsum("ako,k->ao", self.errors, self.weights / self.weights.sum())
 
     @property
-    def standard_error(self) -> np.ndarray:
+    def standard_error(self) -> Floats:
         """Standard error of `mse` by the spread of the folds, float64 (n_alphas,).
 
         ``sqrt(weighted variance of the folds' errors / (n_folds - 1))``, as in glmnet. Folds share
@@ -64,7 +65,7 @@ class CrossValidation(Generic[Model]):
         """Return the penalty of least `mse`."""
         return float(self.alphas[np.nanargmin(self.mse)])
 
-    def best_alphas(self) -> np.ndarray:
+    def best_alphas(self) -> Floats:
         """Return the best penalty of each output by itself, float64 (n_outputs,)."""
         return self.alphas[np.nanargmin(self._over_folds, axis=0)]
 
@@ -87,19 +88,17 @@ def cross_validate(
     folds: Sequence[Normal],
     alphas: Iterable[float],
     weight_unit: float,
-    unit: np.ndarray,
+    unit: Floats,
     solve: Callable[..., Model],
 ) -> CrossValidation[Model]:
     """Leave each fold out in turn.
 
     Parameters
     ----------
-    whole : normal equations of all rows, with squares
-    folds : those of each fold
-    alphas : penalties
+    whole, folds : normal equations of all rows and of each fold, with squares
     weight_unit : what a weight of 1 is worth
     unit : (n_outputs,), what a squared error of 1 is worth
-    solve : see `CrossValidation`
+    alphas, solve : see `CrossValidation`
 
     Raises
     ------
@@ -129,8 +128,8 @@ def cross_validate(
     return CrossValidation(table, errors, weights * weight_unit, solve)
 
 
-def _solutions(normal: Normal, alphas: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return v and b by the place of the penalty; one that does not factor is left out."""
+def _solutions(normal: Normal, alphas: Floats) -> dict[int, tuple[Floats, Floats]]:
+    """Return v and b by the index of the penalty; one that does not factor is left out."""
     reduced = Reduced(normal)
     found = {}
     with computing(1):  # products of 64 x 64 blocks: threads would only wait for each other
@@ -140,7 +139,7 @@ def _solutions(normal: Normal, alphas: np.ndarray) -> dict[int, tuple[np.ndarray
     return found
 
 
-def _squared_errors(fold: Normal, gram: np.ndarray, v: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _squared_errors(fold: Normal, gram: Floats, v: Floats, b: Floats) -> Floats:
     """Return ``sum (r b + <v, q> - t)^2`` over a fold's rows, (n_outputs,).
 
     Around the fold's own means, so that offsets cost no digits; `gram` is its full centred Gram.

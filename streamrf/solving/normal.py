@@ -5,15 +5,15 @@ the model minimises ``sum (r b + <v, q> - t)^2 + alpha sum (v_j / step_j)^2`` ov
 intercept b is not penalised. The coefficient of the feature itself is ``v_j / step_j``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import lapack, packed
+from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.solving.tridiagonal import Tridiagonal
 
 # Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
@@ -37,20 +37,20 @@ class Normal:
     squares : (n_outputs,) float64, ``sum t^2``; empty where no residuals are asked for
     """
 
-    gram: np.ndarray
-    feature_sums: np.ndarray
+    gram: Array
+    feature_sums: Floats
     weight: float
-    moments: np.ndarray
-    totals: np.ndarray
-    step: np.ndarray
-    squares: np.ndarray = field(default_factory=lambda: np.empty(0))
+    moments: Floats
+    totals: Floats
+    step: Floats
+    squares: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def factor_dtype(self) -> type:
         """Of a factor: float64, or as short as 32-bit sums, so that it fits in their memory."""
         return np.float32 if self.gram.dtype == np.int32 else np.float64
 
-    def outputs(self, which: np.ndarray) -> "Normal":
+    def outputs(self, which: Mask | Indices) -> "Normal":
         """Return the equations of some outputs: a mask or indices."""
         return replace(
             self,
@@ -71,7 +71,7 @@ class Normal:
             self.squares - other.squares,
         )
 
-    def centred(self, out: np.ndarray | None = None) -> np.ndarray:
+    def centred(self, out: Array | None = None) -> Array:
         """Return the packed Gram of the centred features in their own units, float64 or in `out`.
 
         `out` may be the memory of the Gram itself.
@@ -80,7 +80,7 @@ class Normal:
         packed.centred(self.gram, self.feature_sums, self.weight, self.step, out)
         return out
 
-    def full(self) -> np.ndarray:
+    def full(self) -> Floats:
         """Return the Gram of the centred features in their own units as a full matrix."""
         n = len(self.step)
         out = np.empty((n, n))
@@ -94,23 +94,18 @@ class Normal:
         diagonal = (diagonal - self.feature_sums**2 / self.weight) * self.step**2
         return float(diagonal.mean())
 
-    def alpha_grid(self) -> NDArray[np.float64]:
+    def alpha_grid(self) -> Floats:
         """Return penalties that suit the size of the features."""
         return (self.mean_diagonal() or 1.0) * RELATIVE_ALPHAS
 
-    def ridge(self, alpha: float, work: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Solve for one penalty.
+    def ridge(self, alpha: float, work: Array | None = None) -> tuple[Floats, Floats]:
+        """Return v (n_outputs, n_components) and b (n_outputs,) of the model ``b r + <v, q>``.
 
         Parameters
         ----------
         alpha : penalty on the squared coefficients of the features in their own units
         work : packed, to factor in; None means a new one of `factor_dtype`. May be the memory of
             the Gram itself, which is lost then
-
-        Returns
-        -------
-        v : (n_outputs, n_components), coefficients of the rounded features
-        b : (n_outputs,), intercepts: the model is ``b r + <v, q>``
 
         Raises
         ------
@@ -119,7 +114,7 @@ class Normal:
         """
         return self.solved(self.factored(alpha, work))
 
-    def factored(self, alpha: float, work: np.ndarray | None = None) -> np.ndarray:
+    def factored(self, alpha: float, work: Array | None = None) -> Array:
         """Return the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
         check_alpha(alpha)
         work = self._work() if work is None else work
@@ -135,7 +130,7 @@ class Normal:
             )
         return factor
 
-    def path(self, alphas) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
+    def path(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
         """Return (alpha, v, b) for each penalty; one that does not factor is left out."""
         work = self._work()
         for alpha in alphas:
@@ -144,24 +139,24 @@ class Normal:
             if factor is not None:
                 yield alpha, *self.solved(factor)
 
-    def solved(self, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def solved(self, factor: Floats) -> tuple[Floats, Floats]:
         """Return v and b by the factor of the penalised Gram."""
         solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
         lapack.solve(factor, solution)
         _check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
-    def centred_moments(self) -> np.ndarray:
+    def centred_moments(self) -> Floats:
         """Return the moments of centred features in their own units, (n_outputs, n_components)."""
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
         return moments * self.step
 
-    def centred_squares(self) -> np.ndarray:
+    def centred_squares(self) -> Floats:
         """Return the squares of the centred targets, (n_outputs,)."""
         return self.squares - self.totals**2 / self.weight
 
-    def scatter(self, alpha: float | np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the squares and products of a solution's outputs about their means, summed.
+    def scatter(self, alpha: float | Floats, v: Floats) -> Floats:
+        """Return the squares and products of outputs about their means, (n_outputs, n_outputs).
 
         ``W^T A W = W^T (M - W alpha)`` for the Gram A of centred features, their moments M and the
         solution W of ``(A + alpha I) W = M``: the Gram itself may be lost.
@@ -169,31 +164,27 @@ class Normal:
         Parameters
         ----------
         alpha : of the solution, one for all outputs or one for each
-        v : (n_outputs, n_components), as `ridge` gives it
-
-        Returns
-        -------
-        (n_outputs, n_outputs)
+        v : (n_outputs, n_components), as `ridge` returns it
         """
         coef = v / self.step
         found = coef @ (self.centred_moments() - np.reshape(alpha, (-1, 1)) * coef).T
         return (found + found.T) / 2
 
-    def unscaled(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def unscaled(self, coef: Floats) -> tuple[Floats, Floats]:
         """Return v and b of coefficients (n_components, n_outputs) of the centred features."""
         v = np.ascontiguousarray(coef.T) * self.step
         return v, (self.totals - v @ self.feature_sums) / self.weight
 
-    def _work(self):
+    def _work(self) -> Array:
         return np.empty(self.gram.shape, dtype=self.factor_dtype)
 
-    def _factor(self, alpha, work):
+    def _factor(self, alpha: float, work: Array) -> Array | None:
         """Return the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
         return work if lapack.factor(work, n) else None
 
-    def _safe_alpha(self, alpha):
+    def _safe_alpha(self, alpha: float) -> float:
         """Try greater penalties, decade by decade, until one factors."""
         scale = self.mean_diagonal()
         if not scale > 0:  # features that never vary
@@ -208,7 +199,7 @@ class Normal:
         return scale
 
 
-def _check_finite(found: np.ndarray) -> None:
+def _check_finite(found: Floats) -> None:
     """Raise SolveError for what has left the range of floats."""
     if not np.isfinite(found.sum()):
         raise SolveError(
@@ -219,7 +210,7 @@ def _check_finite(found: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Fit:
-    """What one penalty gives on the rows summed, beside the coefficients w of centred features.
+    """What one penalty gives on the rows summed, but for the coefficients w of centred features.
 
     Parameters
     ----------
@@ -234,8 +225,8 @@ class Fit:
     alpha: float
     dof: float
     log_determinant: float
-    explained: np.ndarray
-    norms: np.ndarray
+    explained: Floats
+    norms: Floats
 
 
 class Reduced:
@@ -252,13 +243,7 @@ class Reduced:
         self._moments = self._form.to_basis(normal.centred_moments().T)
 
     def fit(self, alpha: float) -> Fit:
-        """Return what is known of a penalty without its coefficients.
-
-        Raises
-        ------
-        SolveError
-            If the penalised Gram is not positive definite in float64.
-        """
+        """Return what is known of a penalty without its coefficients; raise as `ridge` does."""
         check_alpha(alpha)
         shifted = self._form.shifted(alpha)
         coef = shifted.solve(self._moments)
@@ -270,14 +255,8 @@ class Reduced:
             np.einsum("jo,jo->o", coef, coef),
         )
 
-    def ridge(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return v and b as `Normal.ridge` does.
-
-        Raises
-        ------
-        SolveError
-            If the penalised Gram is not positive definite in float64.
-        """
+    def ridge(self, alpha: float) -> tuple[Floats, Floats]:
+        """Return v and b as `Normal.ridge` does, by factors in float64."""
         check_alpha(alpha)
         coef = self._form.shifted(alpha).solve(self._moments)
         return self._normal.unscaled(self._form.from_basis(coef))

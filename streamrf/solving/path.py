@@ -1,4 +1,4 @@
-"""Many penalties at once: what each gives on the rows summed, and how to choose among them."""
+"""Many penalties at once: what each gives on the rows summed, and how to choose one."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from streamrf.errors import ParameterError, SolveError
+from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
 
@@ -34,16 +35,16 @@ class Path(Generic[Model]):
     solve : ``solve(alpha)`` gives the model of a penalty or of one for each output
     """
 
-    alphas: np.ndarray
-    dof: np.ndarray
-    residuals: np.ndarray
-    log_evidences: np.ndarray
+    alphas: Floats
+    dof: Floats
+    residuals: Floats
+    log_evidences: Floats
     n_rows: int
     weight: float
     solve: Callable[..., Model] = field(repr=False, compare=False)
 
     @property
-    def gcvs(self) -> np.ndarray:
+    def gcvs(self) -> Floats:
         """Generalised cross-validation by output, ``(RSS / weight) / (1 - dof / n_rows)^2``.
 
         An estimate of the mean squared error on new rows (Golub, Heath and Wahba, Technometrics
@@ -56,12 +57,12 @@ class Path(Generic[Model]):
         return error
 
     @property
-    def gcv(self) -> np.ndarray:
+    def gcv(self) -> Floats:
         """Mean of `gcvs` over the outputs, float64 (n_alphas,)."""
         return self.gcvs.mean(axis=1)
 
     @property
-    def log_evidence(self) -> np.ndarray:
+    def log_evidence(self) -> Floats:
         """Log marginal likelihood summed over the outputs, float64 (n_alphas,).
 
         Of the model ``y_i ~ N(b + <w, z_i>, s2 / weight_i)``, ``w ~ N(0, s2 / alpha I)``, any b
@@ -73,7 +74,7 @@ class Path(Generic[Model]):
         """Return the penalty of least `gcv` or greatest `log_evidence` ("evidence")."""
         return float(self.alphas[_scores(self.gcvs, self.log_evidences, criterion).sum(1).argmin()])
 
-    def best_alphas(self, criterion: str = "gcv") -> np.ndarray:
+    def best_alphas(self, criterion: str = "gcv") -> Floats:
         """Return the best penalty of each output by itself, float64 (n_outputs,)."""
         return self.alphas[_scores(self.gcvs, self.log_evidences, criterion).argmin(axis=0)]
 
@@ -82,7 +83,7 @@ class Path(Generic[Model]):
         return self.solve(self.best_alpha(criterion))
 
 
-def _scores(gcvs, evidences, criterion):
+def _scores(gcvs: Floats, evidences: Floats, criterion: str) -> Floats:
     """Return a table whose least entries are best."""
     if criterion not in CRITERIA:
         raise ParameterError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
@@ -94,24 +95,16 @@ def trace(
     alphas: Iterable[float],
     n_rows: int,
     weight: float,
-    unit: np.ndarray,
+    unit: Floats,
     solve: Callable[..., Model],
 ) -> Path[Model]:
-    """Follow the penalties.
+    """Follow the penalties; raise SolveError if none of them factors.
 
     Parameters
     ----------
     normal : of all rows, with squares
-    alphas : penalties
-    n_rows : rows summed
-    weight : sum of their weights
+    alphas, n_rows, weight, solve : see `Path`
     unit : (n_outputs,), what a sum of squares of 1 is worth
-    solve : see `Path`
-
-    Raises
-    ------
-    SolveError
-        If none of the penalties factors.
     """
     table = as_alphas(alphas)
     reduced = Reduced(normal)
@@ -137,8 +130,8 @@ def trace(
     return Path(table, dof, residuals, evidences, n_rows, weight, solve)
 
 
-def as_alphas(alphas: Iterable[float]) -> np.ndarray:
-    """Return penalties as float64 (n_alphas,), one at least."""
+def as_alphas(alphas: Iterable[float]) -> Floats:
+    """Return penalties as float64 (n_alphas,); raise ParameterError for none."""
     table = list(alphas)
     for alpha in table:
         check_alpha(alpha)
@@ -148,8 +141,8 @@ def as_alphas(alphas: Iterable[float]) -> np.ndarray:
 
 
 def _log_evidence(
-    fit: Fit, losses: np.ndarray, n_rows: int, weight: float, n_components: int
-) -> np.ndarray:
+    fit: Fit, losses: Floats, n_rows: int, weight: float, n_components: int
+) -> Floats:
     """Return the log marginal likelihood of each output at the best noise variance.
 
     The centred targets are ``N(0, s2 (I + Z Z^T / alpha))`` on the ``n_rows - 1`` directions that

@@ -17,6 +17,7 @@ from scipy.linalg import lapack
 
 from streamrf.errors import DataError
 from streamrf.jit import packed
+from streamrf.jit.arrays import Floats
 from streamrf.solving.normal import Normal
 from streamrf.storage import Fields
 
@@ -38,10 +39,10 @@ class Posterior:
     dof : float, effective degrees of freedom, the intercept included
     """
 
-    factor: np.ndarray
-    inverse_diagonal: np.ndarray
-    mean: np.ndarray
-    noise: np.ndarray
+    factor: Floats
+    inverse_diagonal: Floats
+    mean: Floats
+    noise: Floats
     weight: float
     dof: float
 
@@ -50,12 +51,12 @@ class Posterior:
         cls,
         normal: Normal,
         alpha: float,
-        factor: np.ndarray,
-        v: np.ndarray,
+        factor: Floats,
+        v: Floats,
         *,
         n_rows: int,
         weight: float,
-        unit: np.ndarray,
+        unit: Floats,
         root_scale: float,
     ) -> "Posterior":
         """Learn the noise from the residuals, and invert the factor for the diagonal.
@@ -63,8 +64,7 @@ class Posterior:
         Parameters
         ----------
         normal, alpha : what was solved
-        factor : packed Cholesky factor of the penalised Gram
-        v : (n_outputs, n_components), the solution
+        factor, v : packed factor of the penalised Gram, and the solution by it
         n_rows, weight : rows summed, and their weights
         unit : (n_outputs,), what a sum of squares of 1 is worth
         root_scale : the root of a row of mean weight
@@ -72,7 +72,7 @@ class Posterior:
         Raises
         ------
         DataError
-            If the coefficients leave less than one degree of freedom to tell of the noise.
+            If the coefficients leave less than one degree of freedom for the noise.
         """
         width = len(normal.step)
         diagonal = _inverse_diagonal(factor, width)
@@ -90,18 +90,15 @@ class Posterior:
         mean = normal.feature_sums * (root_scale / normal.weight)
         return cls(factor, diagonal, mean, noise, weight, dof)
 
-    def leverages(self, Z: np.ndarray, step: np.ndarray) -> np.ndarray:
+    def leverages(self, Z: Floats, step: Floats) -> Floats:
         """Return ``h = 1 / weight + |L^-1 (z - mean)|^2`` of each row, float64 (n,).
 
-        Parameters
-        ----------
-        Z : (n, n_components) float64, features in steps of the calibration
-        step : (n_components,), those steps
+        Z (n, n_components) holds features in the steps (n_components,) of the calibration.
         """
         centred = np.asfortranarray(((Z - self.mean) * step).T)
         return 1 / self.weight + _solved_norms(self.factor, centred)
 
-    def deviations(self, Z: np.ndarray, step: np.ndarray) -> np.ndarray:
+    def deviations(self, Z: Floats, step: Floats) -> Floats:
         """Return the standard deviation of new targets of weight 1, float64 (n, n_outputs)."""
         return np.sqrt(np.outer(1 + self.leverages(Z, step), self.noise))
 
@@ -130,7 +127,7 @@ class Posterior:
         return posterior
 
 
-def _inverse_diagonal(factor, width):
+def _inverse_diagonal(factor: Floats, width: int) -> Floats:
     """Return the diagonal of the inverse, a few columns at a time.
 
     It takes 3 factorisations where `dpftri` takes 2 and the memory of another Gram.
@@ -143,7 +140,7 @@ def _inverse_diagonal(factor, width):
     return diagonal
 
 
-def _solved_norms(factor, columns):
+def _solved_norms(factor: Floats, columns: Floats) -> Floats:
     """Return ``|L^-1 c|^2`` of columns c (n_components, n), which are overwritten."""
     solved = lapack.dtfsm(
         1.0, factor, columns,

@@ -4,7 +4,7 @@ Forward selection, known as orthogonal least squares (Chen, Cowan and Grant, IEE
 Neural Networks 2(2), 1991), with a penalty: from none, the feature is added that lowers the
 penalised training loss of those chosen so far the most. In terms of ``M = A + alpha I`` it is a
 Cholesky factorisation that takes its pivots by the targets, so n of E features cost n^2 E
-operations. design/0004-pruning.md has the measurements beside other criteria.
+operations. design/0004-pruning.md has the measurements, other criteria included.
 """
 
 from numbers import Integral
@@ -14,6 +14,7 @@ import numpy as np
 
 from streamrf.errors import ParameterError
 from streamrf.jit import packed
+from streamrf.jit.arrays import Indices
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal
 
@@ -28,20 +29,16 @@ def check_kept(value: Any, width: int, name: str = "n_components") -> int:
     return int(value)
 
 
-def most_useful(normal: Normal, n_components: int, alpha: float, standardise: bool) -> np.ndarray:
-    """Return the places of the `n_components` features that lower the loss the most.
+def most_useful(normal: Normal, n_components: int, alpha: float, standardise: bool) -> Indices:
+    """Return the columns of the features that lower the loss the most, (n_components,) ascending.
 
     Parameters
     ----------
     normal : the normal equations
-    n_components : features to keep, at most as many as there are
+    n_components : features to keep, no more than there are
     alpha : penalty of the loss
     standardise : weigh each output's loss by the inverse of its variance, as values of different
         units need; outputs of classes are all of one unit
-
-    Returns
-    -------
-    (n_components,) int64, ascending
     """
     width = len(normal.step)
     gram = normal.centred()

@@ -8,6 +8,7 @@ all in products of matrices. The second stage, and the memory-bound half of LAPA
 `dsytrd`, are never needed. design/0003-penalties.md has the measurements.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,10 +16,13 @@ import numpy as np
 from scipy.linalg import eig_banded, lapack, solve_triangular
 
 from streamrf.errors import SolveError
+from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing, single_blas_threads
 
 BLOCK = 64  # order of a block of T: 32, 64 and 128 took 7.0, 5.9 and 5.4 times one factorisation
 ROWS = 256  # rows updated at once, of the lower triangle alone; each by one thread
+
+Each = Callable[[Callable, Iterable], None]
 
 
 class Tridiagonal:
@@ -29,11 +33,11 @@ class Tridiagonal:
     A : (n, n) float64, symmetric, C-contiguous; its memory is kept and holds the reflectors of Q
     """
 
-    def __init__(self, A: np.ndarray):
+    def __init__(self, A: Floats):
         self._reflectors = A
-        self._factors: list[np.ndarray] = []
-        self._diagonal: list[np.ndarray] = []
-        self._below: list[np.ndarray] = []
+        self._factors: list[Floats] = []
+        self._diagonal: list[Floats] = []
+        self._below: list[Floats] = []
         n = len(A)
         with single_blas_threads() as each:
             for start in range(0, n, BLOCK):
@@ -43,7 +47,7 @@ class Tridiagonal:
                 if stop < n:
                     self._reduce(A, start, stop, each)
 
-    def _reduce(self, A, start, stop, each):
+    def _reduce(self, A: Floats, start: int, stop: int, each: Each) -> None:
         """Make the block column [start, stop) block tridiagonal; ``I - V F V^T`` does so."""
         panel, rest = A[stop:, start:stop], A[stop:, stop:]
         rank = min(panel.shape)
@@ -58,14 +62,14 @@ class Tridiagonal:
         panel[:, :rank] = V
         self._factors.append(factor)
 
-    def to_basis(self, M: np.ndarray) -> np.ndarray:
+    def to_basis(self, M: Floats) -> Floats:
         """Return ``Q^T M``, M (n, k)."""
         M = M.copy()
         for (V, factor), part in zip(self._rotations(), self._parts(M), strict=True):
             part -= V @ (factor.T @ (V.T @ part))
         return M
 
-    def from_basis(self, M: np.ndarray) -> np.ndarray:
+    def from_basis(self, M: Floats) -> Floats:
         """Return ``Q M``, M (n, k)."""
         M = M.copy()
         rotations, parts = list(self._rotations()), list(self._parts(M))
@@ -73,16 +77,16 @@ class Tridiagonal:
             part -= V @ (factor @ (V.T @ part))
         return M
 
-    def _rotations(self):
+    def _rotations(self) -> Iterator[tuple[Floats, Floats]]:
         for i, factor in enumerate(self._factors):
             start = i * BLOCK
             yield self._reflectors[start + BLOCK :, start : start + len(factor)], factor
 
-    def _parts(self, M):
+    def _parts(self, M: Floats) -> Iterator[Floats]:
         for i in range(len(self._factors)):
             yield M[(i + 1) * BLOCK :]
 
-    def eigenvalues(self) -> np.ndarray:
+    def eigenvalues(self) -> Floats:
         """Return the eigenvalues of A, ascending, (n,): the second stage, 6 n^2 b operations.
 
         Those that are 0 but for rounding may be below it.
@@ -98,22 +102,16 @@ class Tridiagonal:
             return eig_banded(band, lower=True, eigvals_only=True, check_finite=False)
 
     def shifted(self, alpha: float) -> "Shifted":
-        """Factor ``T + alpha I = L L^T``.
-
-        Raises
-        ------
-        SolveError
-            If it is not positive definite in float64.
-        """
-        factors: list[np.ndarray] = []
-        links: list[np.ndarray] = []
+        """Factor ``T + alpha I = L L^T``; raise SolveError if it is not positive definite."""
+        factors: list[Floats] = []
+        links: list[Floats] = []
         for i, diagonal in enumerate(self._diagonal):
             block = diagonal + alpha * np.eye(len(diagonal))
             if i:
                 links.append(solve_triangular(factors[-1], self._below[i - 1].T, lower=True).T)
                 block -= links[-1] @ links[-1].T
             try:
-                factors.append(np.linalg.cholesky(block))
+                factors.append(np.asarray(np.linalg.cholesky(block), dtype=np.float64))
             except np.linalg.LinAlgError as error:
                 raise SolveError(f"alpha={alpha:.3g} is too small to factor with") from error
         return Shifted(factors, links)
@@ -129,12 +127,12 @@ class Shifted:
     links : blocks of L below them
     """
 
-    factors: list[np.ndarray]
-    links: list[np.ndarray]
+    factors: list[Floats]
+    links: list[Floats]
 
-    def solve(self, M: np.ndarray) -> np.ndarray:
+    def solve(self, M: Floats) -> Floats:
         """Return ``(L L^T)^-1 M``, M (n, k)."""
-        parts: list[np.ndarray] = []
+        parts: list[Floats] = []
         for i, factor in enumerate(self.factors):
             part = M[i * BLOCK : (i + 1) * BLOCK]
             if i:
@@ -168,11 +166,11 @@ class Shifted:
         return trace
 
 
-def _product(A, V, each):
+def _product(A: Floats, V: Floats, each: Each) -> Floats:
     """Return ``A V`` of a symmetric A of which only the lower triangle, by blocks, is right."""
     out = np.empty_like(V)
 
-    def multiply(block):
+    def multiply(block: tuple[int, int]) -> None:
         start, stop = block
         np.matmul(A[start:stop, :stop], V[:stop], out=out[start:stop])
         out[start:stop] += A[stop:, start:stop].T @ V[stop:]
@@ -181,16 +179,16 @@ def _product(A, V, each):
     return out
 
 
-def _subtract(A, left, right, each):
+def _subtract(A: Floats, left: Floats, right: Floats, each: Each) -> None:
     """``A -= left right^T``, in the lower triangle by blocks."""
 
-    def update(block):
+    def update(block: tuple[int, int]) -> None:
         start, stop = block
         A[start:stop, :stop] -= left[start:stop] @ right[:stop].T
 
     each(update, reversed(_blocks(len(A))))  # the longest first
 
 
-def _blocks(n):
+def _blocks(n: int) -> list[tuple[int, int]]:
     """Cut rows into blocks counted from the end, the same for every trailing matrix."""
     return list(pairwise([0, *range(n % ROWS or ROWS, n + 1, ROWS)]))

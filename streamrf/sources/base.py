@@ -229,14 +229,9 @@ def fingerprint(X: NDArray[Any], name: str = "") -> str:
 
     Parameters
     ----------
-    X : ndarray of shape (n, n_features), the first rows of a store, in a dtype of `as_matrix`
+    X : ndarray of shape (n, n_features), the first rows of a store, in a dtype of `Block`
     name : the base name of the store; joins the hash if all those rows are equal (blank images),
         because such rows do not identify the store
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
     """
     rows = np.ascontiguousarray(X[:FINGERPRINT_ROWS])
     digest = blake2b(f"{rows.dtype.name} {rows.shape[1]} ".encode(), digest_size=16)

@@ -50,7 +50,7 @@ class Datasets(NamedTuple):
 class File:
     """What is known of a file without opening it."""
 
-    path: str  # absolute, because a worker may stand in another folder
+    path: str  # absolute, because a worker may run in another folder
     name: str  # the path as the user gave it
     first: int
     n_rows: int

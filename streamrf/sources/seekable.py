@@ -78,11 +78,7 @@ def cut(arrays: Arrays, first: int, block_rows: int, key: str, where: str) -> It
 def even_ranges(n_rows: int, parts: int, border: Callable[[int], int]) -> Ranges:
     """Cut ``[0, n_rows)`` into at most `parts` ranges of about the same length, none empty.
 
-    Parameters
-    ----------
-    n_rows : rows in all
-    parts : ranges wanted; fewer come if there are not as many borders
-    border : returns the border nearest to a row, where the source may be cut
+    The source may be cut where `border` returns, which is the border nearest to a row.
 
     Examples
     --------
@@ -99,14 +95,8 @@ def even_ranges(n_rows: int, parts: int, border: Callable[[int], int]) -> Ranges
 def even_stretches(n_rows: int, wanted: int, border_before: Callable[[int], int]) -> Ranges:
     """Return 8 disjoint ranges, about `wanted` rows in all, from the first row to the last.
 
-    Eight, because each may cost the decompression of a whole chunk.
-
-    Parameters
-    ----------
-    n_rows : rows in all
-    wanted : rows to choose
-    border_before : returns the last chunk border at or before a row; a range begins there unless
-        the range before it has not ended yet (a file of a few huge chunks)
+    Eight, because each may cost the decompression of a whole chunk. A range begins at the last
+    chunk border before its row, unless the range before has not ended yet (a few huge chunks).
     """
     if wanted < 1:
         raise ParameterError(f"a sample of {wanted} rows; expected at least 1")
@@ -126,11 +116,7 @@ def even_stretches(n_rows: int, wanted: int, border_before: Callable[[int], int]
 
 
 def join_sample(blocks: Iterable[Block], n_rows: int, where: str) -> Block:
-    """Join blocks from several parts of a source of `n_rows` rows.
-
-    Its position and row are 0, its span is all rows and `kept` holds the indices of its rows, so
-    that a message names the right row. Its key is the first store's.
-    """
+    """Join blocks of a source of `n_rows` rows; `kept` holds the indices of their rows."""
     blocks = list(blocks)
     kept = np.concatenate([block.positions for block in blocks])
     arrays = joined([block.arrays for block in blocks])

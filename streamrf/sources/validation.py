@@ -95,21 +95,10 @@ def check_rank(shape: tuple[int, ...], where: str) -> None:
 
 
 def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
-    """Return targets or labels as an array of numbers or strings.
+    """Return targets or labels, (n_rows,) or (n_rows, n_targets), as numbers or strings.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,) or (n_rows, n_targets); bytes and objects, as HDF5 returns
-        strings, become NumPy strings
-    n_rows : rows of X
-    where : the targets, for messages
-
-    Raises
-    ------
-    ShapeError
-        Another rank or length.
-    DataError
-        Values that are neither numbers nor strings, or a mixture of both.
+    Bytes and objects, as HDF5 returns strings, become NumPy strings. Raises ShapeError for another
+    rank or length, DataError for other values and for a mixture of both.
 
     Examples
     --------

@@ -2,16 +2,17 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from streamrf.errors import ConsumedError, ParameterError, StreamrfError
 from streamrf.jit import gram, lanes, packed
+from streamrf.jit.arrays import Array, Features, Floats, Mask
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
-FEWEST_HEAVY_ROWS = 16
+MIN_HEAVY_ROWS = 16
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 
 
@@ -22,11 +23,11 @@ class Products(ABC):
     dtype: type
 
     @abstractmethod
-    def prepare(self, Q: np.ndarray) -> np.ndarray:
+    def prepare(self, Q: Features) -> Array:
         """Return Q as `add` takes it."""
 
     @abstractmethod
-    def add(self, operand: np.ndarray, partial: np.ndarray) -> None:
+    def add(self, operand: Array, partial: Array) -> None:
         """Add the product of the rows prepared to `partial`, packed and of `dtype`."""
 
 
@@ -36,12 +37,10 @@ class FloatProducts(Products):
     limit = 2.0**24
     dtype = np.float32
 
-    def prepare(self, Q):
-        """Take Q as it is."""
+    def prepare(self, Q: Features) -> Array:
         return Q
 
-    def add(self, operand, partial):
-        """Multiply by `ssfrk`."""
+    def add(self, operand: Array, partial: Array) -> None:
         add_product(operand, partial)
 
 
@@ -51,10 +50,10 @@ class IntegerProducts(Products):
     limit = 2.0**31
     dtype = np.int32
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._buffer = gram.aligned_buffer(0)
 
-    def prepare(self, Q):
+    def prepare(self, Q: Features) -> Array:
         """Lay Q out in panels, in memory that is used again."""
         shape = gram.panels_shape(*Q.shape)
         size = math.prod(shape)
@@ -64,8 +63,7 @@ class IntegerProducts(Products):
         gram.pack(Q, panels)
         return panels
 
-    def add(self, operand, partial):
-        """Multiply panel by panel."""
+    def add(self, operand: Array, partial: Array) -> None:
         width = int((np.sqrt(8 * len(partial) + 1) - 1) / 2)
         gram.add_products(operand, width, partial)
 
@@ -88,21 +86,19 @@ class GramSum(ABC):
     partial_bytes: ClassVar[int]  # held for each total while rows are added
     factor_dtype: ClassVar[type] = np.float64  # that a solve takes
 
-    def __init__(self, n_components: int, totals: np.ndarray | None = None):
+    def __init__(self, n_components: int, totals: Array | None = None) -> None:
         size = packed_size(n_components)
         self.n_components = n_components
-        self._totals: np.ndarray | None = (
-            np.zeros(size, dtype=self.dtype) if totals is None else totals
-        )
+        self._totals: Array | None = np.zeros(size, self.dtype) if totals is None else totals
         self.n_splits = 0
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         """Send the sums alone: how to multiply is for each machine to say, and zeros are known."""
         totals = self.totals
         return type(self), (self.n_components, totals if totals.any() else None)
 
     @property
-    def totals(self) -> np.ndarray:
+    def totals(self) -> Array:
         """The sums, of shape (n_components (n_components + 1) / 2,) and `dtype`; not a copy."""
         if self._totals is None:
             raise ConsumedError(
@@ -111,37 +107,30 @@ class GramSum(ABC):
             )
         return self._totals
 
-    def copy(self) -> "GramSum":
+    def copy(self) -> Self:
         """Return the same sums in memory of their own, which is not touched where all are zero."""
         totals = self.totals
         return type(self)(self.n_components, totals.copy() if totals.any() else None)
 
-    def surrender(self) -> np.ndarray:
-        """Return the totals away for good, to be overwritten."""
+    def surrender(self) -> Array:
+        """Give the totals away for good, to be overwritten."""
         totals = self.totals
         self._totals = None
         return totals
 
-    def check(self, Q: np.ndarray) -> None:  # noqa: B027 - most sums take any rows
-        """Refuse rows Q (n, n_components) whose sums would not be exact, before any are added."""
+    def check(self, Q: Features) -> None:  # noqa: B027 - most sums take any rows
+        """Raise for rows Q (n, n_components) whose sums would not be exact; none is added then."""
 
     @abstractmethod
-    def add(self, Q: np.ndarray) -> None:
+    def add(self, Q: Features) -> None:
         """Add the rows Q (n, n_components)."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """Return back the memory that only adding needs."""
+    def release(self) -> None:  # noqa: B027 - most sums hold none
+        """Give back the memory that only adding needs."""
 
 
 def packed_size(n_components: int) -> int:
-    """Return how many numbers a packed Gram has.
-
-    Raises
-    ------
-    ParameterError
-        If they are too many for LAPACK.
-    """
+    """Return how many numbers a packed Gram has; raise ParameterError if too many for LAPACK."""
     if n_components > MAX_COLUMNS:
         raise ParameterError(
             f"n_components={n_components} is too many: LAPACK factors a packed Gram of at most "
@@ -150,15 +139,11 @@ def packed_size(n_components: int) -> int:
     return n_components * (n_components + 1) // 2
 
 
-class ExactGram(GramSum):
+class IntegerGram(GramSum):
     """Sums of integers by short products that are proven exact.
 
     By Cauchy and Schwarz every sum of products of two columns, partial ones included, is bounded by
-    the greatest column sum of squares. While that stays below the products' limit they add without
-    error; before it would not, the partial sums join the float64 totals. A block too large by
-    itself is split: its rows with the greatest entries are multiplied in float64, which is exact to
-    2^53. (Halving such blocks until each part was small enough took 10 of 12 s on MNIST in float32,
-    whose border pixels hardly ever vary.)
+    the greatest column sum of squares.
 
     Parameters
     ----------
@@ -167,33 +152,55 @@ class ExactGram(GramSum):
     """
 
     exact = True
+
+    def __init__(
+        self, n_components: int, totals: Array | None = None, products: Products | None = None
+    ) -> None:
+        super().__init__(n_components, totals)
+        self._products = PRODUCTS() if products is None else products
+
+    def add(self, Q: Features) -> None:
+        """Add integers Q (n, n_components) float32, entries within +-4095."""
+        self.check(Q)
+        for block in _blocks(Q):
+            self._add_block(block)
+
+    @abstractmethod
+    def _add_block(self, Q: Features) -> None:
+        """Add rows of which one product is taken."""
+
+    def release(self) -> None:
+        self._products = type(self._products)()
+
+
+class ExactGram(IntegerGram):
+    """Sums of integers in float64.
+
+    While the squares stay below the products' limit partial sums add without error; before they
+    would not, they join the totals. A block too large by itself is split: its rows with the
+    greatest entries are multiplied in float64, which is exact to 2^53. (Halving such blocks until
+    each part was small enough took 10 of 12 s on MNIST in float32, whose border pixels hardly ever
+    vary.)
+    """
+
     limit = 2.0**53
     dtype = np.float64
     partial_bytes = 4
 
     def __init__(
-        self,
-        n_components: int,
-        totals: np.ndarray | None = None,
-        products: Products | None = None,
-    ):
-        super().__init__(n_components, totals)
-        self._products = PRODUCTS() if products is None else products
-        self._partial: np.ndarray | None = None
+        self, n_components: int, totals: Array | None = None, products: Products | None = None
+    ) -> None:
+        super().__init__(n_components, totals, products)
+        self._partial: Array | None = None
         self._bound = np.zeros(n_components)
 
     @property
-    def totals(self):
+    def totals(self) -> Array:
         """The sums, after the partial ones have joined them."""
         self._flush()
         return super().totals
 
-    def add(self, Q):
-        """Add integers Q (n, n_components) float32, entries within +-4095."""
-        for block in _blocks(Q):
-            self._add_block(block)
-
-    def _add_block(self, Q):
+    def _add_block(self, Q: Features) -> None:
         limit = self._products.limit
         squares = _column_squares(Q)
         if squares.max(initial=0) >= limit:
@@ -212,50 +219,40 @@ class ExactGram(GramSum):
         self._bound += squares
         self._products.add(self._products.prepare(Q), self._partial)
 
-    def _flush(self):
+    def _flush(self) -> None:
         if self._bound.any():
             packed.flush(self._partial, self._totals)
             self._bound[:] = 0.0
 
-    def release(self):
+    def release(self) -> None:
         """Join the partial sums and give their memory back."""
         self._flush()
         self._partial = None
-        self._products = type(self._products)()
+        super().release()
 
 
-class CompactGram(GramSum):
+class CompactGram(IntegerGram):
     """Sums of integers in 32 bits: half the memory, for widths whose Gram is most of it.
 
-    The products are added where they stay. By Cauchy and Schwarz no sum is greater than the
-    greatest sum of squares, so rows are refused, with nothing added, before that reaches 2^31:
-    after about two million rows of the usual features. Factors are float32, in the same memory
-    where the sums are given up for them.
-
-    Parameters
-    ----------
-    n_components, totals, products : see `ExactGram`
+    The products are added where they stay. No sum is greater than the greatest sum of squares, so
+    rows are refused, with nothing added, before that reaches 2^31: after about two million rows of
+    ordinary features. Factors are float32, in the same memory where the sums are given up for them.
     """
 
-    exact = True
     limit = 2.0**31
     dtype = np.int32
     partial_bytes = 0 if PRODUCTS.dtype is np.int32 else 4
     factor_dtype = np.float32
 
     def __init__(
-        self,
-        n_components: int,
-        totals: np.ndarray | None = None,
-        products: Products | None = None,
-    ):
-        super().__init__(n_components, totals)
-        self._products = PRODUCTS() if products is None else products
+        self, n_components: int, totals: Array | None = None, products: Products | None = None
+    ) -> None:
+        super().__init__(n_components, totals, products)
         self._squares = np.zeros(n_components)
         packed.diagonal(self.totals, self._squares)
 
-    def check(self, Q):
-        """Refuse rows that would take a total to 2^31."""
+    def check(self, Q: Features) -> None:
+        """Raise StreamrfError for rows that would take a total to 2^31."""
         squares = sum(_column_squares(block) for block in _blocks(Q))
         if (self._squares + squares).max(initial=0) >= self.limit:
             raise StreamrfError(
@@ -263,13 +260,7 @@ class CompactGram(GramSum):
                 "totals='float64', or sum parts of the rows"
             )
 
-    def add(self, Q):
-        """Add integers Q (n, n_components) float32, entries within +-4095."""
-        self.check(Q)
-        for block in _blocks(Q):
-            self._add_block(block)
-
-    def _add_block(self, Q):
+    def _add_block(self, Q: Features) -> None:
         squares = _column_squares(Q)
         if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
             self.n_splits += 1
@@ -280,14 +271,10 @@ class CompactGram(GramSum):
         if self._products.dtype is self.dtype:
             self._products.add(operand, self.totals)
         else:
-            partial: np.ndarray = np.zeros(len(self.totals), dtype=self._products.dtype)
+            partial: Array = np.zeros(len(self.totals), dtype=self._products.dtype)
             self._products.add(operand, partial)
             packed.flush(partial, self.totals)
         self._squares += squares
-
-    def release(self):
-        """Return the memory of the product's operand back."""
-        self._products = type(self._products)()
 
 
 class FloatGram(GramSum):
@@ -298,25 +285,15 @@ class FloatGram(GramSum):
     dtype = np.float64
     partial_bytes = 0
 
-    def add(self, Q):
-        """Add rows Q (n, n_components) float64."""
+    def add(self, Q: Features) -> None:
         add_product(np.ascontiguousarray(Q), self.totals)
-
-    def release(self):
-        """Nothing to give back."""
 
 
 TOTALS: dict[str, type[GramSum]] = {"float64": ExactGram, "int32": CompactGram}
 
 
 def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
-    """Find how to sum products: of integers or not, and in what totals.
-
-    Raises
-    ------
-    ParameterError
-        If there are no such totals.
-    """
+    """Return how to sum products: of integers or not, in what totals; raise for others."""
     if totals not in TOTALS:
         raise ParameterError(f"totals must be one of {sorted(TOTALS)}, got {totals!r}")
     if exact:
@@ -328,20 +305,20 @@ def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
     return FloatGram
 
 
-def _blocks(Q):
+def _blocks(Q: Features) -> list[Features]:
     return [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
 
 
-def _column_squares(Q):
+def _column_squares(Q: Features) -> Floats:
     squares = np.empty(Q.shape[1])
     lanes.column_squares(Q, squares)
     return squares
 
 
-def _heavy_rows(Q, squares, limit):
+def _heavy_rows(Q: Features, squares: Floats, limit: float) -> Mask:
     """Mark rows with great entries, enough that the squares of the others stay below the limit."""
     order = np.argsort(-np.maximum(Q.max(axis=1), -Q.min(axis=1)), kind="stable")
-    count = FEWEST_HEAVY_ROWS
+    count = MIN_HEAVY_ROWS
     while count < len(Q):
         if (squares - _column_squares(Q[order[:count]])).max() < limit:
             break

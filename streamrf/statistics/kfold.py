@@ -10,9 +10,9 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import MergeError, ParameterError
+from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.sources import uniform
 from streamrf.statistics.gram import GramSum, gram_class
 from streamrf.statistics.sums import EXACT_FLOAT64, AbstractSums, Sums, read_targets
@@ -23,7 +23,7 @@ MAX_FOLDS = 100
 SALT = 1  # another hash than the one that holds rows out
 
 
-def kfold_index(indices: NDArray[np.int64], n_folds: int) -> NDArray[np.int64]:
+def kfold_index(indices: Indices, n_folds: int) -> Indices:
     """Return the fold of each row, int64 (n,): a hash of its index in its store.
 
     Rows that the ledger knows by the same name are in the same fold in every pass, so what is
@@ -99,11 +99,11 @@ class KFoldSums(AbstractSums):
 
     def add(
         self,
-        Q: NDArray[np.floating],
-        roots: NDArray[np.float64],
-        y: NDArray,
+        Q: Features,
+        roots: Floats,
+        y: Array,
         n_clipped: int = 0,
-        indices: NDArray[np.int64] | None = None,
+        indices: Indices | None = None,
     ) -> None:
         assert indices is not None
         self.targets.add(Q, roots, y)  # first: it may refuse a label, and then nothing has changed
@@ -128,7 +128,7 @@ class KFoldSums(AbstractSums):
         """Return other targets of all rows, with ``change(part)`` in place of every part."""
         return type(self)(targets, [change(part) for part in self.parts], self.n_clipped)
 
-    def select(self, columns: NDArray[np.int64]) -> Self:
+    def select(self, columns: Indices) -> Self:
         return self._changed(self.targets.select(columns), lambda part: part.select(columns))
 
     def retargeted(self, change: Callable[[TargetSums], TargetSums]) -> Self:
@@ -155,7 +155,7 @@ class KFoldSums(AbstractSums):
     def without_folds(self) -> Sums:
         return Sums(self.gram, self.targets, self.n_rows, self.n_clipped, self.is_scaled)
 
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> Floats:
         return np.sum([part.diagonal() for part in self.parts], axis=0)
 
     def release(self) -> None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import DataError, MergeError, ParameterError, UnknownLabelError
 from streamrf.jit import lanes
-from streamrf.models import CodeBook, OneVsRest, Seed, TargetCodes, make_decoder
+from streamrf.jit.arrays import Array, Features, Floats, Indices
+from streamrf.models import CodeBook, Codes, OneVsRest, Seed, make_decoder
 from streamrf.sources import as_labels, find_labels, join_labels, narrowed
 from streamrf.statistics.targets import TargetSums, products
 from streamrf.storage import Fields
@@ -26,18 +26,18 @@ class ClassSums(TargetSums):
     weights : (n_classes,) float64, ``sum root^2`` over the rows of a class
     """
 
-    labels: NDArray
-    sums: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    labels: Array
+    sums: Floats
+    weights: Floats
     kind = "classes"
 
     @classmethod
-    def zero(cls, n_components: int, labels: Sequence[Any] | NDArray = ()) -> Self:
+    def zero(cls, n_components: int, labels: Sequence[Any] | Array = ()) -> Self:
         """Start with the labels given, or none yet."""
         labels = np.unique(as_labels(np.asarray(labels))) if len(labels) else np.empty(0, np.int64)
         return cls(labels, np.zeros((len(labels), n_components)), np.zeros(len(labels)))
 
-    def add(self, Q: NDArray[np.floating], roots: NDArray[np.float64], y: NDArray) -> None:
+    def add(self, Q: Features, roots: Floats, y: Array) -> None:
         """Add rows with labels y (n,); a label whose rows weigh nothing is not learnt."""
         weighty = roots > 0
         if not weighty.all():
@@ -53,18 +53,16 @@ class ClassSums(TargetSums):
         return float(self.weights.sum())
 
     @property
-    def feature_totals(self) -> NDArray[np.float64]:
+    def feature_totals(self) -> Floats:
         return self.sums.sum(axis=0)
 
-    def moments(
-        self, matrix: NDArray[np.float64], root_scale: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def moments(self, matrix: Floats, root_scale: float) -> tuple[Floats, Floats]:
         return matrix.T @ self.sums / root_scale, matrix.T @ self.weights / root_scale
 
-    def squares_of(self, matrix: NDArray[np.float64], root_scale: float) -> NDArray[np.float64]:
+    def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         return np.square(matrix).T @ self.weights / root_scale**2
 
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> CodeBook:
+    def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         if len(self.labels) < 2:
             raise DataError(
                 f"a classifier needs at least two classes, got 1 class: {self.labels.tolist()}"
@@ -76,7 +74,7 @@ class ClassSums(TargetSums):
         """Start without labels."""
         return self.zero(self.sums.shape[1])
 
-    def _learn(self, found: NDArray) -> None:
+    def _learn(self, found: Array) -> None:
         """Make room for labels not seen before."""
         labels = join_labels(self.labels, found)
         if len(labels) == len(self.labels):
@@ -102,7 +100,7 @@ class ClassSums(TargetSums):
         keep |= both.sums.any(axis=1)
         return type(self)(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
 
-    def select(self, columns: NDArray[np.int64]) -> Self:
+    def select(self, columns: Indices) -> Self:
         return replace(self, sums=self.sums[:, columns])
 
     def check_names(self, names: Mapping[Any, Any]) -> None:
@@ -150,20 +148,20 @@ class BitSums(TargetSums):
     feature_sums : (n_components,) float64, ``sum root q``
     """
 
-    labels: NDArray
-    matrix: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    feature_sums: NDArray[np.float64]
+    labels: Array
+    matrix: Floats
+    sums: Floats
+    weights: Floats
+    feature_sums: Floats
     kind = "the bits of an agreed code"
 
     @classmethod
-    def zero(cls, n_components: int, labels: NDArray, matrix: NDArray[np.float64]) -> Self:
+    def zero(cls, n_components: int, labels: Array, matrix: Floats) -> Self:
         """Agree on the labels and their code words."""
         zeros = np.zeros((matrix.shape[1], n_components))
         return cls(labels, matrix, zeros, np.zeros(len(labels)), np.zeros(n_components))
 
-    def add(self, Q: NDArray[np.floating], roots: NDArray[np.float64], y: NDArray) -> None:
+    def add(self, Q: Features, roots: Floats, y: Array) -> None:
         index = self._indices(y)
         factors = np.column_stack((self.matrix[index] * roots[:, np.newaxis], roots))
         found = products(factors, Q)
@@ -171,11 +169,11 @@ class BitSums(TargetSums):
         self.feature_sums += found[-1]
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
 
-    def check(self, y: NDArray) -> None:
+    def check(self, y: Array) -> None:
         """Raise UnknownLabelError for a label that is not in the book."""
         self._indices(y)
 
-    def _indices(self, y: NDArray) -> NDArray[np.int64]:
+    def _indices(self, y: Array) -> Indices:
         y = as_labels(y)
         index, unknown = find_labels(self.labels, y)
         if unknown.any():
@@ -190,18 +188,16 @@ class BitSums(TargetSums):
         return float(self.weights.sum())
 
     @property
-    def feature_totals(self) -> NDArray[np.float64]:
+    def feature_totals(self) -> Floats:
         return self.feature_sums
 
-    def moments(
-        self, matrix: NDArray[np.float64], root_scale: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def moments(self, matrix: Floats, root_scale: float) -> tuple[Floats, Floats]:
         return self.sums / root_scale, self.matrix.T @ self.weights / root_scale
 
-    def squares_of(self, matrix: NDArray[np.float64], root_scale: float) -> NDArray[np.float64]:
+    def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         return np.square(self.matrix).T @ self.weights / root_scale**2
 
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> CodeBook:
+    def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         n_bits, wanted = self.matrix.shape[1], getattr(codes, "n_bits", None)
         if wanted not in (None, n_bits):
             raise ParameterError(
@@ -237,7 +233,7 @@ class BitSums(TargetSums):
             feature_sums=self.feature_sums + sign * other.feature_sums,
         )
 
-    def select(self, columns: NDArray[np.int64]) -> Self:
+    def select(self, columns: Indices) -> Self:
         return replace(self, sums=self.sums[:, columns], feature_sums=self.feature_sums[columns])
 
     def scaled(self, factor: float) -> Self:
@@ -261,7 +257,7 @@ class BitSums(TargetSums):
         return cls(labels, matrix, sums, weights, feature_sums)
 
 
-def _check_numbers(ours: NDArray, theirs: NDArray) -> None:
+def _check_numbers(ours: Array, theirs: Array) -> None:
     """Raise for labels of different kinds of numbers: their sum could not be taken apart again."""
     kinds = {labels.dtype.kind for labels in (ours, theirs) if len(labels)}
     if len(kinds) == 2 and "U" not in kinds:
@@ -271,7 +267,7 @@ def _check_numbers(ours: NDArray, theirs: NDArray) -> None:
         )
 
 
-def _check_left(left: NDArray[np.float64], removed: NDArray[np.float64], labels: NDArray) -> None:
+def _check_left(left: Floats, removed: Floats, labels: Array) -> None:
     """Raise if more of a class is removed than there is; unrounded sums may miss 0 by rounding."""
     short = left < -1e-9 * removed
     if short.any():

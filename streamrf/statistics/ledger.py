@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamrf.errors import MergeError
+from streamrf.jit.arrays import Indices
 from streamrf.storage import Fields
 
 
@@ -18,7 +19,7 @@ class Ledger:
     names : dict of ledger key to the store's name, for messages
     """
 
-    ranges: dict[str, np.ndarray] = field(default_factory=dict)
+    ranges: dict[str, Indices] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -33,7 +34,7 @@ class Ledger:
         )
 
     def __add__(self, other: "Ledger") -> "Ledger":
-        """Join; rows on both sides are refused."""
+        """Join; raise MergeError for rows on both sides."""
         ranges = dict(self.ranges)
         for key, theirs in other.ranges.items():
             ours = ranges.get(key, np.empty((0, 2), dtype=np.int64))
@@ -51,7 +52,7 @@ class Ledger:
         return Ledger(ranges, {**other.names, **self.names})
 
     def __sub__(self, other: "Ledger") -> "Ledger":
-        """Remove; rows that were never counted are refused."""
+        """Remove; raise MergeError for rows that were never counted."""
         ranges = dict(self.ranges)
         for key, theirs in other.ranges.items():
             ours = ranges.get(key, np.empty((0, 2), dtype=np.int64))
@@ -73,7 +74,7 @@ class Ledger:
     def add(self, key: str, name: str, start: int, stop: int) -> None:
         """Count the rows ``[start, stop)`` of a store."""
         last = self.ranges.get(key)
-        if last is not None and last[-1, 1] == start:  # the usual case: the next block
+        if last is not None and last[-1, 1] == start:  # mostly: the next block
             self.ranges[key] = np.concatenate((last[:-1], [[last[-1, 0], stop]]))
             return
         joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name})
@@ -104,7 +105,7 @@ class Ledger:
         return ledger
 
 
-def _joined(ranges):
+def _joined(ranges: Indices) -> Indices:
     """Join sorted disjoint ranges that touch."""
     opens = np.concatenate(([True], ranges[1:, 0] > ranges[:-1, 1]))
     closes = np.concatenate((opens[1:], [True]))

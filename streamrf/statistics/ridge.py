@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from streamrf.encoding import Encoder
 from streamrf.errors import DataError, ParameterError
+from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.jit.threads import computing
 from streamrf.models import CodeBook, Model
 from streamrf.solving import (
@@ -28,11 +29,10 @@ from streamrf.statistics.sums import AbstractSums
 # Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
 # threads of BLAS wait for each other on a busy machine.
 ONE_THREAD_WIDTH = 1024
+Alphas = Iterable[float] | None
 
 
-def normal_equations(
-    encoder: Encoder, sums: AbstractSums, matrix: NDArray[np.float64] | None = None
-) -> Normal:
+def normal_equations(encoder: Encoder, sums: AbstractSums, matrix: Floats | None = None) -> Normal:
     """Return the normal equations of sums.
 
     Parameters
@@ -79,7 +79,7 @@ class RidgeProblem:
     book: CodeBook | None
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Indices:
         """Features of the map that are solved for, int64 (n_components,)."""
         return self.encoder.columns
 
@@ -95,7 +95,7 @@ class RidgeProblem:
         return normal_equations(self.encoder, self.sums, self._matrix)
 
     @property
-    def _matrix(self) -> NDArray[np.float64] | None:
+    def _matrix(self) -> Floats | None:
         return None if self.book is None else self.book.matrix
 
     def solve(
@@ -110,7 +110,7 @@ class RidgeProblem:
         if np.ndim(alpha):
             return self._solve_each(np.asarray(alpha), normal)
         one = check_alpha(alpha)
-        work: NDArray | None = None
+        work: Array | None = None
         if overwrite:
             work = self.sums.gram.surrender().view(normal.factor_dtype)
         with self._computing():
@@ -142,7 +142,7 @@ class RidgeProblem:
             )
         return replace(self._model(one, v, b, normal), posterior=posterior)
 
-    def _solve_each(self, alphas: NDArray, normal: Normal) -> Model:
+    def _solve_each(self, alphas: Array, normal: Normal) -> Model:
         """Solve for one penalty for each output."""
         if alphas.shape != normal.totals.shape:
             raise ParameterError(
@@ -163,7 +163,7 @@ class RidgeProblem:
             solutions = list(normal.path(alphas))
         return [self._model(float(alpha), v, b, normal) for alpha, v, b in solutions]
 
-    def path(self, alphas: Iterable[float] | None = None) -> Path[Model]:
+    def path(self, alphas: Alphas = None) -> Path[Model]:
         """Compare penalties by what the sums know of each; see `Statistics.path`."""
         normal = self.normal()
         alphas = normal.alpha_grid() if alphas is None else alphas
@@ -171,7 +171,7 @@ class RidgeProblem:
         with self._computing():
             return trace(normal, alphas, self.sums.n_rows, weight, self._square_unit(), self.solve)
 
-    def cross_validate(self, alphas: Iterable[float] | None = None) -> CrossValidation[Model]:
+    def cross_validate(self, alphas: Alphas = None) -> CrossValidation[Model]:
         """Return the exact K-fold errors of many penalties; see `Statistics.cross_validate`."""
         if not self.sums.parts:
             raise ParameterError(
@@ -193,7 +193,7 @@ class RidgeProblem:
             matrix = matrix[find_labels(labels, part.targets.labels)[0]]
         return normal_equations(self.encoder, part, matrix)
 
-    def select(self, columns: NDArray[np.int64]) -> "RidgeProblem":
+    def select(self, columns: Indices) -> "RidgeProblem":
         """Return the problem of some of the features, by their indices among those here."""
         return replace(self, encoder=self.encoder.select(columns), sums=self.sums.select(columns))
 
@@ -204,7 +204,7 @@ class RidgeProblem:
         alpha = check_alpha(self.path().best_alpha() if alpha is None else alpha)
         return self.select(most_useful(normal, n_components, alpha, self.book is None))
 
-    def _square_unit(self) -> NDArray[np.float64]:
+    def _square_unit(self) -> Floats:
         """Return what a sum of squares of 1 is worth, (n_outputs,)."""
         calibration = self.encoder.calibration
         unit = calibration.target_step**2 if self.book is None else np.ones(self.book.n_bits)
@@ -213,13 +213,7 @@ class RidgeProblem:
     def _computing(self) -> AbstractContextManager[int]:
         return computing(1 if self.sums.n_components <= ONE_THREAD_WIDTH else None)
 
-    def _model(
-        self,
-        alpha: float | NDArray[np.float64],
-        v: NDArray[np.float64],
-        b: NDArray[np.float64],
-        normal: Normal,
-    ) -> Model:
+    def _model(self, alpha: float | Floats, v: Floats, b: Floats, normal: Normal) -> Model:
         """Return the model of a solution, in the units of the targets."""
         calibration, book = self.encoder.calibration, self.book
         b = b * calibration.root_scale
@@ -232,12 +226,7 @@ class RidgeProblem:
         return Model(self.encoder, v, b, labels, book, alpha, n_rows)
 
     def _learnt(
-        self,
-        book: CodeBook,
-        alpha: float | NDArray[np.float64],
-        v: NDArray[np.float64],
-        b: NDArray[np.float64],
-        normal: Normal,
+        self, book: CodeBook, alpha: float | Floats, v: Floats, b: Floats, normal: Normal
     ) -> CodeBook:
         """Return the book with a decoder learnt from the outputs of the rows summed."""
         root_scale = self.encoder.calibration.root_scale

@@ -1,22 +1,23 @@
 """The statistics of a pass: sums, where they came from, and what can be asked of them."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from streamrf import storage
 from streamrf.encoding import Encoder
 from streamrf.errors import MergeError, ParameterError
-from streamrf.models import Model, Seed, TargetCodes
+from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models import Codes, Model, Seed
 from streamrf.solving import CrossValidation, Normal, Path
 from streamrf.statistics.kfold import read_sums
 from streamrf.statistics.ledger import Ledger
-from streamrf.statistics.ridge import RidgeProblem, normal_equations, total_weight
+from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
 from streamrf.statistics.sums import AbstractSums
 from streamrf.storage import Fields, loading
 
@@ -44,7 +45,7 @@ class Statistics:
     n_skipped: int = 0
 
     @property
-    def gram(self) -> NDArray:
+    def gram(self) -> Array:
         """Sums of products of features, packed (LAPACK's RFP, TRANSR 'N', UPLO 'L').
 
         float64, or int32 where they were summed with ``totals="int32"``.
@@ -67,12 +68,12 @@ class Statistics:
         return self.sums.n_clipped
 
     @property
-    def labels(self) -> NDArray | None:
+    def labels(self) -> Array | None:
         """Class labels, sorted; None for regression."""
         return self.sums.targets.labels
 
     @property
-    def class_sums(self) -> NDArray[np.float64]:
+    def class_sums(self) -> Floats:
         """Sums of features by class, or by bit or target: float64 (n_outputs, n_components)."""
         return self.sums.targets.sums
 
@@ -87,7 +88,7 @@ class Statistics:
         return self.sums.is_scaled
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Indices:
         """Features of the map that are summed, int64 (n_components,)."""
         return self.encoder.columns
 
@@ -131,11 +132,8 @@ class Statistics:
         The sums are no longer of integers, so they are marked (`is_scaled`), and so is whatever
         they are added to: from here on they are exact to rounding only. The ledger still counts the
         rows: they cannot be added again, nor removed any more, since how much of them is left is
-        not known. `alpha` keeps its size and so weighs more against smaller sums.
-
-        Parameters
-        ----------
-        factor : float above 0; ParameterError for another
+        not known. `alpha` keeps its size and so weighs more against smaller sums. ParameterError
+        unless `factor` is above 0.
         """
         if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 < factor < np.inf:
             raise ParameterError(f"factor must be a number above 0, got {factor!r}")
@@ -168,14 +166,8 @@ class Statistics:
         cannot do is leave a class out: the Gram is over all rows (design/0004-pruning.md); see
         `Model.restrict_classes` for a choice among some classes.
 
-        Parameters
-        ----------
-        names : the new label of each old one; labels that are not named stay as they are
-
-        Raises
-        ------
-        ParameterError
-            If there are no classes, if the sums are by bit, or if a label is not one of theirs.
+        `names` are the new labels by old ones; labels that are not named stay as they are.
+        ParameterError if there are no classes, if the sums are by bit, or for an unknown label.
         """
         self.sums.targets.check_names(names)
         return replace(self, sums=self.sums.retargeted(lambda targets: targets.relabelled(names)))
@@ -214,16 +206,9 @@ class Statistics:
     def select(self, columns: ArrayLike) -> "Statistics":
         """Return the statistics of some features alone, as if the map had no others.
 
-        ``(a + b).select(c)`` is ``a.select(c) + b.select(c)``, to the last byte.
-
-        Parameters
-        ----------
-        columns : (n,) indices of the features to keep, none twice
-
-        Raises
-        ------
-        ParameterError
-            If there is no such feature, or one is named twice.
+        ``(a + b).select(c)`` is ``a.select(c) + b.select(c)``, to the last byte. `columns` are the
+        indices of the features to keep; ParameterError if there is no such feature, or one is
+        named twice.
         """
         kept = np.asarray(columns)
         width = self.sums.n_components
@@ -238,14 +223,11 @@ class Statistics:
     def with_totals(self, totals: str) -> "Statistics":
         """Return the same sums in "float64" or "int32" totals, see `accumulate`.
 
-        Raises
-        ------
-        ParameterError
-            If they are not integers below 2^31, or in folds.
+        ParameterError if they are not integers below 2^31, or in folds.
         """
         return replace(self, sums=self.sums.with_totals(totals))
 
-    def normal(self, matrix: NDArray[np.float64] | None = None) -> Normal:
+    def normal(self, matrix: Floats | None = None) -> Normal:
         """Return the normal equations, for code words `matrix` (n_classes, n_bits) of classes."""
         return normal_equations(self.encoder, self.sums, matrix)
 
@@ -253,11 +235,11 @@ class Statistics:
         """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
         return self.normal().mean_diagonal()
 
-    def alpha_grid(self) -> NDArray[np.float64]:
+    def alpha_grid(self) -> Floats:
         """Return nine decades of penalties that suit the size of the features."""
         return self.normal().alpha_grid()
 
-    def problem(self, codes: TargetCodes | None = None, random_state: Seed = 0) -> RidgeProblem:
+    def problem(self, codes: Codes = None, random_state: Seed = 0) -> RidgeProblem:
         """Return what all solves for some outputs share; `codes`, `random_state` as in `solve`."""
         book = self.sums.targets.book(codes, random_state)
         return RidgeProblem(self.encoder, self.sums, book)
@@ -265,7 +247,7 @@ class Statistics:
     def solve(
         self,
         alpha: ArrayLike = 1.0,
-        codes: TargetCodes | None = None,
+        codes: Codes = None,
         *,
         uncertainty: bool = False,
         overwrite: bool = False,
@@ -290,11 +272,7 @@ class Statistics:
         return problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
 
     def path(
-        self,
-        alphas: Iterable[float] | None = None,
-        codes: TargetCodes | None = None,
-        *,
-        random_state: Seed = 0,
+        self, alphas: Alphas = None, codes: Codes = None, *, random_state: Seed = 0
     ) -> Path[Model]:
         """Compare many penalties by what the sums know of each; no data, no coefficients.
 
@@ -305,33 +283,16 @@ class Statistics:
         ----------
         alphas : penalties; None means nine decades that suit the size of the features
         codes, random_state : see `solve`
-
-        Raises
-        ------
-        SolveError
-            If none of the penalties factors.
         """
         return self.problem(codes, random_state).path(alphas)
 
     def cross_validate(
-        self,
-        alphas: Iterable[float] | None = None,
-        codes: TargetCodes | None = None,
-        *,
-        random_state: Seed = 0,
+        self, alphas: Alphas = None, codes: Codes = None, *, random_state: Seed = 0
     ) -> CrossValidation[Model]:
         """Return the exact K-fold mean squared errors of many penalties; no data is read again.
 
-        Each fold costs about as much as six calls of `solve`, for any number of penalties.
-
-        Parameters
-        ----------
-        alphas, codes, random_state : see `path`
-
-        Raises
-        ------
-        ParameterError
-            If the sums are not kept in folds.
+        Each fold costs about as much as six calls of `solve`, for any number of penalties. The
+        parameters are those of `path`; ParameterError if the sums are not kept in folds.
         """
         return self.problem(codes, random_state).cross_validate(alphas)
 
@@ -339,7 +300,7 @@ class Statistics:
         self,
         n_components: int,
         alpha: float | None = None,
-        codes: TargetCodes | None = None,
+        codes: Codes = None,
         *,
         random_state: Seed = 0,
     ) -> "Statistics":
@@ -390,13 +351,7 @@ class Statistics:
 
 
 def load_statistics(path: str | os.PathLike) -> Statistics:
-    """Read statistics that `Statistics.save` wrote.
-
-    Raises
-    ------
-    FormatError
-        If the file is damaged, of another kind or of a newer version.
-    """
+    """Read statistics that `Statistics.save` wrote; raise FormatError if the file holds none."""
     tree = storage.read(path, KIND)
     with loading(path):
         return Statistics.from_tree(Fields(tree, os.fspath(path)))

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import MergeError, ParameterError, StreamrfError
 from streamrf.jit import packed
+from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.statistics.gram import CompactGram, GramSum, gram_class, packed_size
 from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.targets import TargetSums
@@ -78,11 +78,11 @@ class AbstractSums(ABC):
     @abstractmethod
     def add(
         self,
-        Q: NDArray[np.floating],
-        roots: NDArray[np.float64],
-        y: NDArray,
+        Q: Features,
+        roots: Floats,
+        y: Array,
         n_clipped: int = 0,
-        indices: NDArray[np.int64] | None = None,
+        indices: Indices | None = None,
     ) -> None:
         """Add a block.
 
@@ -110,7 +110,7 @@ class AbstractSums(ABC):
         """Return the same sums in "float64" or "int32" totals."""
 
     @abstractmethod
-    def select(self, columns: NDArray[np.int64]) -> Self:
+    def select(self, columns: Indices) -> Self:
         """Return the sums of some features alone; `n_clipped` stays that of all."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class AbstractSums(ABC):
         """Return the sums of all rows, without the folds."""
 
     @abstractmethod
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> Floats:
         """Return the sums of squares of the features, float64 (n_components,)."""
 
     def check_exact(self) -> None:
@@ -199,11 +199,11 @@ class Sums(AbstractSums):
 
     def add(
         self,
-        Q: NDArray[np.floating],
-        roots: NDArray[np.float64],
-        y: NDArray,
+        Q: Features,
+        roots: Floats,
+        y: Array,
         n_clipped: int = 0,
-        indices: NDArray[np.int64] | None = None,
+        indices: Indices | None = None,
     ) -> None:
         with stage("gram"):
             self.gram.check(Q)  # either may refuse the block, and then nothing has changed
@@ -263,8 +263,8 @@ class Sums(AbstractSums):
         targets = self.targets if targets is None else targets
         return type(self)(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
 
-    def select(self, columns: NDArray[np.int64]) -> Self:
-        totals: NDArray = np.empty(packed_size(len(columns)), dtype=self.gram.dtype)
+    def select(self, columns: Indices) -> Self:
+        totals: Array = np.empty(packed_size(len(columns)), dtype=self.gram.dtype)
         packed.select(self.gram.totals, self.n_components, columns, totals)
         return self._with(type(self.gram)(len(columns), totals), self.targets.select(columns))
 
@@ -305,7 +305,7 @@ class Sums(AbstractSums):
     def without_folds(self) -> "Sums":
         return self
 
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> Floats:
         diagonal = np.empty(self.n_components)
         packed.diagonal(self.gram.totals, diagonal)
         return diagonal

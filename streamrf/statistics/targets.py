@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import MergeError, ParameterError
 from streamrf.jit import lanes
+from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.threads import on_single_blas_threads
-from streamrf.models import CodeBook, Seed, TargetCodes
+from streamrf.models import CodeBook, Codes, Seed
 from streamrf.storage import Fields
 
 PRODUCT_COLUMNS = 256  # multiplied at a time
@@ -26,8 +26,8 @@ class TargetSums(ABC):
     labels : (n_classes,) sorted, or None where targets are values
     """
 
-    sums: NDArray[np.float64]
-    labels: NDArray | None
+    sums: Floats
+    labels: Array | None
     kind: ClassVar[str]  # of the targets, for messages
 
     @property
@@ -37,13 +37,11 @@ class TargetSums(ABC):
 
     @property
     @abstractmethod
-    def feature_totals(self) -> NDArray[np.float64]:
+    def feature_totals(self) -> Floats:
         """``sum root q``, float64 (n_components,)."""
 
     @abstractmethod
-    def moments(
-        self, matrix: NDArray[np.float64], root_scale: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def moments(self, matrix: Floats, root_scale: float) -> tuple[Floats, Floats]:
         """Return ``sum t q`` (n_outputs, n_components) and ``sum root t`` (n_outputs,).
 
         Parameters
@@ -53,7 +51,7 @@ class TargetSums(ABC):
         """
 
     @abstractmethod
-    def squares_of(self, matrix: NDArray[np.float64], root_scale: float) -> NDArray[np.float64]:
+    def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         """Return ``sum t^2`` of the targets t of `moments`, float64 (n_outputs,)."""
 
     def greatest(self, square: float) -> float:
@@ -61,14 +59,14 @@ class TargetSums(ABC):
         return max(square, self.total)
 
     @abstractmethod
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> CodeBook | None:
+    def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook | None:
         """Return the code book to solve for, None for values; raise if `codes` do not fit."""
 
-    def check(self, y: NDArray) -> None:  # noqa: B027 - most sums take any label
+    def check(self, y: Array) -> None:  # noqa: B027 - most sums take any label
         """Raise for labels that `add` would refuse."""
 
     @abstractmethod
-    def add(self, Q: NDArray[np.floating], roots: NDArray[np.float64], y: NDArray) -> None:
+    def add(self, Q: Features, roots: Floats, y: Array) -> None:
         """Add the rows Q with their roots and labels (n,) or rounded targets (n, n_targets)."""
 
     @abstractmethod
@@ -80,7 +78,7 @@ class TargetSums(ABC):
         """Return ``self + sign * other`` as new sums."""
 
     @abstractmethod
-    def select(self, columns: NDArray[np.int64]) -> Self:
+    def select(self, columns: Indices) -> Self:
         """Return the sums of some features alone."""
 
     @abstractmethod
@@ -114,7 +112,7 @@ class TargetSums(ABC):
         return {"class": type(self).__name__, **vars(self)}
 
 
-def products(factors: NDArray[np.float64], Q: NDArray[np.floating]) -> NDArray[np.float64]:
+def products(factors: Floats, Q: Features) -> Floats:
     """Return ``factors.T @ Q`` in float64, some columns at a time on one BLAS thread each.
 
     After a product of many threads OpenBLAS's own spin for 25 ms, and take the cores from what

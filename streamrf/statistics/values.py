@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import MergeError, ParameterError
-from streamrf.models import Seed, TargetCodes
+from streamrf.jit.arrays import Array, Features, Floats, Indices
+from streamrf.models import Codes, Seed
 from streamrf.statistics.targets import TargetSums, products
 from streamrf.storage import Fields
 
@@ -25,10 +25,10 @@ class ValueSums(TargetSums):
     weight : float, ``sum root^2``
     """
 
-    sums: NDArray[np.float64]
+    sums: Floats
     totals: list[float]  # int where exact, of any size
     squares: list[float]
-    feature_sums: NDArray[np.float64]
+    feature_sums: Floats
     weight: float
     labels = None
     kind = "values"
@@ -40,7 +40,7 @@ class ValueSums(TargetSums):
         zeros = np.zeros((n_targets, n_components))
         return cls(zeros, zero, list(zero), np.zeros(n_components), 0.0)
 
-    def add(self, Q: NDArray[np.floating], roots: NDArray[np.float64], y: NDArray) -> None:
+    def add(self, Q: Features, roots: Floats, y: Array) -> None:
         """Add rows with targets y (n, n_targets), rounded to integers when exact."""
         found = products(np.column_stack((y, roots)), Q)
         self.sums += found[:-1]
@@ -56,23 +56,21 @@ class ValueSums(TargetSums):
         return self.weight
 
     @property
-    def feature_totals(self) -> NDArray[np.float64]:
+    def feature_totals(self) -> Floats:
         return self.feature_sums
 
-    def moments(
-        self, matrix: NDArray[np.float64], root_scale: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def moments(self, matrix: Floats, root_scale: float) -> tuple[Floats, Floats]:
         """Return the sums as they are: targets carry their root already."""
         return self.sums, np.array(self.totals, dtype=np.float64)
 
-    def squares_of(self, matrix: NDArray[np.float64], root_scale: float) -> NDArray[np.float64]:
+    def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         return np.array(self.squares, dtype=np.float64)
 
     def greatest(self, square: float) -> float:
         squares = float(max(self.squares, default=0))
         return max(square, self.total, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
 
-    def book(self, codes: TargetCodes | None, random_state: Seed = 0) -> None:
+    def book(self, codes: Codes, random_state: Seed = 0) -> None:
         if codes is not None:
             raise ParameterError("codes are for classes; these statistics hold target values")
 
@@ -109,7 +107,7 @@ class ValueSums(TargetSums):
             weight,
         )
 
-    def select(self, columns: NDArray[np.int64]) -> Self:
+    def select(self, columns: Indices) -> Self:
         return replace(self, sums=self.sums[:, columns], feature_sums=self.feature_sums[columns])
 
     def scaled(self, factor: float) -> Self:
@@ -142,7 +140,7 @@ def _left(left: float, removed: float) -> float:
     return max(left, type(left)(0))
 
 
-def _exact_product(s: NDArray[np.float64], t: NDArray[np.float64]) -> int:
+def _exact_product(s: Floats, t: Floats) -> int:
     """Return ``sum s t`` of integers below 2^41 as an int of any size, without rounding."""
     product = 0
     for a, a_shift in _halves(s):
@@ -151,10 +149,10 @@ def _exact_product(s: NDArray[np.float64], t: NDArray[np.float64]) -> int:
     return product
 
 
-def _halves(t: NDArray[np.float64]) -> tuple[tuple[NDArray[np.float64], int], ...]:
+def _halves(t: Floats) -> tuple[tuple[Floats, int], ...]:
     high = np.floor(t / 2.0**20)
     return (high, 20), (t - high * 2.0**20, 0)
 
 
-def _float_product(s: NDArray[np.float64], t: NDArray[np.float64]) -> float:
+def _float_product(s: Floats, t: Floats) -> float:
     return float(s @ t)

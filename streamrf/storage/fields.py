@@ -129,7 +129,6 @@ class Fields:
 
         Parameters
         ----------
-        key : str
         dtypes : its dtype, in any byte order, or a str of the kinds allowed
         shape : its shape; None for any length, ... at the end for any rank
         finite : whether NaN and infinity are errors
