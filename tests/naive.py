@@ -164,14 +164,14 @@ def fastfood(X, signs, permutations, normals, scales, offsets, amplitude, n_sine
 # streamrf/jit/lanes.py
 
 
-def load(X, shift, inverse_scale, unit_length):
-    """``(x - shift) * inverse_scale`` for each row, then divided by its norm if `unit_length`."""
+def load(X, shift, inverse_scale, unit_length, compress=False):
+    """``(x - shift) * inverse_scale``, divided by its norm if `unit_length`, asinh if `compress`."""
     scaled = np.empty(X.shape)
     for i, x in enumerate(X.astype(np.float64)):
         scaled[i] = (x - shift) * inverse_scale
         if unit_length and scaled[i].any():
             scaled[i] /= np.linalg.norm(scaled[i])
-    return scaled
+    return np.arcsinh(scaled) if compress else scaled
 
 
 def store(z, n):

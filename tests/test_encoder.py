@@ -82,6 +82,8 @@ def scaled_by_definition(normalize_, X, calibration_rows):
             return X / np.linalg.norm(calibration_rows, axis=1).max()
         case "standard":
             return StandardScaler().fit(calibration_rows).transform(X)
+        case "asinh":
+            return np.arcsinh(StandardScaler().fit(calibration_rows).transform(X))
         case None:
             return X
 

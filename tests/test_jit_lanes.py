@@ -29,10 +29,10 @@ def raw_rows(rng, shape, dtype):
     return X
 
 
-def load(X, shift, inverse_scale, unit_length, groups=None):
+def load(X, shift, inverse_scale, unit_length, compress=False, groups=None):
     groups = -(-len(X) // LANES) if groups is None else groups
     out = np.full((groups, X.shape[1], LANES), np.nan, dtype=np.float32)
-    lanes.load(X, shift, inverse_scale, unit_length, out)
+    lanes.load(X, shift, inverse_scale, unit_length, compress, out)
     return out
 
 
@@ -87,6 +87,15 @@ def test_loaded_rows_have_unit_length_where_asked(rng, shape, dtype):
     norms = np.linalg.norm(actual.astype(np.float64), axis=1)
     np.testing.assert_allclose(norms[X.any(axis=1)], 1, rtol=1e-6)
     assert not actual[~X.any(axis=1)].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_loaded_rows_are_compressed_where_asked(rng, dtype):
+    X = raw_rows(rng, (35, 5), dtype)
+    shift, inverse_scale = rng.standard_normal(5), rng.uniform(0.1, 3, 5)
+    actual = naive.rows(load(X, shift, inverse_scale, False, True), len(X))
+    expected = naive.load(X, shift, inverse_scale, False, True)
+    np.testing.assert_allclose(actual, expected, rtol=2**-23, atol=0)
 
 
 def test_lanes_past_the_last_row_are_zero(rng):

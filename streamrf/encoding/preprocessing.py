@@ -11,18 +11,19 @@ from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
 
-CHOICES = (None, "l2", "max", "standard")
+CHOICES = (None, "l2", "max", "standard", "asinh")
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Scaling of rows: ``(x - shift) * inverse_scale``, then unit Euclidean length if "l2".
+    """Scaling of rows: ``(x - shift) * inverse_scale``, then unit length if "l2", asinh if "asinh".
 
     Parameters
     ----------
     normalize : None, "l2" (each row to unit length; a zero row stays zero), "max" (one constant,
-        the greatest Euclidean norm of the calibration rows) or "standard" (column means and
-        deviations of the calibration rows; a constant column keeps its scale)
+        the greatest Euclidean norm of the calibration rows), "standard" (column means and
+        deviations of the calibration rows; a constant column keeps its scale) or "asinh" (asinh of
+        the standardised columns: outliers have bounded influence)
     shift, inverse_scale : (n_features,) float64
     """
 
@@ -37,7 +38,7 @@ class Preprocessing:
             raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
         d = X.shape[1]
         shift, inverse = np.zeros(d), np.ones(d)
-        if normalize == "standard":
+        if normalize in ("standard", "asinh"):
             shift = X.mean(axis=0, dtype=np.float64)
             deviation = X.std(axis=0, dtype=np.float64)
             constant = deviation <= 1e-12 * np.abs(shift)
@@ -54,7 +55,8 @@ class Preprocessing:
 
     def load(self, X: NDArray[Any], out: F32) -> None:
         """Scale rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
-        lanes.load(X, self.shift, self.inverse_scale, self.normalize == "l2", out)
+        unit_length, compress = self.normalize == "l2", self.normalize == "asinh"
+        lanes.load(X, self.shift, self.inverse_scale, unit_length, compress, out)
 
     def apply(self, X: NDArray[Any]) -> F32:
         """Return the scaled rows, float32 (n, n_features); for samples, not for streams."""

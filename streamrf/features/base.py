@@ -138,7 +138,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         shift, scale = np.zeros(d), np.ones(d)
         with featurising():
             for panel, x, z in panels(self, n, d):
-                lanes.load(rows[panel], shift, scale, False, x)
+                lanes.load(rows[panel], shift, scale, False, False, x)
                 self.map_lanes(x, z)
                 lanes.store(z, out[panel])
         return out

@@ -14,14 +14,17 @@ STRETCH = 64  # features that a task takes
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def load(X: Numbers, shift: F64, inverse_scale: F64, unit_length: bool, out: F32) -> None:
-    """Scale rows and lay them out as lanes: ``(x - shift) * inverse_scale``, then unit length.
+def load(
+    X: Numbers, shift: F64, inverse_scale: F64, unit_length: bool, compress: bool, out: F32
+) -> None:
+    """Scale rows and lay them out as lanes: ``(x - shift) * inverse_scale``, then as asked for.
 
     Parameters
     ----------
     X : (n, d) of any real dtype
     shift, inverse_scale : (d,) float64
     unit_length : bool, divide each row by its Euclidean norm (a zero row stays zero)
+    compress : bool, take asinh of each value
     out : (groups, d, 16) float32 with ``16 * groups >= n``; lanes past the last row become zero
     """
     n, d = X.shape
@@ -43,6 +46,8 @@ def load(X: Numbers, shift: F64, inverse_scale: F64, unit_length: bool, out: F32
                     factor = 1.0 / np.sqrt(square)
             for j in range(d):
                 value = (np.float64(X[i, j]) - shift[j]) * inverse_scale[j]
+                if compress:
+                    value = np.arcsinh(value)
                 out[g, j, lane] = np.float32(value * factor)
 
 

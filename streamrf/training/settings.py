@@ -26,7 +26,8 @@ class Settings:
     Parameters
     ----------
     features : an unfitted feature map; not needed with `like`
-    normalize : None, "l2" (rows to unit length), "max" (one constant) or "standard" (columns)
+    normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
+        "asinh" (of standardised columns)
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
