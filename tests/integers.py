@@ -11,7 +11,6 @@ from streamrf.encoding.rounding import Centring
 from streamrf.engine import fold
 from streamrf.training.passes import Pass, begin
 
-LIMIT = 4095
 TARGET_LIMIT = 2**40
 ROOT_LEVELS = 2**12
 
@@ -66,7 +65,7 @@ def rounded(encoder, X, weights=None) -> Rounded:
         roots = np.rint(np.sqrt(weights / calibration.mean_weight) * ROOT_LEVELS)
         scaled = roots / ROOT_LEVELS
     Q = np.rint(scaled[:, None] * ((Z - calibration.shift) * (1 / calibration.step)))
-    clipped = np.clip(Q, -LIMIT, LIMIT)
+    clipped = np.clip(Q, -calibration.limit, calibration.limit)
     return Rounded(clipped.astype(np.int64), roots.astype(np.int64), int((clipped != Q).sum()))
 
 

@@ -1,7 +1,8 @@
 """What the calibration rows fix: shift and step of each feature, target and weight.
 
-`Rounding` turns features into small whole numbers, whose sums are exact; `Centring` is the
-unrounded alternative (``precision="float64"``). Both give, for a row of weight w,
+`FineRounding` (``precision="exact"``) turns features into integers of 16 bits, with exact sums,
+`CoarseRounding` (``"coarse"``) into integers of 8 bits; `Rounding` is what totals of 32 bits have
+room for. `Centring` (``"float64"``) is the unrounded alternative. All give, for a row of weight w,
 ``root * (z - shift) / step`` with ``root = sqrt(w / mean weight)``, so that everything that is
 summed later is a plain sum of products.
 """
@@ -17,15 +18,9 @@ from streamrf.jit import lanes
 from streamrf.storage import Fields
 
 CALIBRATION_ROWS = 4096  # looked at before the pass, at most
-LEVELS = 32  # steps a feature's deviation spans; the rounding adds 1/(12 LEVELS^2) of its variance
-LIMIT = 4095  # greatest entry: its square is below 2^24, so one row alone is always exact
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
-TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
+TARGET_LEVELS = 1 << 16  # steps a target's deviation spans: 512 times it, 2^28 rows stay exact
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
-
-# A feature that hardly varies in the calibration rows (a border pixel) gets at least this share of
-# the others' median deviation, so that it is not clipped when it does vary.
-FLOOR = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,18 @@ class Calibration(ABC):
     def targets(self, y: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Give ``root * (y - shift) / step``, float64 of shape (n, n_targets)."""
 
+    def noise_alpha(self, n_rows: int) -> float:
+        """Return the ridge penalty that the rounding of `n_rows` rows amounts to, as an alpha.
+
+        With ``z' = z + noise``, ``E (sum r^2 (t - <c, z'>)^2)`` is that of z plus
+        ``sum_j n step_j^2 / 12 c_j^2``, so no alpha has an effect below the mean of the factors.
+        """
+        return 0.0
+
+    def advice(self) -> str:
+        """Say what to do where `noise_alpha` is too much."""
+        return ""
+
     def to_tree(self) -> dict:
         """Give the numbers as a tree."""
         return {"class": type(self).__name__, **vars(self)}
@@ -99,18 +106,34 @@ class Calibration(ABC):
 
 
 class Rounding(Calibration):
-    """Features as whole numbers: a deviation of the calibration rows is `LEVELS` steps."""
+    """Features as integers: a deviation of the calibration rows is `levels` steps.
+
+    The rounding is noise of ``step^2 / 12``, which a ridge penalty cannot be below; see
+    `noise_alpha`. Each class has its own name in files, so the sums of one go on in its steps and
+    limit. `Rounding` itself, of 32 levels, is for totals of 32 bits; earlier versions used it for
+    all sums.
+
+    Attributes
+    ----------
+    levels : int, steps that a deviation spans
+    limit : int, greatest entry
+    floor : float, share of the others' median deviation that a feature gets at least. One that
+        hardly varies in the calibration rows (a border pixel) is not clipped when it does vary.
+    """
 
     exact = True
     dtype = np.float32
+    levels: ClassVar[int] = 32
+    limit: ClassVar[int] = 4095
+    floor: ClassVar[float] = 1 / 64
 
     @classmethod
     def learn(cls, mean, deviation, targets=None, weights=None):
         """Take the means as shifts, and shares of the deviations as steps."""
         _check_finite(deviation)
         varying = deviation[deviation > 1e-7 * np.abs(mean)]
-        floor = FLOOR * np.median(varying) if len(varying) else 1.0
-        step = np.maximum(deviation, floor) / LEVELS
+        floor = cls.floor * np.median(varying) if len(varying) else 1.0
+        step = np.maximum(deviation, floor) / cls.levels
         target_shift, target_deviation = _target_moments(targets)
         return cls(
             mean, step, target_shift, target_deviation / TARGET_LEVELS, _mean_weight(weights)
@@ -132,7 +155,7 @@ class Rounding(Calibration):
         clipped = np.empty(len(z), dtype=np.int64)
         invalid = np.empty_like(clipped)
         scaled = roots / self.root_scale
-        lanes.store_rounded(z, self.shift, 1 / self.step, scaled, LIMIT, out, clipped, invalid)
+        lanes.store_rounded(z, self.shift, 1 / self.step, scaled, self.limit, out, clipped, invalid)
         return _count(clipped, invalid)
 
     def targets(self, y, roots):
@@ -140,6 +163,38 @@ class Rounding(Calibration):
         scaled = (roots / self.root_scale)[:, np.newaxis]
         y = (np.asarray(y, dtype=np.float64) - self.target_shift) / self.target_step
         return np.clip(np.rint(scaled * y), -TARGET_LIMIT, TARGET_LIMIT)
+
+    def noise_alpha(self, n_rows):
+        """Return ``n_rows * mean_weight * mean(step^2) / 12``."""
+        unit = 1.0 if self.mean_weight is None else self.mean_weight
+        return n_rows * unit * float(np.mean(self.step**2)) / 12
+
+    def advice(self):
+        """Name the finer precision."""
+        if self.limit == FineRounding.limit:
+            return "precision='float64' does not round"
+        totals = " with totals='float64'" if type(self) is Rounding else ""
+        return f"sum again by precision='exact'{totals}, which rounds to {FineRounding.levels}"
+
+
+class FineRounding(Rounding):
+    """Integers of 16 bits, so fine that the rounding does not bind.
+
+    The square of an entry is at most 2^30, so a product of 32 bits holds 8,192 rows of one
+    deviation: two blocks.
+    """
+
+    levels = 512
+    limit = 32767  # not -32768: the sum of two products of 16 bits stays below 2^31
+    floor = 1 / 32
+
+
+class CoarseRounding(Rounding):
+    """Integers of 8 bits, for products that are twice as fast."""
+
+    levels = 24
+    limit = 127
+    floor = 3 / 8
 
 
 class Centring(Calibration):
@@ -178,15 +233,19 @@ class Centring(Calibration):
         return roots[:, np.newaxis] * (np.asarray(y, dtype=np.float64) - self.target_shift)
 
 
-TABLE = {cls.__name__: cls for cls in (Rounding, Centring)}
-PRECISIONS = {"exact": Rounding, "float64": Centring}
+TABLE = {cls.__name__: cls for cls in (Rounding, FineRounding, CoarseRounding, Centring)}
+PRECISIONS = {"exact": FineRounding, "coarse": CoarseRounding, "float64": Centring}
 
 
-def calibration_class(precision: str) -> type[Calibration]:
-    """Find the class that a `precision` names."""
+def calibration_class(precision: str, totals: str = "float64") -> type[Calibration]:
+    """Return the class that a `precision` names.
+
+    Totals of 32 bits hold 8,192 rows of 512 levels, and two million of 32: "exact" is 32 there.
+    """
     if precision not in PRECISIONS:
         raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
-    return PRECISIONS[precision]
+    kind = PRECISIONS[precision]
+    return Rounding if kind is FineRounding and totals == "int32" else kind
 
 
 def _target_moments(targets):

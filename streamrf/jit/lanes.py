@@ -185,7 +185,7 @@ def add_moments(z, n_rows, n_before, mean, squares):
 
 @njit(nogil=True, cache=True, parallel=True)
 def column_squares(Q, out):
-    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for whole numbers below 4096."""
+    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for whole numbers below 2^15."""
     n, width = Q.shape
     rows = 256  # of a task, read as they lie: jumps from row to row wait for memory
     n_tasks = (n + rows - 1) // rows

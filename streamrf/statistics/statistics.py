@@ -317,6 +317,34 @@ class Statistics:
         unit = (calibration.mean_weight or 1.0) / calibration.root_scale**2
         return self.sums.targets.total * unit
 
+    @property
+    def rounding_alpha(self) -> float:
+        """The ridge penalty that rounding the features amounts to, in the unit of `alpha`.
+
+        ``n_rows mean(step^2) / 12``, times the mean weight: an `alpha` far below it has no effect.
+        0 with ``precision="float64"``.
+        """
+        calibration = self.encoder.calibration
+        n_rows = self.n_rows
+        if self.sums.is_scaled:
+            n_rows = self.weight / (calibration.mean_weight or 1.0)
+        return calibration.noise_alpha(n_rows)
+
+    def rounding_advice(self, alpha) -> str | None:
+        """Return a sentence that says what to do where rounding is the binding penalty, or None.
+
+        Parameters
+        ----------
+        alpha : float or (n_outputs,) floats, as chosen
+        """
+        least, noise = float(np.min(alpha)), self.rounding_alpha
+        if least >= noise:
+            return None
+        return (
+            f"alpha={least:.3g} is below {noise:.3g}, the penalty that the rounding of the "
+            f"features amounts to, so the rounding decides; {self.encoder.calibration.advice()}"
+        )
+
     def with_totals(self, totals: str) -> "Statistics":
         """Give the same sums in "float64" or "int32" totals, see `accumulate`.
 

@@ -376,6 +376,7 @@ def begin(
             sample,
             normalize=normalize,
             precision=precision,
+            totals=totals or "float64",
             regression=regression,
             random_state=random_state,
         )
