@@ -30,7 +30,8 @@ from streamrf.statistics.gram import (
 )
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums
-from streamrf.statistics.targets import BitSums, ClassSums, ValueSums
+from streamrf.statistics.targets import BitSums, ClassSums, ValueSums, read_targets
+from streamrf.storage import Fields
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -369,6 +370,31 @@ def test_totals_of_weighted_targets_are_exact_beyond_2_to_the_53(roots, t):
     assert sums.totals == [sum(int(r) * int(v) for r, v in zip(roots, t, strict=True))]
 
 
+@given(
+    arrays(np.int64, (12, 2), elements=st.integers(-(2**40), 2**40)),
+    arrays(np.int64, (12, 3), elements=st.integers(-GREATEST, GREATEST)),
+    st.integers(0, 12),
+)
+@example(np.full((12, 2), 2**40), np.full((12, 3), GREATEST), 5)
+@example(np.full((12, 2), 2**40 - 1), np.full((12, 3), -GREATEST), 12)
+def test_sums_of_targets_times_features_are_exact_beyond_2_to_the_53(t, Q, cut):
+    def sums_of(rows):
+        sums = ValueSums.zero(3, 2, exact=True)
+        sums.add(Q[rows].astype(np.float32), np.ones(len(Q[rows])), t[rows].astype(np.float64))
+        return sums
+
+    whole, left, right = sums_of(slice(None)), sums_of(slice(cut)), sums_of(slice(cut, None))
+    expected = t.astype(object).T @ Q.astype(object)
+    for sums in (whole, left.combined(right, 1.0), right.combined(left, 1.0)):
+        found = [[int(a) + int(b) for a, b in zip(*rows, strict=True)]
+                 for rows in zip(sums.sums, sums.rest, strict=True)]  # fmt: skip
+        assert found == expected.tolist()
+        assert_same_bytes(sums.to_tree(), whole.to_tree())
+        assert_same_bytes(sums.combined(right, -1.0).to_tree(), left.to_tree())
+        fields = Fields(sums.to_tree())
+        assert_same_bytes(read_targets(fields, 3, exact=True).to_tree(), whole.to_tree())
+
+
 def values(diagonal=1.0, square=0, weight=1.0, n_targets=1):
     """Sums of one feature with given greatest numbers."""
     targets = ValueSums.zero(1, n_targets, exact=True)
@@ -395,20 +421,20 @@ def test_a_gram_beyond_2_to_the_53_is_refused(width, place):
 
 def test_weights_and_targets_beyond_2_to_the_53_are_refused():
     classes([1.0], weight=2.0**53 - 1).check_exact()
-    values(diagonal=2.0**20, square=2**85).check_exact()
+    values(diagonal=2.0**50, square=2**149).check_exact()
     for sums in (
         classes([1.0], weight=2.0**53),
         values(weight=2.0**53),
-        values(diagonal=2.0**20, square=2**86),  # a sum of products can reach 2^53
+        values(diagonal=2.0**50, square=2**150),  # a sum of products can reach 2^100
     ):
         with pytest.raises(StreamrfError, match=r"2\^53.*statistics files of their own"):
             sums.check_exact()
 
 
-def test_two_hundred_million_rows_of_weighted_targets_stay_exact():
-    """Rows of mean weight and targets of one deviation: root 2^12, target 2^16, feature 2^9."""
-    n = 2 * 10**8
-    values(diagonal=n * 2.0**18, square=n * 2**32, weight=n * 2.0**24).check_exact()
+def test_five_hundred_million_rows_of_weighted_targets_stay_exact():
+    """Rows of mean weight and targets of one deviation: root 2^12, target 2^20, feature 2^9."""
+    n = 5 * 10**8
+    values(diagonal=n * 2.0**18, square=n * 2**40, weight=n * 2.0**24).check_exact()
 
 
 def test_more_than_ten_billion_rows_of_classes_stay_exact():

@@ -19,7 +19,7 @@ from streamrf.storage import Fields
 
 CALIBRATION_ROWS = 4096  # looked at before the pass, at most
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
-TARGET_LEVELS = 1 << 16  # steps a target's deviation spans: 512 times it, 2^28 rows stay exact
+TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 
 

@@ -19,6 +19,7 @@ from streamrf.storage import Fields
 from streamrf.timing import stage
 
 EXACT_FLOAT64 = 2.0**53
+EXACT_PAIR = 2.0**100  # of two float64
 
 
 class Sums:
@@ -264,11 +265,11 @@ class Sums:
 def check_exact(diagonal: np.ndarray, targets: TargetSums, n_rows: int) -> None:
     """Raise unless sums of whole numbers, by their sums of squares, are ones that float64 holds."""
     square = diagonal.max(initial=0)
-    greatest = max(square, targets.total)
+    too_great = max(square, targets.total) >= EXACT_FLOAT64
     if isinstance(targets, ValueSums):
         squares = float(max(targets.squares, default=0))
-        greatest = max(greatest, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
-    if greatest >= EXACT_FLOAT64:
+        too_great |= np.sqrt(square) * np.sqrt(squares) >= EXACT_PAIR  # bounds sum t q
+    if too_great:
         raise StreamrfError(
             f"the sums have outgrown 2^53 after {n_rows} rows and are no longer exact; "
             "save parts of the rows in statistics files of their own"

@@ -14,6 +14,7 @@ from streamrf.storage import Fields
 
 PRODUCT_COLUMNS = 256  # multiplied at a time
 FEW_FACTORS = 10  # for which BLAS is no faster
+EXACT = 2.0**53  # integers below it are exact in float64
 
 
 class TargetSums(ABC):
@@ -329,6 +330,8 @@ class ValueSums(TargetSums):
         any size when exact, because both pass 2^53 long before the other sums do
     feature_sums : (n_components,) float64, ``sum root q``
     weight : float, ``sum root^2``
+    rest : (n_targets, n_components) float64, what exact sums have beyond the digits of `sums`:
+        they are ``sums + rest``, `sums` the float64 next to that. None means 0.
     """
 
     sums: np.ndarray
@@ -336,7 +339,12 @@ class ValueSums(TargetSums):
     squares: list
     feature_sums: np.ndarray
     weight: float
+    rest: np.ndarray | None = None
     labels = None
+
+    def __post_init__(self):
+        if self.rest is None:
+            self.rest = np.zeros_like(self.sums)
 
     @classmethod
     def zero(cls, n_components: int, n_targets: int, exact: bool) -> "ValueSums":
@@ -347,8 +355,15 @@ class ValueSums(TargetSums):
 
     def add(self, Q, roots, y):
         """Add rows with targets y (n, n_targets), rounded to whole numbers when exact."""
-        products = _products(np.column_stack((y, roots)), Q)
-        self.sums += products[:-1]
+        exact = isinstance(self.squares[0], int)
+        greatest = np.abs(y).max(initial=0) * np.abs(Q).max(initial=0) * len(Q)
+        parts = [(y, 0)] if not exact or greatest < EXACT else _halves(y)
+        for part, shift in parts:
+            products = _products(np.column_stack((part, roots)), Q)
+            if exact:
+                _add_exactly(self.sums, self.rest, products[:-1] * 2.0**shift)
+            else:
+                self.sums += products[:-1]
         self.feature_sums += products[-1]
         self.weight += float(roots @ roots)
         for j, t in enumerate(y.T):
@@ -383,6 +398,7 @@ class ValueSums(TargetSums):
         return replace(
             self,
             sums=np.concatenate((self.sums, other.sums)),
+            rest=np.concatenate((self.rest, other.rest)),
             totals=self.totals + other.totals,
             squares=self.squares + other.squares,
         )
@@ -398,17 +414,29 @@ class ValueSums(TargetSums):
         if sign < 0:
             pairs = [(weight, other.weight), *zip(squares, other.squares, strict=True)]
             weight, *squares = (_left(left, removed) for left, removed in pairs)
+        sums, rest = self.sums.copy(), self.rest.copy()
+        if all(isinstance(square, int) for square in squares):
+            _add_exactly(sums, rest, sign * other.sums)
+            _add_exactly(sums, rest, sign * other.rest)
+        else:
+            sums += sign * other.sums
         return ValueSums(
-            self.sums + sign * other.sums,
+            sums,
             [a + int(sign) * b for a, b in zip(self.totals, other.totals, strict=True)],
             squares,
             self.feature_sums + sign * other.feature_sums,
             weight,
+            rest,
         )
 
     def select(self, picks):
         """Take columns."""
-        return replace(self, sums=self.sums[:, picks], feature_sums=self.feature_sums[picks])
+        return replace(
+            self,
+            sums=self.sums[:, picks],
+            rest=self.rest[:, picks],
+            feature_sums=self.feature_sums[picks],
+        )
 
     def scaled(self, factor):
         """Weigh the sums."""
@@ -429,11 +457,16 @@ class ValueSums(TargetSums):
         if any(square < 0 for square in squares):
             raise fields.wrong("squares", "holds a sum of squares below 0")
         feature_sums = fields.array("feature_sums", np.float64, (n_components,))
-        return cls(sums, totals, squares, feature_sums, fields.number("weight", least=0.0))
+        rest = fields.array("rest", np.float64, sums.shape) if fields.is_array("rest") else None
+        weight = fields.number("weight", least=0.0)
+        return cls(sums, totals, squares, feature_sums, weight, rest)
 
     def to_tree(self):
         """Give the numbers as a tree."""
-        return {"class": "ValueSums", **vars(self)}
+        tree = {"class": "ValueSums", **vars(self)}
+        if not self.rest.any():
+            del tree["rest"]
+        return tree
 
 
 def _check_numbers(ours, theirs):
@@ -503,6 +536,19 @@ def _exact_product(s, t):
         for b, b_shift in _halves(t):
             product += int((a * b).astype(np.int64).sum()) << (a_shift + b_shift)
     return product
+
+
+def _add_exactly(sums, rest, more):
+    """Add integers to ``sums + rest`` without error, below 2^100; `sums` is the float64 nearest."""
+    high, low = _two_sum(sums, more)
+    sums[:], rest[:] = _two_sum(high, rest + low)
+
+
+def _two_sum(a, b):
+    """Return ``a + b`` rounded and what the rounding left (Knuth, TAOCP 4.2.2, Theorem B)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def _halves(t):
