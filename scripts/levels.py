@@ -11,20 +11,18 @@ design/0008-levels.md are made by it.
 
 import argparse
 import json
-import os
 import statistics
 import time
-from pathlib import Path
 
 import h5py
 import numpy as np
+from shared import data_folder
 
 import streamrf as srf
 from streamrf.encoding import rounding
 from streamrf.encoding.rounding import Rounding
 from streamrf.statistics import gram
 
-DATA = Path(os.environ.get("STREAMRF_DATA", "data"))
 SEEDS = range(3)
 PRECISIONS = ("coarse", "32", "exact", "float64")
 NAMES = {"coarse": "24", "32": "32", "exact": "512", "float64": "float64"}
@@ -34,7 +32,7 @@ rounding.PRECISIONS["32"] = Rounding  # what totals of 32 bits take, here for ot
 
 def rows_of(name: str, seed: int, n_rows: int | None = None):
     """Return X, y and X_test, y_test; without an official split, a quarter is for the test."""
-    with h5py.File(DATA / f"{name}.h5") as file:
+    with h5py.File(data_folder() / f"{name}.h5") as file:
         if "train" in file:
             parts = [(file[f"{part}/X"][:n_rows], file[f"{part}/y"][:n_rows]) for part in
                      ("train", "test")]  # fmt: skip
@@ -124,7 +122,7 @@ def cost() -> None:
         ("flights", 65_536, 1024, 7),
         ("flights", 12_288, 4096, 5),
     ):
-        with h5py.File(DATA / f"{name}.h5") as file:
+        with h5py.File(data_folder() / f"{name}.h5") as file:
             prefix = "train/" if "train" in file else ""
             X, y = file[f"{prefix}X"][:n_rows], file[f"{prefix}y"][:n_rows]
         if name == "mnist":

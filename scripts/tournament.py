@@ -17,11 +17,11 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from shared import data_folder
 
 import streamrf as srf
 from streamrf.training import tournament as t
 
-DATA = Path(os.environ.get("STREAMRF_DATA", "data"))
 SETS = (
     "pendigits", "usps", "nursery", "spambase", "cod_rna", "adult_a9a", "ijcnn1",
     "covtype_sample15k", "california_housing", "coil20", "flights", "mnist",
@@ -33,7 +33,7 @@ TEST_ROWS = 10_000
 def rows_of(name: str, n_peek: int, seed: int):
     """Return X, y of a peek at the training rows and X, y of test rows."""
     rng = np.random.default_rng(seed)
-    with h5py.File(DATA / f"{name}.h5") as file:
+    with h5py.File(data_folder() / f"{name}.h5") as file:
         if "train" in file:
             X, y, X_test, y_test = (file[k][:] for k in ("train/X", "train/y", "test/X", "test/y"))
         else:
