@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Give a short name."""
+        """Return a short name."""
         here = "here" if not self.n_workers else f"{self.n_workers} worker"
         return f"{here} x {self.n_threads}"
 
@@ -101,7 +101,7 @@ def one_pass(
 
 
 def summary(seconds: dict[Place, list[float]]) -> dict[str, Any]:
-    """Give medians and their ratios."""
+    """Return medians and their ratios."""
     median = {place: statistics.median(values) for place, values in seconds.items()}
     return {
         "median_seconds": {place.name: round(value, 2) for place, value in median.items()},

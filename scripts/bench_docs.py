@@ -70,7 +70,7 @@ def plot(bench: Lines, rivals: Lines) -> None:
 
 
 def read(path: Path) -> Lines:
-    """Give the lines of a file by their cases; nothing where there is no file."""
+    """Return the lines of a file by their cases; nothing where there is no file."""
     if not path.exists():
         return {}
     lines = sorted(map(json.loads, path.read_text().splitlines()), key=natural)
@@ -78,13 +78,13 @@ def read(path: Path) -> Lines:
 
 
 def natural(line: dict) -> list:
-    """Give a key that sorts cases by the words and numbers of their names."""
+    """Return a key that sorts cases by the words and numbers of their names."""
     parts = re.split(r"(\d+)", line["case"])
     return [int(part) if part.isdigit() else part for part in parts]
 
 
 def filled(page: str, bench: Lines, rivals: Lines) -> str:
-    """Give the page with its tables made anew."""
+    """Return the page with its tables made anew."""
 
     def made(match: re.Match) -> str:
         text = TABLES[match[1]](bench, rivals) or NOT_YET
@@ -94,7 +94,7 @@ def filled(page: str, bench: Lines, rivals: Lines) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Give a Markdown table; nothing where there are no rows."""
+    """Return a Markdown table; nothing where there are no rows."""
     head, rows = list(head), [list(row) for row in rows]
     if not rows:
         return ""
@@ -291,7 +291,7 @@ def fits(bench: Lines, rivals: Lines) -> str:
 
 
 def contest(name: str) -> Callable[[Lines, Lines], str]:
-    """Give what tells one contest."""
+    """Return what tells one contest."""
 
     def told(bench: Lines, rivals: Lines) -> str:
         line = rivals.get(name)
@@ -329,12 +329,12 @@ def chosen(settings: dict) -> str:
 
 
 def mib(n_bytes: float) -> str:
-    """Give bytes as MiB."""
+    """Return bytes as MiB."""
     return f"{n_bytes / 2**20:,.0f}"
 
 
 def image(name: str, what: str) -> Callable[[Lines, Lines], str]:
-    """Give what shows a plot, once it is drawn."""
+    """Return what shows a plot, once it is drawn."""
 
     def shown(bench: Lines, rivals: Lines) -> str:
         return f"![{what}](benchmarks/{name}.png)" if (PLACE / f"{name}.png").exists() else ""
@@ -362,7 +362,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
 
 
 def sweep(bench: Lines, name: str) -> list[dict]:
-    """Give the fits of a map to all rows, by width."""
+    """Return the fits of a map to all rows, by width."""
     found = [line for case, line in bench.items() if re.fullmatch(rf"fit-{name}-\d+", case)]
     return sorted(found, key=lambda line: line["n_components"])
 

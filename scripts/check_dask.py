@@ -175,14 +175,14 @@ def write_rows(path: Path, n_rows: int) -> None:
 
 
 def added_up(case: Case, *, rows=None, **options) -> srf.Statistics:
-    """Give the statistics of a case."""
+    """Return the statistics of a case."""
     source = srf.HDF5Source(data_folder() / case.file, x=case.x, y=case.y)
     settings = case.settings | {"rows": rows, "random_state": 0}
     return srf.accumulate(source, case.features, **settings, **options)
 
 
 def digest(statistics: srf.Statistics) -> str:
-    """Give the beginning of the SHA-256 of the statistics file."""
+    """Return the beginning of the SHA-256 of the statistics file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "statistics.h5")
         statistics.save(path)

@@ -36,10 +36,10 @@ import cases  # noqa: E402
 import mutations  # noqa: E402
 import streamrf as srf  # noqa: E402
 from streamrf import storage  # noqa: E402
+from streamrf.engine import Checkpoint  # noqa: E402
 from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
 from streamrf.jit.threads import computing  # noqa: E402
 from streamrf.storage.fields import Fields, loading  # noqa: E402
-from streamrf.training.checkpoint import Checkpoint  # noqa: E402
 from streamrf.training.passes import Pass  # noqa: E402
 
 ORIGINAL = "original"
@@ -113,7 +113,7 @@ class Child:
         assert self._process.stdout.readline() == "ready\n"
 
     def load(self, path: Path) -> tuple[str, str]:
-        """Give what came of a file, and what there is to tell."""
+        """Return what came of a file, and what there is to tell."""
         self._process.stdin.write(f"{path}\n")
         self._process.stdin.flush()
         if not self._selector.select(self._options.seconds):
@@ -172,7 +172,7 @@ def outcome_of(path: Path) -> tuple[str, str]:
 
 
 def load(path: Path):
-    """Give what a file of any kind holds, and what to do with it."""
+    """Return what a file of any kind holds, and what to do with it."""
     kind = storage.read_kind(path)
     if kind == "model":
         return srf.load_model(path), predict

@@ -126,12 +126,12 @@ class Plan:
 
 
 def packed(n_components: int) -> int:
-    """Give the number of products of two features."""
+    """Return the number of products of two features."""
     return n_components * (n_components + 1) // 2
 
 
 def seconds(plan: Plan, c: Constants) -> dict[str, float]:
-    """Give the seconds of a pass and of what it is made of."""
+    """Return the seconds of a pass and of what it is made of."""
     d, E, W = plan.n_features, plan.n_components, plan.n_workers
     speed = plan.n_threads * plan.efficiency
     row = (c.row + c.row_map * d * E + c.row_gram * E * E) / speed
@@ -201,14 +201,14 @@ def begun(d: int, E: int) -> Pass:
 
 
 def source(d: int, n_rows: int) -> srf.ArraySource:
-    """Give images of noise."""
+    """Return images of noise."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 256, size=(n_rows, d), dtype=np.uint8)
     return srf.ArraySource(X, rng.integers(0, N_CLASSES, n_rows))
 
 
 def least(action: Callable[[], Any]) -> float:
-    """Give the least processor seconds of an action."""
+    """Return the least processor seconds of an action."""
     found = []
     for _ in range(REPEATS):
         began = time.process_time()
@@ -234,13 +234,13 @@ def shard_job(E: int) -> FoldTask:
 
 
 def shard_seconds(E: int) -> float:
-    """Give the seconds of a shard but for its rows."""
+    """Return the seconds of a shard but for its rows."""
     job = shard_job(E)
     return least(lambda: job.summarise(0, 16, 1))
 
 
 def merge_seconds(E: int) -> float:
-    """Give the seconds of a merge."""
+    """Return the seconds of a merge."""
     job = shard_job(E)
     a, b = job.summarise(0, 16, 1), job.summarise(16, 32, 1)
     with computing(1):
@@ -256,7 +256,7 @@ class Nothing(engine.ShardTask):
 
 
 def task_seconds() -> float:
-    """Give the seconds of scheduler and client for a shard and its merge."""
+    """Return the seconds of scheduler and client for a shard and its merge."""
     ranges = [(i, i + 1) for i in range(500)]
     with cluster(2) as client:
         engine.map_reduce(client, Nothing(), ranges[:20])
@@ -314,13 +314,13 @@ def validate(c: Constants) -> dict[str, Any]:
 
 
 def processor_seconds() -> float:
-    """Give the processor time of this process so far."""
+    """Return the processor time of this process so far."""
     times = psutil.Process().cpu_times()
     return times.user + times.system
 
 
 def table(options: argparse.Namespace, c: Constants) -> str:
-    """Give the figures of each number of workers as a Markdown table."""
+    """Return the figures of each number of workers as a Markdown table."""
     plans = [
         Plan(
             int(options.rows),
@@ -375,7 +375,7 @@ def table(options: argparse.Namespace, c: Constants) -> str:
 
 
 def shown(value: float) -> str:
-    """Give seconds in words.
+    """Return seconds in words.
 
     Examples
     --------
@@ -386,7 +386,7 @@ def shown(value: float) -> str:
 
 
 def gb(n_bytes: float) -> str:
-    """Give bytes in words.
+    """Return bytes in words.
 
     Examples
     --------
@@ -397,14 +397,14 @@ def gb(n_bytes: float) -> str:
 
 
 def written(page: str, text: str) -> str:
-    """Give a page with the text between its marks."""
+    """Return a page with the text between its marks."""
     first, last = MARKS
     pattern = re.compile(f"{re.escape(first)}.*{re.escape(last)}", flags=re.S)
     return pattern.sub(lambda _: f"{first}\n\n{text}\n\n{last}", page)
 
 
 def parser() -> argparse.ArgumentParser:
-    """Give the command line; its defaults are those of the table in docs/cluster.md."""
+    """Return the command line; its defaults are those of the table in docs/cluster.md."""
     words = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     words.add_argument("--fit", action="store_true", help="measure, and write docs/scaling.json")
     words.add_argument("--validate", action="store_true", help="compare with a pass on two workers")

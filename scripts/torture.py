@@ -133,13 +133,13 @@ def killed(folder, found, start_up, draw, options, counts) -> int | None:
 
 
 def written(folder) -> int | None:
-    """Give what changes when the checkpoint is replaced."""
+    """Return what changes when the checkpoint is replaced."""
     path = folder / "job.checkpoint"
     return path.stat().st_mtime_ns if path.exists() else None
 
 
 def half_written(folder) -> set[str]:
-    """Give the temporary files of the checkpoint that are there."""
+    """Return the temporary files of the checkpoint that are there."""
     return set(glob.glob(str(folder / ".job.checkpoint.*.tmp")))
 
 
@@ -162,7 +162,7 @@ def wait_for_writes(process, folder, seen, count) -> None:
 
 
 def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
-    """Give a command whose threads and blocks differ each time, and whose sums may not."""
+    """Return a command whose threads and blocks differ each time, and whose sums may not."""
     words = [
         sys.executable, "-m", "streamrf", "fit", str(folder / "data.h5"),
         "--components", str(options.components), "--up-components", str(4 * options.components),
@@ -177,7 +177,7 @@ def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
 
 
 def memory_for(block_rows: int, n_components: int) -> int:
-    """Give the least memory limit in bytes that lets blocks have so many rows."""
+    """Return the least memory limit in bytes that lets blocks have so many rows."""
     low, high = 0, 1 << 36
     while high - low > 1:
         middle = (low + high) // 2

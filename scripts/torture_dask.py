@@ -181,7 +181,7 @@ class Torture:
             self._counts["failed"] += 1
 
     def _saved(self, client, **options):
-        """Give the bytes of the statistics file of a run."""
+        """Return the bytes of the statistics file of a run."""
         features = srf.RandomMaclaurin(srf.Polynomial(degree=3), self._options.components)
         if client is not None:
             options = {"engine": client, "parts": self._options.parts, **options}
@@ -288,7 +288,7 @@ def alive(pid: int) -> bool:
 
 
 def kind_of(mark: Path) -> str | None:
-    """Give what a worker computes by the file it keeps: "shard", "merge" or None."""
+    """Return what a worker computes by the file it keeps: "shard", "merge" or None."""
     try:
         return "merge" if "-merge" in mark.read_text() else "shard"
     except FileNotFoundError:
@@ -296,7 +296,7 @@ def kind_of(mark: Path) -> str | None:
 
 
 def modified(spill: Path) -> dict[Path, int]:
-    """Give when each shard in a spill folder was written, in ns."""
+    """Return when each shard in a spill folder was written, in ns."""
     return {file: file.stat().st_mtime_ns for file in spill.glob("shard-*.h5")}
 
 

@@ -23,6 +23,7 @@ from commands import answer, streamrf
 from integers import assert_same_bytes, features
 from passes import job_of
 from streamrf import storage
+from streamrf.engine import checkpoint
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -33,7 +34,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.training import begin, calibration, checkpoint, finish, holdout, memory
+from streamrf.training import begin, calibration, finish, holdout, memory
 
 ROOT = Path(__file__).resolve().parents[1]
 N, D = 1300, 5

@@ -599,7 +599,7 @@ def test_a_disk_without_room_is_known_before_the_pass(monkeypatch):
     monkeypatch.setattr(
         checks.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 9000})
     )
-    monkeypatch.setattr(fitting, "run", lambda *args, **kwargs: pytest.fail("was read"))
+    monkeypatch.setattr(fitting.Job, "fold", lambda *args: pytest.fail("was read"))
     line = refused("fit", "data.h5", *SMALL, "--statistics", "new.h5")
     assert line.startswith("new.h5 will need 39.45 kiB and its disk has 8.79 kiB free; make room")
 
@@ -795,10 +795,10 @@ def test_ctrl_c_tells_what_was_written(monkeypatch):
     def interrupted(self, path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting.Statistics, "save", interrupted)
+    monkeypatch.setattr(fitting.Model, "save", interrupted)
     done = streamrf(*FIT, "--statistics", "sums.h5")
     assert (done.exit_code, done.stdout) == (130, "")
-    assert done.stderr == "streamrf: interrupted; new.h5 was written\n"
+    assert done.stderr == "streamrf: interrupted; sums.h5 was written\n"
     monkeypatch.setattr(fitting, "begin", lambda *args, **kwargs: interrupted(None, None))
     assert streamrf(*FIT).stderr == "streamrf: interrupted; nothing was written\n"
 

@@ -18,10 +18,10 @@ import mutations
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf import storage
+from streamrf.engine import Checkpoint
 from streamrf.errors import CheckpointError, FormatError, SolveError, StreamrfError
 from streamrf.storage.base import FORMAT_VERSION
 from streamrf.storage.fields import Fields, loading
-from streamrf.training.checkpoint import Checkpoint
 from streamrf.training.passes import Pass
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -10,8 +10,8 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.training import Pass, finish, holdout, selection
-from streamrf.training.selection import Trial
+from streamrf.solving import Trial, selection
+from streamrf.training import Pass, finish, holdout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -367,7 +367,7 @@ def test_too_few_rows_to_train_on_take_a_fixed_share(rows):
 def test_rows_held_by_unequal_shares_are_those_of_the_lesser(rows, monkeypatch):
     """What a short shard holds by the first share is let go where a long one has halved its own."""
     X, y, _, _ = rows
-    monkeypatch.setattr(holdout, "MOST_ROWS", 60)
+    monkeypatch.setattr(holdout, "MAX_ROWS", 60)
 
     def taken(start, stop):
         held, summed = holdout.Holdout(None, 1), []

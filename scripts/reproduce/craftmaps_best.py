@@ -64,7 +64,7 @@ WIDTHS = {
 
 
 def cells():
-    """Give the settings of every cell, those that share a pass one after the other.
+    """Return the settings of every cell, those that share a pass one after the other.
 
     "up_components" is the width pruned from. The widest follow the others, which choose penalties.
     """
@@ -91,7 +91,7 @@ def cells():
 
 
 def feature_map(name: str, setting: float, n_components: int) -> srf.features.FeatureMap:
-    """Give a map; the setting is gamma or a degree."""
+    """Return a map; the setting is gamma or a degree."""
     if name == "StructuredFourier":
         return srf.StructuredFourier(srf.Gaussian(gamma=setting), n_components)
     if name == LAPLACIAN:
@@ -100,7 +100,7 @@ def feature_map(name: str, setting: float, n_components: int) -> srf.features.Fe
 
 
 def split(data):
-    """Give the rows to learn from and those held out, the same for every map and seed."""
+    """Return the rows to learn from and those held out, the same for every map and seed."""
     order = np.random.default_rng(0).permutation(len(data.X))
     n_held = min(MOST_HELD, len(order) // 5)
     parts = np.sort(order[n_held:]), np.sort(order[:n_held])
@@ -111,7 +111,7 @@ def split(data):
 # of the rows held out, the last two are still here: 5.4 GB at the peak.
 @lru_cache(maxsize=1)
 def accumulate_split(part, name, setting, normalize, n_components, seed):
-    """Give the statistics of the rows to learn from, and of all rows."""
+    """Return the statistics of the rows to learn from, and of all rows."""
     rest, held = split(harness.load(PARTS[part][0]))
     features = feature_map(name, setting, n_components)
     first = srf.accumulate(rest, features, normalize=normalize, random_state=seed)
@@ -122,7 +122,7 @@ def accumulate_split(part, name, setting, normalize, n_components, seed):
 # components); as drawn, those of `accumulate_split`, which stay until the next are there.
 @lru_cache(maxsize=1)
 def accumulate_pruned(part, name, setting, normalize, n_components, up_components, seed):
-    """Give the statistics of the rows to learn from, pruned, and of all rows, cut likewise."""
+    """Return the statistics of the rows to learn from, pruned, and of all rows, cut likewise."""
     width = up_components or n_components
     first, whole = accumulate_split(part, name, setting, normalize, width, seed)
     if width == n_components:
@@ -132,7 +132,7 @@ def accumulate_pruned(part, name, setting, normalize, n_components, up_component
 
 
 def work(cell, records):
-    """Give the errors of a map: on the rows held out, then on the test rows."""
+    """Return the errors of a map: on the rows held out, then on the test rows."""
     data = harness.load(PARTS[cell["part"]][0])
     held, test = split(data)[1], srf.ArraySource(data.X_test, data.y_test)
     names = ("part", "map", "setting", "normalize", "n_components", "up_components", "seed")
@@ -157,7 +157,7 @@ def take_penalty(cell, records):
 
 
 def compared(records):
-    """Give a row for each candidate: means over seeds, on the rows held out ("held_out") too.
+    """Return a row for each candidate: means over seeds, on the rows held out ("held_out") too.
 
     Candidates of a column (part and width) are all maps, settings, scalings, widths pruned from and
     decodings; those with fewer seeds than others of the column are left out.
@@ -176,7 +176,7 @@ def compared(records):
 
 
 def column_of(row):
-    """Give part and width."""
+    """Return part and width."""
     return row["part"], row["n_components"]
 
 
@@ -283,7 +283,7 @@ COLUMNS = {
 
 
 def page(best, rows, records):
-    """Give the part of the page."""
+    """Return the part of the page."""
     counts = [row["candidates"] for row in best if row["family"] == ANY]
     return "\n\n".join(
         [

@@ -24,7 +24,7 @@ SMALL = 0.01  # of the greatest weight: such weights do next to nothing
 
 
 def feature_map(name: str, width: int = E, up: int = D) -> srf.features.FeatureMap:
-    """Give a map of the figure, seeded."""
+    """Return a map of the figure, seeded."""
     kernel = srf.Polynomial(degree=7, coef0=1.0)
     wide = up if name.startswith("CM ") else width
     if name.endswith("TS"):
@@ -35,7 +35,7 @@ def feature_map(name: str, width: int = E, up: int = D) -> srf.features.FeatureM
 
 
 def cells():
-    """Give the settings of every cell."""
+    """Return the settings of every cell."""
     spectra = [{"panel": "spectrum", "map": name} for name in ("exact", *MAPS)]
     return spectra + [
         {"panel": "weights", "map": name, "division": division}
@@ -45,12 +45,12 @@ def cells():
 
 
 def work(cell):
-    """Give eigenvalues, or how weights are spread."""
+    """Return eigenvalues, or how weights are spread."""
     return spectrum(cell["map"]) if cell["panel"] == "spectrum" else weights(cell)
 
 
 def spectrum(name, make=feature_map):
-    """Give eigenvalues at some ranks, and how many are above rounding."""
+    """Return eigenvalues at some ranks, and how many are above rounding."""
     X = sample("mnist", 0)
     if name == "exact":
         gram = srf.Polynomial(degree=7, coef0=1.0)(X.astype(np.float64))
@@ -66,7 +66,7 @@ def spectrum(name, make=feature_map):
 
 
 def weights(cell, make=feature_map):
-    """Give the histogram of the weights over the greatest, and how many are small."""
+    """Return the histogram of the weights over the greatest, and how many are small."""
     X = sample("mnist", 0)
     data = harness.load("mnist")
     picks = np.sort(np.random.default_rng(0).permutation(len(data.X))[:SAMPLE])  # as in `sample`
@@ -82,12 +82,12 @@ def weights(cell, make=feature_map):
 
 
 def panels(records):
-    """Give the records of the spectra and those of the weights."""
+    """Return the records of the spectra and those of the weights."""
     return ([one for one in records if one["panel"] == name] for name in ("spectrum", "weights"))
 
 
 def tables(records):
-    """Give the table of the spectra and that of the weights."""
+    """Return the table of the spectra and that of the weights."""
     spectra, learnt = panels(records)
     return (
         harness.table(spectra, {"map": "", "trace": ".0f", "tail_percent": ".2f"}),

@@ -24,7 +24,7 @@ DRAWS = {None: 4, 2**15: 4, 2**16: 3, 2**17: 3}  # by D; of the widest each take
 
 
 def cells():
-    """Give the settings of every cell: draw by draw, the plain map before those compacted."""
+    """Return the settings of every cell: draw by draw, the plain map before those compacted."""
     plain = [(PLAIN, width, None, "geometric") for width in WIDTHS]
     plain += [
         (name, width, None, measure)
@@ -43,7 +43,7 @@ def cells():
 
 
 def work(cell):
-    """Give the error of one draw."""
+    """Return the error of one draw."""
     kernel = srf.Polynomial(degree=7, coef0=1.0)
     width, up, seed = cell["n_components"], cell["up_components"], cell["seed"]
     plain = srf.RandomMaclaurin(
@@ -58,7 +58,7 @@ def work(cell):
 
 
 def compared(records):
-    """Give mean errors beside the paper's."""
+    """Return mean errors beside the paper's."""
     paper = [
         {**row, "measure": "geometric"}
         for row in harness.read_csv(harness.PAPER / "hamid-2014-figure5.csv")

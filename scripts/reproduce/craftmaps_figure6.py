@@ -31,7 +31,7 @@ def cells():
 
 
 def work(cell):
-    """Give the error of one draw."""
+    """Return the error of one draw."""
     X, width, seed = sample(cell["dataset"], 0), cell["n_components"], cell["seed"]
     wide = UP if cell["map"] == "CM RFM" else width
     kernel = srf.Polynomial(degree=7, coef0=1.0)

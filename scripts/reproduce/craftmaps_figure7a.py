@@ -18,7 +18,7 @@ SEEDS = range(10)
 
 
 def cells():
-    """Give the settings of every cell."""
+    """Return the settings of every cell."""
     return [
         {"degree": degree, "map": name, "seed": seed}
         for seed in SEEDS
@@ -28,7 +28,7 @@ def cells():
 
 
 def work(cell, up=UP, down=DOWN):
-    """Give the error of one draw on a sample of its own."""
+    """Return the error of one draw on a sample of its own."""
     seed = cell["seed"]
     kernel = srf.Polynomial(degree=cell["degree"], coef0=1.0)
     wide = up if cell["map"] == "CM RFM" else down

@@ -15,7 +15,7 @@ UP = 8  # D = 8 E, as in Table 1
 def feature_map(
     method: str, kernel: srf.Polynomial | None, gamma: float, n_components: int, n_features: int
 ) -> srf.features.FeatureMap:
-    """Give the map of a row of Table 1.
+    """Return the map of a row of Table 1.
 
     Parameters
     ----------
@@ -81,6 +81,6 @@ def carry_penalty(records: Iterable[Row], wanted: Row) -> float:
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Give the rows at unit length, float64; a zero row stays zero."""
+    """Return the rows at unit length, float64; a zero row stays zero."""
     X = X.astype(np.float64)
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)

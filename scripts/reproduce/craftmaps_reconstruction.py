@@ -13,7 +13,7 @@ SAMPLE = 1000  # rows, as in the paper
 
 @cache
 def sample(dataset: str, seed: int) -> np.ndarray:
-    """Give 1,000 random training rows of a data set at unit length, float32."""
+    """Return 1,000 random training rows of a data set at unit length, float32."""
     X = harness.load(dataset).X
     picks = np.random.default_rng(seed).permutation(len(X))[:SAMPLE]
     return unit_rows(X[np.sort(picks)]).astype(np.float32)

@@ -49,7 +49,7 @@ PARTS = {  # part of the table: its data set and its widths
 
 
 def paper():
-    """Give the paper's cells with the name of their part, as far as they are run here."""
+    """Return the paper's cells with the name of their part, as far as they are run here."""
     rows = harness.read_csv(harness.PAPER / "hamid-2014-table1.csv")
     return [
         {**row, "part": part}
@@ -60,12 +60,12 @@ def paper():
 
 
 def n_seeds(width):
-    """Give the number of seeds that a width is worth."""
+    """Return the number of seeds that a width is worth."""
     return 5 if width < 8192 else 3
 
 
 def cells():
-    """Give the settings of every cell: part by part, first one seed of all, narrow first."""
+    """Return the settings of every cell: part by part, first one seed of all, narrow first."""
     found = []
     for row in sorted(paper(), key=lambda row: row["n_components"]):
         width, method = row["n_components"], row["method"]
@@ -87,7 +87,7 @@ def cells():
 
 
 def gamma_cells(wanted):
-    """Give the settings of the choices of gamma that cells take."""
+    """Return the settings of the choices of gamma that cells take."""
     columns = {
         (cell["part"], min(cell["n_components"], WIDEST_GAMMA))
         for cell in wanted
@@ -110,7 +110,7 @@ def try_gamma(cell):
 
 
 def best_gammas(records):
-    """Give the gamma of least mean error on the rows held out, by part and width."""
+    """Return the gamma of least mean error on the rows held out, by part and width."""
     rows = harness.summary(records, ("part", "n_components", "gamma"), "held_out_percent")
     rows.sort(key=lambda row: -row["mean"])
     return {(row["part"], row["n_components"]): row["gamma"] for row in rows}  # the last, the least
@@ -125,7 +125,7 @@ def with_gamma(cell, gammas):
 
 
 def work(cell, records):
-    """Give the errors of a cell."""
+    """Return the errors of a cell."""
     part, method, width, seed = (cell[name] for name in ("part", "method", "n_components", "seed"))
     data = harness.load(PARTS[part][0])
     if method in EXACT:
@@ -142,7 +142,7 @@ def work(cell, records):
 
 
 def kernel_of(part):
-    """Give the kernel that the paper's caption names for a part."""
+    """Return the kernel that the paper's caption names for a part."""
     row = next(row for row in paper() if row["part"] == part)
     return srf.Polynomial(degree=row["degree"], coef0=float(row["coef0"]))
 
@@ -151,7 +151,7 @@ def kernel_of(part):
 # last one is let go when the next is there, so that at the peak there are two.
 @lru_cache(maxsize=1)
 def accumulate_rows(part, method, width, gamma, seed):
-    """Give the statistics of the training rows."""
+    """Return the statistics of the training rows."""
     data = harness.load(PARTS[part][0])
     features = feature_map(method, kernel_of(part), gamma, width, data.X.shape[1])
     rows = srf.ArraySource(data.X, data.y)
@@ -159,7 +159,7 @@ def accumulate_rows(part, method, width, gamma, seed):
 
 
 def compared(records):
-    """Give mean errors beside the paper's, every exact row beside its "Exact"."""
+    """Return mean errors beside the paper's, every exact row beside its "Exact"."""
     by = ("part", "method", "n_components")
     known = paper()
     known += [

@@ -56,7 +56,7 @@ class Task:
     scaled: bool = True
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Give all rows and whether each is positive."""
+        """Return all rows and whether each is positive."""
         data = harness.load(self.dataset, self.x)
         X, y = data.X, data.y
         if self.both and data.X_test is not None:
@@ -91,7 +91,7 @@ class Split:
 
 @cache
 def split(dataset: str, number: int) -> Split:
-    """Give 60 % of the rows, at most 20,000, to train on and the rest to test on.
+    """Return 60 % of the rows, at most 20,000, to train on and the rest to test on.
 
     Columns are scaled to [0, 1] where the task says so, then all rows by one constant, so that the
     longest has unit length; both are learnt on the training rows.
@@ -117,7 +117,7 @@ def kernel_of(name: str, X: np.ndarray) -> srf.Polynomial | srf.Exponential:
 
 
 def exact_svm(kernel: srf.Polynomial | srf.Exponential, C: float) -> SVC:
-    """Give LIBSVM with the exact kernel, the exponential as a power that LIBSVM knows."""
+    """Return LIBSVM with the exact kernel, the exponential as a power that LIBSVM knows."""
     degree, gamma = DEGREE, 1.0
     if isinstance(kernel, srf.Exponential):
         degree = EXPONENTIAL_DEGREE
@@ -126,26 +126,26 @@ def exact_svm(kernel: srf.Polynomial | srf.Exponential, C: float) -> SVC:
 
 
 def feature_map(kernel, features: str, D: int, n_features: int, seed: int) -> srf.RandomMaclaurin:
-    """Give the paper's map; D counts random features only, exact terms ("h01") come on top."""
+    """Return the paper's map; D counts random features only, exact terms ("h01") come on top."""
     width = width_of(features, D, n_features)
     h01 = features == "h01"
     return srf.RandomMaclaurin(kernel, width, projection="rademacher", h01=h01, random_state=seed)
 
 
 def width_of(features: str, D: int, n_features: int) -> int:
-    """Give the number of features of all kinds where the paper counts D random ones."""
+    """Return the number of features of all kinds where the paper counts D random ones."""
     return D + (1 + n_features if features == "h01" else 0)
 
 
 def linear_svm(C: float) -> LinearSVC:
-    """Give LIBLINEAR with the solver that suits more rows than features."""
+    """Return LIBLINEAR with the solver that suits more rows than features."""
     return LinearSVC(C=C, dual=False, tol=LIBLINEAR_TOLERANCE)
 
 
 def ridge(
     features: srf.features.FeatureMap, prune: int | None = None
 ) -> srf.RandomFeatureClassifier:
-    """Give the one-pass learner, which chooses its penalty itself, within the time measured."""
+    """Return the one-pass learner, which chooses its penalty itself, within the time measured."""
     return srf.RandomFeatureClassifier(
         features, alpha="auto", prune=prune, n_threads=1, random_state=0
     )
@@ -158,14 +158,14 @@ def on_one_thread() -> None:
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Give a result and the processor's seconds that it took."""
+    """Return a result and the processor's seconds that it took."""
     start = time.process_time()
     result = work()
     return result, time.process_time() - start
 
 
 def trial(learner: ClassifierMixin, rows: Split) -> dict[str, float]:
-    """Give accuracy (per cent), seconds to train and seconds to predict all test rows."""
+    """Return accuracy (per cent), seconds to train and seconds to predict all test rows."""
     learner.fit(rows.X[:WARM_ROWS], rows.y[:WARM_ROWS]).predict(rows.X[:WARM_ROWS])
     _, train_seconds = timed(lambda: learner.fit(rows.X, rows.y))
     predicted, test_seconds = timed(lambda: learner.predict(rows.X_test))
@@ -177,7 +177,7 @@ def trial(learner: ClassifierMixin, rows: Split) -> dict[str, float]:
 
 
 def exact_trial(dataset: str, kernel: str, number: int, C: float) -> dict[str, float]:
-    """Give the figures of the exact kernel on a split."""
+    """Return the figures of the exact kernel on a split."""
     rows = split(dataset, number)
     learner = exact_svm(kernel_of(kernel, rows.X), C)
     figures = {f"svm_{name}": value for name, value in trial(learner, rows).items()}
@@ -185,7 +185,7 @@ def exact_trial(dataset: str, kernel: str, number: int, C: float) -> dict[str, f
 
 
 def pruned_trial(dataset: str, kernel: str, features: str, D: int, number: int) -> dict[str, float]:
-    """Give the figures of ridge on a split, on as many features, pruned from many."""
+    """Return the figures of ridge on a split, on as many features, pruned from many."""
     rows = split(dataset, number)
     wide = srf.RandomMaclaurin(kernel_of(kernel, rows.X), WIDE, h01=True, random_state=number)
     return trial(ridge(wide, prune=width_of(features, D, rows.X.shape[1])), rows)
@@ -194,7 +194,7 @@ def pruned_trial(dataset: str, kernel: str, features: str, D: int, number: int) 
 def features_trial(
     dataset: str, kernel: str, features: str, D: int, number: int, C: float
 ) -> dict[str, float]:
-    """Give the figures of LIBLINEAR and of ridge on the same features of a split, in turn."""
+    """Return the figures of LIBLINEAR and of ridge on the same features of a split, in turn."""
     rows = split(dataset, number)
     Z = feature_map(kernel_of(kernel, rows.X), features, D, rows.X.shape[1], seed=number)
     learners = {"svm": make_pipeline(Z, linear_svm(C)), "ridge": ridge(Z)}
@@ -208,7 +208,7 @@ def features_trial(
 
 
 def best_penalty(dataset: str, kernel: str, features: str, D: int | None) -> dict[str, float]:
-    """Give C of the SVM by three folds of 2,000 training rows of the first split.
+    """Return C of the SVM by three folds of 2,000 training rows of the first split.
 
     `features` may be "exact", `D` None.
     """

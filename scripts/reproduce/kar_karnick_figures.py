@@ -47,7 +47,7 @@ FIGURES = {
 
 
 def cells():
-    """Give the settings of every cell of both figures."""
+    """Return the settings of every cell of both figures."""
     first = [
         {"figure": 1, "kernel": kernel, "features": features, "d": d, "D": D}
         for kernel in KERNELS
@@ -81,7 +81,7 @@ def in_the_ball(n_rows, d, rng):
 
 
 def gram_error(kernel, features, d, D):
-    """Give the mean absolute error of a Gram matrix, its mean and deviation over runs."""
+    """Return the mean absolute error of a Gram matrix, its mean and deviation over runs."""
     errors = []
     for run in range(RUNS):
         X = in_the_ball(N_ROWS, d, np.random.default_rng(run))
@@ -91,7 +91,7 @@ def gram_error(kernel, features, d, D):
 
 
 def work(cell, penalties):
-    """Give the figures of a cell."""
+    """Return the figures of a cell."""
     if cell["figure"] == 1:
         return gram_error(*(cell[name] for name in ("kernel", "features", "d", "D")))
     chosen = [row["C"] for row in penalties if column_of(row) == column_of(cell)]
@@ -102,7 +102,7 @@ def work(cell, penalties):
 
 
 def slopes(records):
-    """Give by kernel and map the power of D that the error of Figure 1 follows, for each d."""
+    """Return by kernel and map the power of D that the error of Figure 1 follows, for each d."""
     curves = {}
     for record in records:
         curve = curves.setdefault((record["kernel"], record["features"]), {})
@@ -117,7 +117,7 @@ def slopes(records):
 
 
 def over_splits(records):
-    """Give a row for each task, map, learner and D of Figure 2: means over splits."""
+    """Return a row for each task, map, learner and D of Figure 2: means over splits."""
     by = ("dataset", "kernel", "features", "D")
     rows = []
     for learner in LEARNERS:

@@ -69,14 +69,14 @@ Where the paper is silent or the data differ:
 
 
 def paper():
-    """Give the paper's rows by our data set and kernel."""
+    """Return the paper's rows by our data set and kernel."""
     rows = harness.read_csv(harness.PAPER / "kar-karnick-2012-table1.csv")
     ours = {"covtype": "covtype_sample15k"}
     return {(ours.get(row["dataset"], row["dataset"]), row["kernel"]): row for row in rows}
 
 
 def cells():
-    """Give the settings of every cell: split by split."""
+    """Return the settings of every cell: split by split."""
     return [
         {"dataset": dataset, "kernel": kernel, "features": features, "split": split}
         for split in range(SPLITS)
@@ -87,22 +87,22 @@ def cells():
 
 
 def width(cell):
-    """Give the paper's D of a cell; None of the exact kernel."""
+    """Return the paper's D of a cell; None of the exact kernel."""
     return paper()[cell["dataset"], cell["kernel"]].get(f"{cell['features']}_D")
 
 
 def tune(cell):
-    """Give the penalty of the SVM in a column."""
+    """Return the penalty of the SVM in a column."""
     return best_penalty(cell["dataset"], cell["kernel"], cell["features"], width(cell))
 
 
 def column_of(cell):
-    """Give the settings that a penalty is for."""
+    """Return the settings that a penalty is for."""
     return {name: cell[name] for name in ("dataset", "kernel", "features")}
 
 
 def work(cell, penalties):
-    """Give the figures of a cell."""
+    """Return the figures of a cell."""
     at = cell["dataset"], cell["kernel"]
     C = next(row["C"] for row in penalties if column_of(row) == column_of(cell))
     if cell["features"] == "exact":
@@ -146,7 +146,7 @@ def compared(records):
 
 
 def over_liblinear(rows, learner="ridge"):
-    """Give LIBLINEAR's seconds to train over those of another learner, by column."""
+    """Return LIBLINEAR's seconds to train over those of another learner, by column."""
     seconds = {
         (row["kernel"], row["dataset"], *METHODS[row["method"]][:2]): row["train_s"] for row in rows
     }
@@ -226,7 +226,7 @@ def misses(rows):
 
 
 def gains(rows, learner, datasets):
-    """Give the accuracy of a learner less LIBLINEAR's at its width, of some data sets."""
+    """Return the accuracy of a learner less LIBLINEAR's at its width, of some data sets."""
     accuracy = {
         (row["kernel"], row["dataset"], *METHODS[row["method"]][:2]): row["accuracy"]
         for row in rows
@@ -287,7 +287,7 @@ def coverage(rows):
 
 
 def page(rows, records):
-    """Give the part of the page: what was done, what came out, accuracies and seconds."""
+    """Return the part of the page: what was done, what came out, accuracies and seconds."""
     parts = [
         f"{harness.provenance(records)} All figures: [{CSV}](reproduction/{CSV}).",
         coverage(rows),

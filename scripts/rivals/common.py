@@ -111,7 +111,7 @@ def main(train: Callable[[Rows, dict], Predict], grid: Callable[[dict], list[dic
 
 
 def errors(predict: Predict, rows: Rows) -> dict:
-    """Give the share of wrong labels; of values the share of their variance not explained."""
+    """Return the share of wrong labels; of values the share of their variance not explained."""
     found, true = [], []
     for X, y in rows.blocks(4096):
         found.append(predict(X))
@@ -129,18 +129,18 @@ def is_classes(path: str) -> bool:
 
 
 def codes(y: np.ndarray) -> np.ndarray:
-    """Give +1 in the column of the class, -1 elsewhere, (n, n_classes) float64."""
+    """Return +1 in the column of the class, -1 elsewhere, (n, n_classes) float64."""
     return np.where(y[:, None] == np.arange(N_CLASSES), 1.0, -1.0)
 
 
 def unit_length(X: np.ndarray) -> np.ndarray:
-    """Give rows as float32 of unit length."""
+    """Return rows as float32 of unit length."""
     X = X.astype(np.float32)
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def peak_bytes() -> int:
-    """Give the most memory that this process has had resident."""
+    """Return the most memory that this process has had resident."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return 1024 * int(line.split()[1])
@@ -153,7 +153,7 @@ def limit_memory(n_bytes: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of what is installed and does the work."""
+    """Return the versions of what is installed and does the work."""
     names = ("streamrf", "scikit-learn", "scikit-learn-intelex", "rfflearn", "numpy", "scipy")
     found = {}
     for name in names:

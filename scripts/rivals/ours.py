@@ -19,7 +19,7 @@ def grid(settings):
 
 
 def features(settings):
-    """Give the map."""
+    """Return the map."""
     width = settings["width"]
     if settings["map"] == "polynomial":
         return srf.RandomMaclaurin(POLYNOMIAL, width, h01=True)

@@ -11,22 +11,14 @@ from dask.utils import format_bytes, format_time
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import check_memory, check_room, writing, written
 from streamrf.cli.groups import MemoryLimit, StatisticsFile
-from streamrf.cli.options import wrong
+from streamrf.cli.options import parameter, wrong
 from streamrf.errors import DataError, MergeError
 from streamrf.report import facts
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import INTERPRETER_BYTES
 
 Output = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="OUT",
-        help="Statistics file to write.",
-        rich_help_panel="Output",
-        show_default=False,
-    ),
+    str, parameter("Statistics file to write.", "Output", "--output", "-o", metavar="OUT")
 ]
 
 

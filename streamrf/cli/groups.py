@@ -8,8 +8,17 @@ from typing import Annotated, ClassVar
 import typer
 from dask.utils import parse_timedelta
 
-from streamrf.cli.options import check_word, construct, option, option_from, option_of, wrong
-from streamrf.engine import ClusterAddress
+from streamrf.cli.options import (
+    check_word,
+    construct,
+    help_of,
+    option,
+    option_from,
+    option_of,
+    parameter,
+    wrong,
+)
+from streamrf.engine import ClusterAddress, RunOptions
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.solving import check_alpha
 from streamrf.sources import HDF5Source
@@ -33,31 +42,12 @@ StatisticsFile = Annotated[
     str, typer.Argument(metavar="STATS", help="Statistics file.", show_default=False)
 ]
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that fit wrote.")]
-Threads = Annotated[
-    int | None,
-    typer.Option(min=1, help="Threads that compute; all by default.", rich_help_panel="Run"),
-]
+Threads = Annotated[int | None, parameter(help_of(RunOptions, "n_threads"), "Run", min=1)]
 MemoryLimit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Such as '2 GiB'; four fifths of what is free.",
-        rich_help_panel="Run",
-        show_default=False,
-    ),
+    str | None, parameter(help_of(RunOptions, "memory_limit"), "Run", metavar="SIZE")
 ]
-Seed = Annotated[
-    int,
-    typer.Option(
-        min=0, help="Seed of all that is random; 0.", rich_help_panel="Run", show_default=False
-    ),
-]
-ModelOutput = Annotated[
-    str | None,
-    typer.Option(
-        metavar="OUT", help="Model file to write.", rich_help_panel="Output", show_default=False
-    ),
-]
+Seed = Annotated[int, parameter(help_of(Settings, "random_state"), "Run", min=0)]
+ModelOutput = Annotated[str | None, parameter("Model file to write.", "Output", metavar="OUT")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,6 +49,21 @@ def option(
     return field(default=default, metadata={"option": _Declared(names, words, read, more)})
 
 
+def parameter(help: str, panel: str, *names: str, **more: Any) -> Any:
+    """Return what makes a parameter of its own an option, to stand in `Annotated`."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **{"show_default": False, **more})
+
+
+def help_of(owner: type, name: str) -> str:
+    """Return the help text of a field of a dataclass of the library."""
+    text: str = _field(owner, name).metadata["help"]
+    return text
+
+
+def _field(owner: type, name: str) -> Field[Any]:
+    return next(item for item in fields(owner) if item.name == name)
+
+
 def option_from(owner: type, name: str, *names: str, **more: Any) -> Any:
     """Declare an option with the help text and default of a field of a dataclass of the library.
 
@@ -57,9 +72,9 @@ def option_from(owner: type, name: str, *names: str, **more: Any) -> Any:
     owner, name : the dataclass and its field, whose metadata has the text under "help"
     names, more : as of `option`
     """
-    known = next(item for item in fields(owner) if item.name == name)
-    settings: dict[str, Any] = {"default": known.default, **more}
-    return option(known.metadata["help"], *names, **settings)
+    default = _field(owner, name).default
+    settings: dict[str, Any] = {"default": default, **more}
+    return option(help_of(owner, name), *names, **settings)
 
 
 def flattened(command: Callable[..., T]) -> Callable[..., T]:

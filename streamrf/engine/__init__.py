@@ -1,6 +1,7 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
 from streamrf.engine.base import Reading, Runner, StateStore, Summary, Update
+from streamrf.engine.checkpoint import Checkpoint, ShardFolder, State, first_file
 from streamrf.engine.cluster import ClusterAddress, connected
 from streamrf.engine.folding import fold, map_blocks, runner
 from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker
@@ -10,12 +11,15 @@ from streamrf.engine.worker import ShardTask
 
 __all__ = [
     "CHECKPOINT_SECONDS",
+    "Checkpoint",
     "ClusterAddress",
     "Outlook",
     "Reading",
     "RunOptions",
     "Runner",
+    "ShardFolder",
     "ShardTask",
+    "State",
     "StateStore",
     "Summary",
     "Update",
@@ -23,6 +27,7 @@ __all__ = [
     "connected",
     "cut",
     "default_parts",
+    "first_file",
     "fold",
     "map_blocks",
     "map_in_order",

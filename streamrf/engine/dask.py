@@ -1,5 +1,6 @@
 """The runner of a Dask cluster. The caller brings a `distributed.Client`."""
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from streamrf.sources import Block
 
 if TYPE_CHECKING:
     from distributed import Client
+
+logger = logging.getLogger("streamrf")
 
 
 class DaskRunner(Runner):
@@ -69,6 +72,9 @@ class DaskRunner(Runner):
         """Return the ranges of rows, and report what is to come."""
         window = reading.start, reading.stop
         shards = cut(reading.source, window, self._parts, self._workers, row_bytes)
+        outlook = Outlook(self._workers, shards, reading.block_rows, reading.worker_bytes)
+        if reading.worker_bytes:  # there is an estimate
+            logger.info("%s", outlook)
         if self._outlook is not None:
-            self._outlook(Outlook(self._workers, shards, reading.block_rows, reading.worker_bytes))
+            self._outlook(outlook)
         return shards

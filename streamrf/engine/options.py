@@ -148,3 +148,13 @@ class Outlook:
     shards: list[tuple[int, int]]
     block_rows: int
     worker_bytes: int
+
+    def __str__(self) -> str:
+        from dask.utils import format_bytes  # there is a cluster, so Dask is imported by now
+
+        limits = [worker.memory_limit for worker in self.workers.values() if worker.memory_limit]
+        of_limit = f" of {format_bytes(min(limits))}" if limits else ""
+        return (
+            f"{len(self.shards):,} shards on {len(self.workers):,} workers, each of which will use "
+            f"up to {format_bytes(self.worker_bytes)}{of_limit}"
+        )

@@ -12,6 +12,7 @@ from streamrf.models.codes import (
 )
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder
 from streamrf.models.model import Model, load_model
+from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.probabilities import Probabilities
 
 __all__ = [
@@ -23,10 +24,12 @@ __all__ = [
     "ErrorCorrectingCodes",
     "Model",
     "OneVsRest",
+    "Posterior",
     "Probabilities",
     "Seed",
     "TargetCodes",
     "check_decode",
+    "inverse_diagonal",
     "load_model",
     "make_decoder",
 ]

@@ -14,10 +14,10 @@ from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.codes import CodeBook
+from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Predictor, Rows
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
-from streamrf.solving import Posterior
 from streamrf.sources import Block, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
 

@@ -3,20 +3,25 @@
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
-from streamrf.solving.posterior import Posterior
 from streamrf.solving.pruning import check_kept, most_useful
+from streamrf.solving.selection import Trial, best, fitted_probabilities, searched
 from streamrf.solving.tridiagonal import Tridiagonal
+from streamrf.solving.uncertainty import posterior
 
 __all__ = [
     "RELATIVE_ALPHAS",
     "CrossValidation",
     "Normal",
     "Path",
-    "Posterior",
+    "Trial",
     "Tridiagonal",
+    "best",
     "check_alpha",
     "check_kept",
     "cross_validate",
+    "fitted_probabilities",
     "most_useful",
+    "posterior",
+    "searched",
     "trace",
 ]

@@ -13,6 +13,7 @@ from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import as_labels, find_labels, join_labels, narrowed
 from streamrf.sources.reader import read_ahead
+from streamrf.sources.rows import Rows, as_rows
 
 __all__ = [
     "ArraySource",
@@ -20,9 +21,11 @@ __all__ = [
     "DaskArraySource",
     "HDF5Source",
     "IteratorSource",
+    "Rows",
     "Source",
     "Store",
     "as_labels",
+    "as_rows",
     "as_source",
     "check_rows",
     "find_labels",

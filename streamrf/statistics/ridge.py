@@ -16,11 +16,11 @@ from streamrf.solving import (
     CrossValidation,
     Normal,
     Path,
-    Posterior,
     check_alpha,
     check_kept,
     cross_validate,
     most_useful,
+    posterior,
     trace,
 )
 from streamrf.sources import find_labels
@@ -130,7 +130,7 @@ class RidgeProblem:
         with self._computing():
             factor = normal.factored(one, np.empty(normal.gram.shape))
             v, b = normal.solved(factor)
-            posterior = Posterior.of(
+            covariance = posterior(
                 normal,
                 one,
                 factor,
@@ -140,7 +140,7 @@ class RidgeProblem:
                 unit=self._square_unit(),
                 root_scale=self.encoder.calibration.root_scale,
             )
-        return replace(self._model(one, v, b, normal), posterior=posterior)
+        return replace(self._model(one, v, b, normal), posterior=covariance)
 
     def _solve_each(self, alphas: Array, normal: Normal) -> Model:
         """Solve for one penalty for each output."""

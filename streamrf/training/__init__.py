@@ -2,10 +2,10 @@
 
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
+from streamrf.training.finishing import finish
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
-from streamrf.training.selection import finish
 from streamrf.training.settings import Settings
 from streamrf.training.warmup import warm_up
 

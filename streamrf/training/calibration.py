@@ -4,7 +4,7 @@ import numpy as np
 
 from streamrf.encoding import CALIBRATION_ROWS, Encoder
 from streamrf.errors import DataError, ParameterError, ShapeError
-from streamrf.models import CodeBook
+from streamrf.models import DECODERS, CodeBook
 from streamrf.sources import Block, check_rows
 from streamrf.statistics import (
     BitSums,
@@ -89,7 +89,7 @@ def _empty_targets(job: Job, encoder: Encoder) -> TargetSums:
     codes, labels = settings.codes, settings.labels
     if codes is not None and labels is not None:
         fewer = codes.n_outputs(len(labels)) < len(labels) and len(labels) > 2
-        if fewer and codes.decode != "discriminant":  # which is learnt from sums by class
+        if fewer and not DECODERS[codes.decode].needs_class_sums:
             book: CodeBook = codes.book(len(labels), random_state=settings.random_state or 0)
             return BitSums.zero(width, labels, book.matrix)
     return ClassSums.zero(width, () if settings.classes is None else settings.classes)

@@ -1,50 +1,17 @@
 """Rows held out for the choice of alpha: a few, raw, chosen by a hash of their position."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
-from streamrf.sources import Block, uniform
+from streamrf.sources import Block, Rows, as_rows, uniform
 from streamrf.storage import Fields
 
 SHARE = 0.2  # at most this share of the rows
 MAX_ROWS = 10_000
 MAX_BYTES = 64 << 20
 RAW_DTYPES = ("uint8", "int16", "float32", "float64")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows apart from their store.
-
-    Parameters
-    ----------
-    X : (n, n_features)
-    y : (n,) labels or targets, or (n, n_targets)
-    weights : (n,) or None
-    positions : (n,) int64, places in the whole source
-    places : (n,) int64, places in the store
-    """
-
-    X: np.ndarray
-    y: Any
-    weights: np.ndarray | None
-    positions: np.ndarray
-    places: np.ndarray
-
-    def where(self, mask: np.ndarray | slice) -> "Rows":
-        """Return the rows that a mask (copied) or a slice (not copied) picks."""
-        weights = None if self.weights is None else self.weights[mask]
-        positions, places = self.positions[mask], self.places[mask]
-        return Rows(self.X[mask], self.y[mask], weights, positions, places)
-
-    @property
-    def form(self) -> tuple:
-        """What rows must share to be joined without a change."""
-        return self.X.dtype, self.y.dtype.kind, self.weights is None
 
 
 class Holdout:
@@ -120,7 +87,7 @@ class Holdout:
         return {
             "limit": self.limit,
             "share": self.share,
-            "held": {str(i): vars(rows) for i, rows in enumerate(self.held)},
+            "held": {str(i): rows.to_tree() for i, rows in enumerate(self.held)},
         }
 
     @classmethod
@@ -142,12 +109,6 @@ class Holdout:
         yield from held
 
 
-def as_rows(block: Block) -> Rows:
-    """Return a block's rows."""
-    places = block.positions + (block.row - block.position)
-    return Rows(block.X, block.y, block.weights, block.positions, places)
-
-
 def _joined(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
@@ -159,14 +120,14 @@ def _joined(parts: list[Rows]) -> Rows:
         np.concatenate([rows.y for rows in parts]),
         weights,
         np.concatenate([rows.positions for rows in parts]),
-        np.concatenate([rows.places for rows in parts]),
+        np.concatenate([rows.indices for rows in parts]),
     )
 
 
 def _as_rows(fields: Fields, n_features: int) -> Rows:
     positions = fields.array("positions", np.int64, (None,))
     n = len(positions)
-    places = fields.array("places", np.int64, (n,))
+    indices = fields.array("places", np.int64, (n,))
     X = fields.array("X", "iuf", (n, n_features))
     y = fields.array("y", "biufU", (n, ...))
     weights = fields.maybe_array("weights", np.float64, (n,))
@@ -177,4 +138,4 @@ def _as_rows(fields: Fields, n_features: int) -> Rows:
     if weights is not None and (weights < 0).any():
         raise fields.wrong("weights", "holds a weight below 0")
     fields.end()
-    return Rows(X, y, weights, positions, places)
+    return Rows(X, y, weights, positions, indices)

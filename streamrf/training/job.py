@@ -9,7 +9,17 @@ import numpy as np
 from sklearn.base import clone
 
 from streamrf.encoding import calibration_class
-from streamrf.engine import Reading, Runner, RunOptions, StateStore, fold, runner
+from streamrf.engine import (
+    Checkpoint,
+    Reading,
+    Runner,
+    RunOptions,
+    ShardFolder,
+    StateStore,
+    first_file,
+    fold,
+    runner,
+)
 from streamrf.errors import CheckpointError, DataError, EmptySourceError, ParameterError
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.solving import check_kept
@@ -26,7 +36,6 @@ from streamrf.statistics import (
 )
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
-from streamrf.training.checkpoint import Checkpoint, ShardFolder, first_file
 from streamrf.training.holdout import MAX_BYTES
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings

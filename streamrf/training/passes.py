@@ -6,13 +6,13 @@ from typing import cast
 import numpy as np
 
 from streamrf.encoding import Encoder, as_columns
+from streamrf.engine import State
 from streamrf.errors import DataError
 from streamrf.jit.threads import computing
-from streamrf.sources import Block
+from streamrf.sources import Block, Rows, as_rows
 from streamrf.statistics import Ledger, Statistics, ValueSums
 from streamrf.storage import Fields
-from streamrf.training.checkpoint import State
-from streamrf.training.holdout import Holdout, Rows, as_rows
+from streamrf.training.holdout import Holdout
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Pass(State):
         if isinstance(sums.targets, ValueSums):
             y = calibration.targets(as_columns(y), roots)
         with computing():
-            sums.add(Q, roots, y, n_clipped, rows.places)
+            sums.add(Q, roots, y, n_clipped, rows.indices)
 
     def join(self) -> Statistics:
         """Add the rows held out and return the statistics."""

@@ -16,11 +16,9 @@ import numpy as np
 from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
 from streamrf.jit.arrays import Array
 from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
-from streamrf.solving import RELATIVE_ALPHAS
-from streamrf.sources import ArraySource
+from streamrf.solving import RELATIVE_ALPHAS, best, searched
+from streamrf.sources import ArraySource, Rows
 from streamrf.training.accumulation import accumulate
-from streamrf.training.holdout import Rows
-from streamrf.training.selection import best, searched
 from streamrf.training.settings import Settings
 
 SCALINGS = ("standard", "asinh", "l2", "none")  # "max" is "none" where gamma is relative

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from streamrf.kernels import Polynomial
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.sources import ArraySource, IteratorSource
 from streamrf.training.accumulation import accumulate, begin
+from streamrf.training.finishing import finish
 from streamrf.training.job import Job
-from streamrf.training.selection import finish
 from streamrf.training.settings import Settings
 
 N_ROWS, N_FEATURES, N_COMPONENTS, N_CLASSES = 120, 8, 32, 10
@@ -59,7 +60,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "float64 precision", partial(default, precision="float64")
     yield "32-bit totals", partial(default, totals="int32")
     yield "values", partial(default, regression=True)
-    yield "codes", partial(default, codes=ErrorCorrectingCodes(6))
+    codes = ErrorCorrectingCodes(6)
+    yield "codes", partial(default, codes=codes, classes=np.arange(N_CLASSES))
     yield "what follows a fit", partial(_use, maps[0])
 
 
@@ -82,32 +84,15 @@ def _maps() -> list[FeatureMap]:
 
 
 def _fit(
-    features: FeatureMap,
-    dtype: type = np.float32,
-    precision: str = "exact",
-    totals: str | None = None,
-    regression: bool = False,
-    weighted: bool = False,
-    codes: ErrorCorrectingCodes | None = None,
+    features: FeatureMap, dtype: type = np.float32, weighted: bool = False, **options: Any
 ) -> None:
     X, y = _rows(dtype)
-    if regression:
+    settings = Settings(features=features, normalize="l2", hold_out=True, random_state=0, **options)
+    if settings.regression:
         y = y.astype(np.float64)
     block = (X, y, np.ones(N_ROWS)) if weighted else (X, y)
-    source = IteratorSource([block])
-    settings = Settings(
-        features=features,
-        normalize="l2",
-        codes=codes,
-        classes=None if codes is None else np.arange(N_CLASSES),
-        regression=regression,
-        precision=precision,
-        totals=totals,
-        hold_out=True,
-        random_state=0,
-    )
-    job = Job.of(source, settings)
-    model, _ = finish(job.fold(begin(job)), "auto", codes)
+    job = Job.of(IteratorSource([block]), settings)
+    model, _ = finish(job.fold(begin(job)), "auto", settings.codes)
     model.predict(X)
 
 

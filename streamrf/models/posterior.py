@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from streamrf.errors import DataError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
-from streamrf.solving.normal import Normal
 from streamrf.storage import Fields
 
 COLUMNS = 512  # of the identity, solved for at a time
@@ -45,50 +43,6 @@ class Posterior:
     noise: Floats
     weight: float
     dof: float
-
-    @classmethod
-    def of(
-        cls,
-        normal: Normal,
-        alpha: float,
-        factor: Floats,
-        v: Floats,
-        *,
-        n_rows: int,
-        weight: float,
-        unit: Floats,
-        root_scale: float,
-    ) -> "Posterior":
-        """Learn the noise from the residuals, and invert the factor for the diagonal.
-
-        Parameters
-        ----------
-        normal, alpha : what was solved
-        factor, v : packed factor of the penalised Gram, and the solution by it
-        n_rows, weight : rows summed, and their weights
-        unit : (n_outputs,), what a sum of squares of 1 is worth
-        root_scale : the root of a row of mean weight
-
-        Raises
-        ------
-        DataError
-            If the coefficients leave less than one degree of freedom for the noise.
-        """
-        width = len(normal.step)
-        diagonal = _inverse_diagonal(factor, width)
-        dof = 1 + width - alpha * float(diagonal.sum())
-        free = n_rows - dof
-        if not free >= 1:
-            raise DataError(
-                f"{width} features take all degrees of freedom of {n_rows} rows at alpha={alpha:g},"
-                " which leaves none to learn the noise from; give a greater alpha or more rows"
-            )
-        coef = v / normal.step
-        explained = np.einsum("oj,oj->o", coef, normal.centred_moments())
-        residuals = normal.centred_squares() - explained - alpha * np.einsum("oj,oj->o", coef, coef)
-        noise = np.maximum(residuals, 0.0) * unit / free
-        mean = normal.feature_sums * (root_scale / normal.weight)
-        return cls(factor, diagonal, mean, noise, weight, dof)
 
     def leverages(self, Z: Floats, step: Floats) -> Floats:
         """Return ``h = 1 / weight + |L^-1 (z - mean)|^2`` of each row, float64 (n,).
@@ -127,7 +81,7 @@ class Posterior:
         return posterior
 
 
-def _inverse_diagonal(factor: Floats, width: int) -> Floats:
+def inverse_diagonal(factor: Floats, width: int) -> Floats:
     """Return the diagonal of the inverse, a few columns at a time.
 
     It takes 3 factorisations where `dpftri` takes 2 and the memory of another Gram.

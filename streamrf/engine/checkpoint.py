@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from streamrf import storage
-from streamrf.engine import StateStore, Summary, Update
+from streamrf.engine.base import StateStore, Summary, Update
 from streamrf.errors import (
     CheckpointError,
     FormatError,

@@ -1,0 +1,51 @@
+"""Rows apart from their source: kept for a while, and used by themselves."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamrf.sources.base import Block
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows apart from their store.
+
+    Parameters
+    ----------
+    X : (n, n_features)
+    y : (n,) labels or targets, or (n, n_targets)
+    weights : (n,) or None
+    positions : (n,) int64, indices in the whole source
+    indices : (n,) int64, indices in the store
+    """
+
+    X: np.ndarray
+    y: Any
+    weights: np.ndarray | None
+    positions: np.ndarray
+    indices: np.ndarray
+
+    def where(self, mask: np.ndarray | slice) -> "Rows":
+        """Return the rows that a mask (copied) or a slice (not copied) picks."""
+        weights = None if self.weights is None else self.weights[mask]
+        positions, indices = self.positions[mask], self.indices[mask]
+        return Rows(self.X[mask], self.y[mask], weights, positions, indices)
+
+    @property
+    def form(self) -> tuple:
+        """What rows must share to be joined without a change."""
+        return self.X.dtype, self.y.dtype.kind, self.weights is None
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the rows as a tree."""
+        tree = dict(vars(self))
+        tree["places"] = tree.pop("indices")
+        return tree
+
+
+def as_rows(block: Block) -> Rows:
+    """Return a block's rows."""
+    indices = block.positions + (block.row - block.position)
+    return Rows(block.X, block.y, block.weights, block.positions, indices)
