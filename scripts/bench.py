@@ -29,6 +29,7 @@ import psutil
 from shared import ROOT, data_folder, keep, lines
 
 import streamrf as srf
+from streamrf.jit import gram as jit_gram
 from streamrf.jit import hadamard, lanes, packed
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
@@ -157,8 +158,8 @@ def fit(
 def products(n_components: int, scale: Scale) -> dict:
     """Return what a block of features costs the Gram, by step, next to `ssfrk` on the same block.
 
-    "check" sums the squares by column, "layout" prepares the operand, "product" multiplies; "flush"
-    joins the partial sums to the totals, once in the 60,000 rows at 32 bits.
+    "check" sums the squares by column, "layout" prepares the operand, "product" multiplies into
+    the totals; "flush" is what joining partial sums to them apart would take.
     """
     width, n_rows = scale.width(n_components), gram.PRODUCT_ROWS
     encoder = srf.accumulate(
@@ -170,14 +171,14 @@ def products(n_components: int, scale: Scale) -> dict:
     size = gram.packed_size(width)
     totals, squares = np.zeros(size), np.empty(width)
     sums, floats = gram.PRODUCTS(), gram.FloatProducts()
-    partial, float_partial = (np.zeros(size, kind.dtype) for kind in (sums, floats))
-    panels = sums.prepare(Q)
+    partial = np.zeros(size, np.int32)
+    panels = sums.layout(Q)
     steps = {
         "check": lambda: lanes.column_squares(Q, squares),
-        "layout": lambda: sums.prepare(Q),
-        "product": lambda: sums.add(panels, partial),
+        "layout": lambda: sums.layout(Q),
+        "product": lambda: jit_gram.add_products(panels, width, totals),
         "flush": lambda: packed.flush(partial, totals),
-        "ssfrk": lambda: floats.add(Q, float_partial),
+        "ssfrk": lambda: floats.add(Q, totals),
     }
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     with computing():
@@ -190,7 +191,7 @@ def products(n_components: int, scale: Scale) -> dict:
             time.sleep(0.1)  # until the threads of BLAS sleep, which spin for a while
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     blocks = 60_000 / len(Q)
-    keeping = blocks * medians["check"] + medians["flush"]
+    keeping = blocks * medians["check"]
     adding = blocks * (medians["layout"] + medians["product"])
     return {
         "n_rows": len(Q),

@@ -46,7 +46,7 @@ from scipy.optimize import nnls
 
 import streamrf as srf
 from streamrf import engine
-from streamrf.encoding.rounding import LEVELS, ROOT_LEVELS, TARGET_LEVELS
+from streamrf.encoding.rounding import ROOT_LEVELS, FineRounding
 from streamrf.engine import Reading, StateStore
 from streamrf.engine.worker import FoldTask
 from streamrf.jit.threads import computing
@@ -368,8 +368,8 @@ def table(options: argparse.Namespace, c: Constants) -> str:
     )
     bounds = (
         "Rows after which a total may reach 2^53, if they are like the calibration rows: "
-        f"{EXACT // LEVELS**2:,} with classes, {EXACT // ROOT_LEVELS**2:,} with weights, "
-        f"{EXACT // (LEVELS * TARGET_LEVELS):,} with targets that are values."
+        f"{EXACT // FineRounding.levels**2:,} with classes, "
+        f"{EXACT // ROOT_LEVELS**2:,} with weights."
     )
     return "\n".join([told, "", *lines, "", bounds])
 

@@ -222,7 +222,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns)
-    precision : "exact" (features rounded to integers, sums without error) or "float64"
+    precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit : bytes, a string such as "2 GiB", or None: four fifths of what is free
     n_threads : None means all

@@ -10,7 +10,6 @@ import streamrf as srf
 from passes import add, begin
 from streamrf.encoding.rounding import Centring
 
-LIMIT = 4095
 TARGET_LIMIT = 2**40
 ROOT_LEVELS = 2**12
 
@@ -64,7 +63,7 @@ def rounded(encoder, X, weights=None) -> Rounded:
         roots = np.rint(np.sqrt(weights / calibration.mean_weight) * ROOT_LEVELS)
         scaled = roots / ROOT_LEVELS
     Q = np.rint(scaled[:, None] * ((Z - calibration.shift) * (1 / calibration.step)))
-    clipped = np.clip(Q, -LIMIT, LIMIT)
+    clipped = np.clip(Q, -calibration.limit, calibration.limit)
     return Rounded(clipped.astype(np.int64), roots.astype(np.int64), int((clipped != Q).sum()))
 
 

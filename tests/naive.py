@@ -165,7 +165,7 @@ def fastfood(X, signs, permutations, normals, scales, offsets, amplitude, n_sine
 
 
 def load(X, shift, inverse_scale, unit_length, compress=False):
-    """``(x - shift) * inverse_scale``, divided by its norm if `unit_length`, asinh if `compress`."""
+    """``(x - shift) * inverse_scale``, of unit length or compressed by asinh where asked."""
     scaled = np.empty(X.shape)
     for i, x in enumerate(X.astype(np.float64)):
         scaled[i] = (x - shift) * inverse_scale

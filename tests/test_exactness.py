@@ -30,8 +30,9 @@ from streamrf.statistics.gram import (
 )
 from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.statistics import Statistics
-from streamrf.statistics.sums import Sums
+from streamrf.statistics.sums import Sums, read_targets
 from streamrf.statistics.values import ValueSums
+from streamrf.storage import Fields
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -165,7 +166,7 @@ def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, 
     twin = rounded(statistics.encoder, X, weights)
     assert statistics.sums.gram.n_splits > 0
     assert statistics.n_clipped == twin.n_clipped > 0
-    assert np.abs(twin.Q).max() == 4095
+    assert np.abs(twin.Q).max() == statistics.encoder.calibration.limit
     np.testing.assert_array_equal(unpacked(statistics.gram, 24), twin.Q.T @ twin.Q)
     np.testing.assert_array_equal(statistics.class_sums, integers.class_sums(twin, y)[1])
     for block_rows in (100, 1999):
@@ -173,10 +174,12 @@ def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, 
         assert_same_bytes(again.to_tree(), statistics.to_tree())
 
 
+GREATEST = 32767
+
 # Squares of these add up to one below the limit, the most that a block may have.
 FULL = {
     FloatProducts: [4095, 90, 9, 3],
-    IntegerProducts: [4095] * 128 + [1023, 43, 8, 2, 1],
+    IntegerProducts: [32767, 32767, 362, 5],
 }
 
 
@@ -215,7 +218,7 @@ def test_a_block_one_above_the_bound_is_split_and_exact(products):
     np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(block))
 
 
-def test_partial_sums_join_the_totals_before_they_lose_a_unit(products):
+def test_sums_of_blocks_lose_no_unit(products):
     """2^24 + 1 is the first whole number that float32 does not have; int32 ends at 2^31 - 1."""
     blocks = [[[q, q] for q in FULL[products]], *[[[1, 1]]] * 5]
     assert np.float32(2**24) + np.float32(1) == 2**24
@@ -224,11 +227,28 @@ def test_partial_sums_join_the_totals_before_they_lose_a_unit(products):
     np.testing.assert_array_equal(unpacked(gram.totals, 2), np.full((2, 2), products.limit + 4))
 
 
-@pytest.mark.parametrize("n", [1, 2, 17, 100, 5000])
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 100, 5000])
 def test_a_block_of_nothing_but_the_greatest_entries_is_exact(products, n):
     signs = np.where(np.arange(3 * n).reshape(n, 3) % 7 < 3, -1, 1)
-    gram = gram_of(products, 4095 * signs)
-    np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(4095 * signs))
+    gram = gram_of(products, GREATEST * signs)
+    np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(GREATEST * signs))
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.01, 0.2])
+def test_outliers_among_fine_entries_are_exact(products, rng, share):
+    """Rows of 512 levels a deviation, of which some have entries of the greatest size."""
+    Q = np.rint(rng.normal(0, 512, (9000, 5)))
+    Q[rng.random(Q.shape) < share] = GREATEST
+    gram = gram_of(products, Q[:5000], Q[5000:])
+    assert gram.n_splits > 0
+    np.testing.assert_array_equal(unpacked(gram.totals, 5), twin_of(Q))
+
+
+def test_usual_rows_of_512_levels_are_not_split(rng):
+    if not jit_gram.AVAILABLE:
+        pytest.skip("this processor has no AVX2")
+    gram = gram_of(IntegerProducts, np.rint(rng.normal(0, 512, (3 * 4096, 3))))
+    assert gram.n_splits == 0
 
 
 def test_every_way_to_multiply_gives_the_same_bytes(rng):
@@ -241,7 +261,9 @@ def test_every_way_to_multiply_gives_the_same_bytes(rng):
         assert totals[0].totals.tobytes() == totals[1].totals.tobytes()
 
 
-ENTRIES = st.one_of(st.integers(-4095, 4095), st.sampled_from([-4095, 4095, 4094, 2896]))
+ENTRIES = st.one_of(
+    st.integers(-GREATEST, GREATEST), st.sampled_from([-GREATEST, GREATEST, 4095, 2896])
+)
 
 
 @settings(max_examples=30)
@@ -254,7 +276,7 @@ ENTRIES = st.one_of(st.integers(-4095, 4095), st.sampled_from([-4095, 4095, 4094
         )
     )
 )
-@example([np.full((20, 1), 4095), np.ones((3, 1), dtype=np.int64)])
+@example([np.full((20, 1), GREATEST), np.ones((3, 1), dtype=np.int64)])
 def test_any_blocks_of_whole_numbers_are_exact(blocks):
     for products in (FloatProducts, PRODUCTS):
         gram = ExactGram(blocks[0].shape[1], products=products())
@@ -349,6 +371,31 @@ def test_totals_of_weighted_targets_are_exact_beyond_2_to_the_53(roots, t):
     assert sums.totals == [sum(int(r) * int(v) for r, v in zip(roots, t, strict=True))]
 
 
+@given(
+    arrays(np.int64, (12, 2), elements=st.integers(-(2**40), 2**40)),
+    arrays(np.int64, (12, 3), elements=st.integers(-GREATEST, GREATEST)),
+    st.integers(0, 12),
+)
+@example(np.full((12, 2), 2**40), np.full((12, 3), GREATEST), 5)
+@example(np.full((12, 2), 2**40 - 1), np.full((12, 3), -GREATEST), 12)
+def test_sums_of_targets_times_features_are_exact_beyond_2_to_the_53(t, Q, cut):
+    def sums_of(rows):
+        sums = ValueSums.zero(3, 2, exact=True)
+        sums.add(Q[rows].astype(np.float32), np.ones(len(Q[rows])), t[rows].astype(np.float64))
+        return sums
+
+    whole, left, right = sums_of(slice(None)), sums_of(slice(cut)), sums_of(slice(cut, None))
+    expected = t.astype(object).T @ Q.astype(object)
+    for sums in (whole, left.combined(right, 1), right.combined(left, 1)):
+        found = [[int(a) + int(b) for a, b in zip(*rows, strict=True)]
+                 for rows in zip(sums.sums, sums.rest, strict=True)]  # fmt: skip
+        assert found == expected.tolist()
+        assert_same_bytes(sums.to_tree(), whole.to_tree())
+        assert_same_bytes(sums.combined(right, -1).to_tree(), left.to_tree())
+        fields = Fields(sums.to_tree())
+        assert_same_bytes(read_targets(fields, 3, exact=True).to_tree(), whole.to_tree())
+
+
 def values(diagonal=1.0, square=0, weight=1.0, n_targets=1):
     """Sums of one feature with given greatest numbers."""
     targets = ValueSums.zero(1, n_targets, exact=True)
@@ -375,20 +422,24 @@ def test_a_gram_beyond_2_to_the_53_is_refused(width, place):
 
 def test_weights_and_targets_beyond_2_to_the_53_are_refused():
     classes([1.0], weight=2.0**53 - 1).check_exact()
-    values(diagonal=2.0**20, square=2**85).check_exact()
+    values(diagonal=2.0**50, square=2**149).check_exact()
     for sums in (
         classes([1.0], weight=2.0**53),
         values(weight=2.0**53),
-        values(diagonal=2.0**20, square=2**86),  # a sum of products can reach 2^53
+        values(diagonal=2.0**50, square=2**150),  # a sum of products can reach 2^100
     ):
         with pytest.raises(StreamrfError, match=r"2\^53.*statistics files of their own"):
             sums.check_exact()
 
 
-def test_ten_million_rows_of_weighted_targets_stay_exact():
-    """Rows of mean weight and targets of one deviation: root 2^12, target 2^20, feature 2^5."""
-    n = 10**7
-    values(diagonal=n * 2.0**10, square=n * 2**40, weight=n * 2.0**24).check_exact()
+def test_five_hundred_million_rows_of_weighted_targets_stay_exact():
+    """Rows of mean weight and targets of one deviation: root 2^12, target 2^20, feature 2^9."""
+    n = 5 * 10**8
+    values(diagonal=n * 2.0**18, square=n * 2**40, weight=n * 2.0**24).check_exact()
+
+
+def test_more_than_ten_billion_rows_of_classes_stay_exact():
+    classes([3 * 10.0**10 * 2**18]).check_exact()
 
 
 def test_float64_sums_are_not_held_to_whole_numbers():

@@ -71,6 +71,27 @@ def test_products_are_added_to_the_totals(rng, shape, n_threads):
 
 
 @needs_instruction
+@pytest.mark.parametrize("width", [1, 2, 7, 50])
+def test_totals_of_float64_take_the_products_too(rng, width):
+    panels = packed_panels(whole_numbers(rng, (4200, width), 700))
+    totals = np.rint(rng.uniform(-(2.0**52), 2.0**52, width * (width + 1) // 2))
+    expected = naive.add_products(panels, width, totals)
+    gram.add_products(panels, width, totals)
+    np.testing.assert_array_equal(totals, expected, strict=True)
+
+
+@needs_instruction
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, -1)])
+def test_two_of_the_greatest_entries_fit_a_sum(signs):
+    """An instruction adds two products, of the rows next to each other: 2^31 less 131,070."""
+    Q = 32767 * np.array([signs, signs], dtype=np.float32)
+    totals = np.zeros(3)
+    gram.add_products(packed_panels(Q), 2, totals)
+    square = 2 * 32767**2
+    np.testing.assert_array_equal(totals, [square, square, signs[0] * signs[1] * square])
+
+
+@needs_instruction
 @pytest.mark.parametrize("sign", [1, -1])
 def test_products_are_exact_up_to_the_last_number_of_32_bits(sign):
     """128 squares of 4095 are 2^31 less 1,048,448."""

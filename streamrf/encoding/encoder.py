@@ -46,6 +46,7 @@ class Encoder:
         *,
         normalize: str | None = None,
         precision: str = "exact",
+        totals: str = "float64",
         regression: bool = False,
         random_state: int | RandomState | None = None,
     ) -> "Encoder":
@@ -56,7 +57,7 @@ class Encoder:
         features : an unfitted map; cloned, and seeded from `random_state` if it has no seed
         sample : the calibration rows
         normalize : see `Preprocessing`
-        precision : "exact" (rounded features) or "float64"
+        precision, totals : see `calibration_class`
         regression : whether the targets are values
         random_state : int, RandomState or None
         """
@@ -64,7 +65,7 @@ class Encoder:
             raise ParameterError(
                 f"features must be a feature map such as RandomMaclaurin(), got {features!r}"
             )
-        kind = calibration_class(precision)
+        kind = calibration_class(precision, totals)
         preprocessing = Preprocessing.learn(normalize, sample.X)
         features = clone_with_seed(features, np.random.default_rng(random_state))
         with featurising():

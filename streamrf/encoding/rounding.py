@@ -1,7 +1,8 @@
 """What the calibration rows fix: shift and step of each feature, target and weight.
 
-`Rounding` turns features into small integers, whose sums are exact; `Centring` is the
-unrounded alternative (``precision="float64"``). Both return, for a row of weight w,
+`FineRounding` (``precision="exact"``) turns features into integers of 16 bits, with exact sums,
+`CoarseRounding` (``"coarse"``) into integers of 8 bits; `Rounding` is what totals of 32 bits have
+room for. `Centring` (``"float64"``) is the unrounded alternative. For a row of weight w all return
 ``root * (z - shift) / step`` with ``root = sqrt(w / mean weight)``, so that everything that is
 summed later is a plain sum of products.
 """
@@ -19,15 +20,9 @@ from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
 
 CALIBRATION_ROWS = 4096  # read before the pass, at most
-LEVELS = 32  # steps a feature's deviation spans; the rounding adds 1/(12 LEVELS^2) of its variance
-LIMIT = 4095  # greatest entry: its square is below 2^24, so one row alone is always exact
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
 TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
-
-# A feature that hardly varies in the calibration rows (a border pixel) gets at least this share of
-# the others' median deviation, so that it is not clipped when it does vary.
-FLOOR = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -67,9 +62,9 @@ class Calibration(ABC):
         step, target_step = cls.steps(mean, deviation, target_deviation)
         return cls(mean, step, target_shift, target_step, mean_weight)
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def steps(mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
+    def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
         """Return the steps of features and targets."""
 
     @property
@@ -91,6 +86,18 @@ class Calibration(ABC):
     @abstractmethod
     def targets(self, y: ArrayLike, roots: F64) -> F64:
         """Return ``root * (y - shift) / step``, float64 of shape (n, n_targets)."""
+
+    def noise_alpha(self, n_rows: float) -> float:
+        """Return the ridge penalty that the rounding of `n_rows` rows amounts to, as an alpha.
+
+        With ``z' = z + noise``, ``E (sum r^2 (t - <c, z'>)^2)`` is that of z plus
+        ``sum_j n step_j^2 / 12 c_j^2``, so no alpha has an effect below the mean of the factors.
+        """
+        return 0.0
+
+    def advice(self) -> str:
+        """Return what to do where `noise_alpha` is too much."""
+        return ""
 
     def to_tree(self) -> dict[str, Any]:
         """Return the numbers as a tree."""
@@ -114,17 +121,33 @@ class Calibration(ABC):
 
 
 class Rounding(Calibration):
-    """Features as integers: a deviation of the calibration rows is `LEVELS` steps."""
+    """Features as integers: a deviation of the calibration rows is `levels` steps.
+
+    The rounding is noise of ``step^2 / 12``, which a ridge penalty cannot be below; see
+    `noise_alpha`. Each class has its own name in files, so the sums of one go on in its steps and
+    limit. `Rounding` itself, of 32 levels, is for totals of 32 bits; earlier versions used it for
+    all sums.
+
+    Attributes
+    ----------
+    levels : int, steps that a deviation spans
+    limit : int, greatest entry
+    floor : float, share of the others' median deviation that a feature gets at least. One that
+        hardly varies in the calibration rows (a border pixel) is not clipped when it does vary.
+    """
 
     exact = True
     dtype = np.float32
+    levels: ClassVar[int] = 32
+    limit: ClassVar[int] = 4095
+    floor: ClassVar[float] = 1 / 64
 
-    @staticmethod
-    def steps(mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
+    @classmethod
+    def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
         """Return shares of the deviations."""
         varying = deviation[deviation > 1e-7 * np.abs(mean)]
-        floor = FLOOR * np.median(varying) if len(varying) else 1.0
-        return np.maximum(deviation, floor) / LEVELS, target_deviation / TARGET_LEVELS
+        floor = cls.floor * np.median(varying) if len(varying) else 1.0
+        return np.maximum(deviation, floor) / cls.levels, target_deviation / TARGET_LEVELS
 
     @property
     def root_scale(self) -> float:
@@ -140,7 +163,7 @@ class Rounding(Calibration):
         clipped = np.empty(len(z), dtype=np.int64)
         invalid = np.empty_like(clipped)
         scaled = roots / self.root_scale
-        lanes.store_rounded(z, self.shift, 1 / self.step, scaled, LIMIT, out, clipped, invalid)
+        lanes.store_rounded(z, self.shift, 1 / self.step, scaled, self.limit, out, clipped, invalid)
         if invalid.any():
             _check_finite(np.array(np.nan))
         return int(clipped.sum())
@@ -151,6 +174,38 @@ class Rounding(Calibration):
         y = (np.asarray(y, dtype=np.float64) - self.target_shift) / self.target_step
         return np.clip(np.rint(scaled * y), -TARGET_LIMIT, TARGET_LIMIT)
 
+    def noise_alpha(self, n_rows: float) -> float:
+        """Return ``n_rows * mean_weight * mean(step^2) / 12``."""
+        unit = 1.0 if self.mean_weight is None else self.mean_weight
+        return n_rows * unit * float(np.mean(self.step**2)) / 12
+
+    def advice(self) -> str:
+        """Name the finer precision."""
+        if self.limit == FineRounding.limit:
+            return "precision='float64' does not round"
+        totals = " with totals='float64'" if type(self) is Rounding else ""
+        return f"sum again by precision='exact'{totals}, which rounds to {FineRounding.levels}"
+
+
+class FineRounding(Rounding):
+    """Integers of 16 bits, so fine that the rounding does not bind.
+
+    The square of an entry is at most 2^30, so a product of 32 bits holds 8,192 rows of one
+    deviation: two blocks.
+    """
+
+    levels = 512
+    limit = 32767  # not -32768: the sum of two products of 16 bits stays below 2^31
+    floor = 1 / 32
+
+
+class CoarseRounding(Rounding):
+    """Integers of 8 bits, for products that are twice as fast."""
+
+    levels = 24
+    limit = 127
+    floor = 3 / 8
+
 
 class Centring(Calibration):
     """Features in float64, only shifted, so that a large common offset costs no digits."""
@@ -158,8 +213,8 @@ class Centring(Calibration):
     exact = False
     dtype = np.float64
 
-    @staticmethod
-    def steps(mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
+    @classmethod
+    def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
         """Return ones."""
         return np.ones_like(mean), np.ones_like(target_deviation)
 
@@ -174,15 +229,25 @@ class Centring(Calibration):
         return roots[:, np.newaxis] * (np.asarray(y, dtype=np.float64) - self.target_shift)
 
 
-TABLE: dict[str, type[Calibration]] = {cls.__name__: cls for cls in (Rounding, Centring)}
-PRECISIONS: dict[str, type[Calibration]] = {"exact": Rounding, "float64": Centring}
+TABLE: dict[str, type[Calibration]] = {
+    cls.__name__: cls for cls in (Rounding, FineRounding, CoarseRounding, Centring)
+}
+PRECISIONS: dict[str, type[Calibration]] = {
+    "exact": FineRounding,
+    "coarse": CoarseRounding,
+    "float64": Centring,
+}
 
 
-def calibration_class(precision: str) -> type[Calibration]:
-    """Return the class that a `precision` names."""
+def calibration_class(precision: str, totals: str = "float64") -> type[Calibration]:
+    """Return the class that a `precision` names.
+
+    Totals of 32 bits hold 8,192 rows of 512 levels, and two million of 32: "exact" is 32 there.
+    """
     if precision not in PRECISIONS:
         raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
-    return PRECISIONS[precision]
+    kind = PRECISIONS[precision]
+    return Rounding if kind is FineRounding and totals == "int32" else kind
 
 
 def _target_moments(targets: NDArray[Any] | None) -> tuple[F64, F64]:

@@ -201,7 +201,7 @@ def add_moments(z: F32, n_rows: int, n_before: int, mean: F64, squares: F64) -> 
 
 @njit(nogil=True, cache=True, parallel=True)
 def column_squares(Q: Numbers, out: F64) -> None:
-    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for integers below 4096."""
+    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for integers below 2^15."""
     n, width = Q.shape
     rows = 256  # of a task, read as they lie: jumps from row to row wait for memory
     n_tasks = (n + rows - 1) // rows

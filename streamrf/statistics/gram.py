@@ -8,52 +8,60 @@ import numpy as np
 
 from streamrf.errors import ConsumedError, ParameterError, StreamrfError
 from streamrf.jit import gram, lanes, packed
-from streamrf.jit.arrays import Array, Features, Floats, Mask
+from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
-MIN_HEAVY_ROWS = 16
+HEAVY_SHARE = 64  # of a block's rows, one at most is heavy; else the block is halved
+SHORT_ROWS = 256  # fewer rows are multiplied in float64 rather than halved
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 
 
 class Products(ABC):
-    """A way to multiply integers that is exact while no sum reaches `limit`."""
+    """A way to multiply integers that is exact for blocks whose column squares are below `limit`.
 
-    limit: float
-    dtype: type
+    Attributes
+    ----------
+    total_bytes : int, held for each total
+    """
+
+    limit: ClassVar[float]
+    total_bytes: ClassVar[int]
 
     @abstractmethod
-    def prepare(self, Q: Features) -> Array:
-        """Return Q as `add` takes it."""
-
-    @abstractmethod
-    def add(self, operand: Array, partial: Array) -> None:
-        """Add the product of the rows prepared to `partial`, packed and of `dtype`."""
+    def add(self, Q: Features, totals: Array) -> None:
+        """Add the products of the rows Q (n, n_components) to packed totals."""
 
 
 class FloatProducts(Products):
     """Float32 products of BLAS, exact below 2^24."""
 
     limit = 2.0**24
-    dtype = np.float32
+    total_bytes = 4
 
-    def prepare(self, Q: Features) -> Array:
-        return Q
+    def __init__(self) -> None:
+        self._partial = np.empty(0, dtype=np.float32)
 
-    def add(self, operand: Array, partial: Array) -> None:
-        add_product(operand, partial)
+    def add(self, Q: Features, totals: Array) -> None:
+        if self._partial.size != totals.size:
+            self._partial = np.zeros(totals.size, dtype=np.float32)
+        add_product(Q, self._partial)
+        packed.flush(self._partial, totals)
 
 
 class IntegerProducts(Products):
     """Products of 16-bit numbers in 32 bits, exact below 2^31; see `streamrf.jit.gram`."""
 
     limit = 2.0**31
-    dtype = np.int32
+    total_bytes = 0
 
     def __init__(self) -> None:
         self._buffer = gram.aligned_buffer(0)
 
-    def prepare(self, Q: Features) -> Array:
+    def add(self, Q: Features, totals: Array) -> None:
+        gram.add_products(self.layout(Q), Q.shape[1], totals)
+
+    def layout(self, Q: Features) -> Array:
         """Lay Q out in panels, in memory that is used again."""
         shape = gram.panels_shape(*Q.shape)
         size = math.prod(shape)
@@ -62,10 +70,6 @@ class IntegerProducts(Products):
         panels = self._buffer[:size].reshape(shape)
         gram.pack(Q, panels)
         return panels
-
-    def add(self, operand: Array, partial: Array) -> None:
-        width = int((np.sqrt(8 * len(partial) + 1) - 1) / 2)
-        gram.add_products(operand, width, partial)
 
 
 PRODUCTS: type[Products] = IntegerProducts if gram.AVAILABLE else FloatProducts
@@ -152,6 +156,7 @@ class IntegerGram(GramSum):
     """
 
     exact = True
+    partial_bytes = PRODUCTS.total_bytes
 
     def __init__(
         self, n_components: int, totals: Array | None = None, products: Products | None = None
@@ -160,7 +165,7 @@ class IntegerGram(GramSum):
         self._products = PRODUCTS() if products is None else products
 
     def add(self, Q: Features) -> None:
-        """Add integers Q (n, n_components) float32, entries within +-4095."""
+        """Add integers Q (n, n_components) float32, entries within +-32767."""
         self.check(Q)
         for block in _blocks(Q):
             self._add_block(block)
@@ -176,58 +181,57 @@ class IntegerGram(GramSum):
 class ExactGram(IntegerGram):
     """Sums of integers in float64.
 
-    While the squares stay below the products' limit partial sums add without error; before they
-    would not, they join the totals. A block too large by itself is split: its rows with the
-    greatest entries are multiplied in float64, which is exact to 2^53. (Halving such blocks until
-    each part was small enough took 10 of 12 s on MNIST in float32, whose border pixels hardly ever
-    vary.)
+    While the squares of a block stay below the products' limit, it is multiplied in 32 bits and
+    each sum joins its float64 total once. A block above the limit is split: a few rows with the
+    greatest entries (outliers, border pixels) are gathered and multiplied in float64, which is
+    exact to 2^53; where a few are not enough, the block is halved.
     """
 
     limit = 2.0**53
     dtype = np.float64
-    partial_bytes = 4
 
     def __init__(
         self, n_components: int, totals: Array | None = None, products: Products | None = None
     ) -> None:
         super().__init__(n_components, totals, products)
-        self._partial: Array | None = None
-        self._bound = np.zeros(n_components)
+        self._heavy: list[Features] = []  # rows to multiply in float64
 
     @property
     def totals(self) -> Array:
-        """The sums, after the partial ones have joined them."""
+        """The sums, of all rows."""
         self._flush()
         return super().totals
 
     def _add_block(self, Q: Features) -> None:
         limit = self._products.limit
         squares = _column_squares(Q)
-        if squares.max(initial=0) >= limit:
-            self.n_splits += 1
-            heavy = _heavy_rows(Q, squares, limit)
-            for rows in np.array_split(np.flatnonzero(heavy), -(-heavy.sum() // WIDE_ROWS)):
-                add_product(Q[rows].astype(np.float64), super().totals)
-            Q = Q[~heavy]
-            if not len(Q):
-                return
-            squares = _column_squares(Q)
-        if (self._bound + squares).max(initial=0) >= limit:
+        if squares.max(initial=0) < limit:
+            self._products.add(Q, super().totals)
+            return
+        self.n_splits += 1
+        heavy = _heavy_rows(Q, squares, limit, len(Q) // HEAVY_SHARE)
+        if len(heavy):
+            self._add_heavy(Q[heavy])
+            self._products.add(np.delete(Q, heavy, axis=0), super().totals)
+        elif len(Q) > SHORT_ROWS:
+            for half in np.array_split(Q, 2):
+                self._add_block(half)
+        else:
+            self._add_heavy(Q.copy())
+
+    def _add_heavy(self, Q: Features) -> None:
+        self._heavy.append(Q)
+        if sum(map(len, self._heavy)) >= WIDE_ROWS:
             self._flush()
-        if self._partial is None:
-            self._partial = np.zeros(len(super().totals), dtype=self._products.dtype)
-        self._bound += squares
-        self._products.add(self._products.prepare(Q), self._partial)
 
     def _flush(self) -> None:
-        if self._bound.any():
-            packed.flush(self._partial, self._totals)
-            self._bound[:] = 0.0
+        if self._heavy:
+            rows, self._heavy = np.concatenate(self._heavy), []
+            add_product(rows.astype(np.float64), super().totals)
 
     def release(self) -> None:
-        """Join the partial sums and give their memory back."""
+        """Add the heavy rows and give back the memory of the products."""
         self._flush()
-        self._partial = None
         super().release()
 
 
@@ -236,12 +240,12 @@ class CompactGram(IntegerGram):
 
     The products are added where they stay. No sum is greater than the greatest sum of squares, so
     rows are refused, with nothing added, before that reaches 2^31: after about two million rows of
-    ordinary features. Factors are float32, in the same memory where the sums are given up for them.
+    32 levels (`Rounding`). Factors are float32, in the same memory where the sums are given up for
+    them.
     """
 
     limit = 2.0**31
     dtype = np.int32
-    partial_bytes = 0 if PRODUCTS.dtype is np.int32 else 4
     factor_dtype = np.float32
 
     def __init__(
@@ -264,16 +268,14 @@ class CompactGram(IntegerGram):
         squares = _column_squares(Q)
         if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
             self.n_splits += 1
+            if len(Q) == 1:
+                packed.flush(_wide_product(Q), self.totals)
+                self._squares += squares
+                return
             for half in np.array_split(Q, 2):
                 self._add_block(half)
             return
-        operand = self._products.prepare(Q)
-        if self._products.dtype is self.dtype:
-            self._products.add(operand, self.totals)
-        else:
-            partial: Array = np.zeros(len(self.totals), dtype=self._products.dtype)
-            self._products.add(operand, partial)
-            packed.flush(partial, self.totals)
+        self._products.add(Q, self.totals)
         self._squares += squares
 
 
@@ -315,14 +317,18 @@ def _column_squares(Q: Features) -> Floats:
     return squares
 
 
-def _heavy_rows(Q: Features, squares: Floats, limit: float) -> Mask:
-    """Mark rows with great entries, enough that the squares of the others stay below the limit."""
+def _wide_product(Q: Features) -> Floats:
+    product = np.zeros(packed_size(Q.shape[1]))
+    add_product(Q.astype(np.float64), product)
+    return product
+
+
+def _heavy_rows(Q: Features, squares: Floats, limit: float, max_rows: int) -> Indices:
+    """Return rows whose removal leaves squares below the limit; none if over `max_rows`."""
     order = np.argsort(-np.maximum(Q.max(axis=1), -Q.min(axis=1)), kind="stable")
-    count = MIN_HEAVY_ROWS
-    while count < len(Q):
+    count = 1
+    while count <= max_rows:
         if (squares - _column_squares(Q[order[:count]])).max() < limit:
-            break
+            return order[:count]
         count *= 2
-    heavy = np.zeros(len(Q), dtype=bool)
-    heavy[order[:count]] = True
-    return heavy
+    return order[:0]

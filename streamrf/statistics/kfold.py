@@ -15,8 +15,8 @@ from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.sources import uniform
 from streamrf.statistics.gram import GramSum, gram_class
-from streamrf.statistics.sums import EXACT_FLOAT64, AbstractSums, Sums, read_targets
-from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.sums import AbstractSums, Sums, read_targets
+from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums
 from streamrf.storage import Fields
 
 MAX_FOLDS = 100

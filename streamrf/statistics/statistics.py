@@ -220,6 +220,34 @@ class Statistics:
         kept = kept.astype(np.int64)
         return replace(self, encoder=self.encoder.select(kept), sums=self.sums.select(kept))
 
+    @property
+    def rounding_alpha(self) -> float:
+        """The ridge penalty that rounding the features amounts to, in the unit of `alpha`.
+
+        ``n_rows mean(step^2) / 12``, times the mean weight: an `alpha` far below it has no effect.
+        0 with ``precision="float64"``.
+        """
+        calibration = self.encoder.calibration
+        n_rows: float = self.n_rows
+        if self.is_scaled:
+            n_rows = self.weight / (calibration.mean_weight or 1.0)
+        return calibration.noise_alpha(n_rows)
+
+    def rounding_advice(self, alpha: ArrayLike) -> str | None:
+        """Return what to do where the rounding is the binding penalty, as a sentence, or None.
+
+        Parameters
+        ----------
+        alpha : float or (n_outputs,) floats, as chosen
+        """
+        smallest, noise = float(np.min(alpha)), self.rounding_alpha
+        if smallest >= noise:
+            return None
+        return (
+            f"alpha={smallest:.3g} is below {noise:.3g}, the penalty that the rounding of the "
+            f"features amounts to, so the rounding decides; {self.encoder.calibration.advice()}"
+        )
+
     def with_totals(self, totals: str) -> "Statistics":
         """Return the same sums in "float64" or "int32" totals, see `accumulate`.
 

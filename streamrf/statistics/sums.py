@@ -16,12 +16,11 @@ from streamrf.jit import packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.statistics.gram import CompactGram, GramSum, gram_class, packed_size
 from streamrf.statistics.labelled import BitSums, ClassSums
-from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums
 from streamrf.statistics.values import ValueSums
 from streamrf.storage import Fields
 from streamrf.timing import stage
 
-EXACT_FLOAT64 = 2.0**53
 TARGETS: dict[str, type[TargetSums]] = {
     kind.__name__: kind for kind in (ClassSums, BitSums, ValueSums)
 }
@@ -147,7 +146,7 @@ class AbstractSums(ABC):
 
     def check_exact(self) -> None:
         """Raise StreamrfError unless float64 holds every total of integers exactly."""
-        if self.exact and self.targets.greatest(self.diagonal().max(initial=0)) >= EXACT_FLOAT64:
+        if self.exact and not self.targets.is_exact(self.diagonal().max(initial=0)):
             raise StreamrfError(
                 f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
                 "save parts of the rows in statistics files of their own"

@@ -15,6 +15,7 @@ from streamrf.storage import Fields
 
 PRODUCT_COLUMNS = 256  # multiplied at a time
 FEW_FACTORS = 10  # for which BLAS is no faster
+EXACT_FLOAT64 = 2.0**53  # integers below it are exact in float64
 
 
 class TargetSums(ABC):
@@ -54,9 +55,9 @@ class TargetSums(ABC):
     def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         """Return ``sum t^2`` of the targets t of `moments`, float64 (n_outputs,)."""
 
-    def greatest(self, square: float) -> float:
-        """Bound every total, where no sum of squares of a feature is above `square`."""
-        return max(square, self.total)
+    def is_exact(self, square: float) -> bool:
+        """Return whether every total is, where no sum of squares of a feature is above `square`."""
+        return max(square, self.total) < EXACT_FLOAT64
 
     @abstractmethod
     def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook | None:

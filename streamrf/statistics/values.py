@@ -8,8 +8,10 @@ import numpy as np
 from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.models import Codes, Seed
-from streamrf.statistics.targets import TargetSums, products
+from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums, products
 from streamrf.storage import Fields
+
+EXACT_PAIR = 2.0**100  # integers below it are exact in two float64
 
 
 @dataclass
@@ -23,6 +25,8 @@ class ValueSums(TargetSums):
         size when exact, because both pass 2^53 long before the other sums do
     feature_sums : (n_components,) float64, ``sum root q``
     weight : float, ``sum root^2``
+    rest : (n_targets, n_components) float64, what exact sums have beyond the digits of `sums`:
+        they are ``sums + rest``, `sums` the float64 next to that
     """
 
     sums: Floats
@@ -30,6 +34,7 @@ class ValueSums(TargetSums):
     squares: list[float]
     feature_sums: Floats
     weight: float
+    rest: Floats
     labels = None
     kind = "values"
 
@@ -37,13 +42,23 @@ class ValueSums(TargetSums):
     def zero(cls, n_components: int, n_targets: int, exact: bool) -> Self:
         """Start for `n_targets` targets."""
         zero = [0 if exact else 0.0] * n_targets
-        zeros = np.zeros((n_targets, n_components))
-        return cls(zeros, zero, list(zero), np.zeros(n_components), 0.0)
+        sums, rest = np.zeros((2, n_targets, n_components))
+        return cls(sums, zero, list(zero), np.zeros(n_components), 0.0, rest)
+
+    @property
+    def _is_exact(self) -> bool:
+        return all(isinstance(square, int) for square in self.squares)
 
     def add(self, Q: Features, roots: Floats, y: Array) -> None:
         """Add rows with targets y (n, n_targets), rounded to integers when exact."""
-        found = products(np.column_stack((y, roots)), Q)
-        self.sums += found[:-1]
+        greatest = np.abs(y).max(initial=0) * np.abs(Q).max(initial=0) * len(Q)
+        is_long = self._is_exact and greatest >= EXACT_FLOAT64
+        for part, shift in _halves(y) if is_long else ((y, 0),):
+            found = products(np.column_stack((part, roots)), Q)
+            if self._is_exact:
+                _add_exactly(self.sums, self.rest, found[:-1] * 2.0**shift)
+            else:
+                self.sums += found[:-1]
         self.feature_sums += found[-1]
         self.weight += float(roots @ roots)
         for j, t in enumerate(y.T):
@@ -66,9 +81,10 @@ class ValueSums(TargetSums):
     def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
         return np.array(self.squares, dtype=np.float64)
 
-    def greatest(self, square: float) -> float:
+    def is_exact(self, square: float) -> bool:
         squares = float(max(self.squares, default=0))
-        return max(square, self.total, np.sqrt(square) * np.sqrt(squares))  # bounds sum t q
+        bound = np.sqrt(square) * np.sqrt(squares)  # of sum t q
+        return super().is_exact(square) and bool(bound < EXACT_PAIR)
 
     def book(self, codes: Codes, random_state: Seed = 0) -> None:
         if codes is not None:
@@ -84,6 +100,7 @@ class ValueSums(TargetSums):
         return replace(
             self,
             sums=np.concatenate((self.sums, other.sums)),
+            rest=np.concatenate((self.rest, other.rest)),
             totals=self.totals + other.totals,
             squares=self.squares + other.squares,
         )
@@ -99,16 +116,28 @@ class ValueSums(TargetSums):
         if sign < 0:
             pairs = [(weight, other.weight), *zip(squares, other.squares, strict=True)]
             weight, *squares = (_left(left, removed) for left, removed in pairs)
+        sums, rest = self.sums.copy(), self.rest.copy()
+        if self._is_exact and other._is_exact:
+            _add_exactly(sums, rest, sign * other.sums)
+            _add_exactly(sums, rest, sign * other.rest)
+        else:
+            sums, rest = sums + sign * other.sums, np.zeros_like(rest)
         return type(self)(
-            self.sums + sign * other.sums,
+            sums,
             [a + sign * b for a, b in zip(self.totals, other.totals, strict=True)],
             squares,
             self.feature_sums + sign * other.feature_sums,
             weight,
+            rest,
         )
 
     def select(self, columns: Indices) -> Self:
-        return replace(self, sums=self.sums[:, columns], feature_sums=self.feature_sums[columns])
+        return replace(
+            self,
+            sums=self.sums[:, columns],
+            rest=self.rest[:, columns],
+            feature_sums=self.feature_sums[columns],
+        )
 
     def scaled(self, factor: float) -> Self:
         return type(self)(
@@ -117,6 +146,7 @@ class ValueSums(TargetSums):
             [factor * float(square) for square in self.squares],
             factor * self.feature_sums,
             factor * self.weight,
+            np.zeros_like(self.rest),
         )
 
     @classmethod
@@ -127,7 +157,16 @@ class ValueSums(TargetSums):
         if any(square < 0 for square in squares):
             raise fields.wrong("squares", "holds a sum of squares below 0")
         feature_sums = fields.array("feature_sums", np.float64, (n_components,))
-        return cls(sums, totals, squares, feature_sums, fields.number("weight", minimum=0.0))
+        has_rest = fields.is_array("rest")
+        rest = fields.array("rest", np.float64, sums.shape) if has_rest else np.zeros_like(sums)
+        weight = fields.number("weight", minimum=0.0)
+        return cls(sums, totals, squares, feature_sums, weight, rest)
+
+    def to_tree(self) -> dict:
+        tree = super().to_tree()
+        if not self.rest.any():
+            del tree["rest"]
+        return tree
 
 
 def _left(left: float, removed: float) -> float:
@@ -147,6 +186,19 @@ def _exact_product(s: Floats, t: Floats) -> int:
         for b, b_shift in _halves(t):
             product += int((a * b).astype(np.int64).sum()) << (a_shift + b_shift)
     return product
+
+
+def _add_exactly(sums: Floats, rest: Floats, more: Floats) -> None:
+    """Add integers to ``sums + rest`` without error, below 2^100; `sums` is the float64 nearest."""
+    high, low = _two_sum(sums, more)
+    sums[:], rest[:] = _two_sum(high, rest + low)
+
+
+def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Return ``a + b`` rounded and what the rounding left (Knuth, TAOCP 4.2.2, Theorem B)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def _halves(t: Floats) -> tuple[tuple[Floats, int], ...]:

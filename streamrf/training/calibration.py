@@ -50,6 +50,7 @@ def calibrate(job: Job) -> Pass:
             sample,
             normalize=settings.normalize,
             precision=settings.precision,
+            totals=settings.totals or "float64",
             regression=settings.regression,
             random_state=settings.random_state,
         )

@@ -33,15 +33,16 @@ class Settings:
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
         code can be chosen at the solve
     regression : whether the targets are values rather than classes
-    precision : "exact" (features rounded to integers, sums without error) or "float64" (unrounded
-        features, half the speed, sums exact to rounding only)
+    precision : "exact" (features rounded to integers, 512 levels a deviation, sums without error),
+        "coarse" (24 levels, in 8 bits) or "float64" (unrounded features, half the speed, sums exact
+        to rounding only)
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     hold_out : whether a share of the rows is kept aside for the choice of alpha
     folds : number of folds to keep the sums in, for `Statistics.cross_validate`; None means no
         folds, or with `like` as many as there. A row's fold is a hash of its place in its store.
         Needs as many Grams as folds next to the total
     totals : "float64", or "int32": half the memory for the sums, which are exact up to 2^31 (about
-        two million rows; beyond, the pass ends with an error), and, with
+        two million rows of 32 levels; beyond, the pass ends with an error), and, with
         ``solve(alpha, overwrite=True)``, a quarter of it in all, for a float32 factor. None means
         float64, or with `like` as there
     like : earlier statistics, or their file: take their map and calibration, so that both can be
@@ -66,7 +67,8 @@ class Settings:
     classes: Sequence | NDArray[Any] | None = None
     regression: bool = field(default=False, metadata={"help": "Targets are values, not classes."})
     precision: str = field(
-        default="exact", metadata={"help": "Features rounded for exact sums, or not; exact."}
+        default="exact",
+        metadata={"help": "Features rounded for exact sums, finely or coarsely, or not; exact."},
     )
     on_bad_rows: str = field(
         default="raise", metadata={"help": "What to do with rows that hold NaN or infinity."}
