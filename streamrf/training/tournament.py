@@ -26,6 +26,8 @@ PAIRS = 2000  # of rows, whose median distance is the unit of gamma
 UP_FACTOR = 8  # of compact maps
 ARC_COSINE_TOLERANCE = 0.01  # of its series: of order 0 it ends slowly; polynomials have an end
 HELD_SHARE = 0.25
+SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
+REGRESSION_NOISE = 0.02  # of a mean squared error
 TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 
 
@@ -182,21 +184,26 @@ class Judge:
         self.test = test
         self.trials: list[Trial] = []
 
-    def try_(self, candidate: Candidate, width: int, n_rows: int, n_held: int) -> Trial:
-        """Fit the first rows and measure on those held out, with the best penalty."""
+    def try_(
+        self, candidate: Candidate, width: int, n_rows: int, n_held: int, split: int = 0
+    ) -> Trial:
+        """Fit some rows and measure on those held out, with the best penalty.
+
+        Another `split` holds other rows out and draws another map.
+        """
         began = time.perf_counter()
         n_rows = min(n_rows, self.n_fitted)
         X = self.scaled.rows(candidate.scaling)
-        map_ = feature_map(candidate, self.scaled, width, self.seed)
+        map_ = feature_map(candidate, self.scaled, width, self.seed + split)
+        order = np.roll(np.arange(len(X)), split * (len(X) - self.n_fitted))
+        fitted, held = order[:n_rows], order[self.n_fitted :][:n_held]
         statistics = accumulate(
-            ArraySource(X[:n_rows], self.y[:n_rows]),
+            ArraySource(X[fitted], self.y[fitted]),
             map_,
             regression=self.regression,
             random_state=self.seed,
         )
-        held = slice(self.n_fitted, self.n_fitted + n_held)
-        places = np.arange(len(X))[held]
-        rows = Rows(X[held], self.y[held], None, places, places)
+        rows = Rows(X[held], self.y[held], None, held, held)
         book = statistics.book(None, self.seed)
         alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
         found = searched(lambda alphas: statistics.models(alphas, book), alphas, [rows])
@@ -302,7 +309,29 @@ def tournament(judge: Judge, width: int, budget: float = 20.0) -> Trial:
         leader = ranked[0]
         field = [trial.candidate for trial in _spread(ranked, n_kept)]
     assert leader is not None
-    return leader
+    rivals = _alike(judge, ranked)
+    for split in range(1, SPLITS if len(rivals) > 1 else 1):
+        again = [judge.try_(t.candidate, t.width, t.n_rows, n_held, split) for t in rivals]
+        rivals = [_mean(a, b, split) for a, b in zip(rivals, again, strict=True)]
+    return order_of(rivals)[0]
+
+
+def _alike(judge, ranked):
+    """Return the trials that the rows held out cannot tell from the best."""
+    error = ranked[0].error
+    noise = REGRESSION_NOISE * error
+    if not judge.regression:
+        n_held = len(judge.y) - judge.n_fitted
+        noise = np.sqrt(max(error, 1 / n_held) * (1 - error) / n_held)
+    return [trial for trial in ranked if trial.error <= error + noise][:RIVALS]
+
+
+def _mean(a, b, n):
+    """Return `a`, a mean of n trials, with `b` joined to it."""
+    means = {name: (n * getattr(a, name) + getattr(b, name)) / (n + 1) for name in ("error", "mse")}
+    return replace(
+        a, **means, alpha=float(np.exp((n * np.log(a.alpha) + np.log(b.alpha)) / (n + 1)))
+    )
 
 
 def _spread(ranked, n_kept):
