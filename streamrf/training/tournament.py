@@ -311,6 +311,9 @@ def tournament(judge: Judge, width: int, budget: float = 20.0) -> Trial:
     assert leader is not None
     rivals = _alike(judge, ranked)
     for split in range(1, SPLITS if len(rivals) > 1 else 1):
+        spent += sum(planned_seconds(t.candidate, t.width, t.n_rows, d) for t in rivals)
+        if spent > budget:
+            break
         again = [judge.try_(t.candidate, t.width, t.n_rows, n_held, split) for t in rivals]
         rivals = [_mean(a, b, split) for a, b in zip(rivals, again, strict=True)]
     return order_of(rivals)[0]
