@@ -72,7 +72,7 @@ class Calibration(ABC):
     def targets(self, y: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Give ``root * (y - shift) / step``, float64 of shape (n, n_targets)."""
 
-    def noise_alpha(self, n_rows: int) -> float:
+    def noise_alpha(self, n_rows: float) -> float:
         """Return the ridge penalty that the rounding of `n_rows` rows amounts to, as an alpha.
 
         With ``z' = z + noise``, ``E (sum r^2 (t - <c, z'>)^2)`` is that of z plus

@@ -325,7 +325,7 @@ class Statistics:
         0 with ``precision="float64"``.
         """
         calibration = self.encoder.calibration
-        n_rows = self.n_rows
+        n_rows: float = self.n_rows
         if self.sums.is_scaled:
             n_rows = self.weight / (calibration.mean_weight or 1.0)
         return calibration.noise_alpha(n_rows)

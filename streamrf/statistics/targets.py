@@ -1,7 +1,7 @@
 """Sums of features times targets: by class, by bit of a code, or by value."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -331,7 +331,7 @@ class ValueSums(TargetSums):
     feature_sums : (n_components,) float64, ``sum root q``
     weight : float, ``sum root^2``
     rest : (n_targets, n_components) float64, what exact sums have beyond the digits of `sums`:
-        they are ``sums + rest``, `sums` the float64 next to that. None means 0.
+        they are ``sums + rest``, `sums` the float64 next to that. Empty means 0.
     """
 
     sums: np.ndarray
@@ -339,11 +339,11 @@ class ValueSums(TargetSums):
     squares: list
     feature_sums: np.ndarray
     weight: float
-    rest: np.ndarray | None = None
+    rest: np.ndarray = field(default_factory=lambda: np.empty(0))
     labels = None
 
     def __post_init__(self):
-        if self.rest is None:
+        if not self.rest.size:
             self.rest = np.zeros_like(self.sums)
 
     @classmethod
@@ -457,7 +457,9 @@ class ValueSums(TargetSums):
         if any(square < 0 for square in squares):
             raise fields.wrong("squares", "holds a sum of squares below 0")
         feature_sums = fields.array("feature_sums", np.float64, (n_components,))
-        rest = fields.array("rest", np.float64, sums.shape) if fields.is_array("rest") else None
+        rest = np.empty(0)
+        if fields.is_array("rest"):
+            rest = fields.array("rest", np.float64, sums.shape)
         weight = fields.number("weight", least=0.0)
         return cls(sums, totals, squares, feature_sums, weight, rest)
 
