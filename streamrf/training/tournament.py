@@ -1,77 +1,66 @@
-"""Which scaling, kernel and gamma suit some rows: successive halving on rows held out.
+"""Which scaling, kernel, setting and width suit some rows: successive halving on rows held out.
 
-A prototype for `streamrf.select`: it tries the library's own maps by the library's own passes, so
-what wins is what a pass would train. `grid` tries everything at one width, `tournament` begins
-narrow and short and continues with the best. Nothing depends on the clock but the seconds reported:
-rounds are planned by `planned_seconds`, so the same rows and seed give the same winner.
+It tries the library's own maps by the library's own sums, so what wins is what a pass would train.
+Rounds are planned by `planned_seconds`, not by the clock, so the same rows and seed give the same
+winner on every machine (design/0009-tournament.md).
 """
 
-import itertools
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
+from streamrf.encoding import CALIBRATION_ROWS, Encoder
+from streamrf.engine import fold
+from streamrf.errors import SolveError
+from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
-from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
 from streamrf.solving import RELATIVE_ALPHAS, best, searched
 from streamrf.sources import ArraySource, Rows
-from streamrf.training.accumulation import accumulate
-from streamrf.training.settings import Settings
+from streamrf.statistics import (
+    ClassSums,
+    ExactGram,
+    Ledger,
+    Statistics,
+    Sums,
+    TargetSums,
+    ValueSums,
+)
+from streamrf.training.candidates import (
+    EVERY,
+    FIRST,
+    SCALINGS,
+    Candidate,
+    ScaledRows,
+    crossed,
+    feature_map,
+)
+from streamrf.training.passes import Pass
 
-SCALINGS = ("standard", "asinh", "l2", "none")  # "max" is "none" where gamma is relative
-PAIRS = 2000  # of rows, whose median distance is the unit of gamma
-UP_FACTOR = 8  # of compact maps
-ARC_COSINE_TOLERANCE = 0.01  # of its series: of order 0 it ends slowly; polynomials have an end
 HELD_SHARE = 0.25
+SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
+REGRESSION_NOISE = 0.02  # of a mean squared error
 TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 
+WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
+MIN_GAIN = 0.05  # relative; a width that gains less than this over the one before is not worth it
+FADING = 0.8  # of the gain of one doubling of the width, that of the next
+ROWS_A_FEATURE = 2  # that a chosen width wants at least
+PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
-@dataclass(frozen=True)
-class Candidate:
-    """A scaling and a kernel.
-
-    Parameters
-    ----------
-    scaling : one of `SCALINGS`
-    kernel : "gaussian", "laplacian", "polynomial", "arc-cosine" or "linear"
-    setting : gamma in units of 1 / median (squared) distance; the degree; the order
-    """
-
-    scaling: str
-    kernel: str
-    setting: float
-
-    @property
-    def cost(self) -> float:
-        """Seconds of featurising, relative to a structured Gaussian."""
-        return {"linear": 0.5, "gaussian": 1.0, "laplacian": 2.0}.get(self.kernel, 8.0)
-
-    def neighbours(self) -> list["Candidate"]:
-        """Return the candidates next to it: half and twice the gamma, a degree more and less."""
-        match self.kernel:
-            case "gaussian" | "laplacian":
-                settings = [self.setting / 2, self.setting * 2]
-            case "polynomial":
-                settings = [d for d in (self.setting - 1, self.setting + 1) if 2 <= d <= 9]
-            case _:
-                settings = []
-        return [replace(self, setting=setting) for setting in settings]
+FLOPS = 1.0e11  # a second, of one core
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How a candidate fared on the rows held out.
+    """How a candidate did on the rows held out.
 
     Parameters
     ----------
     candidate, width, n_rows : what was tried, and the rows it was fitted on
     error, mse : share of wrong labels or mean squared error; mean squared error of the outputs
     alpha : the best penalty
-    seconds : that it took
-    test : error on the test rows of a `Judge` that has some, which no choice looks at; else NaN
+    seconds : planned
     """
 
     candidate: Candidate
@@ -81,84 +70,6 @@ class Trial:
     mse: float
     alpha: float
     seconds: float
-    test: float = np.nan
-
-
-class Scaled:
-    """Rows under every scaling, learnt from the first of them, and the unit of each gamma.
-
-    Parameters
-    ----------
-    X : (n, d)
-    n_learnt : rows from the start that means, deviations and distances are of
-    rng : np.random.Generator
-    """
-
-    def __init__(self, X: Array, n_learnt: int, rng: np.random.Generator) -> None:
-        X = np.asarray(X, dtype=np.float32)
-        learnt = X[:n_learnt]
-        mean, deviation = learnt.mean(axis=0, dtype=np.float64), learnt.std(axis=0, dtype=float)
-        self._mean, self._deviation = mean, np.where(deviation > 0, deviation, 1.0)
-        self._rows: dict[str, Array] = {}
-        self._units: dict[tuple[str, str], float] = {}
-        self._learnt = n_learnt
-        self._X = X
-        self._pairs = rng.integers(0, n_learnt, (2, PAIRS))
-
-    def transform(self, scaling: str, X: Array) -> Array:
-        """Return rows X scaled, float32."""
-        X = np.asarray(X, dtype=np.float32)
-        if scaling in ("standard", "asinh"):
-            X = ((X - self._mean) / self._deviation).astype(np.float32)
-        if scaling == "asinh":
-            X = np.arcsinh(X)
-        if scaling == "l2":
-            norms = np.linalg.norm(X, axis=1, keepdims=True)
-            X = X / np.where(norms > 0, norms, 1)
-        return X
-
-    def rows(self, scaling: str) -> Array:
-        """Return all rows scaled."""
-        if scaling not in self._rows:
-            self._rows[scaling] = self.transform(scaling, self._X)
-        return self._rows[scaling]
-
-    def unit(self, scaling: str, kernel: str) -> float:
-        """Return what a relative gamma is multiplied by."""
-        key = (scaling, kernel)
-        if key not in self._units:
-            X = self.rows(scaling)[: self._learnt]
-            apart = X[self._pairs[0]] - X[self._pairs[1]]
-            match kernel:
-                case "gaussian":
-                    size = np.median(np.square(apart).sum(axis=1))
-                case "laplacian":
-                    size = np.median(np.abs(apart).sum(axis=1))
-                case _:
-                    size = np.square(X[self._pairs[0]]).sum(axis=1).mean()
-            self._units[key] = 1 / float(size) if size > 0 else 1.0
-        return self._units[key]
-
-
-def feature_map(candidate: Candidate, scaled: Scaled, width: int, seed: int) -> FeatureMap:
-    """Return the unfitted map of a candidate, for rows of its scaling."""
-    unit = scaled.unit(candidate.scaling, candidate.kernel)
-    setting = candidate.setting
-    match candidate.kernel:
-        case "gaussian":
-            return StructuredFourier(Gaussian(gamma=setting * unit), width, random_state=seed)
-        case "laplacian":
-            return RandomFourier(Laplacian(gamma=setting * unit), width, random_state=seed)
-        case "linear":
-            d = scaled.rows(candidate.scaling).shape[1]
-            kernel = Polynomial(degree=1, gamma=unit)
-            return RandomMaclaurin(kernel, d + 1, h01=True, random_state=seed)
-        case "polynomial":
-            exact = Polynomial(degree=int(setting), gamma=unit)
-        case _:
-            exact = ArcCosine(order=int(setting))
-    up = RandomMaclaurin(exact, UP_FACTOR * width, tolerance=ARC_COSINE_TOLERANCE)
-    return Craft(up, width, random_state=seed)
 
 
 class Judge:
@@ -166,58 +77,74 @@ class Judge:
 
     Parameters
     ----------
-    X, y : rows, in an order that means nothing, and labels or values
+    X, y, weights : rows (n, d), labels or values, and weights or None
     regression : whether y holds values
-    seed : int
-    test : None, or X and y of test rows, for studies
+    seed : of the order of the rows, the pairs and the maps
     """
 
     def __init__(
-        self,
-        X: Array,
-        y: Array,
-        *,
-        regression: bool,
-        seed: int,
-        test: tuple[Array, Array] | None = None,
+        self, X: Array, y: Array, weights: Array | None = None, *, regression: bool, seed: int = 0
     ) -> None:
         order = np.random.default_rng(seed).permutation(len(X))
-        X, self.y = X[order], np.asarray(y)[order]
+        self.y = np.asarray(y)[order]
+        self.weights = None if weights is None else weights[order]
         self.n_fitted = len(X) - int(HELD_SHARE * len(X))
-        self.scaled = Scaled(X, self.n_fitted, np.random.default_rng(seed))
+        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed))
         self.regression = regression
         self.seed = seed
-        self.test = test
         self.trials: list[Trial] = []
 
-    def try_(self, candidate: Candidate, width: int, n_rows: int, n_held: int) -> Trial:
-        """Fit the first rows and measure on those held out, with the best penalty."""
-        began = time.perf_counter()
-        n_rows = min(n_rows, self.n_fitted)
-        X = self.scaled.rows(candidate.scaling)
-        map_ = feature_map(candidate, self.scaled, width, self.seed)
-        source = ArraySource(X[:n_rows], self.y[:n_rows])
-        settings = Settings(features=map_, regression=self.regression, random_state=self.seed)
-        statistics = accumulate(source, settings=settings)
-        held = slice(self.n_fitted, self.n_fitted + n_held)
-        indices = np.arange(len(X))[held]
-        rows = Rows(X[held], self.y[held], None, indices, indices)
-        problem = statistics.problem(random_state=self.seed)
-        alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
-        found = searched(problem.models, alphas, [rows])
-        seconds = time.perf_counter() - began
-        error, mse, alpha = np.inf, np.inf, np.nan
+    @property
+    def n_held(self) -> int:
+        """Rows held out."""
+        return len(self.y) - self.n_fitted
+
+    def feature_map(self, candidate: Candidate, width: int, seed: int) -> FeatureMap:
+        """Return the unfitted map of a candidate, for rows of its scaling."""
+        return feature_map(candidate, self.scaled, width, seed)
+
+    def try_(
+        self, candidate: Candidate, width: int, n_rows: int, n_held: int, split: int = 0
+    ) -> Trial:
+        """Fit some rows and measure on those held out, with the best penalty.
+
+        Another `split` holds other rows out and draws another map.
+        """
+        n_rows, n_held = min(n_rows, self.n_fitted), min(n_held, self.n_held)
+        X = self.scaled.rows(candidate.normalize)
+        order = np.roll(np.arange(len(X)), split * self.n_held)
+        fitted, held = order[:n_rows], order[self.n_fitted :][:n_held]
+        weights = [None if self.weights is None else self.weights[i] for i in (fitted, held)]
+        source = ArraySource(X[fitted], self.y[fitted], weights[0])
+        map_ = self.feature_map(candidate, width, self.seed + split)
+        seconds = planned_seconds(candidate, width, n_rows, self.scaled.n_features)
+        trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds)
+        try:
+            statistics = summed(source, map_, self.regression, self.seed)
+            problem = statistics.problem(random_state=self.seed)
+            alphas = (RELATIVE_ALPHAS * (problem.alpha_scale or 1.0)).tolist()
+            rows = Rows(X[held], self.y[held], weights[1], held, held)
+            found = searched(problem.models, alphas, [rows])
+        except SolveError:
+            found = []
         if found:
             leader = best(found)
-            error, mse, alpha = leader.figure, leader.mse, float(np.mean(leader.model.alpha))
-        on_test = np.nan
-        if found and self.test is not None:
-            predicted = leader.model.predict(self.scaled.transform(candidate.scaling, self.test[0]))
-            apart = predicted - self.test[1] if self.regression else predicted != self.test[1]
-            on_test = float(np.mean(np.square(apart)))
-        trial = Trial(candidate, width, n_rows, error, mse, alpha, seconds, on_test)
+            alpha = float(np.mean(leader.model.alpha))
+            trial = replace(trial, error=leader.figure, mse=leader.mse, alpha=alpha)
         self.trials.append(trial)
         return trial
+
+
+def summed(source: ArraySource, map_: FeatureMap, regression: bool, seed: int) -> Statistics:
+    """Return the statistics of a few rows."""
+    sample = source.sample(CALIBRATION_ROWS)
+    encoder = Encoder.calibrate(map_, sample, regression=regression, random_state=seed)
+    targets: TargetSums = ClassSums.zero(encoder.n_components)
+    if regression:
+        n_targets = len(encoder.calibration.target_shift)
+        targets = ValueSums.zero(encoder.n_components, n_targets, encoder.calibration.exact)
+    sums = Sums(ExactGram(encoder.n_components), targets)
+    return fold(source, Pass(Statistics(encoder, sums, Ledger())), Pass.update).finished()
 
 
 def order_of(trials: Iterable[Trial]) -> list[Trial]:
@@ -230,100 +157,142 @@ def order_of(trials: Iterable[Trial]) -> list[Trial]:
     return near + left[len(near) :]
 
 
-def first_round() -> list[Candidate]:
-    """Return the candidates that a tournament begins with."""
-    settings = {
-        "gaussian": (1 / 16, 1 / 4, 1, 4),
-        "laplacian": (1 / 8, 1 / 2),
-        "polynomial": (2, 4, 7),
-        "linear": (1,),
-    }
-    return _crossed(settings)
-
-
-def everything() -> list[Candidate]:
-    """Return the candidates of a full grid."""
-    settings = {
-        "gaussian": tuple(2.0**k for k in range(-6, 4)),
-        "laplacian": tuple(2.0**k for k in range(-5, 3)),
-        "polynomial": (2, 3, 4, 5, 7, 9),
-        "linear": (1,),
-    }
-    return _crossed(settings)
-
-
-def _crossed(settings: dict[str, tuple[float, ...]]) -> list[Candidate]:
-    found = [
-        Candidate(scaling, kernel, float(setting))
-        for kernel, values in settings.items()
-        for scaling, setting in itertools.product(SCALINGS, values)
-    ]
-    return found + [Candidate("l2", "arc-cosine", float(order)) for order in (0, 1)]
-
-
 def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: int) -> float:
     """Return what a trial should take on one core: passes, a transform and six factors."""
-    gram = n_rows * width**2 / 1.0e11
+    gram = n_rows * width**2 / FLOPS
     maps = 2e-9 * candidate.cost * n_rows * (width + n_features * (candidate.kernel == "laplacian"))
-    return 0.02 + gram + maps + 6 * width**3 / 1.0e11
+    return 0.02 + gram + maps + 6 * width**3 / FLOPS
 
 
-def tournament(judge: Judge, width: int, budget: float = 20.0) -> Trial:
-    """Return the winner of successive halving: narrow and short first, at `width` last.
+class Tournament:
+    """Successive halving: narrow and short first, at the width of the pass last.
 
     Parameters
     ----------
     judge : rows
-    width : of the features in the end
     budget : planned seconds
+    scalings : to choose from
     """
-    d = judge.scaled.rows("none").shape[1]
-    n_held = len(judge.y) - judge.n_fitted
-    rounds = [
-        (min(256, width), 2000, 2000, 10),
-        (min(512, width), 6000, n_held, 5),
-        (width, judge.n_fitted, n_held, 0),
-    ]
-    field, spent = first_round(), 0.0
-    leader: Trial | None = None
-    for number, (wide, n_rows, held, n_kept) in enumerate(rounds):
-        n_rows = min(n_rows, judge.n_fitted)
+
+    def __init__(
+        self, judge: Judge, budget: float = 20.0, scalings: tuple[str | None, ...] = SCALINGS
+    ) -> None:
+        self.judge = judge
+        self.scalings = scalings
+        self._left = budget
+
+    def winner(self, width: int | None = None, n_rows: int | None = None) -> tuple[Trial, int]:
+        """Return the best trial, and the width that it is for.
+
+        Parameters
+        ----------
+        width : of the features in the end; None means the least of `WIDTHS` that is worth it
+        n_rows : rows of the pass, None where unknown
+        """
+        judge = self.judge
+        ranked = self._round(crossed(FIRST, self.scalings), min(256, width or 256), 2000, 2000)
+        ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
+        n_total = n_rows or len(judge.y)
+        chosen = width or self._width(ranked[0].candidate, n_total)
+        tried_at = self._affordable(ranked[0].candidate, chosen)
+        ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
+        return self._final(ranked), chosen
+
+    def _round(
+        self, field: list[Candidate], width: int, n_rows: int, n_held: int, n_tops: int = 0
+    ) -> list[Trial]:
+        """Return the trials of a field, from the best on; tops look to both sides until they stay."""
         tried: dict[Candidate, Trial] = {}
         queue = list(field)
         while queue:
             candidate = queue.pop(0)
-            planned = planned_seconds(candidate, wide, n_rows, d)
-            if candidate in tried or (leader is not None and spent + planned > budget):
-                continue
-            spent += planned
-            tried[candidate] = judge.try_(candidate, wide, n_rows, min(held, n_held))
-            if not queue and number:  # the best looks to both sides, until it stays
-                top = order_of(tried.values())[: 1 if number == 2 else 2]
-                queue += [c for t in top for c in t.candidate.neighbours() if c not in tried]
-            leader = leader or tried[candidate]
-        if not tried:
-            break
-        ranked = order_of(tried.values())
-        leader = ranked[0]
-        field = [trial.candidate for trial in _spread(ranked, n_kept)]
-    assert leader is not None
-    return leader
+            if candidate not in tried and self._spends(candidate, width, n_rows, not tried):
+                tried[candidate] = self.judge.try_(candidate, width, n_rows, n_held)
+            if not queue:
+                tops = order_of(tried.values())[:n_tops]
+                queue = [c for t in tops for c in t.candidate.neighbours() if c not in tried]
+                queue = [c for c in queue if self._affords(c, width, n_rows)]
+        return order_of(tried.values())
+
+    def _planned(self, candidate: Candidate, width: int, n_rows: int) -> float:
+        n_rows = min(n_rows, self.judge.n_fitted)
+        return planned_seconds(candidate, width, n_rows, self.judge.scaled.n_features)
+
+    def _affords(self, candidate: Candidate, width: int, n_rows: int) -> bool:
+        return self._planned(candidate, width, n_rows) <= self._left
+
+    def _spends(self, candidate: Candidate, width: int, n_rows: int, must: bool = False) -> bool:
+        """Take a trial from the budget; return whether there was enough, or it `must` be had."""
+        if not must and not self._affords(candidate, width, n_rows):
+            return False
+        self._left -= self._planned(candidate, width, n_rows)
+        return True
+
+    def _affordable(self, candidate: Candidate, width: int) -> int:
+        """Return the width of the last round: that of the pass, or less where time is short."""
+        while width > 512 and 4 * self._planned(candidate, width, self.judge.n_fitted) > self._left:
+            width //= 2
+        return width
+
+    def _width(self, candidate: Candidate, n_rows: int) -> int:
+        """Return the least width whose gain to the next, measured or foreseen, is too small."""
+        judge, gain = self.judge, None
+        before: Trial | None = None
+        for width, wider in zip(WIDTHS, WIDTHS[1:], strict=False):
+            seconds = n_rows * wider**2 / FLOPS + wider**3 / FLOPS
+            if ROWS_A_FEATURE * wider > n_rows or seconds > PASS_SECONDS:
+                return width
+            if wider <= WIDTHS[2] and self._spends(candidate, wider, judge.n_fitted):
+                if before is None:
+                    before = judge.try_(candidate, width, judge.n_fitted, judge.n_held)
+                now = judge.try_(candidate, wider, judge.n_fitted, judge.n_held)
+                measured = 1 - now.error / before.error if before.error > 0 else 0.0
+                if not judge.regression:  # errors are counts of few; squares see more
+                    measured = max(measured, 1 - now.mse / before.mse)
+                gain, before = measured, now
+            else:
+                gain = (gain or 0.0) * FADING
+            if gain < MIN_GAIN:
+                return width
+        return WIDTHS[-1]
+
+    def _final(self, ranked: list[Trial]) -> Trial:
+        """Return the best of those that the rows held out cannot tell apart, by other splits."""
+        judge = self.judge
+        error = ranked[0].error
+        noise = REGRESSION_NOISE * error
+        if not judge.regression:
+            noise = np.sqrt(max(error, 1 / judge.n_held) * (1 - min(error, 1)) / judge.n_held)
+        rivals = [trial for trial in ranked if trial.error <= error + noise][:RIVALS]
+        for split in range(1, SPLITS if len(rivals) > 1 else 1):
+            if not all([self._spends(t.candidate, t.width, t.n_rows) for t in rivals]):
+                break
+            again = [
+                judge.try_(t.candidate, t.width, t.n_rows, judge.n_held, split) for t in rivals
+            ]
+            rivals = [_mean(a, b, split) for a, b in zip(rivals, again, strict=True)]
+        return order_of(rivals)[0]
 
 
-def _spread(ranked: list[Trial], n_kept: int) -> list[Trial]:
-    """Return the best, at most four of a kernel and two of a kernel and scaling."""
-    kept: list[Trial] = []
+def _mean(a: Trial, b: Trial, n: int) -> Trial:
+    """Return `a`, a mean of n trials, with `b` joined to it."""
+    error, mse = ((n * x + y) / (n + 1) for x, y in ((a.error, b.error), (a.mse, b.mse)))
+    return replace(a, error=error, mse=mse)
+
+
+def _spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
+    """Return the best candidates, at most four of a kernel and two of a kernel and scaling."""
+    kept: list[Candidate] = []
     for trial in ranked:
         mine = trial.candidate
-        same = [t.candidate for t in kept if t.candidate.kernel == mine.kernel]
-        alike = [c for c in same if c.scaling == mine.scaling]
+        same = [candidate for candidate in kept if candidate.kernel == mine.kernel]
+        alike = [candidate for candidate in same if candidate.normalize == mine.normalize]
         if len(kept) < n_kept and len(same) < 4 and len(alike) < 2:
-            kept.append(trial)
+            kept.append(mine)
     return kept
 
 
 def grid(judge: Judge, width: int) -> Trial:
-    """Return the best of everything at one width on all rows."""
-    n_held = len(judge.y) - judge.n_fitted
-    trials = [judge.try_(c, width, judge.n_fitted, n_held) for c in everything()]
+    """Return the best of everything at one width on all rows, for studies."""
+    trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in crossed(EVERY)]
     return order_of(trials)[0]
