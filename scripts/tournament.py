@@ -46,17 +46,18 @@ def rows_of(name: str, n_peek: int, seed: int):
     return X[peek], y[peek], X_test[test], y_test[test]
 
 
-def test_error(judge: t.Judge, trial: t.Trial, width: int, X, y) -> float:
+def test_error(judge: t.Judge, trial: t.Trial, width: int, X, y, X_test, y_test) -> float:
     """Return the error on test rows of the winner fitted to the whole peek."""
-    scaling = trial.candidate.scaling
-    map_ = t.feature_map(trial.candidate, judge.scaled, width, judge.seed)
-    source = srf.ArraySource(judge.scaled.rows(scaling), judge.y)
-    sums = srf.accumulate(source, map_, regression=judge.regression, random_state=judge.seed)
-    model = sums.solve(trial.alpha * len(judge.y) / trial.n_rows, random_state=judge.seed)
-    found = model.predict(judge.scaled.transform(scaling, X))
+    map_ = judge.feature_map(trial.candidate, width, judge.seed)
+    settings = {"regression": judge.regression, "random_state": judge.seed}
+    sums = srf.accumulate(
+        srf.ArraySource(X, y), map_, normalize=trial.candidate.normalize, **settings
+    )
+    model = sums.solve(trial.alpha * len(y) / trial.n_rows, random_state=judge.seed)
+    found = model.predict(X_test)
     if judge.regression:
-        return float(np.sqrt(np.mean((found - y) ** 2)))
-    return float(100 * np.mean(found != y))
+        return float(np.sqrt(np.mean((found - y_test) ** 2)))
+    return float(100 * np.mean(found != y_test))
 
 
 def main() -> None:
@@ -72,19 +73,20 @@ def main() -> None:
     for name in options.sets:
         X, y, X_test, y_test = rows_of(name, options.peek, options.seed)
         told = {"set": name, "n_peek": len(X), "width": options.width}
-        ways = {"tournament": lambda judge: t.tournament(judge, options.width, options.budget)}
+        ways = {
+            "tournament": lambda judge: t.Tournament(judge, options.budget).winner(options.width)[0]
+        }
         if not options.no_grid:
             ways["grid"] = lambda judge: t.grid(judge, options.width)
         for way, choose in ways.items():
-            test = (X_test, y_test) if options.log != Path(os.devnull) else None
-            judge = t.Judge(X, y, regression=name in REGRESSION, seed=options.seed, test=test)
+            judge = t.Judge(X, y, regression=name in REGRESSION, seed=options.seed)
             began = time.perf_counter()
             winner = choose(judge)
             seconds = time.perf_counter() - began
             told[way] = {
                 "winner": asdict(winner.candidate),
                 "held_out": winner.error,
-                "test": test_error(judge, winner, options.width, X_test, y_test),
+                "test": test_error(judge, winner, options.width, X, y, X_test, y_test),
                 "seconds": round(seconds, 1),
                 "n_trials": len(judge.trials),
             }

@@ -64,10 +64,9 @@ class Candidate:
 
     def __str__(self) -> str:
         number = f"{self.setting:g}"
-        named = {"gaussian": f"gamma {number} x 1/median", "laplacian": f"gamma {number} x 1/median"}
-        named |= {"polynomial": f"degree {number}", "arc-cosine": f"order {number}"}
-        words = [self.normalize or "none", self.kernel, named.get(self.kernel, "")]
-        return " ".join(word for word in words if word)
+        named = {"polynomial": f" of degree {number}", "arc-cosine": f" of order {number}"}
+        named |= dict.fromkeys(("gaussian", "laplacian"), f", gamma {number} / median distance")
+        return f"{self.normalize or 'none'}, {self.kernel}{named.get(self.kernel, '')}"
 
 
 def crossed(

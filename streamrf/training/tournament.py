@@ -5,6 +5,7 @@ Rounds are planned by `planned_seconds`, not by the clock, so the same rows and 
 winner on every machine (design/0009-tournament.md).
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -201,7 +202,7 @@ class Tournament:
     def _round(
         self, field: list[Candidate], width: int, n_rows: int, n_held: int, n_tops: int = 0
     ) -> list[Trial]:
-        """Return the trials of a field, from the best on; tops look to both sides until they stay."""
+        """Return the trials of a field, from the best on, and of neighbours of the best `n_tops`."""
         tried: dict[Candidate, Trial] = {}
         queue = list(field)
         while queue:
@@ -238,7 +239,7 @@ class Tournament:
         """Return the least width whose gain to the next, measured or foreseen, is too small."""
         judge, gain = self.judge, None
         before: Trial | None = None
-        for width, wider in zip(WIDTHS, WIDTHS[1:], strict=False):
+        for width, wider in itertools.pairwise(WIDTHS):
             seconds = n_rows * wider**2 / FLOPS + wider**3 / FLOPS
             if ROWS_A_FEATURE * wider > n_rows or seconds > PASS_SECONDS:
                 return width
@@ -265,7 +266,8 @@ class Tournament:
             noise = np.sqrt(max(error, 1 / judge.n_held) * (1 - min(error, 1)) / judge.n_held)
         rivals = [trial for trial in ranked if trial.error <= error + noise][:RIVALS]
         for split in range(1, SPLITS if len(rivals) > 1 else 1):
-            if not all([self._spends(t.candidate, t.width, t.n_rows) for t in rivals]):
+            n_paid = sum(self._spends(t.candidate, t.width, t.n_rows) for t in rivals)
+            if n_paid < len(rivals):
                 break
             again = [
                 judge.try_(t.candidate, t.width, t.n_rows, judge.n_held, split) for t in rivals

@@ -1,0 +1,152 @@
+"""`select`: scaling, kernel, setting and width of the features, chosen from a peek at the rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError, ParameterError
+from streamrf.features import FeatureMap, StructuredFourier
+from streamrf.kernels import Gaussian
+from streamrf.sources import Block, Source, check_rows
+from streamrf.training.candidates import SCALINGS, Candidate
+from streamrf.training.tournament import WIDTHS, Judge, Tournament, Trial
+
+AUTO = "auto"
+PEEK_ROWS = 20_000
+PEEK_BYTES = 64 << 20
+MIN_PEEK_ROWS = 200  # fewer tell nothing; a Gaussian of the median distance is taken
+BUDGET_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was chosen, and what was tried on the way.
+
+    Parameters
+    ----------
+    features : the feature map, unfitted
+    normalize : scaling of rows before it
+    trials : all that were tried, in order; empty where rows were too few
+    winner : the best trial, or None
+    n_held : rows held out that errors were measured on
+    """
+
+    features: FeatureMap
+    normalize: str | None
+    trials: tuple[Trial, ...] = ()
+    winner: Trial | None = None
+    n_held: int = 0
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row for each candidate at the widest it was tried, from the best on."""
+        last: dict[Candidate, Trial] = {}
+        for trial in self.trials:
+            known = last.get(trial.candidate)
+            if known is None or (trial.width, trial.n_rows) > (known.width, known.n_rows):
+                last[trial.candidate] = trial
+        ranked = sorted(last.values(), key=lambda t: (-t.width, -t.n_rows, t.error, t.mse))
+        if self.winner is not None:
+            ranked.sort(key=lambda t: t.candidate != self.winner.candidate)  # type: ignore[union-attr]
+        return [
+            {
+                "normalize": trial.candidate.normalize or "none",
+                "kernel": trial.candidate.kernel,
+                "setting": trial.candidate.setting,
+                "n_components": trial.width,
+                "n_rows": trial.n_rows,
+                "error": trial.error,
+                "mse": trial.mse,
+            }
+            for trial in ranked
+        ]
+
+
+def select(
+    source: Source,
+    *,
+    n_components: int | None = None,
+    normalize: str | None = AUTO,
+    regression: bool = False,
+    on_bad_rows: str = "raise",
+    budget: float | None = None,
+    random_state: Any = None,
+) -> Selection:
+    """Choose scaling, kernel, its setting and the width by a tournament on a peek at the rows.
+
+    The peek is 20,000 rows at most, spread over a source that can seek, or the first rows of an
+    iterator; the source is not consumed. A quarter of them is held out, and the library's own maps
+    are tried on the others, most of them narrow and on few rows, the best at full width.
+
+    Parameters
+    ----------
+    source : with targets
+    n_components : width of the features; None means the least of 512 to 8,192 that the next one
+        does not beat by a twentieth, as far as the rows and a pass of a minute allow
+    normalize : a scaling that must be kept, or "auto"
+    regression : whether the targets are values rather than classes
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity
+    budget : planned seconds of one core; None means 20, or a quarter of the pass if that is more.
+        Trials are planned by their operations, not by the clock, so that the same rows and seed
+        give the same choice on every machine.
+    random_state : int, RandomState or None; the seed of rows held out and of the maps
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    StreamrfError
+        Bad rows, no rows, no targets.
+    """
+    if not source.has_targets:
+        raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
+    if budget is not None and not budget > 0:
+        raise ParameterError(f"budget must be seconds above 0, got {budget!r}")
+    sample = check_rows(peek(source), on_bad_rows)[0]
+    if not len(sample.X):
+        raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
+    n_rows = source.n_rows or len(sample.X)
+    return choose(sample, n_rows, n_components, normalize, regression, budget, random_state)
+
+
+def peek(source: Source) -> Block:
+    """Return the rows that a selection looks at."""
+    row_bytes = 8 * source.n_features
+    return source.sample(int(np.clip(PEEK_BYTES // row_bytes, MIN_PEEK_ROWS, PEEK_ROWS)))
+
+
+def choose(
+    sample: Block,
+    n_rows: int,
+    n_components: int | None = None,
+    normalize: str | None = AUTO,
+    regression: bool = False,
+    budget: float | None = None,
+    random_state: Any = None,
+) -> Selection:
+    """Return the selection of a sample of rows; parameters as those of `select`."""
+    seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
+    y = np.asarray(sample.y)
+    has_choice = len(sample.X) >= MIN_PEEK_ROWS and (regression or len(np.unique(y)) > 1)
+    if not has_choice:
+        width = n_components or WIDTHS[0]
+        scaling = "standard" if normalize == AUTO else normalize
+        return Selection(StructuredFourier(Gaussian(gamma="median"), width), scaling)
+    if budget is None:
+        width = n_components or WIDTHS[2]
+        budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
+    judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed)
+    scalings = SCALINGS if normalize == AUTO else (normalize,)
+    winner, width = Tournament(judge, budget, scalings).winner(n_components, n_rows)
+    features = judge.feature_map(winner.candidate, width, seed)
+    scaling = winner.candidate.normalize
+    return Selection(features, scaling, tuple(judge.trials), winner, judge.n_held)
+
+
+def _seed(random_state: Any) -> Any:
+    """Return what seeds a generator: an integer drawn from a RandomState, which goes on."""
+    if isinstance(random_state, np.random.RandomState):
+        return random_state.randint(2**31)
+    return random_state
