@@ -70,12 +70,11 @@ def main() -> None:
     parser.add_argument("--no-grid", action="store_true")
     parser.add_argument("--log", type=Path, default=Path(os.devnull))
     options = parser.parse_args()
+    width, budget = options.width, options.budget
     for name in options.sets:
         X, y, X_test, y_test = rows_of(name, options.peek, options.seed)
         told = {"set": name, "n_peek": len(X), "width": options.width}
-        ways = {
-            "tournament": lambda judge: t.Tournament(judge, options.budget).winner(options.width)[0]
-        }
+        ways = {"tournament": lambda judge: t.Tournament(judge, budget).winner(width)[0]}
         if not options.no_grid:
             ways["grid"] = lambda judge: t.grid(judge, options.width)
         for way, choose in ways.items():

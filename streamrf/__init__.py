@@ -19,8 +19,10 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.sources import IteratorSource as IteratorSource
     from streamrf.statistics import Statistics as Statistics
     from streamrf.statistics import load_statistics as load_statistics
+    from streamrf.training import Selection as Selection
     from streamrf.training import Settings as Settings
     from streamrf.training import accumulate as accumulate
+    from streamrf.training import select as select
 
 __version__ = "0.2.0"
 
@@ -31,7 +33,7 @@ _PUBLIC = {
     "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
     "sources": ("ArraySource", "DaskArraySource", "HDF5Source", "IteratorSource"),
     "statistics": ("Statistics", "load_statistics"),
-    "training": ("Settings", "accumulate"),
+    "training": ("Selection", "Settings", "accumulate", "select"),
 }
 _TABLES = ("kernels", "features")
 

@@ -16,9 +16,8 @@ from sklearn.utils.validation import (
 )
 
 from streamrf.engine import RunOptions
-from streamrf.features import RAW_DTYPES, FeatureMap, RandomMaclaurin
+from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
-from streamrf.kernels import Polynomial
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
 from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
 from streamrf.statistics import Statistics
@@ -145,11 +144,8 @@ class _RandomFeatureEstimator(BaseEstimator):
 
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
-        features = self.features
-        if features is None:
-            features = RandomMaclaurin(Polynomial(degree=2), n_components=512)
         settings = Settings(
-            features=features,
+            features="auto" if self.features is None else self.features,
             normalize=self.normalize,
             codes=self.codes,
             classes=classes,
@@ -214,14 +210,15 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features : a feature map, unfitted; None means 512 features of a degree-2 polynomial
+    features : a feature map, unfitted, or "auto": scaling, kernel, map and width are chosen from a
+        peek at the rows (`streamrf.select`)
     alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
         out by a hash of their position, which then join the others
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
         means all
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
-        "asinh" (of standardised columns)
+        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit : bytes, a string such as "2 GiB", or None: four fifths of what is free
@@ -240,12 +237,12 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
 
     def __init__(
         self,
-        features: FeatureMap | None = None,
+        features: FeatureMap | str | None = "auto",
         *,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
-        normalize: str | None = None,
+        normalize: str | None = "auto",
         precision: str = "exact",
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
@@ -352,11 +349,11 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     def __init__(
         self,
-        features: FeatureMap | None = None,
+        features: FeatureMap | str | None = "auto",
         *,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
-        normalize: str | None = None,
+        normalize: str | None = "auto",
         precision: str = "exact",
         uncertainty: bool = False,
         on_bad_rows: str = "raise",

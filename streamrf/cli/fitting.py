@@ -268,6 +268,14 @@ def _warn(sums: Statistics) -> None:
         )
 
 
+def _choice(sums: Statistics, width: int) -> str:
+    """Return in words what was chosen of what."""
+    tried = sums.encoder.tried
+    if tried is None:
+        return f"{width:,}, {type(sums.encoder.features).__name__}"
+    return f"{width:,}, chosen of {len(tried['candidate'])}: {tried['candidate'][0]}"
+
+
 def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
     return {
         "n_rows": sums.n_rows,
@@ -287,7 +295,7 @@ def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
     drawn, kept = figures["n_components"], figures["n_components_kept"]
     pruned = "" if kept in (None, drawn) else f", pruned to {kept:,}"
-    yield "features", f"{drawn:,}, {type(sums.encoder.features).__name__}{pruned}"
+    yield "features", f"{_choice(sums, drawn)}{pruned}"
     yield facts.targets_line(figures)
     if figures["alpha"] is not None:
         chosen = ""

@@ -24,7 +24,7 @@ from streamrf.kernels import (
     VovkReal,
 )
 from streamrf.statistics import Statistics, load_statistics
-from streamrf.training import Settings
+from streamrf.training import AUTO, Settings
 
 
 def _word(name: str) -> str:
@@ -58,6 +58,11 @@ CRAFT = "craft-"  # before a map's word: made wide, then compacted
 MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
 
 MAP, FOURIER_MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", "structured-fourier", 4096, 8
+# Any of these names a map; without them one is chosen.
+MAP_OPTIONS = (
+    *("map_", "kernel", "degree", "gamma", "sigma", "coef0", "order"),
+    *("up_components", "projection", "h01", "p", "measure", "tolerance"),
+)
 LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
 
 
@@ -67,7 +72,10 @@ class FeatureOptions:
 
     panel: ClassVar = "Features"
     map_: str | None = option(
-        f"Random feature map; {MAP}, of a gaussian kernel {FOURIER_MAP}.", "--map", words=MAP_WORDS
+        "Random feature map; without one, and without a kernel, chosen from a peek at the rows. "
+        f"Of a gaussian kernel {FOURIER_MAP}, else {MAP}.",
+        "--map",
+        words=MAP_WORDS,
     )
     kernel: str | None = option(
         "Kernel it approximates; polynomial, of Fourier maps gaussian.", words=KERNELS
@@ -85,7 +93,9 @@ class FeatureOptions:
     )
     coef0: float | None = option("Constant of the kernel; 1.")
     order: int | None = option("Order of the arc-cosine kernel, 0 or 1; 1.")
-    components: int | None = option(f"Width of the features; {COMPONENTS}.")
+    components: int | None = option(
+        f"Width of the features; chosen with the map, {COMPONENTS} where a map is named."
+    )
     up_components: int | None = option(
         f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide."
     )
@@ -109,11 +119,11 @@ class FeatureOptions:
             If a setting is none of the map's, or stands next to --like.
         """
         if self.like is None:
-            return {
-                "features": self._features(),
-                "normalize": NORMALIZE[self.normalize or "none"],
-                "precision": self.precision or "exact",
-            }
+            scaling = AUTO if self.normalize is None else NORMALIZE[self.normalize]
+            found = {"normalize": scaling, "precision": self.precision or "exact"}
+            if all(getattr(self, name) is None for name in MAP_OPTIONS):
+                return found | {"features": AUTO, "n_components": self.components}
+            return found | {"features": self._features()}
         given = [option_name(item) for item in fields(self) if getattr(self, item.name) is not None]
         given.remove("--like")
         if given:

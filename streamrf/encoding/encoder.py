@@ -31,12 +31,15 @@ class Encoder:
     features : the fitted map
     calibration : shifts and steps
     selected : (n_components,) int64, the columns of the map that are used, or None for all
+    tried : what a selection tried, the winner first, or None where nothing was chosen: columns of
+        equal length by their names, "candidate", "n_components", "n_rows" and "error"
     """
 
     preprocessing: Preprocessing
     features: FeatureMap
     calibration: Calibration
     selected: I64 | None = None
+    tried: dict[str, list] | None = None
 
     @classmethod
     def calibrate(
@@ -183,7 +186,9 @@ class Encoder:
             "features": to_tree(self.features),
             "calibration": self.calibration.to_tree(),
         }
-        return tree if self.selected is None else tree | {"picks": self.selected}
+        if self.selected is not None:
+            tree["picks"] = self.selected
+        return tree if self.tried is None else tree | {"tried": self.tried}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any] | Fields) -> "Encoder":
@@ -202,8 +207,19 @@ class Encoder:
             raise fields.wrong(
                 "calibration", f"is for {width} features; the map has {features.n_components}"
             )
+        tried = _read_tried(fields.tree("tried")) if fields.is_tree("tried") else None
         fields.end()
-        return cls(preprocessing, features, calibration, selected)
+        return cls(preprocessing, features, calibration, selected, tried)
+
+
+def _read_tried(fields: Fields) -> dict[str, list]:
+    names = fields.texts("candidate")
+    tried: dict[str, list] = {"candidate": names}
+    for key in ("n_components", "n_rows"):
+        tried[key] = fields.counts(key, len(names))
+    tried["error"] = fields.totals("error", len(names), exact=False)
+    fields.end()
+    return tried
 
 
 def as_columns(y: ArrayLike) -> F64:

@@ -2,22 +2,26 @@
 
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
+from streamrf.training.choosing import Selection, select
 from streamrf.training.finishing import finish
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
-from streamrf.training.settings import Settings
+from streamrf.training.settings import AUTO, Settings
 from streamrf.training.warmup import warm_up
 
 __all__ = [
+    "AUTO",
     "INTERPRETER_BYTES",
     "Job",
     "Pass",
+    "Selection",
     "Settings",
     "accumulate",
     "begin",
     "benchmark",
     "finish",
     "parse_bytes",
+    "select",
     "warm_up",
 ]

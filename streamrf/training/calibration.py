@@ -1,5 +1,8 @@
 """The start of a pass: everything that the calibration rows fix."""
 
+import logging
+from dataclasses import replace
+
 import numpy as np
 
 from streamrf.encoding import CALIBRATION_ROWS, Encoder
@@ -16,9 +19,12 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
+from streamrf.training.choosing import Selection, choose, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
+
+logger = logging.getLogger("streamrf")
 
 
 def calibrate(job: Job) -> Pass:
@@ -30,7 +36,9 @@ def calibrate(job: Job) -> Pass:
         Bad calibration rows, targets of the other task, rows of another width than `like` has.
     """
     settings, source = job.settings, job.source
-    sample = check_rows(source.sample(CALIBRATION_ROWS), settings.on_bad_rows)[0]
+    chooses = job.like is None and settings.is_auto
+    rows = peek(source) if chooses else source.sample(CALIBRATION_ROWS)
+    sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
     _check_task(sample, settings.regression)
@@ -45,15 +53,19 @@ def calibrate(job: Job) -> Pass:
     else:
         if settings.features is None:
             raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")
+        chosen = _chosen(job, sample) if chooses else None
+        features = settings.features if chosen is None else chosen.features
         encoder = Encoder.calibrate(
-            settings.features,
+            features,  # type: ignore[arg-type] # which it checks
             sample,
-            normalize=settings.normalize,
+            normalize=settings.scaling if chosen is None else chosen.normalize,
             precision=settings.precision,
             totals=settings.totals or "float64",
             regression=settings.regression,
             random_state=settings.random_state,
         )
+        if chosen is not None and chosen.trials:
+            encoder = replace(encoder, tried=chosen.table())
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
@@ -63,6 +75,30 @@ def calibrate(job: Job) -> Pass:
         n_rows = None if job.stop is None else job.stop - job.start
         holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
     return Pass(statistics, holdout)
+
+
+def _chosen(job: Job, sample: Block) -> Selection:
+    """Return the features that suit the rows."""
+    settings = job.settings
+    n_rows = len(sample.X) if job.stop is None else job.stop - job.start
+    selection = choose(
+        sample,
+        n_rows,
+        settings.n_components,
+        settings.normalize,
+        settings.regression,
+        random_state=settings.random_state,
+        fits=job.fits,
+    )
+    if selection.winner is not None:
+        logger.info(
+            "chose %s, %s features, of %s candidates by %s rows held out",
+            selection.winner.candidate,
+            f"{selection.features.n_components:,}",
+            len(selection.table()["candidate"]),
+            f"{selection.n_held:,}",
+        )
+    return selection
 
 
 def _check_task(sample: Block, regression: bool) -> None:

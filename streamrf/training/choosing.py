@@ -1,5 +1,6 @@
 """`select`: scaling, kernel, setting and width of the features, chosen from a peek at the rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,9 @@ from streamrf.features import FeatureMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import SCALINGS, Candidate
+from streamrf.training.settings import AUTO
 from streamrf.training.tournament import WIDTHS, Judge, Tournament, Trial
 
-AUTO = "auto"
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
 MIN_PEEK_ROWS = 200  # fewer tell nothing; a Gaussian of the median distance is taken
@@ -38,28 +39,26 @@ class Selection:
     winner: Trial | None = None
     n_held: int = 0
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return a row for each candidate at the widest it was tried, from the best on."""
+    def table(self) -> dict[str, list]:
+        """Return a row for each candidate at the widest it was tried, the winner first.
+
+        Columns by name: "candidate", "n_components", "n_rows" and "error".
+        """
         last: dict[Candidate, Trial] = {}
         for trial in self.trials:
             known = last.get(trial.candidate)
-            if known is None or (trial.width, trial.n_rows) > (known.width, known.n_rows):
+            if known is None or (trial.width, trial.n_rows) >= (known.width, known.n_rows):
                 last[trial.candidate] = trial
-        ranked = sorted(last.values(), key=lambda t: (-t.width, -t.n_rows, t.error, t.mse))
         if self.winner is not None:
-            ranked.sort(key=lambda t: t.candidate != self.winner.candidate)  # type: ignore[union-attr]
-        return [
-            {
-                "normalize": trial.candidate.normalize or "none",
-                "kernel": trial.candidate.kernel,
-                "setting": trial.candidate.setting,
-                "n_components": trial.width,
-                "n_rows": trial.n_rows,
-                "error": trial.error,
-                "mse": trial.mse,
-            }
-            for trial in ranked
-        ]
+            last[self.winner.candidate] = self.winner
+        ranked = [trial for trial in last.values() if np.isfinite(trial.error)]
+        ranked.sort(key=lambda t: (t is not self.winner, -t.width, -t.n_rows, t.error))
+        return {
+            "candidate": [str(trial.candidate) for trial in ranked],
+            "n_components": [trial.width for trial in ranked],
+            "n_rows": [trial.n_rows for trial in ranked],
+            "error": [float(trial.error) for trial in ranked],
+        }
 
 
 def select(
@@ -125,8 +124,9 @@ def choose(
     regression: bool = False,
     budget: float | None = None,
     random_state: Any = None,
+    fits: Callable[[int], bool] = lambda width: True,
 ) -> Selection:
-    """Return the selection of a sample of rows; parameters as those of `select`."""
+    """Return the selection of a sample of rows; `fits` says whether memory has room for a width."""
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     y = np.asarray(sample.y)
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and (regression or len(np.unique(y)) > 1)
@@ -139,7 +139,8 @@ def choose(
         budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed)
     scalings = SCALINGS if normalize == AUTO else (normalize,)
-    winner, width = Tournament(judge, budget, scalings).winner(n_components, n_rows)
+    tournament = Tournament(judge, budget, scalings, fits)
+    winner, width = tournament.winner(n_components, n_rows)
     features = judge.feature_map(winner.candidate, width, seed)
     scaling = winner.candidate.normalize
     return Selection(features, scaling, tuple(judge.trials), winner, judge.n_held)

@@ -1,7 +1,7 @@
 """What is to be done, checked before anything is read."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,13 @@ from streamrf.engine import (
     fold,
     runner,
 )
-from streamrf.errors import CheckpointError, DataError, EmptySourceError, ParameterError
+from streamrf.errors import (
+    CheckpointError,
+    DataError,
+    EmptySourceError,
+    MemoryBudgetError,
+    ParameterError,
+)
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.solving import check_kept
 from streamrf.sources import Source
@@ -38,7 +44,7 @@ from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.holdout import MAX_BYTES
 from streamrf.training.passes import Pass
-from streamrf.training.settings import Settings
+from streamrf.training.settings import AUTO, Settings
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ class Job:
             encoder = pass_.statistics.encoder
         elif self.like is not None:
             encoder = self.like.encoder
-        width = getattr(settings.features, "n_components", None)
+        width = getattr(settings.features, "n_components", settings.n_components)
         width = width if encoder is None else encoder.n_components
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
@@ -177,6 +183,15 @@ class Job:
             return here
         limit = min(limits, default=None)
         return memory.worker_plan(**sizes, held_bytes=held_bytes, memory_limit=limit)
+
+    def fits(self, width: int) -> bool:
+        """Return whether the memory has room for a pass of this width."""
+        settings = replace(self.settings, features=AUTO, n_components=width)
+        try:
+            replace(self, settings=settings).plan()
+        except MemoryBudgetError:
+            return False
+        return True
 
     def _holds_out(self, pass_: Pass | None) -> bool:
         return self.settings.hold_out if pass_ is None else pass_.holdout is not None
@@ -239,8 +254,8 @@ class Job:
             return tree
         seed = settings.random_state
         return tree | {
-            "features": to_tree(clone(settings.features, safe=False)),
-            "normalize": settings.normalize,
+            "features": _features_tree(settings),
+            "normalize": settings.scaling,
             "precision": settings.precision,
             "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
         }
@@ -260,6 +275,12 @@ class Job:
         }
         assert self.run.spill is not None
         return os.path.join(os.path.abspath(self.run.spill), f"shard-{digest(tree)[:16]}")
+
+
+def _features_tree(settings: Settings) -> Any:
+    if settings.is_auto:
+        return {"class": "auto", "n_components": settings.n_components}
+    return to_tree(clone(settings.features, safe=False))
 
 
 def _window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from streamrf.sources import as_labels
 from streamrf.statistics import TOTALS, Statistics, check_folds
 
 ON_BAD_ROWS = ("raise", "skip")
+AUTO = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +27,11 @@ class Settings:
 
     Parameters
     ----------
-    features : an unfitted feature map; not needed with `like`
+    features : an unfitted feature map; "auto": scaling, kernel, map and width chosen by `select`
+        from a peek at the rows; not needed with `like`
+    n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
-        "asinh" (of standardised columns)
+        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
@@ -57,9 +61,11 @@ class Settings:
         If a setting is none of its choices.
     """
 
-    features: FeatureMap | None = None
+    features: FeatureMap | str | None = None
+    n_components: int | None = None
     normalize: str | None = field(
-        default=None, metadata={"help": "Scaling of rows before the map; none."}
+        default=AUTO,
+        metadata={"help": "Scaling of rows before the map; chosen, or none before a map named."},
     )
     codes: OneVsRest | ErrorCorrectingCodes | None = field(
         default=None, metadata={"help": "Target codes; one-vs-rest."}
@@ -98,7 +104,18 @@ class Settings:
     random_state: Any = field(default=None, metadata={"help": "Seed of all that is random; 0."})
 
     def __post_init__(self) -> None:
-        _check_choice("normalize", self.normalize, CHOICES)
+        _check_choice("normalize", self.normalize, (*CHOICES, AUTO))
+        if isinstance(self.features, str) and self.features != AUTO:
+            raise ParameterError(
+                f"features must be a feature map or {AUTO!r}, got {self.features!r}"
+            )
+        if self.n_components is not None:
+            if not self.is_auto:
+                raise ParameterError("n_components is for features='auto'; a map has its own")
+            if not (isinstance(self.n_components, Integral) and self.n_components > 0):
+                raise ParameterError(
+                    f"n_components must be an integer of at least 1, got {self.n_components!r}"
+                )
         _check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)
         check_folds(self.folds)
@@ -106,6 +123,16 @@ class Settings:
             _check_choice("totals", self.totals, sorted(TOTALS))
         if self.codes is not None:
             check_decode(self.codes)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether features are to be chosen."""
+        return isinstance(self.features, str)
+
+    @property
+    def scaling(self) -> str | None:
+        """The scaling asked for; "auto" only where it is to be chosen."""
+        return None if self.normalize == AUTO and not self.is_auto else self.normalize
 
     @property
     def labels(self) -> NDArray[Any] | None:

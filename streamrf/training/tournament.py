@@ -6,7 +6,7 @@ winner on every machine (design/0009-tournament.md).
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -173,13 +173,19 @@ class Tournament:
     judge : rows
     budget : planned seconds
     scalings : to choose from
+    fits : whether the memory of the pass has room for a width
     """
 
     def __init__(
-        self, judge: Judge, budget: float = 20.0, scalings: tuple[str | None, ...] = SCALINGS
+        self,
+        judge: Judge,
+        budget: float = 20.0,
+        scalings: tuple[str | None, ...] = SCALINGS,
+        fits: Callable[[int], bool] = lambda width: True,
     ) -> None:
         self.judge = judge
         self.scalings = scalings
+        self._fits = fits
         self._left = budget
 
     def winner(self, width: int | None = None, n_rows: int | None = None) -> tuple[Trial, int]:
@@ -202,7 +208,7 @@ class Tournament:
     def _round(
         self, field: list[Candidate], width: int, n_rows: int, n_held: int, n_tops: int = 0
     ) -> list[Trial]:
-        """Return the trials of a field, from the best on, and of neighbours of the best `n_tops`."""
+        """Return the trials of a field and of neighbours of the best `n_tops`, the best first."""
         tried: dict[Candidate, Trial] = {}
         queue = list(field)
         while queue:
@@ -241,7 +247,8 @@ class Tournament:
         before: Trial | None = None
         for width, wider in itertools.pairwise(WIDTHS):
             seconds = n_rows * wider**2 / FLOPS + wider**3 / FLOPS
-            if ROWS_A_FEATURE * wider > n_rows or seconds > PASS_SECONDS:
+            short = ROWS_A_FEATURE * wider > n_rows or seconds > PASS_SECONDS
+            if short or not self._fits(wider):
                 return width
             if wider <= WIDTHS[2] and self._spends(candidate, wider, judge.n_fitted):
                 if before is None:
