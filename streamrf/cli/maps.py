@@ -106,7 +106,7 @@ class FeatureOptions:
     tolerance: float | None = option(
         "Share of the kernel that an infinite series may lose; 0.0001."
     )
-    normalize: str | None = option_from(Settings, "normalize", words=NORMALIZE)
+    normalize: str | None = option_from(Settings, "normalize", default=None, words=NORMALIZE)
     precision: str | None = option_from(Settings, "precision", default=None, words=PRECISIONS)
     like: str | None = option_from(Settings, "like", metavar="FILE")
 

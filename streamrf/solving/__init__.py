@@ -4,7 +4,7 @@ from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
-from streamrf.solving.selection import Trial, best, fitted_probabilities, searched
+from streamrf.solving.selection import Trial, best, fitted_probabilities, safest, searched
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
@@ -22,6 +22,7 @@ __all__ = [
     "fitted_probabilities",
     "most_useful",
     "posterior",
+    "safest",
     "searched",
     "trace",
 ]

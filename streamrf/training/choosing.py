@@ -16,7 +16,7 @@ from streamrf.training.tournament import WIDTHS, Judge, Tournament, Trial
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
-MIN_PEEK_ROWS = 200  # fewer tell nothing; a Gaussian of the median distance is taken
+MIN_PEEK_ROWS = 500  # fewer tell too little; a Gaussian of the median distance is taken
 BUDGET_SECONDS = 20.0
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import StreamrfError
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, Probabilities
-from streamrf.solving import RELATIVE_ALPHAS, Trial, best, fitted_probabilities, searched
+from streamrf.solving import RELATIVE_ALPHAS, Trial, fitted_probabilities, safest, searched
 from streamrf.sources import Rows
 from streamrf.statistics import Statistics
 from streamrf.training.passes import Pass
@@ -93,11 +93,11 @@ def _choose(pass_: Pass, codes: Codes | None, random_state: int, prune: int | No
         return _Choice()
     columns = None
     if prune is not None:
-        alpha = float(best(trials).model.alpha)
+        alpha = float(safest(trials).model.alpha)
         kept = kept.prune(prune, alpha, codes, random_state=random_state)
         columns = kept.columns
         trials = _trials(kept, held, codes, random_state)
-    leader = best(trials).model
+    leader = safest(trials).model
     found = _Choice(
         float(leader.alpha),
         columns,

@@ -1,0 +1,85 @@
+#!/usr/bin/env python
+"""What a newcomer gets: the estimators without any setting, next to gradient-boosted trees.
+
+    STREAMRF_DATA=... scripts/selection.py [--sets pendigits usps] [--seeds 0 1 2]
+
+Trains `RandomFeatureClassifier(random_state=seed)`, or the regressor, and scikit-learn's
+`HistGradientBoosting` with its defaults on the same training rows, and prints a JSON line a set and
+seed: errors on test rows in % (RMSE for values), seconds, and what was chosen. Sets without a test
+part are split at random, three quarters to train. No choice looks at the test rows.
+"""
+
+import argparse
+import json
+import time
+
+import h5py
+import numpy as np
+from shared import data_folder
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+import streamrf as srf
+from streamrf.training.benchmark import circumstances
+
+SETS = (
+    "pendigits", "usps", "nursery", "spambase", "cod_rna", "adult_a9a", "ijcnn1",
+    "covtype_sample15k", "california_housing", "coil20", "flights", "mnist",
+)  # fmt: skip
+REGRESSION = ("flights", "california_housing")
+
+
+def rows_of(name: str, seed: int):
+    """Return X, y of the training rows and of the test rows."""
+    with h5py.File(data_folder() / f"{name}.h5") as file:
+        if "train" in file:
+            return tuple(file[key][:] for key in ("train/X", "train/y", "test/X", "test/y"))
+        X, y = file["X"][:], file["y"][:]
+    order = np.random.default_rng(seed).permutation(len(X))
+    train, test = np.split(order, [3 * len(X) // 4])
+    return X[train], y[train], X[test], y[test]
+
+
+def error(found, y, regression: bool) -> float:
+    """Return the error in %, or the RMSE of values."""
+    if regression:
+        return float(np.sqrt(np.mean((found - y) ** 2)))
+    return float(100 * np.mean(found != y))
+
+
+def compared(name: str, seed: int, with_trees: bool) -> dict:
+    """Return the figures of one set and seed."""
+    X, y, X_test, y_test = rows_of(name, seed)
+    regression = name in REGRESSION
+    ours = srf.RandomFeatureRegressor if regression else srf.RandomFeatureClassifier
+    began = time.perf_counter()
+    fitted = ours(random_state=seed).fit(srf.ArraySource(X, y))
+    line = {"set": name, "seed": seed, "n_rows": len(X), "n_features": X.shape[1]}
+    line["seconds"] = round(time.perf_counter() - began, 1)
+    line["error"] = error(fitted.predict(X_test), y_test, regression)
+    encoder = fitted.model_.encoder
+    line["chosen"] = None if encoder.tried is None else encoder.tried["candidate"][0]
+    line["n_components"] = encoder.n_components
+    if with_trees:
+        trees = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+        began = time.perf_counter()
+        other = trees(random_state=seed).fit(X, y)
+        line["trees_seconds"] = round(time.perf_counter() - began, 1)
+        line["trees_error"] = error(other.predict(X_test), y_test, regression)
+    return line
+
+
+def main() -> None:
+    """Print a line for each set and seed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="*", default=SETS)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--no-trees", action="store_true")
+    options = parser.parse_args()
+    print(json.dumps({"circumstances": circumstances()}), flush=True)
+    for seed in options.seeds:
+        for name in options.sets:
+            print(json.dumps(compared(name, seed, not options.no_trees)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
