@@ -19,6 +19,7 @@ from streamrf.cli.inspection import info, statistics_info
 from streamrf.cli.prediction import predict
 from streamrf.cli.reporting import report
 from streamrf.cli.scoring import evaluate
+from streamrf.cli.selecting import choose
 from streamrf.cli.solving import solve
 
 gc.freeze()
@@ -29,6 +30,8 @@ __all__ = ["app", "main"]
 
 for _command in (fit, evaluate, predict, info, solve, report, demo, bench, warmup):
     app.command()(answering(_command))
+
+app.command("select")(answering(choose))
 
 _stats = typer.Typer(no_args_is_help=True, help="Add statistics files, subtract them, look inside.")
 _stats.command("merge")(answering(merge))

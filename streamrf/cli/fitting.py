@@ -158,7 +158,7 @@ def fit(
             bar.stage("solving")
             trained, sums = _finish(pass_, targets, settings, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
-    _warn(sums)
+    _warn(sums, trained)
     n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
     figures |= {
         **_figures(trained, sums),
@@ -256,9 +256,12 @@ def _finish(
     return trained, sums
 
 
-def _warn(sums: Statistics) -> None:
-    """Print what was left out or clipped on the way, and what that means."""
+def _warn(sums: Statistics, trained: Model | None) -> None:
+    """Print what was left out, clipped or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
+    advice = None if trained is None else sums.rounding_advice(float(np.mean(trained.alpha)))
+    if advice:
+        say(f"warning: {advice}")
     if sums.n_clipped:
         share = 100 * sums.n_clipped / (sums.n_rows * sums.encoder.n_components)
         say(

@@ -72,6 +72,7 @@ def _encoder(encoder: Encoder) -> dict[str, Any]:
         "n_components": encoder.n_components,
         "normalize": encoder.preprocessing.normalize,
         "precision": "exact" if encoder.calibration.exact else "float64",
+        "tried": encoder.tried,
     }
 
 
@@ -96,6 +97,9 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
     yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
     yield "normalize", figures["normalize"] or "none"
+    if figures["tried"] is not None:
+        names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
+        yield "chosen", f"{names[0]}; of {len(names)} tried, error held out {errors[0]:.4g}"
     name, text = targets_line(figures)
     yield name, text + (f": {_few(map(str, figures['labels']))}" if figures["labels"] else "")
     if "alpha" in figures:

@@ -1,0 +1,73 @@
+"""`streamrf select`: which scaling, kernel and width suit some rows."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dask.utils import format_time
+
+from streamrf.cli.base import Answer, aligned
+from streamrf.cli.groups import Data, Seed, WeightedRowOptions
+from streamrf.cli.options import option, option_from
+from streamrf.jit.threads import computing
+from streamrf.training import Settings, select
+
+MAX_SHOWN = 12  # candidates shown to a person; --json has all
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions:
+    """What is to be chosen."""
+
+    panel: ClassVar = "Features"
+    regression: bool = option_from(Settings, "regression", "--regression")
+    components: int | None = option("Width of the features; chosen too.", min=1)
+    budget: float | None = option(
+        "Planned seconds; 20, or a quarter of the pass if that is more.", metavar="SECONDS"
+    )
+
+
+def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: Seed = 0) -> Answer:
+    """Try scalings, kernels and widths on a peek at the rows; show what was tried."""
+    began = time.perf_counter()
+    source = rows.source(data)
+    with computing():
+        found = select(
+            source,
+            n_components=options.components,
+            regression=options.regression,
+            on_bad_rows=rows.on_bad_rows,
+            budget=options.budget,
+            random_state=seed,
+        )
+    table = found.table()
+    figures: dict[str, Any] = {
+        "normalize": found.normalize,
+        "map": type(found.features).__name__,
+        "n_components": found.features.n_components,
+        "n_rows_held_out": found.n_held,
+        "tried": table,
+        "seconds": time.perf_counter() - began,
+    }
+    return Answer(figures, [*aligned(_summary(figures, source.where)), "", *_lines(table)])
+
+
+def _summary(figures: dict[str, Any], where: str) -> list[tuple[str, str]]:
+    tried = figures["tried"]["candidate"]
+    chosen = tried[0] if tried else "too few rows to choose: a Gaussian of the median distance"
+    return [
+        ("rows", f"a peek at {where}, {figures['n_rows_held_out']:,} of them held out"),
+        ("chosen", chosen),
+        ("features", f"{figures['n_components']:,}, {figures['map']}"),
+        ("time", format_time(figures["seconds"])),
+        ("next", "streamrf fit with the same rows and seed chooses the same"),
+    ]
+
+
+def _lines(table: dict[str, list]) -> list[str]:
+    """Return the table of candidates, the winner first."""
+    rows = list(zip(*table.values(), strict=True))[:MAX_SHOWN]
+    width = max((len(row[0]) for row in rows), default=0)
+    head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>6}  error on rows held out"
+    lines = [f"{name:<{width}}  {e:>8,}  {n:>6,}  {error:.5g}" for name, e, n, error in rows]
+    return [head, *lines] if rows else []

@@ -1,0 +1,187 @@
+"""What is chosen where nothing is named: scaling, kernel, setting and width."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import streamrf as srf
+from streamrf.cli import app
+from streamrf.errors import DataError, ParameterError
+from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
+from streamrf.training.choosing import MIN_PEEK_ROWS
+from streamrf.training.tournament import Judge, Trial, order_of, planned_seconds
+
+N = 1500
+
+
+@pytest.fixture(scope="module")
+def waves():
+    """Classes by the sign of a product of waves in columns of very different scales."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 4))
+    y = (np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) > 0).astype(int)
+    return X * [1, 50, 0.1, 1], y
+
+
+@pytest.fixture(scope="module")
+def chosen(waves):
+    return srf.select(srf.ArraySource(*waves), n_components=128, budget=3, random_state=0)
+
+
+def test_the_winner_beats_a_fixed_choice(waves, chosen):
+    X, y = waves
+    train, test = slice(None, 1000), slice(1000, None)
+    options = {"random_state": 0}
+    best = srf.RandomFeatureClassifier(chosen.features, normalize=chosen.normalize, **options)
+    fixed = srf.RandomFeatureClassifier(srf.RandomMaclaurin(srf.Polynomial(degree=2), 128))
+    errors = [1 - one.fit(X[train], y[train]).score(X[test], y[test]) for one in (best, fixed)]
+    assert chosen.normalize in ("standard", "asinh")
+    assert errors[0] < 0.12
+    assert 2 * errors[0] < errors[1]
+
+
+def test_the_same_rows_and_seed_choose_the_same(waves, chosen):
+    X, y = waves
+    blocks = [(X[i : i + 400], y[i : i + 400]) for i in range(0, N, 400)]
+    again = srf.select(srf.IteratorSource(iter(blocks)), n_components=128, budget=3, random_state=0)
+    assert again.table() == chosen.table()
+    assert repr(again.features) == repr(chosen.features)
+
+
+def test_an_iterator_is_not_consumed_by_the_choice(waves):
+    X, y = waves
+    source = srf.IteratorSource(iter([(X, y)]))
+    settings = {"features": "auto", "n_components": 64, "random_state": 0}
+    sums = srf.accumulate(source, **settings)
+    assert sums.n_rows == N
+    assert sums.gram.tobytes() == srf.accumulate(srf.ArraySource(X, y), **settings).gram.tobytes()
+
+
+def test_what_was_tried_is_kept_in_files(waves, tmp_path):
+    sums = srf.accumulate(srf.ArraySource(*waves), "auto", n_components=64, random_state=0)
+    tried = sums.encoder.tried
+    assert tried["candidate"][0].startswith(("standard", "asinh"))
+    assert set(tried["n_components"]) >= {64}
+    sums.save(tmp_path / "s.h5")
+    sums.solve(1.0).save(tmp_path / "m.h5")
+    assert srf.load_statistics(tmp_path / "s.h5").encoder.tried == tried
+    assert srf.load_model(tmp_path / "m.h5").encoder.tried == tried
+    named = srf.accumulate(
+        srf.ArraySource(*waves),
+        sums.encoder.features,
+        normalize=sums.encoder.preprocessing.normalize,
+    )
+    assert named.encoder.tried is None
+
+
+def test_statistics_chosen_once_go_on_by_like(waves):
+    X, y = waves
+    first = srf.accumulate(srf.ArraySource(X[:900], y[:900]), "auto", n_components=64)
+    both = first + srf.accumulate(srf.ArraySource(X[900:], y[900:]), like=first)
+    assert both.n_rows == N
+
+
+def test_values_are_chosen_for_too():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((1200, 3))
+    y = np.exp(-np.square(X[:, :2]).sum(axis=1)) + 0.01 * rng.standard_normal(1200)
+    model = srf.RandomFeatureRegressor(random_state=0).fit(X[:900], y[:900])
+    assert model.score(X[900:], y[900:]) > 0.97
+    assert model.model_.encoder.tried is not None
+
+
+def test_a_scaling_that_is_given_is_kept(waves):
+    found = srf.select(srf.ArraySource(*waves), n_components=64, normalize="l2", budget=1)
+    assert found.normalize == "l2"
+    assert {name.split(",")[0] for name in found.table()["candidate"]} == {"l2"}
+
+
+@pytest.mark.parametrize("y", [np.arange(50) % 2, np.zeros(N, dtype=int)], ids=["few", "one"])
+def test_where_there_is_nothing_to_choose_by_a_gaussian_is_taken(y):
+    X = np.random.default_rng(0).standard_normal((len(y), 3))
+    found = srf.select(srf.ArraySource(X, y), n_components=32)
+    assert len(y) < MIN_PEEK_ROWS or len(np.unique(y)) == 1
+    assert (found.normalize, found.features.n_components, found.trials) == ("standard", 32, ())
+
+
+def test_a_width_is_chosen_within_the_rows():
+    X = np.random.default_rng(0).standard_normal((700, 3))
+    found = srf.select(srf.ArraySource(X, X[:, 0] > 0), budget=2)
+    assert found.features.n_components == 512 or found.table()["candidate"][0].endswith("linear")
+
+
+def test_ties_go_to_the_cheaper_candidate():
+    cheap, dear = Candidate("l2", "gaussian", 1.0), Candidate("l2", "polynomial", 3.0)
+    trials = [Trial(c, 64, 100, e, 0.0, 1.0, 0.1) for c, e in ((dear, 0.1), (cheap, 0.1002))]
+    assert [trial.candidate for trial in order_of(trials)] == [cheap, dear]
+    far = [trials[0], Trial(cheap, 64, 100, 0.11, 0.0, 1.0, 0.1)]
+    assert order_of(far)[0].candidate == dear
+
+
+def test_gamma_is_in_units_of_the_median_distance():
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    scaled = ScaledRows(X, 300, np.random.default_rng(0))
+    apart = [np.square(a - b).sum() for a in X[:300] for b in X[:40]]
+    assert 1 / scaled.unit(None, "gaussian") == pytest.approx(np.median(apart), rel=0.1)
+    assert crossed(FIRST)[0].neighbours()[1].setting == 2 * crossed(FIRST)[0].setting
+
+
+def test_the_plan_grows_with_width_rows_and_columns():
+    one = Candidate(None, "laplacian", 0.5)
+    plans = [planned_seconds(one, *size) for size in ((256, 10**4, 10), (512, 10**4, 10))]
+    plans += [planned_seconds(one, 512, 10**5, 10), planned_seconds(one, 512, 10**5, 100)]
+    assert plans == sorted(plans)
+    assert len(set(plans)) == 4
+
+
+def test_a_trial_is_the_pass_of_the_library(waves):
+    """The error of a trial is that of the same map, fitted and measured by the public functions."""
+    X, y = waves
+    judge = Judge(X, y, regression=False, seed=3)
+    trial = judge.try_(Candidate("standard", "gaussian", 1.0), 64, judge.n_fitted, judge.n_held)
+    order = np.random.default_rng(3).permutation(N)
+    X, y = judge.scaled.rows("standard"), y[order]
+    fitted, held = slice(None, judge.n_fitted), slice(judge.n_fitted, None)
+    map_ = judge.feature_map(trial.candidate, 64, 3)
+    model = srf.accumulate(srf.ArraySource(X[fitted], y[fitted]), map_).solve(trial.alpha)
+    assert np.mean(model.predict(X[held]) != y[held]) == pytest.approx(trial.error, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": "best"}, "a feature map or 'auto'"),
+        ({"features": "auto", "n_components": 0}, "integer of at least 1"),
+        ({"features": srf.RandomFourier(), "n_components": 8}, "a map has its own"),
+        ({"features": "auto", "normalize": "log"}, "normalize must be one of"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(waves, options, message):
+    with pytest.raises(ParameterError, match=message):
+        srf.accumulate(srf.ArraySource(*waves), **options)
+
+
+def test_rows_without_targets_or_time_choose_nothing(waves):
+    with pytest.raises(DataError, match="no targets"):
+        srf.select(srf.ArraySource(waves[0]))
+    with pytest.raises(ParameterError, match="budget"):
+        srf.select(srf.ArraySource(*waves), budget=0)
+
+
+def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = waves
+    run = CliRunner().invoke
+    options = ["--components", "64", "--json"]
+    shown = run(app, ["select", "rows.h5", *options])
+    fitted = run(app, ["fit", "rows.h5", "--model", "m.h5", *options])
+    assert (shown.exit_code, fitted.exit_code) == (0, 0), shown.output + fitted.output
+    figures = json.loads(shown.stdout)
+    tried = srf.load_model("m.h5").encoder.tried
+    assert tried == figures["tried"]
+    info = run(app, ["info", "m.h5"])
+    assert f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried" in info.stdout
