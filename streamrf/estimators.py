@@ -194,10 +194,8 @@ class _RandomFeatureEstimator(BaseEstimator):
 
 def _has_probabilities(estimator: "_RandomFeatureEstimator") -> bool:
     """Return whether probabilities are, or are going to be, fitted."""
-    if isinstance(estimator.alpha, str):
-        return True
     solved = getattr(estimator, "_solved", None)
-    if solved is not None and solved[0].probabilities is not None:
+    if isinstance(estimator.alpha, str) or (solved and solved[0].probabilities is not None):
         return True
     raise AttributeError(
         "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
@@ -221,8 +219,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
-    memory_limit : bytes, a string such as "2 GiB", or None: four fifths of what is free
-    n_threads : None means all
+    memory_limit, n_threads : see `RunOptions`
     random_state : int, RandomState or None
 
     Attributes
@@ -373,10 +370,10 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.random_state = random_state
 
     def predict(self, X: Rows, return_std: bool = False, **options: Any) -> Any:
-        """Return the value of each row of an array or source.
+        """Return the value of each row of an array or source, see `Model.predict`.
 
         With `return_std` return the standard deviations of new targets as well, noise included;
-        it needs ``uncertainty=True``. See `Model.predict`.
+        it needs ``uncertainty=True``.
         """
         return self.model_.predict(self._rows(X), return_std=return_std, **options)
 

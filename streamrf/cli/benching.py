@@ -109,7 +109,7 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "ratio", f"{figures['ratio']:.2f} ({low:.2f} to {high:.2f})"
     for name, seconds in figures["seconds"].items():
         if name != "pass":
-            yield f"  {name}", format_time(seconds) + "  (beside the rest)" * (name == "read")
+            yield f"  {name}", format_time(seconds) + "  (next to the rest)" * (name == "read")
     if "error" in figures:
         yield "error", f"{100 * figures['error']:.2f} %, with a fixed penalty"
     yield "memory", f"{format_bytes(figures['peak_bytes'])} at most"

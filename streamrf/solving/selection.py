@@ -65,7 +65,7 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
 def searched(
     solve: Callable[[Sequence[float]], list[Model]], alphas: Sequence[float], held: list[Rows]
 ) -> list[Trial]:
-    """Try every second penalty, then those beside the best.
+    """Try every second penalty, then those next to the best.
 
     It ends where trying all would, unless the error has a valley narrower than that, for two thirds
     of the factorisations. Going downhill from the middle would take half, but rows of little signal

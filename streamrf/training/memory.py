@@ -19,7 +19,7 @@ MIN_ROWS = 256
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
 DASK_BYTES = 100 << 20  # distributed itself, in a worker
-# Totals that a worker holds beside those of the shard it adds up: two that are merged, the sum of
+# Totals that a worker holds next to those of the shard it adds up: two that are merged, the sum of
 # them, and one on its way.
 SPARE_TOTALS = 4
 
