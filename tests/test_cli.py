@@ -254,7 +254,8 @@ def test_one_vs_rest_has_discriminants_and_no_hamming_distances():
 
 
 def test_no_h01_reaches_the_inner_map():
-    told("fit", "data.h5", "--components", "60", "--no-h01", "--model", "new.h5")
+    words = ["--components", "60", "--no-h01", "--alpha", "1e6"]
+    told("fit", "data.h5", *words, "--model", "new.h5")
     assert answer("info", "new.h5")["map"]["up"]["h01"] is False
 
 

@@ -56,8 +56,8 @@ def assert_same(got, *expected):
 
 
 def final_classes(kind):
-    """The classes below `kind` that are not abstract."""
-    below = kind.__subclasses__()
+    """The library's classes below `kind` that are not abstract."""
+    below = [c for c in kind.__subclasses__() if c.__module__.startswith("streamrf.")]
     return set().union(*map(final_classes, below)) | {c for c in below if not inspect.isabstract(c)}
 
 

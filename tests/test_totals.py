@@ -158,7 +158,7 @@ def test_the_command_line_sums_in_them_and_solves_in_place(source, tmp_path):
     with h5py.File(tmp_path / "data.h5", "w") as file:
         block = next(iter(source.blocks(0, 900)))
         file["X"], file["y"] = block.X, block.y
-    words = ["fit", tmp_path / "data.h5", "--components", 32]
+    words = ["fit", tmp_path / "data.h5", "--map", "craft-maclaurin", "--components", 32]
     outputs = {}
     for totals in ("int32", "float64"):
         model, statistics = tmp_path / f"{totals}.model", tmp_path / f"{totals}.stats"

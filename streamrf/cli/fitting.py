@@ -259,8 +259,9 @@ def _finish(
 def _warn(sums: Statistics, trained: Model | None) -> None:
     """Print what was left out, clipped or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
-    advice = None if trained is None else sums.rounding_advice(float(np.mean(trained.alpha)))
-    if advice:
+    advice = None if trained is None else sums.rounding_advice(trained.alpha)
+    tried = [] if trained is None else [alpha for alpha, _ in trained.history]
+    if advice and trained is not None and trained.alpha <= min(tried, default=trained.alpha):
         say(f"warning: {advice}")
     if sums.n_clipped:
         share = 100 * sums.n_clipped / (sums.n_rows * sums.encoder.n_components)
