@@ -15,17 +15,11 @@ import time
 
 import h5py
 import numpy as np
-from shared import data_folder
+from shared import REGRESSION, SETS, data_folder
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 import streamrf as srf
 from streamrf.training.benchmark import circumstances
-
-SETS = (
-    "pendigits", "usps", "nursery", "spambase", "cod_rna", "adult_a9a", "ijcnn1",
-    "covtype_sample15k", "california_housing", "coil20", "flights", "mnist",
-)  # fmt: skip
-REGRESSION = ("flights", "california_housing")
 
 
 def rows_of(name: str, seed: int):

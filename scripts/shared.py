@@ -7,6 +7,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 UNSET = "STREAMRF_DATA is not set; data/README.md tells what it should point at"
 
+# The sets that studies of defaults run on, and those of them that hold values.
+SETS = (
+    "pendigits", "usps", "nursery", "spambase", "cod_rna", "adult_a9a", "ijcnn1",
+    "covtype_sample15k", "california_housing", "coil20", "flights", "mnist",
+)  # fmt: skip
+REGRESSION = ("flights", "california_housing")
+
 
 def data_folder() -> Path:
     """Return the folder of the data sets, or leave with a message."""

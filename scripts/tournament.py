@@ -17,16 +17,11 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from shared import data_folder
+from shared import REGRESSION, SETS, data_folder
 
 import streamrf as srf
 from streamrf.training import tournament as t
 
-SETS = (
-    "pendigits", "usps", "nursery", "spambase", "cod_rna", "adult_a9a", "ijcnn1",
-    "covtype_sample15k", "california_housing", "coil20", "flights", "mnist",
-)  # fmt: skip
-REGRESSION = ("flights", "california_housing")
 TEST_ROWS = 10_000
 
 
