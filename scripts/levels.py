@@ -19,8 +19,8 @@ import numpy as np
 from shared import data_folder
 
 import streamrf as srf
-from streamrf.encoding import rounding
-from streamrf.encoding.rounding import Rounding
+from streamrf.preprocessing import rounding
+from streamrf.preprocessing.rounding import Rounding
 from streamrf.statistics import gram
 
 SEEDS = range(3)

@@ -46,10 +46,10 @@ from scipy.optimize import nnls
 
 import streamrf as srf
 from streamrf import engine
-from streamrf.encoding.rounding import ROOT_LEVELS, FineRounding
 from streamrf.engine import Reading, StateStore
 from streamrf.engine.worker import FoldTask
 from streamrf.jit.threads import computing
+from streamrf.preprocessing.rounding import ROOT_LEVELS, FineRounding
 from streamrf.training import Job, Pass, begin
 from streamrf.training.benchmark import circumstances
 from streamrf.training.memory import worker_plan

@@ -8,7 +8,7 @@ from scipy.linalg import lapack
 
 import streamrf as srf
 from passes import add, begin
-from streamrf.encoding.rounding import Centring
+from streamrf.preprocessing.rounding import Centring
 
 TARGET_LIMIT = 2**40
 ROOT_LEVELS = 2**12

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import streamrf as srf
 from streamrf.cli import app, benching
-from streamrf.encoding.rounding import CALIBRATION_ROWS
 from streamrf.features import TABLE
 from streamrf.jit import gram
+from streamrf.preprocessing.rounding import CALIBRATION_ROWS
 from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
 from streamrf.training.warmup import warm_up

@@ -10,9 +10,12 @@ from sklearn.preprocessing import StandardScaler, normalize
 import naive
 from cases import MAPS
 from streamrf import storage
-from streamrf.encoding.encoder import Encoder
-from streamrf.encoding.preprocessing import CHOICES, Preprocessing
-from streamrf.encoding.rounding import (
+from streamrf.errors import BadRowError, FormatError, ParameterError, ShapeError
+from streamrf.features import RandomMaclaurin
+from streamrf.jit.threads import computing
+from streamrf.kernels import Polynomial
+from streamrf.preprocessing.encoder import Encoder
+from streamrf.preprocessing.rounding import (
     ROOT_LEVELS,
     TARGET_LEVELS,
     Calibration,
@@ -22,10 +25,7 @@ from streamrf.encoding.rounding import (
     Rounding,
     calibration_class,
 )
-from streamrf.errors import BadRowError, FormatError, ParameterError, ShapeError
-from streamrf.features import RandomMaclaurin
-from streamrf.jit.threads import computing
-from streamrf.kernels import Polynomial
+from streamrf.preprocessing.scaling import CHOICES, Preprocessing
 from streamrf.sources import ArraySource
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -8,8 +8,8 @@ from sklearn.linear_model import Ridge
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, rounded
-from streamrf.encoding.rounding import Centring, CoarseRounding, FineRounding, Rounding
 from streamrf.errors import MergeError
+from streamrf.preprocessing.rounding import Centring, CoarseRounding, FineRounding, Rounding
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,10 +11,10 @@ from sklearn.linear_model import LinearRegression, Ridge
 import naive
 import streamrf as srf
 from integers import accumulate, features, packed, plain_problem, unpacked
-from streamrf.encoding.rounding import Centring, Rounding
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit.packed import add_diagonal
 from streamrf.jit.threads import computing
+from streamrf.preprocessing.rounding import Centring, Rounding
 from streamrf.solving.normal import Normal
 from streamrf.statistics.gram import ExactGram, FloatGram
 from streamrf.statistics.sums import Sums

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from streamrf.cli.groups import number_or
 from streamrf.cli.options import construct, option, option_from, option_name, wrong
-from streamrf.encoding import CHOICES, PRECISIONS
 from streamrf.errors import ParameterError
 from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
 from streamrf.kernels import (
@@ -23,6 +22,7 @@ from streamrf.kernels import (
     VovkInfinite,
     VovkReal,
 )
+from streamrf.preprocessing import CHOICES, PRECISIONS
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import AUTO, Settings
 

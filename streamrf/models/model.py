@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
-from streamrf.encoding import Encoder, as_columns
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
@@ -18,6 +17,7 @@ from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Predictor, Rows
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
+from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.encoding import Encoder
 from streamrf.engine import Reading, RunOptions, fold, map_blocks
 from streamrf.errors import DataError, ShapeError
 from streamrf.jit.arrays import Array, Floats
 from streamrf.models.scores import ErrorSums, Evaluation
+from streamrf.preprocessing import Encoder
 from streamrf.sources import Block, Source, as_source
 
 BLOCK_BYTES = 64 << 20  # rows or features of a block

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from streamrf.encoding import Encoder
 from streamrf.models import Model
+from streamrf.preprocessing import Encoder
 from streamrf.statistics import Ledger, Statistics
 
 MAX_SHOWN = 10  # labels, stores or ranges shown to a person; the figures have them all

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.encoding import as_columns
 from streamrf.jit.arrays import Floats
 from streamrf.models import Model, Probabilities
+from streamrf.preprocessing import as_columns
 from streamrf.sources import Rows, as_labels, find_labels
 
 SCORED_ROWS = 1024

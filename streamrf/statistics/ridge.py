@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.encoding import Encoder
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.jit.threads import computing
 from streamrf.models import CodeBook, Model
+from streamrf.preprocessing import Encoder
 from streamrf.solving import (
     CrossValidation,
     Normal,

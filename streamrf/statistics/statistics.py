@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
-from streamrf.encoding import Encoder
 from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, Seed
+from streamrf.preprocessing import Encoder
 from streamrf.solving import CrossValidation, Normal, Path
 from streamrf.statistics.kfold import read_sums
 from streamrf.statistics.ledger import Ledger

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamrf.encoding import CALIBRATION_ROWS, Encoder
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.models import DECODERS, CodeBook
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
 from streamrf.sources import Block, check_rows
 from streamrf.statistics import (
     BitSums,

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamrf.encoding import Preprocessing
 from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
 from streamrf.jit.arrays import Array, Floats
 from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
+from streamrf.preprocessing import Preprocessing
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma

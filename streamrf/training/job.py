@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from streamrf.encoding import calibration_class
 from streamrf.engine import (
     Checkpoint,
     Reading,
@@ -28,6 +27,7 @@ from streamrf.errors import (
     ParameterError,
 )
 from streamrf.models import ErrorCorrectingCodes
+from streamrf.preprocessing import calibration_class
 from streamrf.solving import check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (

@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 import psutil
 
-from streamrf.encoding import CALIBRATION_ROWS
 from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.statistics import ExactGram, GramSum, packed_size
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded

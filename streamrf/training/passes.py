@@ -5,10 +5,10 @@ from typing import cast
 
 import numpy as np
 
-from streamrf.encoding import Encoder, as_columns
 from streamrf.engine import State
 from streamrf.errors import DataError
 from streamrf.jit.threads import computing
+from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Rows, as_rows
 from streamrf.statistics import Ledger, Statistics, ValueSums
 from streamrf.storage import Fields

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.encoding import CHOICES, calibration_class
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
+from streamrf.preprocessing import CHOICES, calibration_class
 from streamrf.sources import as_labels
 from streamrf.statistics import TOTALS, Statistics, check_folds
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamrf.encoding import CALIBRATION_ROWS, Encoder
 from streamrf.engine import fold
 from streamrf.errors import SolveError
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
 from streamrf.solving import RELATIVE_ALPHAS, best, searched
 from streamrf.sources import ArraySource, Rows
 from streamrf.statistics import (

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.encoding.preprocessing import Preprocessing
-from streamrf.encoding.rounding import Calibration, calibration_class
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import featurising
+from streamrf.preprocessing.rounding import Calibration, calibration_class
+from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.sources import Block
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 from streamrf.timing import stage
