@@ -2,14 +2,18 @@
 
 import json
 
+import dask.array as da
 import h5py
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import streamrf as srf
+from integers import assert_same_bytes
 from streamrf.cli import app
 from streamrf.errors import DataError, ParameterError
+from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.training import choosing
 from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
 from streamrf.training.choosing import MIN_PEEK_ROWS
 from streamrf.training.tournament import Judge, Trial, order_of, planned_seconds
@@ -49,6 +53,50 @@ def test_the_same_rows_and_seed_choose_the_same(waves, chosen):
     again = srf.select(srf.IteratorSource(iter(blocks)), n_components=128, budget=3, random_state=0)
     assert again.table() == chosen.table()
     assert repr(again.features) == repr(chosen.features)
+
+
+def test_every_source_and_a_cluster_choose_the_same(waves, two_workers, tmp_path):
+    X, y = (part[:600] for part in waves)
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"] = X, y
+    sources = [
+        (srf.HDF5Source(tmp_path / "rows.h5"), None),
+        (srf.IteratorSource((X[i : i + 256], y[i : i + 256]) for i in range(0, len(X), 256)), None),
+        (srf.DaskArraySource(da.from_array(X, (200, 4)), y), None),
+        (srf.HDF5Source(tmp_path / "rows.h5"), two_workers),
+    ]
+    settings = {"features": "auto", "n_components": 16, "random_state": 0}
+    sums = [srf.accumulate(source, engine=engine, **settings) for source, engine in sources]
+    assert len({repr(one.encoder.features) for one in sums}) == 1
+    for one in sums[1:]:
+        assert one.encoder.tried == sums[0].encoder.tried
+        assert_same_bytes(one.sums.to_tree(), sums[0].sums.to_tree())
+
+
+class CountingSource(srf.ArraySource):
+    """Counts the times that each row is read by a pass, and the rows of samples."""
+
+    def __init__(self, X, y):
+        super().__init__(X, y)
+        self.n_times, self.n_sampled = np.zeros(len(X), dtype=int), 0
+
+    def blocks(self, start=0, stop=None, *, block_rows=4096):
+        for block in super().blocks(start, stop, block_rows=block_rows):
+            self.n_times[block.position : block.position + block.span] += 1
+            yield block
+
+    def sample(self, n_rows):
+        sample = super().sample(n_rows)
+        self.n_sampled += len(sample.X)
+        return sample
+
+
+def test_the_pass_reads_each_row_once(waves, monkeypatch):
+    monkeypatch.setattr(choosing, "PEEK_ROWS", 600)
+    source = CountingSource(*waves)
+    srf.accumulate(source, "auto", n_components=16, random_state=0)
+    assert source.n_times.min() == source.n_times.max() == 1
+    assert 600 <= source.n_sampled <= 600 + CALIBRATION_ROWS
 
 
 def test_an_iterator_is_not_consumed_by_the_choice(waves):
