@@ -9,6 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from streamrf.cli import app
+from streamrf.cli.help import SYNONYMS
+from streamrf.cli.maps import KERNELS, MAPS
 from streamrf.cli.options import flattened, option, option_from
 
 
@@ -86,3 +88,50 @@ def test_every_command_has_help_for_every_option():
         for parameter in inspect.signature(registered.callback).parameters.values():
             (info,) = parameter.annotation.__metadata__
             assert info.help.endswith("."), (name, parameter.name)
+
+
+def test_the_help_of_every_command_fits_a_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "-h, --help" in CliRunner().invoke(app, ["fit", "-h"]).stdout
+    for name in ("fit", "evaluate", "predict", "select", "solve", "bench", "report"):
+        lines = CliRunner().invoke(app, [name, "--help"]).stdout.splitlines()
+        assert len(lines) <= 50, name
+        assert max(map(len, lines)) <= 100, name
+
+
+def test_help_all_shows_every_option():
+    short, whole = (CliRunner().invoke(app, ["fit", word]).stdout for word in ("-h", "--help-all"))
+    assert "--tls-ca" in whole
+    assert "--tls-ca" not in short
+    assert "--alpha" in short
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["train", "x.h5"], "did you mean 'fit'?"),
+        (["predct", "x.h5"], "did you mean 'predict'?"),
+        (["fit", "x.h5", "--target", "label"], "--y"),
+        (["fit", "x.h5", "--checkpiont", "c"], "--checkpoint"),
+        (["fit", "x.h5", "--kernel", "rbf", "--model", "m"], "did you mean gaussian?"),
+    ],
+)
+def test_words_of_other_tools_lead_to_ours(words, advice):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert advice in result.output
+
+
+def test_a_word_like_none_of_ours_gets_no_advice():
+    result = CliRunner().invoke(app, ["fit", "x.h5", "--zzz"])
+    assert "No such option: --zzz" in result.output
+    assert "ossible" not in result.output
+
+
+def test_every_synonym_leads_to_a_word_that_exists():
+    program = typer.main.get_command(app)
+    shown = [
+        name for command in program.commands.values() for p in command.params for name in p.opts
+    ]
+    known = {*program.commands, *shown, *KERNELS, *MAPS}
+    assert set(SYNONYMS.values()) <= known

@@ -15,6 +15,7 @@ from streamrf.cli.base import answering, app, main
 from streamrf.cli.benching import bench, warmup
 from streamrf.cli.demonstration import demo
 from streamrf.cli.fitting import fit
+from streamrf.cli.help import Command, Group
 from streamrf.cli.inspection import info, statistics_info
 from streamrf.cli.prediction import predict
 from streamrf.cli.reporting import report
@@ -29,14 +30,19 @@ __all__ = ["app", "main"]
 
 
 for _command in (fit, evaluate, predict, info, solve, report, demo, bench, warmup):
-    app.command()(answering(_command))
+    app.command(cls=Command)(answering(_command))
 
-app.command("select")(answering(choose))
+app.command("select", cls=Command)(answering(choose))
 
-_stats = typer.Typer(no_args_is_help=True, help="Add statistics files, subtract them, look inside.")
-_stats.command("merge")(answering(merge))
-_stats.command("subtract")(answering(subtract))
-_stats.command("info")(answering(statistics_info))
+_stats = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Add statistics files, subtract them, look inside.",
+)
+_stats.command("merge", cls=Command)(answering(merge))
+_stats.command("subtract", cls=Command)(answering(subtract))
+_stats.command("info", cls=Command)(answering(statistics_info))
 app.add_typer(_stats, name="stats")
 
 

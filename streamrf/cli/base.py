@@ -15,13 +15,16 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from streamrf.cli.help import MAX_SHOWN, Group, HelpAll
 from streamrf.cli.options import flattened
 from streamrf.errors import Interruption, StorageError, StreamrfError
 from streamrf.storage import reason
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,  # an unforeseen error keeps its plain traceback
 )
 
@@ -56,7 +59,7 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     command = flattened(command)
 
     @functools.wraps(command)
-    def answered(as_json: bool, **given: Any) -> None:
+    def answered(as_json: bool, help_all: bool = False, **given: Any) -> None:
         try:
             _print(command(**given), as_json)
         except StreamrfError as error:
@@ -69,11 +72,15 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
             _end(1, f"{error.filename}: {reason(error)}" if error.filename else str(error))
 
     signature = inspect.signature(command)
-    as_json = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json
-    )
+    own = {"as_json": Json}
+    if len(signature.parameters) > MAX_SHOWN:
+        own["help_all"] = HelpAll
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in own.items()
+    ]
     answered.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), as_json], return_annotation=None
+        parameters=[*signature.parameters.values(), *more], return_annotation=None
     )
     return answered
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from streamrf.cli.help import meant
+
 T = TypeVar("T")
 
 
@@ -149,7 +151,9 @@ def wrong(option: str, message: str) -> typer.BadParameter:
 def check_word(words: Iterable[str], word: str, option: str) -> None:
     """Raise the error of wrong usage if a word is none of an option's choices."""
     if word not in words:
-        raise wrong(option, f"{word!r} is not one of {', '.join(words)}")
+        near = meant(word, words)
+        advice = "" if near is None else f"; did you mean {near}?"
+        raise wrong(option, f"{word!r} is not one of {', '.join(words)}{advice}")
 
 
 def construct(make: Callable[..., T], words: str, settings: Mapping[str, Any]) -> T:
