@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 from streamrf.cli.groups import number_or
 from streamrf.cli.options import construct, option, option_from, option_name, wrong
 from streamrf.errors import ParameterError
-from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
+from streamrf.features import (
+    MEASURES,
+    PROJECTIONS,
+    TABLE,
+    Concatenate,
+    Craft,
+    FeatureMap,
+    FourierMap,
+)
 from streamrf.kernels import (
     ArcCosine,
     Cauchy,
@@ -50,7 +58,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "cauchy": Cauchy,
 }
 MAPS: dict[str, Callable[..., FeatureMap]] = {
-    _word(name): make for name, make in TABLE.items() if make is not Craft
+    _word(name): make for name, make in TABLE.items() if make not in (Concatenate, Craft)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
