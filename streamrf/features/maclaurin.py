@@ -294,15 +294,16 @@ class RandomMaclaurin(FeatureMap):
             return super().weights_for(kernel)
         own = self.kernel_.outer if isinstance(self.kernel_, Composed) else self.kernel_
         kernel.check_settings()
-        ours, theirs = (k.series(MAX_TERMS) for k in (own, kernel))
-        ours, theirs = (np.pad(s, (0, MAX_TERMS - len(s))) for s in (ours, theirs))
+        n_blocks = int(self.blocks.max()) + 1
+        series = [k.series(MAX_TERMS) for k in (own, kernel)]
+        n_terms = n_blocks if len(series[0]) == MAX_TERMS else MAX_TERMS  # infinite, it was cut
+        ours, theirs = (np.pad(s, (0, MAX_TERMS - len(s)))[:n_terms] for s in series)
         missing = np.flatnonzero((theirs > 0) & (ours == 0))
         if len(missing):
             raise ParameterError(
                 f"block_weights={kernel!r} has a term of degree {missing[0]}, and the map, for "
                 f"{own!r}, has none; name a kernel without it, such as DotProduct(coefficients)"
             )
-        n_blocks = int(self.blocks.max()) + 1
         weights: F64 = np.zeros(n_blocks)
         np.divide(theirs[:n_blocks], ours[:n_blocks], out=weights, where=ours[:n_blocks] > 0)
         return weights

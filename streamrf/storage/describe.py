@@ -62,7 +62,7 @@ def _described(fields: Fields, key: str, table: Mapping[str, Any]) -> Any:
     if not fields.is_tree(key):
         return fields.value(key)
     inner = fields.tree(key)
-    if "class" in inner.keys:  # noqa: SIM118 - not a dict
+    if "class" in inner.keys:
         return from_tree(inner, table)
     objects = [from_tree(inner.tree(str(i)), table) for i in range(len(inner.keys))]
     inner.end()
