@@ -3,12 +3,12 @@
 
     STREAMRF_DATA=... scripts/blocks.py [--sets usps ijcnn1] [--seeds 0 1] [--width 1024]
 
-Prints a JSON line a set and seed: errors on test rows in % (RMSE for values) of a `StructuredFourier`
-map of each gamma, and of `Concatenate` of four maps of a quarter of the width, with equal weights and
-with ``block_weights="auto"``. Penalties and weights are chosen on rows held out of the training rows.
-`best` is the gamma of the least error held out, `least` the least of the four errors on test rows,
-which no choice could know. Gammas are in units of 1 / median squared distance of the rows, scaled by
-`standard`.
+Prints a JSON line a set and seed: errors on test rows in % (RMSE for values) of `StructuredFourier`
+of each gamma, and of `Concatenate` of four such maps of a quarter of the width, with equal weights
+and with ``block_weights="auto"``. Penalties and weights are chosen on rows held out of the training
+rows. `best` is the gamma of the least error held out, `least` the least of the four errors on test
+rows, which no choice could know. Gammas are in units of 1 / median squared distance of the rows,
+scaled by `standard`.
 """
 
 import argparse

@@ -136,13 +136,16 @@ class Job:
             )
         return pass_
 
-    def plan(self, pass_: Pass | None = None, prune: int | None = None) -> memory.Plan | None:
+    def plan(
+        self, pass_: Pass | None = None, prune: int | None = None, more_bytes: int = 0
+    ) -> memory.Plan | None:
         """Return what the run is going to hold: before and after the calibration, here or there.
 
         Parameters
         ----------
         pass_ : the pass, or None before the calibration
         prune : features that the model is going to keep, None for all
+        more_bytes : held for other maps
 
         Raises
         ------
@@ -166,7 +169,7 @@ class Job:
             "n_outputs": self._n_outputs(pass_),
             "gram": self.gram,
             "n_folds": self.n_folds,
-            "other_bytes": self.source.buffer_bytes,
+            "other_bytes": self.source.buffer_bytes + more_bytes,
         }
         if pass_ is not None:
             sizes["other_bytes"] += pass_.statistics.encoder.n_bytes
@@ -231,9 +234,13 @@ class Job:
             planned.total_bytes,
         )
         fold(reading, pass_, Pass.update, self.run, store)
+        self.check_read(pass_)
+        return pass_
+
+    def check_read(self, pass_: Pass) -> None:
+        """Raise EmptySourceError if there were none of the rows asked for."""
         if self.settings.rows is not None and not pass_.statistics.ledger.n_rows:
             raise EmptySourceError(f"{self.source.where} has no rows from {self.start} on")
-        return pass_
 
     def _tree(self) -> dict[str, Any]:
         """Return all that the sums depend on but the rows themselves, as a tree."""
