@@ -27,7 +27,7 @@ def of_model(model: Model) -> dict[str, Any]:
         **of_targets(model.labels, len(model.intercept)),
         "codes": codes,
         "alpha": model.alpha if np.ndim(model.alpha) == 0 else model.alpha.tolist(),
-        "block_weights": None if model.block_weights is None else model.block_weights.tolist(),
+        "block_weights": weights_of(model),
         "alphas": [list(tried) for tried in model.history],
         "has_deviations": model.posterior is not None,
         "has_probabilities": model.probabilities is not None,
@@ -56,6 +56,16 @@ def of_targets(labels: np.ndarray | None, n_targets: int = 0) -> dict[str, Any]:
         "labels": None if labels is None else labels.tolist(),
         "n_targets": n_targets if labels is None else None,
     }
+
+
+def weights_of(model: Model | None) -> list[float] | None:
+    """Return the weights of the blocks that a model was solved with."""
+    return None if model is None or model.block_weights is None else model.block_weights.tolist()
+
+
+def weights_line(figures: dict[str, Any]) -> tuple[str, str]:
+    """Return the line on weights of blocks, as `summary`."""
+    return "blocks", "weights " + _few(f"{weight:.3g}" for weight in figures["block_weights"])
 
 
 def targets_line(figures: dict[str, Any]) -> tuple[str, str]:
@@ -111,7 +121,7 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "codes", shown.format(**figures["codes"])
         yield "alpha", _alphas(figures["alpha"])
         if figures["block_weights"] is not None:
-            yield "blocks", "weights " + _few(f"{w:.3g}" for w in figures["block_weights"])
+            yield weights_line(figures)
         yield "predicts", _predicts(figures)
         return
     if figures["n_folds"]:
