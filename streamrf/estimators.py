@@ -70,7 +70,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
         job = self._job(source, engine=engine, parts=parts, spill=spill)
-        self._pass = job.fold(begin(job), self.prune)
+        self._pass = job.fold(begin(job), self.prune, self.block_weights)
         self._solved = None
         self._solve(self._pass)
         del self._pass
@@ -91,7 +91,7 @@ class _RandomFeatureEstimator(BaseEstimator):
             source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
         if self._stream_key is None:
             self._stream_key = source.sample(1).key
-        self._job(source, classes).fold(self._pass, self.prune)
+        self._job(source, classes).fold(self._pass, self.prune, self.block_weights)
         self._rows_seen += len(batch[0])
         self._solved = None
         return self

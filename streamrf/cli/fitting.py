@@ -198,7 +198,7 @@ def _train(
     bar.advance(n_resumed)
     bar.stage("reading")
     began = time.perf_counter()
-    job.fold(pass_, targets.prune)
+    job.fold(pass_, targets.prune, targets.block_weights)
     return pass_, {
         "n_rows_held_out": 0 if pass_.holdout is None else pass_.holdout.n_rows,
         "n_rows_resumed": n_resumed,

@@ -161,7 +161,8 @@ def solve(
     with writing({"--model": model}, [statistics]), computing(threads):
         sums = load_statistics(statistics)
         criterion = _criterion(penalty.criterion, sums, statistics)
-        _check_memory(sums, penalty.is_choice or penalty.path, options.uncertainty, memory_limit)
+        several = penalty.is_choice or penalty.path or isinstance(options.block_weights, str)
+        _check_memory(sums, several, options.uncertainty, memory_limit)
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None

@@ -28,7 +28,7 @@ from streamrf.errors import (
 )
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import calibration_class
-from streamrf.solving import check_kept
+from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
     TOTALS,
@@ -145,7 +145,7 @@ class Job:
         ----------
         pass_ : the pass, or None before the calibration
         prune : features that the model is going to keep, None for all
-        more_bytes : held for other maps
+        more_bytes : held for other maps, or to choose weights with
 
         Raises
         ------
@@ -207,15 +207,20 @@ class Job:
             known = len(pass_.statistics.sums.targets.sums)
         return max(codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32, known)
 
-    def fold(self, pass_: Pass, prune: int | None = None) -> Pass:
+    def fold(
+        self, pass_: Pass, prune: int | None = None, block_weights: BlockWeights | None = None
+    ) -> Pass:
         """Add the rows into the pass, where it has not counted them, and return it.
 
         Parameters
         ----------
         pass_ : changed in place
-        prune : features that the model is going to keep, for the memory; None for all
+        prune, block_weights : of the model that is going to be solved, for the memory
         """
-        planned = self.plan(pass_, prune)
+        searched = 0
+        if isinstance(block_weights, str):  # sums of the rows held out, and a full matrix of them
+            searched = 3 * 8 * packed_size(pass_.statistics.encoder.n_components)
+        planned = self.plan(pass_, prune, searched)
         assert planned is not None
         store: StateStore[Pass] = StateStore()
         first = self.start
