@@ -19,6 +19,7 @@ from streamrf.engine import RunOptions
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
+from streamrf.solving import BlockWeights
 from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
 from streamrf.statistics import Statistics
 from streamrf.training import Job, Pass, Settings, begin, finish
@@ -69,7 +70,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
         job = self._job(source, engine=engine, parts=parts, spill=spill)
-        self._pass = job.fold(begin(job), self.prune)
+        self._pass = job.fold(begin(job), self.prune, self.block_weights)
         self._solved = None
         self._solve(self._pass)
         del self._pass
@@ -90,7 +91,7 @@ class _RandomFeatureEstimator(BaseEstimator):
             source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
         if self._stream_key is None:
             self._stream_key = source.sample(1).key
-        self._job(source, classes).fold(self._pass, self.prune)
+        self._job(source, classes).fold(self._pass, self.prune, self.block_weights)
         self._rows_seen += len(batch[0])
         self._solved = None
         return self
@@ -159,10 +160,10 @@ class _RandomFeatureEstimator(BaseEstimator):
         return Job.of(source, settings, options)
 
     def _solve(self, pass_: Pass) -> None:
+        names = ("prune", "block_weights", "uncertainty")
+        options = {name: getattr(self, name) for name in names}
         with computing(self.n_threads):
-            self._solved = finish(
-                pass_, self.alpha, self.codes, prune=self.prune, uncertainty=self.uncertainty
-            )
+            self._solved = finish(pass_, self.alpha, self.codes, **options)
 
     def _answer(self) -> tuple[Model, Statistics]:
         check_is_fitted(self, "n_features_in_")
@@ -214,6 +215,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         out by a hash of their position, which then join the others
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
         means all
+    block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
@@ -238,6 +240,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         *,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
+        block_weights: BlockWeights | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
         normalize: str | None = "auto",
         precision: str = "exact",
@@ -249,6 +252,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.features = features
         self.alpha = alpha
         self.prune = prune
+        self.block_weights = block_weights
         self.codes = codes
         self.normalize = normalize
         self.precision = precision
@@ -329,8 +333,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
-        see `RandomFeatureClassifier`
+    features, prune, block_weights, normalize, precision, on_bad_rows, memory_limit, n_threads,
+    random_state : see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics
@@ -350,6 +354,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         *,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
+        block_weights: BlockWeights | None = None,
         normalize: str | None = "auto",
         precision: str = "exact",
         uncertainty: bool = False,
@@ -361,6 +366,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.features = features
         self.alpha = alpha
         self.prune = prune
+        self.block_weights = block_weights
         self.normalize = normalize
         self.precision = precision
         self.uncertainty = uncertainty
@@ -384,14 +390,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         return super().score(X, y, sample_weight)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features)
-        y : (n_rows,) or (n_rows, n_targets) values
-        sample_weight : (n_rows,) or None; given always or never
-        """
+        """Add a batch of rows, see `RandomFeatureClassifier.partial_fit`."""
         return self._partial_fit(X, y, None, sample_weight)
 
     def __sklearn_tags__(self) -> Any:

@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 
 import streamrf.sources as sources
 from streamrf.features import (
+    Concatenate,
     Craft,
     Fastfood,
     FeatureMap,
@@ -30,6 +31,7 @@ from streamrf.kernels import (
     Exponential,
     Gaussian,
     Kernel,
+    KernelSum,
     Laplacian,
     Polynomial,
     VovkInfinite,
@@ -254,6 +256,11 @@ KERNELS = [
         lambda: Composed(Exponential(sigma=0.8), Gaussian(gamma=0.7)),
         lambda X, Y: np.exp(rbf_kernel(X, Y, gamma=0.7) / 0.8**2),
     ),
+    KernelCase(
+        "sum",
+        lambda: KernelSum([Gaussian(gamma=0.7), Polynomial(degree=2)], [2.0, 0.5]),
+        lambda X, Y: 2 * rbf_kernel(X, Y, gamma=0.7) + 0.5 * (X @ Y.T + 1) ** 2,
+    ),
 ]
 
 
@@ -304,6 +311,16 @@ def _craft(n_components, random_state=None, kind=RandomMaclaurin, kernel=None, *
 
 def _maclaurin(kernel=None, **settings):
     return partial(RandomMaclaurin, Polynomial() if kernel is None else kernel, **settings)
+
+
+def _concatenate(n_components, random_state=None):
+    narrow = n_components // 4
+    maps = [
+        RandomFourier(Gaussian(0.5), narrow),
+        _craft(narrow),
+        RandomMaclaurin(Polynomial(degree=2), n_components - 2 * narrow),
+    ]
+    return Concatenate(maps, [1.0, 0.5, 2.0], random_state=random_state)
 
 
 def _shorter(X):
@@ -372,6 +389,7 @@ MAPS = [
     MapCase("structured-fourier-single", partial(StructuredFourier, Gaussian(), paired=False)),
     MapCase("fastfood", partial(Fastfood, Gaussian(gamma="median"))),
     MapCase("fastfood-single", partial(Fastfood, Gaussian(), paired=False)),
+    MapCase("concatenate", _concatenate),
 ]
 
 # Other mixtures of settings, for the laws of many draws alone.
@@ -461,7 +479,9 @@ _H01_FAILURES = {
     "check_methods_subset_invariance": _TOO_NARROW,
 }
 _OPTIMIZED = "the check sets n_components=1, which must be refused: every degree needs a feature"
+_SUMMED = "the check sets n_components, which is the sum of the maps' own"
 EXPECTED_FAILED_CHECKS = {
+    "concatenate": dict.fromkeys([*_H01_FAILURES, "check_fit1d"], _SUMMED),
     "maclaurin-optimized": dict.fromkeys(_H01_FAILURES, _OPTIMIZED),
     "maclaurin-hadamard-h01": _H01_FAILURES,
     "maclaurin-rademacher-h01": _H01_FAILURES,

@@ -157,6 +157,23 @@ def test_fit_is_the_estimator_in_words():
     assert found.book.decode == "hamming"
 
 
+def test_several_gammas_are_blocks_that_can_be_weighed():
+    words = ("--kernel", "gaussian", "--gamma", "0.5,median", "--components", "61")
+    files = ("--model", "new.h5", "--statistics", "sums.h5")
+    fitted = answer("fit", "data.h5", *words, "--block-weights", "auto", *files)
+    four = [srf.StructuredFourier(srf.Gaussian(g), n) for g, n in ((0.5, 30), ("median", 31))]
+    estimator = srf.RandomFeatureClassifier(
+        srf.Concatenate(four), block_weights="auto", normalize=None, random_state=0
+    ).fit(srf.HDF5Source("data.h5"))
+    model = srf.load_model("new.h5")
+    np.testing.assert_array_equal(model.coef, estimator.model_.coef)
+    assert fitted["block_weights"] == model.block_weights.tolist()
+    assert [part["n_components"] for part in answer("info", "new.h5")["map"]["maps"]] == [30, 31]
+    assert re.search(r"blocks +weights ", told("info", "new.h5"))
+    said = misused("fit", "data.h5", *words, "--block-weights", "1,2", "--statistics", "s.h5")
+    assert "--block-weights" in said
+
+
 def test_a_model_is_pruned_and_its_statistics_are_not():
     for penalty in ("auto", "0.01"):
         fitted = answer("fit", "data.h5", *SMALL, "--alpha", penalty, "--prune", "30", "--model",

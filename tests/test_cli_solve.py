@@ -96,6 +96,30 @@ def test_a_penalty_for_each_target(statistics):
     )
 
 
+def test_weights_of_blocks(statistics):
+    """The blocks of these statistics are the degrees of a Maclaurin map."""
+    for name in ("values.h5", "classes.h5"):
+        sums = statistics[name]
+        n = int(sums.encoder.blocks.max()) + 1
+        weights = [0.0, *[2.0] * (n - 1)]
+        words = ",".join(map(str, weights))
+        figures, model = model_of(name, "--alpha", "0.5", "--block-weights", words)
+        assert_same_model(model, sums.solve(0.5, block_weights=weights))
+        assert figures["block_weights"] == weights
+        _, model = model_of(name, "--alpha", "0.5", "--block-weights", "auto")
+        assert_same_model(model, sums.solve(0.5, block_weights="auto"))
+        figures, model = model_of(name, "--block-weights", "auto")
+        assert max(figures["block_weights"]) == 1
+        again = sums.solve(figures["alpha"], block_weights=figures["block_weights"])
+        np.testing.assert_array_equal(model.coef, again.coef)
+    text = told("solve", "values.h5", "--block-weights", words, "--model", "m.h5")
+    assert re.search(r"blocks +weights 0, 2, 2", text)
+    said = misused("solve", "values.h5", "--block-weights", "1,x", "--model", "m.h5")
+    assert "'x' is no number" in said
+    said = refused("solve", "values.h5", "--block-weights", "1", "--model", "m.h5")
+    assert "block_weights must be" in said
+
+
 def test_the_path_is_a_table(statistics):
     sums = statistics["folds.h5"]
     rows = answer("solve", "folds.h5", "--path", "--alpha", "0.1,10")["alphas"]

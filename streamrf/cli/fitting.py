@@ -13,6 +13,7 @@ from streamrf import engine
 from streamrf.cli.base import Answer, aligned, log_shown, say, warn_skipped
 from streamrf.cli.files import check_room, writing
 from streamrf.cli.groups import (
+    BlockOptions,
     ClusterOptions,
     CodeOptions,
     Data,
@@ -61,7 +62,7 @@ class RegressionOption:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions(CodeOptions, RegressionOption):
+class TargetOptions(CodeOptions, BlockOptions, RegressionOption):
     """What is learnt, and how sums are kept and solved."""
 
     prune: int | None = option(
@@ -178,6 +179,8 @@ def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> 
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
     if output.model is None and targets.prune is not None:
         raise wrong("--prune", "is for a model; give --model, or --components to solve")
+    if targets.block_weights is not None and (output.model is None or targets.prune is not None):
+        raise wrong("--block-weights", "is for a model that is not pruned; leave one of them out")
     for name, value in (("--parts", cluster.parts), ("--spill", cluster.spill)):
         if value is not None and cluster.address().is_here:
             raise wrong(name, "is for a cluster; give --scheduler or --workers, or leave it out")
@@ -195,7 +198,7 @@ def _train(
     bar.advance(n_resumed)
     bar.stage("reading")
     began = time.perf_counter()
-    job.fold(pass_, targets.prune)
+    job.fold(pass_, targets.prune, targets.block_weights)
     return pass_, {
         "n_rows_held_out": 0 if pass_.holdout is None else pass_.holdout.n_rows,
         "n_rows_resumed": n_resumed,
@@ -249,6 +252,7 @@ def _finish(
         settings.codes,
         settings.random_state,
         prune=targets.prune,
+        block_weights=targets.block_weights,
         overwrite=overwrite,
         keep=keep,
     )
@@ -291,6 +295,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_folds": sums.n_folds,
         **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
+        "block_weights": facts.weights_of(trained),
         "alphas": [] if trained is None else [list(tried) for tried in trained.history],
     }
 
@@ -309,6 +314,8 @@ def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[
             error = f"error {100 * best:.2f} %" if sums.labels is not None else f"MSE {best:.4g}"
             chosen = f", the best of {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
+    if figures["block_weights"] is not None:
+        yield facts.weights_line(figures)
     yield (
         "time",
         f"{format_time(figures['seconds'])}; the pass {format_time(figures['pass_seconds'])}, "

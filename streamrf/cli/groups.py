@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from dask.utils import parse_timedelta
@@ -100,6 +100,48 @@ class ClusterOptions:
         )
 
 
+def number_or(words: Sequence[str]) -> Callable[[str], float | str]:
+    """Return a reader of numbers, or words for numbers that are learnt from rows."""
+
+    def read(text: str) -> float | str:
+        if text in words:
+            return text
+        try:
+            return float(text)
+        except ValueError:
+            known = f"neither a number nor one of {words}" if words else "no number"
+            raise typer.BadParameter(f"{text!r} is {known}") from None
+
+    return read
+
+
+def read_weights(text: str) -> list[float] | str:
+    """Return weights of blocks, or "auto".
+
+    Examples
+    --------
+    >>> read_weights("1,0.5,0"), read_weights("auto")
+    ([1.0, 0.5, 0.0], 'auto')
+    """
+    if text.strip() == "auto":
+        return "auto"
+    read = number_or(())
+    return [float(read(word.strip())) for word in text.split(",")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockOptions:
+    """Weights of the blocks of a map."""
+
+    panel: ClassVar = "Targets"
+    block_weights: list[float] | str | None = option(
+        "What the kernels of the map's blocks (a block for each --gamma; the degrees of maclaurin) "
+        "are multiplied by; 1. auto: the best on rows left out.",
+        metavar="auto|NUMBER,...",
+        read=read_weights,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CodeOptions:
     """Target codes of classes."""
@@ -174,15 +216,11 @@ def read_penalty(text: str) -> float | str:
     return alpha
 
 
-def number_or(words: Sequence[str]) -> Callable[[str], float | str]:
-    """Return a reader of numbers, or words for numbers that are learnt from rows."""
+def several(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a reader of one value, or of a tuple of values with commas between them."""
 
-    def read(text: str) -> float | str:
-        if text in words:
-            return text
-        try:
-            return float(text)
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is neither a number nor one of {words}") from None
+    def read_all(text: str) -> Any:
+        values = tuple(read(word.strip()) for word in text.split(","))
+        return values[0] if len(values) == 1 else values
 
-    return read
+    return read_all

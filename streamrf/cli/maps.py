@@ -6,10 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from streamrf.cli.groups import number_or
+import numpy as np
+
+from streamrf.cli.groups import number_or, several
 from streamrf.cli.options import construct, option, option_from, option_name, wrong
 from streamrf.errors import ParameterError
-from streamrf.features import MEASURES, PROJECTIONS, TABLE, Craft, FeatureMap, FourierMap
+from streamrf.features import (
+    MEASURES,
+    PROJECTIONS,
+    TABLE,
+    Concatenate,
+    Craft,
+    FeatureMap,
+    FourierMap,
+)
 from streamrf.kernels import (
     ArcCosine,
     Cauchy,
@@ -50,7 +60,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "cauchy": Cauchy,
 }
 MAPS: dict[str, Callable[..., FeatureMap]] = {
-    _word(name): make for name, make in TABLE.items() if make is not Craft
+    _word(name): make for name, make in TABLE.items() if make not in (Concatenate, Craft)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
@@ -81,10 +91,10 @@ class FeatureOptions:
         "Kernel it approximates; polynomial, of Fourier maps gaussian.", words=KERNELS
     )
     degree: int | None = option("Degree of the kernel; 3.")
-    gamma: float | str | None = option(
-        "Scale of the kernel; 1.",
+    gamma: Any = option(
+        "Scale of the kernel; 1. Of several, with commas, each has a block of the features.",
         metavar="|".join(("NUMBER", *LEARNT_GAMMA)),
-        read=number_or(LEARNT_GAMMA),
+        read=several(number_or(LEARNT_GAMMA)),
     )
     sigma: float | str | None = option(
         "Width of the kernel; 1.",
@@ -144,19 +154,26 @@ class FeatureOptions:
         return statistics
 
     def _features(self) -> FeatureMap:
+        """Return the map, or a block of the width for each of several gammas."""
+        width = COMPONENTS if self.components is None else self.components
+        if not isinstance(self.gamma, tuple):
+            return self._map(self.gamma, width)
+        shares = np.diff(np.linspace(0, width, len(self.gamma) + 1).astype(int)).tolist()
+        maps = [self._map(*each) for each in zip(self.gamma, shares, strict=True)]
+        return Concatenate(maps)
+
+    def _map(self, gamma: float | str | None, width: int) -> FeatureMap:
         word = self.map_ or _default_map(self.kernel)
         make = MAPS[word.removeprefix(CRAFT)]
         is_fourier = inspect.isclass(make) and issubclass(make, FourierMap)
         kernel = self.kernel or ("gaussian" if is_fourier else "polynomial")
-        names = ("degree", "gamma", "sigma", "coef0", "order")
-        exact = construct(
-            KERNELS[kernel], f"--kernel {kernel}", {name: getattr(self, name) for name in names}
-        )
+        given = {name: getattr(self, name) for name in ("degree", "sigma", "coef0", "order")}
+        given["gamma"] = gamma
+        exact = construct(KERNELS[kernel], f"--kernel {kernel}", given)
         names = ("projection", "h01", "p", "measure", "tolerance")
         settings = {name: getattr(self, name) for name in names} | {"kernel": exact}
         if self.h01 is None and "h01" in inspect.signature(make).parameters:
             settings["h01"] = True
-        width = COMPONENTS if self.components is None else self.components
         if not word.startswith(CRAFT):
             if self.up_components is not None:
                 raise wrong("--up-components", f"is for --map {CRAFT}{word}; leave it out")

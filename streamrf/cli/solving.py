@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from dask.utils import format_time
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from typer import BadParameter
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import check_memory, writing
 from streamrf.cli.groups import (
+    BlockOptions,
     CodeOptions,
     MemoryLimit,
     ModelOutput,
@@ -30,7 +30,7 @@ from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.solving import CrossValidation, Path
-from streamrf.statistics import Statistics, load_statistics
+from streamrf.statistics import RidgeProblem, Statistics, load_statistics
 
 CRITERIA = {
     "folds": "cross-validation",
@@ -133,7 +133,7 @@ class WidthOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(CodeOptions):
+class ModelOptions(CodeOptions, BlockOptions):
     """What the model predicts."""
 
     classes: str | None = option("Choose among these classes only.", metavar="LABEL,...")
@@ -161,17 +161,19 @@ def solve(
     with writing({"--model": model}, [statistics]), computing(threads):
         sums = load_statistics(statistics)
         criterion = _criterion(penalty.criterion, sums, statistics)
-        _check_memory(sums, penalty.is_choice or penalty.path, options.uncertainty, memory_limit)
+        several = penalty.is_choice or penalty.path or isinstance(options.block_weights, str)
+        _check_memory(sums, several, options.uncertainty, memory_limit)
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None
+        problem = _weighted(sums.problem(codes, seed), options, penalty.fixed)
         if penalty.is_choice or penalty.path:
-            table = _table(sums, penalty, codes, seed, criterion)
+            table = _table(problem, penalty, criterion)
         if model is not None:
             chosen: Any = penalty.fixed
             if table is not None and penalty.is_choice:
                 chosen = table.best(criterion, penalty.per_output)
-            trained = sums.solve(chosen, codes, uncertainty=options.uncertainty, random_state=seed)
+            trained = problem.solve(chosen, uncertainty=options.uncertainty)
             trained = _restricted(trained, options.classes)
             trained.save(model)
     figures = _figures(sums, trained, table) | {
@@ -219,20 +221,23 @@ def _check_memory(
     check_memory(f"a solve of {width:,} features", n_bytes, memory_limit)
 
 
-def _table(
-    sums: Statistics,
-    penalty: PenaltyOptions,
-    codes: BaseEstimator | None,
-    seed: int,
-    criterion: str,
-) -> Table:
+def _weighted(problem: RidgeProblem, options: ModelOptions, alpha: float | None) -> RidgeProblem:
+    """Return the problem with the weights asked for; of a penalty to be chosen, 1 is the most."""
+    weights = options.block_weights
+    found = problem.weighted(weights, 1.0 if alpha is None else alpha)
+    if isinstance(weights, str) and alpha is None and found.block_weights is not None:
+        found = problem.weighted(found.block_weights / found.block_weights.max())
+    return found
+
+
+def _table(problem: RidgeProblem, penalty: PenaltyOptions, criterion: str) -> Table:
     """Ask the sums about penalties: all there is to know, or what the criterion needs."""
-    table = sums.alpha_grid() if penalty.alpha is None else np.array(penalty.alpha)
+    table = problem.normal().alpha_grid() if penalty.alpha is None else np.array(penalty.alpha)
     traced = folds = None
     if penalty.path or criterion != "folds":
-        traced = sums.path(table, codes, random_state=seed)
-    if sums.n_folds and (penalty.path or criterion == "folds"):
-        folds = sums.cross_validate(table, codes, random_state=seed)
+        traced = problem.path(table)
+    if problem.sums.n_folds and (penalty.path or criterion == "folds"):
+        folds = problem.cross_validate(table)
     return Table(table, traced, folds)
 
 
@@ -264,6 +269,7 @@ def _figures(sums: Statistics, trained: Model | None, table: Table | None) -> di
         **facts.of_targets(labels, len(sums.class_sums)),
         "n_outputs": None if trained is None else len(trained.intercept),
         "alpha": chosen,
+        "block_weights": facts.weights_of(trained),
         "alphas": [] if table is None else table.figures,
     }
 
@@ -278,6 +284,8 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if figures["criterion"] is not None:
             text += f", the best of {len(figures['alphas'])} by {CRITERIA[figures['criterion']]}"
         yield "alpha", text
+    if figures["block_weights"] is not None:
+        yield facts.weights_line(figures)
     yield "time", format_time(figures["seconds"])
     if figures["model"] is not None:
         yield "written", figures["model"]

@@ -7,6 +7,7 @@ tests/cases.py holds it to the laws.
 import inspect
 
 from streamrf.features.base import RAW_DTYPES, FeatureMap, clone_with_seed, panel_bytes, panels
+from streamrf.features.concatenate import Concatenate
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
@@ -20,6 +21,7 @@ __all__ = [
     "PROJECTIONS",
     "RAW_DTYPES",
     "TABLE",
+    "Concatenate",
     "Craft",
     "Fastfood",
     "FeatureMap",

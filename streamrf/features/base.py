@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32
+from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import DotProductKernel, Kernel, Polynomial
@@ -90,6 +90,21 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         fitted.end()
 
     @property
+    def blocks(self) -> I64:
+        """Block of each component, int64 (n_components,), from 0 on; a solve can weigh blocks."""
+        return np.zeros(self.n_components, dtype=np.int64)
+
+    def weights_for(self, kernel: Kernel) -> F64:
+        """Return weights of the blocks, float64 (n_blocks,), with which the map is for `kernel`.
+
+        Raise ParameterError if there are none.
+        """
+        raise ParameterError(
+            f"block_weights={kernel!r}: only the blocks of RandomMaclaurin, its degrees, can be "
+            f"weighed to another kernel, and not those of {type(self).__name__}"
+        )
+
+    @property
     def grain(self) -> int:
         """Groups of rows that a thread takes at once; a panel holds as many for every thread."""
         return 1
@@ -97,6 +112,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def lane_width(self, n_features: int) -> int:
         """Return how many numbers a row occupies at once, for the size of a panel."""
         return n_features + self.n_components
+
+    def check_width(self) -> None:
+        """Raise ParameterError unless `n_components` is a width."""
+        width = self.n_components
+        if not isinstance(width, int | np.integer) or width < 1:
+            raise ParameterError(f"n_components must be an integer above 0, got {width!r}")
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Draw the map for rows as wide as X; only data-dependent maps read its values."""
@@ -106,9 +127,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def draw_for(self, n_features: int, sample: F32 | None) -> None:
         """Draw with the generator that `random_state` seeds."""
-        width = self.n_components
-        if not isinstance(width, int | np.integer) or width < 1:
-            raise ParameterError(f"n_components must be an integer above 0, got {width!r}")
+        self.check_width()
         seeds = check_random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
         self.n_features_in_ = n_features
         self.draw(n_features, np.random.default_rng(seeds), sample)

@@ -20,8 +20,8 @@ from streamrf.features.base import (
     random_signs,
 )
 from streamrf.jit import hadamard, lanes, products
-from streamrf.jit.arrays import F32, F64
-from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel
+from streamrf.jit.arrays import F32, F64, I64
+from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel, Kernel
 from streamrf.storage import Fields
 
 PROJECTIONS = ("hadamard", "rademacher", "complex")
@@ -269,6 +269,44 @@ class RandomMaclaurin(FeatureMap):
         if self.inner_ is None:
             fitted.value("inner_")
         check_kernel(fitted, "kernel_", DotProductKernel if self.inner_ is None else Composed)
+
+    @property
+    def blocks(self) -> I64:
+        """Degree of each component."""
+        paired = self.projection == "complex" and self.inner_ is None
+        exact = [0] * (self.constant_ > 0) + [1] * (self.n_features_in_ * (self.linear_ > 0))
+        random = np.repeat(self.degrees_, 2 if paired else 1)[: len(self.scales_)]
+        return np.concatenate((np.array(exact, dtype=np.int64), random))
+
+    def weights_for(self, kernel: Kernel) -> F64:
+        """Return ``b_n / a_n`` by degree, for a dot-product kernel of the series ``sum b_n t^n``.
+
+        With them the draws are those of a map for `kernel`; with `inner`, for `kernel` of its
+        kernel. A degree that was not drawn, but might have been, is left out: the estimate over all
+        draws is unbiased. An infinite series ends where that of the map does.
+
+        Raises
+        ------
+        ParameterError
+            If `kernel` has terms that the map's own kernel does not have.
+        """
+        if not isinstance(kernel, DotProductKernel):
+            return super().weights_for(kernel)
+        own = self.kernel_.outer if isinstance(self.kernel_, Composed) else self.kernel_
+        kernel.check_settings()
+        n_blocks = int(self.blocks.max()) + 1
+        series = [k.series(MAX_TERMS) for k in (own, kernel)]
+        n_terms = n_blocks if len(series[0]) == MAX_TERMS else MAX_TERMS  # infinite, it was cut
+        ours, theirs = (np.pad(s, (0, MAX_TERMS - len(s)))[:n_terms] for s in series)
+        missing = np.flatnonzero((theirs > 0) & (ours == 0))
+        if len(missing):
+            raise ParameterError(
+                f"block_weights={kernel!r} has a term of degree {missing[0]}, and the map, for "
+                f"{own!r}, has none; name a kernel without it, such as DotProduct(coefficients)"
+            )
+        weights: F64 = np.zeros(n_blocks)
+        np.divide(theirs[:n_blocks], ours[:n_blocks], out=weights, where=ours[:n_blocks] > 0)
+        return weights
 
     @property
     def grain(self) -> int:

@@ -7,7 +7,7 @@ public; it has its word in `streamrf.cli` and a row in tests/cases.py.
 import inspect
 
 from streamrf.kernels.base import Kernel
-from streamrf.kernels.composed import Composed
+from streamrf.kernels.composed import Composed, KernelSum, check_weights
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
     ArcCosine,
@@ -31,11 +31,13 @@ __all__ = [
     "Exponential",
     "Gaussian",
     "Kernel",
+    "KernelSum",
     "Laplacian",
     "Polynomial",
     "ShiftInvariantKernel",
     "VovkInfinite",
     "VovkReal",
+    "check_weights",
 ]
 
 # The closed table of kernels by name: all but the abstract classes.

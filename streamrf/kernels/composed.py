@@ -1,5 +1,6 @@
-"""Dot-product kernels of the values of another kernel."""
+"""Kernels of other kernels: a dot-product kernel of its values, weighted sums."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -48,3 +49,57 @@ class Composed(Kernel):
         squares = self.inner.diagonal(X)
         self.check_domain(squares)
         return self.outer.function(squares)
+
+
+class KernelSum(Kernel):
+    """``K(x, y) = sum_i weights[i] kernels[i](x, y)``.
+
+    Parameters
+    ----------
+    kernels : list of kernels, one or more
+    weights : (n_kernels,) numbers, none below 0 and not all 0; None means 1 for each
+    """
+
+    def __init__(self, kernels: Sequence[Kernel], weights: ArrayLike | None = None) -> None:
+        self.kernels = kernels
+        self.weights = weights
+
+    def check_settings(self) -> None:
+        kernels = self.kernels
+        right = isinstance(kernels, list | tuple) and len(kernels) > 0
+        if not right or not all(isinstance(kernel, Kernel) for kernel in kernels):
+            raise ParameterError(f"kernels must be a list of kernels, got {kernels!r}")
+        check_weights("weights", self.weights, len(kernels))
+        for kernel in kernels:
+            kernel.check_settings()
+
+    def _sum(self, terms: list[Floats]) -> Floats:
+        weights = check_weights("weights", self.weights, len(self.kernels))
+        return np.asarray(sum(w * term for w, term in zip(weights, terms, strict=True)))
+
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
+        self.check_settings()
+        return self._sum([kernel(X, Y) for kernel in self.kernels])
+
+    def learn(self, sample: NDArray[Any] | None) -> Self:
+        return type(self)([kernel.learn(sample) for kernel in self.kernels], self.weights)
+
+    def diagonal(self, X: NDArray[Any]) -> Floats:
+        self.check_settings()
+        return self._sum([kernel.diagonal(X) for kernel in self.kernels])
+
+
+def check_weights(name: str, weights: ArrayLike | None, length: int) -> Floats:
+    """Return weights as float64 (length,), ones for None; raise ParameterError for wrong ones."""
+    if weights is None:
+        return np.ones(length)
+    try:
+        found = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    right = found.shape == (length,) and np.isfinite(found).all() and (found >= 0).all()
+    if not right or not found.any():
+        raise ParameterError(
+            f"{name} must be {length} numbers, none below 0 and not all 0, got {weights!r}"
+        )
+    return found

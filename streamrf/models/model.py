@@ -40,6 +40,8 @@ class Model(Predictor):
     history : (alpha, figure on the held-out rows) of every penalty tried; empty if alpha was given
     posterior : covariance of the coefficients, or None unless solved with ``uncertainty=True``
     probabilities : what turns scores into probabilities, or None where no rows were held out
+    block_weights : (n_blocks,) float64, weights of the kernels of the map's blocks that the model
+        was solved with, or None for those of the map; the coefficients have them in already
     """
 
     encoder: Encoder
@@ -52,6 +54,7 @@ class Model(Predictor):
     history: tuple[tuple[float, float], ...] = ()
     posterior: Posterior | None = None
     probabilities: Probabilities | None = None
+    block_weights: Floats | None = None
 
     @property
     def n_scores(self) -> int:
@@ -139,7 +142,7 @@ class Model(Predictor):
         def both(block: Block) -> tuple[Floats, Floats]:
             Z = np.empty((len(block.X), self.encoder.n_components))
             self.encoder.scale(block.X, Z)  # once more: little next to what the deviations cost
-            deviations = posterior.deviations(Z, self.encoder.calibration.step)
+            deviations = posterior.deviations(Z, self._step)
             return self.decide(self.outputs(block.X)), self.decide(deviations)
 
         values, deviations = zip(*map_blocks(reading, both, run), strict=True)
@@ -150,7 +153,12 @@ class Model(Predictor):
         """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
         posterior = self._checked_posterior()
         own = np.outer(posterior.noise, posterior.inverse_diagonal)
-        return own * self.encoder.calibration.step**2
+        return own * self._step**2
+
+    @property
+    def _step(self) -> Floats:
+        """Steps of the calibration in the unit that coefficients were penalised in."""
+        return self.encoder.calibration.step * self.encoder.block_scales(self.block_weights)
 
     def _checked_posterior(self) -> Posterior:
         if self.book is not None:
@@ -261,6 +269,8 @@ class Model(Predictor):
             tree["posterior"] = self.posterior.to_tree()
         if self.probabilities is not None:
             tree["probabilities"] = self.probabilities.to_tree()
+        if self.block_weights is not None:
+            tree["block_weights"] = self.block_weights
         return tree
 
     @classmethod
@@ -292,9 +302,13 @@ class Model(Predictor):
             posterior = Posterior.from_tree(inner, encoder.n_components, n_outputs)
         if book is not None and fields.is_tree("probabilities"):
             probabilities = Probabilities.from_tree(fields.tree("probabilities"))
+        weights = None
+        if fields.is_array("block_weights"):
+            weights = fields.weights("block_weights", int(encoder.features.blocks.max()) + 1)
         fields.end()
-        return cls(
-            encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior, probabilities
+        model = cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
+        return replace(
+            model, posterior=posterior, probabilities=probabilities, block_weights=weights
         )
 
 

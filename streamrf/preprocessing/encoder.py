@@ -163,6 +163,15 @@ class Encoder:
         """Columns of the map that are used, int64 (n_components,)."""
         return np.arange(self.n_components) if self.selected is None else self.selected
 
+    @property
+    def blocks(self) -> I64:
+        """Block of the map that each feature used is of, int64 (n_components,)."""
+        return self.features.blocks[self.columns]
+
+    def block_scales(self, weights: F64 | None) -> F64:
+        """Return what weights of the blocks (None: 1) multiply features by, (n_components,)."""
+        return np.ones(self.n_components) if weights is None else np.sqrt(weights)[self.blocks]
+
     def select(self, columns: I64) -> "Encoder":
         """Return the encoder of some of the features, by their columns in what is used now."""
         calibration = replace(

@@ -27,6 +27,7 @@ def of_model(model: Model) -> dict[str, Any]:
         **of_targets(model.labels, len(model.intercept)),
         "codes": codes,
         "alpha": model.alpha if np.ndim(model.alpha) == 0 else model.alpha.tolist(),
+        "block_weights": weights_of(model),
         "alphas": [list(tried) for tried in model.history],
         "has_deviations": model.posterior is not None,
         "has_probabilities": model.probabilities is not None,
@@ -57,6 +58,16 @@ def of_targets(labels: np.ndarray | None, n_targets: int = 0) -> dict[str, Any]:
     }
 
 
+def weights_of(model: Model | None) -> list[float] | None:
+    """Return the weights of the blocks that a model was solved with."""
+    return None if model is None or model.block_weights is None else model.block_weights.tolist()
+
+
+def weights_line(figures: dict[str, Any]) -> tuple[str, str]:
+    """Return the line on weights of blocks, as `summary`."""
+    return "blocks", "weights " + _few(f"{weight:.3g}" for weight in figures["block_weights"])
+
+
 def targets_line(figures: dict[str, Any]) -> tuple[str, str]:
     """Return the line on what is predicted, as `summary`."""
     if figures["labels"] is None:
@@ -78,6 +89,8 @@ def _encoder(encoder: Encoder) -> dict[str, Any]:
 
 def _settings(value: Any) -> Any:
     """Return an object as its class and settings, with those of the objects inside it."""
+    if isinstance(value, list | tuple):
+        return [_settings(v) for v in value]
     if not isinstance(value, BaseEstimator):
         return value
     params = value.get_params(deep=False)
@@ -107,6 +120,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
             shown = "{n_bits:,} bits, {minimum_distance} apart at least, {decode}"
             yield "codes", shown.format(**figures["codes"])
         yield "alpha", _alphas(figures["alpha"])
+        if figures["block_weights"] is not None:
+            yield weights_line(figures)
         yield "predicts", _predicts(figures)
         return
     if figures["n_folds"]:
@@ -138,6 +153,8 @@ def _predicts(figures: dict[str, Any]) -> str:
 
 def called(settings: Any) -> str:
     """Return the settings of an object as one would call it."""
+    if isinstance(settings, list):
+        return f"[{', '.join(map(called, settings))}]"
     if not isinstance(settings, dict):
         return repr(settings)
     given = {k: v for k, v in settings.items() if k != "class" and v is not None}

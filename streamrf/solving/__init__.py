@@ -1,5 +1,6 @@
 """Sums to coefficients: normal equations, penalties, cross-validation, pruning."""
 
+from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_weights
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
@@ -10,6 +11,7 @@ from streamrf.solving.uncertainty import posterior
 
 __all__ = [
     "RELATIVE_ALPHAS",
+    "BlockWeights",
     "CrossValidation",
     "Normal",
     "Path",
@@ -19,10 +21,13 @@ __all__ = [
     "check_alpha",
     "check_kept",
     "cross_validate",
+    "evidence",
     "fitted_probabilities",
+    "left_out",
     "most_useful",
     "posterior",
     "safest",
     "searched",
+    "searched_weights",
     "trace",
 ]

@@ -119,7 +119,7 @@ def cross_validate(
         solutions = _solutions(whole - fold, table)
         gram = fold.full()
         for i, (v, b) in solutions.items():
-            errors[i, k] = _squared_errors(fold, gram, v, b) * unit / fold.weight
+            errors[i, k] = squared_errors(fold, gram, v, b) * unit / fold.weight
     if np.isnan(errors).any(axis=(1, 2)).all():
         raise SolveError(
             f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
@@ -139,7 +139,7 @@ def _solutions(normal: Normal, alphas: Floats) -> dict[int, tuple[Floats, Floats
     return found
 
 
-def _squared_errors(fold: Normal, gram: Floats, v: Floats, b: Floats) -> Floats:
+def squared_errors(fold: Normal, gram: Floats, v: Floats, b: Floats) -> Floats:
     """Return ``sum (r b + <v, q> - t)^2`` over a fold's rows, (n_outputs,).
 
     Around the fold's own means, so that offsets cost no digits; `gram` is its full centred Gram.

@@ -87,12 +87,19 @@ class Normal:
         packed.unpack(self.centred(), out)
         return out
 
-    def mean_diagonal(self) -> float:
-        """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
+    def scaled(self, scales: Floats) -> "Normal":
+        """Return the equations of features multiplied by `scales` (n_components,), above 0."""
+        return replace(self, step=self.step * scales)
+
+    def variances(self) -> Floats:
+        """Return the squared norms of the centred features, (n_components,)."""
         diagonal = np.empty(len(self.step))
         packed.diagonal(self.gram, diagonal)
-        diagonal = (diagonal - self.feature_sums**2 / self.weight) * self.step**2
-        return float(diagonal.mean())
+        return (diagonal - self.feature_sums**2 / self.weight) * self.step**2
+
+    def mean_diagonal(self) -> float:
+        """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
+        return float(self.variances().mean())
 
     def alpha_grid(self) -> Floats:
         """Return penalties that suit the size of the features."""
@@ -129,6 +136,10 @@ class Normal:
                 f"singular to working precision; {advice}, or alpha='auto'"
             )
         return factor
+
+    def factor(self, alpha: float) -> Array | None:
+        """Return the packed Cholesky factor of the penalised Gram, or None where there is none."""
+        return self._factor(alpha, self.centred(self._work()))
 
     def path(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
         """Return (alpha, v, b) for each penalty; one that does not factor is left out."""

@@ -121,7 +121,7 @@ def trace(
             dof[i] = fit.dof + 1
             residuals[i] = np.maximum(squares - fit.explained - alpha * fit.norms, 0.0) * unit
             losses = np.maximum(squares - fit.explained, 0.0) * unit
-            evidences[i] = _log_evidence(fit, losses, n_rows, weight, len(normal.step))
+            evidences[i] = log_evidence(fit, losses, n_rows, weight, len(normal.step))
     if np.isnan(dof).all():
         raise SolveError(
             f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
@@ -140,9 +140,7 @@ def as_alphas(alphas: Iterable[float]) -> Floats:
     return np.array(table, dtype=np.float64)
 
 
-def _log_evidence(
-    fit: Fit, losses: Floats, n_rows: int, weight: float, n_components: int
-) -> Floats:
+def log_evidence(fit: Fit, losses: Floats, n_rows: int, weight: float, n_components: int) -> Floats:
     """Return the log marginal likelihood of each output at the best noise variance.
 
     The centred targets are ``N(0, s2 (I + Z Z^T / alpha))`` on the ``n_rows - 1`` directions that

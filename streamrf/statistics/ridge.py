@@ -10,17 +10,22 @@ from numpy.typing import ArrayLike
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.jit.threads import computing
+from streamrf.kernels import Kernel, check_weights
 from streamrf.models import CodeBook, Model
 from streamrf.preprocessing import Encoder
 from streamrf.solving import (
+    BlockWeights,
     CrossValidation,
     Normal,
     Path,
     check_alpha,
     check_kept,
     cross_validate,
+    evidence,
+    left_out,
     most_useful,
     posterior,
+    searched_weights,
     trace,
 )
 from streamrf.sources import find_labels
@@ -32,7 +37,12 @@ ONE_THREAD_WIDTH = 1024
 Alphas = Iterable[float] | None
 
 
-def normal_equations(encoder: Encoder, sums: AbstractSums, matrix: Floats | None = None) -> Normal:
+def normal_equations(
+    encoder: Encoder,
+    sums: AbstractSums,
+    matrix: Floats | None = None,
+    block_weights: Floats | None = None,
+) -> Normal:
     """Return the normal equations of sums.
 
     Parameters
@@ -40,18 +50,20 @@ def normal_equations(encoder: Encoder, sums: AbstractSums, matrix: Floats | None
     encoder : of the features summed
     sums : in folds or not
     matrix : (n_classes, n_bits), code words of the classes; None asks for no outputs by class
+    block_weights : (n_blocks,), of the kernels of the map's blocks; None means those of the map
     """
     calibration, targets = encoder.calibration, sums.targets
     if matrix is None:
         matrix = np.empty((0 if targets.labels is None else len(targets.labels), 0))
     moments, totals = targets.moments(matrix, calibration.root_scale)
+    step = calibration.step * np.sqrt(calibration.mean_weight or 1.0)
     return Normal(
         sums.gram.totals,
         targets.feature_totals,
         targets.total,
         moments,
         totals,
-        calibration.step * np.sqrt(calibration.mean_weight or 1.0),
+        step * encoder.block_scales(block_weights),
         targets.squares_of(matrix, calibration.root_scale),
     )
 
@@ -72,11 +84,13 @@ class RidgeProblem:
     encoder : how raw rows became features
     sums : of the rows, in folds or not
     book : code book of the classes, or None for values
+    block_weights : (n_blocks,) weights of the kernels of the map's blocks, or None
     """
 
     encoder: Encoder
     sums: AbstractSums
     book: CodeBook | None
+    block_weights: Floats | None = None
 
     @property
     def columns(self) -> Indices:
@@ -86,13 +100,14 @@ class RidgeProblem:
     @property
     def alpha_scale(self) -> float:
         """Mean squared norm of a centred feature, which a relative alpha refers to."""
-        return normal_equations(self.encoder, self.sums).mean_diagonal()
+        sums, weights = self.sums, self.block_weights
+        return normal_equations(self.encoder, sums, None, weights).mean_diagonal()
 
     def normal(self) -> Normal:
         """Return the normal equations; raise DataError for fewer than two rows."""
         if self.sums.n_rows < 2:
             raise DataError(f"a model needs at least 2 rows, got n_samples = {self.sums.n_rows}")
-        return normal_equations(self.encoder, self.sums, self._matrix)
+        return normal_equations(self.encoder, self.sums, self._matrix, self.block_weights)
 
     @property
     def _matrix(self) -> Floats | None:
@@ -190,8 +205,75 @@ class RidgeProblem:
         """Return the normal equations of a fold, which may lack some of the classes."""
         matrix, labels = self._matrix, self.sums.targets.labels
         if matrix is not None and labels is not None and part.targets.labels is not None:
-            matrix = matrix[find_labels(labels, part.targets.labels)[0]]
-        return normal_equations(self.encoder, part, matrix)
+            index, unknown = find_labels(labels, part.targets.labels)
+            matrix = np.where(unknown[:, np.newaxis], -1.0, matrix[index])
+        return normal_equations(self.encoder, part, matrix, self.block_weights)
+
+    def weighted(
+        self,
+        block_weights: BlockWeights | None,
+        alpha: ArrayLike = 1.0,
+        held: AbstractSums | None = None,
+    ) -> "RidgeProblem":
+        """Return the problem with other weights of the blocks' kernels, see `Statistics.solve`.
+
+        Parameters
+        ----------
+        block_weights : see there; features of a block of weight 0 are left out
+        alpha : penalty at which weights that are chosen are the best
+        held : sums of other rows, to choose by; None means by the folds, or else by the evidence
+        """
+        if block_weights is None:
+            return self
+        blocks = self.encoder.features.blocks
+        if isinstance(block_weights, str):
+            if block_weights != "auto":
+                raise ParameterError(
+                    "block_weights must be numbers, 'auto' or a dot-product kernel, got "
+                    f"{block_weights!r}"
+                )
+            weights = self._best_weights(alpha, held)
+        elif isinstance(block_weights, Kernel):
+            weights = self.encoder.features.weights_for(block_weights)
+        else:
+            weights = check_weights("block_weights", block_weights, int(blocks.max()) + 1)
+        kept = np.flatnonzero(weights[self.encoder.blocks] > 0)
+        if not len(kept):
+            raise ParameterError(
+                f"block_weights={block_weights!r} leave out every feature that is summed; weigh "
+                "another block above 0"
+            )
+        problem = replace(self, block_weights=weights)
+        return problem if len(kept) == self.sums.n_components else problem.select(kept)
+
+    def _best_weights(self, alpha: ArrayLike, held: AbstractSums | None) -> Floats:
+        """Return the weights that are best at a penalty."""
+        blocks = self.encoder.features.blocks
+        if not blocks.any():
+            raise ParameterError(
+                "block_weights='auto' is for maps of blocks: Concatenate([...]), or "
+                f"RandomMaclaurin, whose blocks are its degrees; {self.encoder.features!r} has one"
+            )
+        one = check_alpha(alpha)
+        if not one:
+            raise ParameterError("block_weights='auto' needs an alpha above 0, the weights' unit")
+        normal = self.normal()
+        unit = np.ones(len(normal.totals))
+        if self.book is None:
+            squares = normal.centred_squares()
+            unit = 1 / np.where(squares > 0, squares, 1.0)
+        if held is not None:
+            other = self._fold(held)
+            score = left_out(lambda: [(normal, other)], unit)
+        elif self.sums.parts:
+            parts = self.sums.parts
+            folds = [self._fold(part) for part in parts if 0 < part.n_rows < self.sums.n_rows]
+            score = left_out(lambda: ((normal - fold, fold) for fold in folds), unit)
+        else:
+            score = evidence(normal, self.sums.n_rows)
+        with self._computing():
+            weights = searched_weights(score, normal, self.encoder.blocks)
+        return one * np.pad(weights, (0, int(blocks.max()) + 1 - len(weights)))
 
     def select(self, columns: Indices) -> "RidgeProblem":
         """Return the problem of some of the features, by their indices among those here."""
@@ -223,7 +305,8 @@ class RidgeProblem:
         elif book.decoder.needs_class_sums:
             book = self._learnt(book, alpha, v, b, normal)
         labels, n_rows = self.sums.targets.labels, self.sums.n_rows
-        return Model(self.encoder, v, b, labels, book, alpha, n_rows)
+        weights = self.block_weights
+        return Model(self.encoder, v, b, labels, book, alpha, n_rows, block_weights=weights)
 
     def _learnt(
         self, book: CodeBook, alpha: float | Floats, v: Floats, b: Floats, normal: Normal

@@ -14,7 +14,7 @@ from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, Seed
 from streamrf.preprocessing import Encoder
-from streamrf.solving import CrossValidation, Normal, Path
+from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
 from streamrf.statistics.kfold import read_sums
 from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
@@ -277,6 +277,7 @@ class Statistics:
         alpha: ArrayLike = 1.0,
         codes: Codes = None,
         *,
+        block_weights: BlockWeights | None = None,
         uncertainty: bool = False,
         overwrite: bool = False,
         random_state: Seed = 0,
@@ -289,6 +290,12 @@ class Statistics:
             target or bit of the code, at one factorisation for each value; the intercept is not
             penalised
         codes : target codes of the classes; None means one-vs-rest, or the bits summed
+        block_weights : what the kernels of the map's blocks (`Concatenate`: its maps;
+            `RandomMaclaurin`: its degrees from 0 on) are multiplied by: (n_blocks,) numbers, 0
+            leaves one out; a dot-product kernel that a `RandomMaclaurin` is to be for; or "auto",
+            the best by coordinate search on the folds, else by the evidence (some 40
+            factorisations a fold). Its penalty is ``alpha / weight``, so with "auto" `alpha` is
+            but the unit of the weights. None means 1 for each
         uncertainty : keep the packed factor in the model, for the deviations of its predictions
             and the variances of its coefficients; regression only. As large as the Gram, and four
             times the cost of the solve
@@ -296,7 +303,7 @@ class Statistics:
             alpha, without uncertainty or folds
         random_state : int, seed of the code book, where `codes` has none
         """
-        problem = self.problem(codes, random_state)
+        problem = self.problem(codes, random_state).weighted(block_weights, alpha)
         return problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
 
     def path(

@@ -17,7 +17,10 @@ from streamrf.storage.fields import Fields
 
 
 def to_tree(value: Any) -> Any:
-    """Return `value` as a tree: an object by class name, settings and fitted state."""
+    """Return `value` as a tree: an object by class name, settings and fitted state.
+
+    A list of objects is a tree of them by their indices.
+    """
     if isinstance(value, BaseEstimator):
         params = value.get_params(deep=False)
         if not isinstance(params.get("random_state"), int | np.integer | None):
@@ -28,6 +31,8 @@ def to_tree(value: Any) -> Any:
             "params": {k: to_tree(v) for k, v in params.items()},
             "fitted": {k: to_tree(v) for k, v in fitted.items()},
         }
+    if isinstance(value, list | tuple) and any(isinstance(v, BaseEstimator) for v in value):
+        return {str(i): to_tree(v) for i, v in enumerate(value)}
     if isinstance(value, np.generic):
         return value.item()
     return list(value) if isinstance(value, tuple) else value
@@ -54,7 +59,14 @@ def from_tree(tree: Tree | Fields, table: Mapping[str, Any]) -> Any:
 
 
 def _described(fields: Fields, key: str, table: Mapping[str, Any]) -> Any:
-    return from_tree(fields.tree(key), table) if fields.is_tree(key) else fields.value(key)
+    if not fields.is_tree(key):
+        return fields.value(key)
+    inner = fields.tree(key)
+    if "class" in inner.keys:
+        return from_tree(inner, table)
+    objects = [from_tree(inner.tree(str(i)), table) for i in range(len(inner.keys))]
+    inner.end()
+    return objects
 
 
 def tree_bytes(tree: Any) -> int:

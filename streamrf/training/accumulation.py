@@ -1,6 +1,7 @@
 """Add up a source's rows in one pass."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
@@ -12,15 +13,32 @@ from streamrf.training.calibration import calibrate
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings, split_options
+from streamrf.training.several import accumulate_each
 
 
+@overload
 def accumulate(
     source: Source,
     features: FeatureMap | None = None,
     settings: Settings | None = None,
     run: RunOptions | None = None,
     **options: Any,
-) -> Statistics:
+) -> Statistics: ...
+
+
+@overload
+def accumulate(
+    source: Source, features: Sequence[FeatureMap], **options: Any
+) -> list[Statistics]: ...
+
+
+def accumulate(
+    source: Source,
+    features: FeatureMap | Sequence[FeatureMap] | None = None,
+    settings: Settings | None = None,
+    run: RunOptions | None = None,
+    **options: Any,
+) -> Statistics | list[Statistics]:
     """Add up a source's rows in one pass.
 
     The result depends on the source, the map and its calibration alone: the same bytes for any
@@ -29,7 +47,9 @@ def accumulate(
     Parameters
     ----------
     source : Source with targets
-    features : an unfitted feature map; not needed with ``like=``
+    features : an unfitted feature map; not needed with ``like=``. Of a list of maps the result is a
+        list of statistics, each as of a pass with that map, from one reading; without `like`,
+        `checkpoint` and `spill`
     settings, run : what to compute and how, whole; or, instead of both,
     options : their fields by name, such as ``normalize="l2"``, ``folds=5``, ``like=earlier``,
         ``engine=client`` or ``checkpoint="pass.checkpoint"``; see `Settings` and `RunOptions`
@@ -46,6 +66,8 @@ def accumulate(
         settings, run = split_options({"features": features, **options})
     elif features is not None or options:
         raise ParameterError("give settings and run whole, or their fields by name, not both")
+    if settings is not None and isinstance(settings.features, list | tuple):
+        return accumulate_each(source, settings.features, settings, run or RunOptions())
     job = Job.of(source, settings or Settings(), run)
     pass_ = job.fold(begin(job))
     with computing(job.run.n_threads):

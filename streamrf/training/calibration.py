@@ -27,8 +27,13 @@ from streamrf.training.passes import Pass
 logger = logging.getLogger("streamrf")
 
 
-def calibrate(job: Job) -> Pass:
+def calibrate(job: Job, rows: Block | None = None) -> Pass:
     """Return a pass without rows: map and rounding learnt from a peek at the source, or as before.
+
+    Parameters
+    ----------
+    job : what the pass is of
+    rows : the peek, where it has been taken
 
     Raises
     ------
@@ -37,7 +42,8 @@ def calibrate(job: Job) -> Pass:
     """
     settings, source = job.settings, job.source
     chooses = job.like is None and settings.is_auto
-    rows = peek(source) if chooses else source.sample(CALIBRATION_ROWS)
+    if rows is None:
+        rows = peek(source) if chooses else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")

@@ -6,9 +6,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import StreamrfError
+from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, Probabilities
-from streamrf.solving import RELATIVE_ALPHAS, Trial, fitted_probabilities, safest, searched
+from streamrf.solving import (
+    RELATIVE_ALPHAS,
+    BlockWeights,
+    Trial,
+    fitted_probabilities,
+    safest,
+    searched,
+)
 from streamrf.sources import Rows
 from streamrf.statistics import Statistics
 from streamrf.training.passes import Pass
@@ -26,6 +33,7 @@ def finish(
     random_state: int = 0,
     *,
     prune: int | None = None,
+    block_weights: BlockWeights | None = None,
     uncertainty: bool = False,
     overwrite: bool = False,
     keep: Callable[[Statistics], None] | None = None,
@@ -40,6 +48,8 @@ def finish(
     prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
         rows held out have no say in which, so that they choose the penalty fairly: first one to
         prune with, then one for the features kept.
+    block_weights : see `Statistics.solve`; with "auto" for both, they are chosen on the rows held
+        out, and then the penalty. Not with `prune`
     codes, random_state, uncertainty, overwrite : see `Statistics.solve`
     keep : called with the statistics of all rows before the solve, which may fail or overwrite them
 
@@ -47,9 +57,16 @@ def finish(
     -------
     Model, and the Statistics of all features
     """
+    if prune is not None and block_weights is not None:
+        raise ParameterError(
+            "prune= and block_weights= do not go together: prune the statistics, then solve them "
+            "with weights"
+        )
     is_auto = isinstance(alpha, str) and alpha == "auto"
+    found = _Choice(block_weights=block_weights)
     try:
-        found = _choose(pass_, codes, random_state, prune) if is_auto else _Choice()
+        if is_auto:
+            found = _choose(pass_, codes, random_state, prune, found)
     except StreamrfError:
         if keep is not None:
             keep(pass_.join())
@@ -68,7 +85,12 @@ def finish(
         mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
         kept = statistics.prune(prune, mean, codes, random_state=random_state)
     model = kept.solve(
-        alpha, codes, uncertainty=uncertainty, overwrite=overwrite, random_state=random_state
+        alpha,
+        codes,
+        block_weights=found.block_weights,
+        uncertainty=uncertainty,
+        overwrite=overwrite,
+        random_state=random_state,
     )
     if is_auto and model.book is not None:
         model = replace(model, probabilities=found.probabilities)
@@ -80,26 +102,35 @@ class _Choice:
     """What the rows held out have chosen; nothing where there were too few."""
 
     alpha: float | None = None
+    block_weights: BlockWeights | None = None
     columns: NDArray[np.int64] | None = None
     probabilities: Probabilities = field(default_factory=Probabilities.default)
     history: tuple[tuple[float, float], ...] = ()
 
 
-def _choose(pass_: Pass, codes: Codes | None, random_state: int, prune: int | None) -> _Choice:
-    """Choose a penalty, and features to keep if they are fewer, by the rows held out."""
+def _choose(
+    pass_: Pass, codes: Codes | None, random_state: int, prune: int | None, given: _Choice
+) -> _Choice:
+    """Choose a penalty, and weights or features to keep if asked for, by the rows held out."""
     held, kept = pass_.held, pass_.finished()
-    trials = _trials(kept, held, codes, random_state)
+    weights = given.block_weights
+    if isinstance(weights, str) and _is_enough(kept, held):
+        problem = kept.problem(codes, random_state)
+        weights = np.array(problem.weighted(weights, held=pass_.held_sums()).block_weights)
+        weights /= weights.max()
+    trials = _trials(kept, held, codes, random_state, weights)
     if not trials:
-        return _Choice()
+        return given
     columns = None
     if prune is not None:
         alpha = float(safest(trials).model.alpha)
         kept = kept.prune(prune, alpha, codes, random_state=random_state)
         columns = kept.columns
-        trials = _trials(kept, held, codes, random_state)
+        trials = _trials(kept, held, codes, random_state, weights)
     leader = safest(trials).model
     found = _Choice(
         float(leader.alpha),
+        weights,
         columns,
         history=tuple((trial.model.alpha, trial.figure) for trial in trials),
     )
@@ -108,16 +139,25 @@ def _choose(pass_: Pass, codes: Codes | None, random_state: int, prune: int | No
     return replace(found, probabilities=fitted_probabilities(leader, held))
 
 
-def _trials(
-    statistics: Statistics, held: list[Rows], codes: Codes | None, random_state: int
-) -> list[Trial]:
-    """Return how every penalty does on the rows held out; nothing where they are too few."""
+def _is_enough(statistics: Statistics, held: list[Rows]) -> bool:
+    """Return whether there are rows, and classes, to choose by."""
     labels = statistics.labels
     n_held = sum(len(rows.X) for rows in held)
     enough = min(n_held, statistics.n_rows) >= MIN_HELD
-    if not enough or (labels is not None and len(labels) < 2):
+    return enough and (labels is None or len(labels) > 1)
+
+
+def _trials(
+    statistics: Statistics,
+    held: list[Rows],
+    codes: Codes | None,
+    random_state: int,
+    block_weights: BlockWeights | None,
+) -> list[Trial]:
+    """Return how every penalty does on the rows held out; nothing where they are too few."""
+    if not _is_enough(statistics, held):
         return []
-    problem = statistics.problem(codes, random_state)
+    problem = statistics.problem(codes, random_state).weighted(block_weights)
     alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
     if not alphas[-1] > 0:
         return []

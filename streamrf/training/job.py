@@ -28,7 +28,7 @@ from streamrf.errors import (
 )
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import calibration_class
-from streamrf.solving import check_kept
+from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
     TOTALS,
@@ -136,13 +136,16 @@ class Job:
             )
         return pass_
 
-    def plan(self, pass_: Pass | None = None, prune: int | None = None) -> memory.Plan | None:
+    def plan(
+        self, pass_: Pass | None = None, prune: int | None = None, more_bytes: int = 0
+    ) -> memory.Plan | None:
         """Return what the run is going to hold: before and after the calibration, here or there.
 
         Parameters
         ----------
         pass_ : the pass, or None before the calibration
         prune : features that the model is going to keep, None for all
+        more_bytes : held for other maps, or to choose weights with
 
         Raises
         ------
@@ -166,7 +169,7 @@ class Job:
             "n_outputs": self._n_outputs(pass_),
             "gram": self.gram,
             "n_folds": self.n_folds,
-            "other_bytes": self.source.buffer_bytes,
+            "other_bytes": self.source.buffer_bytes + more_bytes,
         }
         if pass_ is not None:
             sizes["other_bytes"] += pass_.statistics.encoder.n_bytes
@@ -204,15 +207,20 @@ class Job:
             known = len(pass_.statistics.sums.targets.sums)
         return max(codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32, known)
 
-    def fold(self, pass_: Pass, prune: int | None = None) -> Pass:
+    def fold(
+        self, pass_: Pass, prune: int | None = None, block_weights: BlockWeights | None = None
+    ) -> Pass:
         """Add the rows into the pass, where it has not counted them, and return it.
 
         Parameters
         ----------
         pass_ : changed in place
-        prune : features that the model is going to keep, for the memory; None for all
+        prune, block_weights : of the model that is going to be solved, for the memory
         """
-        planned = self.plan(pass_, prune)
+        searched = 0
+        if isinstance(block_weights, str):  # sums of the rows held out, and a full matrix of them
+            searched = 3 * 8 * packed_size(pass_.statistics.encoder.n_components)
+        planned = self.plan(pass_, prune, searched)
         assert planned is not None
         store: StateStore[Pass] = StateStore()
         first = self.start
@@ -231,9 +239,13 @@ class Job:
             planned.total_bytes,
         )
         fold(reading, pass_, Pass.update, self.run, store)
+        self.check_read(pass_)
+        return pass_
+
+    def check_read(self, pass_: Pass) -> None:
+        """Raise EmptySourceError if there were none of the rows asked for."""
         if self.settings.rows is not None and not pass_.statistics.ledger.n_rows:
             raise EmptySourceError(f"{self.source.where} has no rows from {self.start} on")
-        return pass_
 
     def _tree(self) -> dict[str, Any]:
         """Return all that the sums depend on but the rows themselves, as a tree."""

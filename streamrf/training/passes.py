@@ -10,7 +10,7 @@ from streamrf.errors import DataError
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Rows, as_rows
-from streamrf.statistics import Ledger, Statistics, ValueSums
+from streamrf.statistics import AbstractSums, Ledger, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.holdout import Holdout
 
@@ -137,6 +137,15 @@ class Pass(State):
             return []
         self.holdout.join()
         return self.holdout.held
+
+    def held_sums(self) -> AbstractSums:
+        """Return the sums of the rows held out alone."""
+        sums = self.statistics.sums
+        empty = (sums.parts or (sums,))[0].zero_like()
+        other = Pass(replace(self.statistics, sums=empty))
+        for rows in self.held:
+            other._sum(rows)
+        return other.finished().sums
 
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""

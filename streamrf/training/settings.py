@@ -28,7 +28,7 @@ class Settings:
     Parameters
     ----------
     features : an unfitted feature map; "auto": scaling, kernel, map and width chosen by `select`
-        from a peek at the rows; not needed with `like`
+        from a peek at the rows; a list of maps: for `accumulate` alone; not needed with `like`
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
@@ -61,7 +61,7 @@ class Settings:
         If a setting is none of its choices.
     """
 
-    features: FeatureMap | str | None = None
+    features: FeatureMap | Sequence[FeatureMap] | str | None = None
     n_components: int | None = None
     normalize: str | None = field(
         default=AUTO,

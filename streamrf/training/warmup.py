@@ -9,6 +9,7 @@ import numpy as np
 
 from streamrf.features import (
     RAW_DTYPES,
+    Concatenate,
     Craft,
     Fastfood,
     FeatureMap,
@@ -80,6 +81,7 @@ def _maps() -> list[FeatureMap]:
         RandomFourier(n_components=width),
         StructuredFourier(n_components=width),
         Fastfood(n_components=width),
+        Concatenate([RandomFourier(n_components=width), maclaurin]),
     ]
 
 
