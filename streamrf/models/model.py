@@ -12,13 +12,14 @@ from streamrf import storage
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models.class_errors import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Predictor, Rows
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
+from streamrf.models.scores import ErrorSums, ValueErrors
 from streamrf.preprocessing import Encoder, as_columns
-from streamrf.sources import Block, as_labels, as_source, find_labels
+from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
 
 KIND = "model"
@@ -40,6 +41,7 @@ class Model(Predictor):
     history : (alpha, figure on the held-out rows) of every penalty tried; empty if alpha was given
     posterior : covariance of the coefficients, or None unless solved with ``uncertainty=True``
     probabilities : what turns scores into probabilities, or None where no rows were held out
+    ledger : the rows it was trained on, without the names of their stores; None where not known
     """
 
     encoder: Encoder
@@ -52,6 +54,7 @@ class Model(Predictor):
     history: tuple[tuple[float, float], ...] = ()
     posterior: Posterior | None = None
     probabilities: Probabilities | None = None
+    ledger: Ledger | None = None
 
     @property
     def n_scores(self) -> int:
@@ -137,13 +140,17 @@ class Model(Predictor):
             raise ParameterError("return_std=True is computed in this process; leave out engine")
 
         def both(block: Block) -> tuple[Floats, Floats]:
-            Z = np.empty((len(block.X), self.encoder.n_components))
-            self.encoder.scale(block.X, Z)  # once more: little next to what the deviations cost
-            deviations = posterior.deviations(Z, self.encoder.calibration.step)
+            deviations = self._deviations(block.X, posterior)
             return self.decide(self.outputs(block.X)), self.decide(deviations)
 
         values, deviations = zip(*map_blocks(reading, both, run), strict=True)
         return np.concatenate(values), np.concatenate(deviations)
+
+    def _deviations(self, X: Array, posterior: Posterior) -> Floats:
+        """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""
+        Z = np.empty((len(X), self.encoder.n_components))
+        self.encoder.scale(X, Z)  # once more: little next to what the deviations cost
+        return posterior.deviations(Z, self.encoder.calibration.step)
 
     @property
     def coef_variances(self) -> Floats:
@@ -230,16 +237,25 @@ class Model(Predictor):
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
-    def no_errors(self) -> ErrorSums:
-        return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
+    def no_errors(self, return_std: bool = False) -> ErrorSums:
+        if return_std:
+            self._checked_posterior()
+        if self.book is None:
+            return ValueErrors(len(self.intercept), return_std)
+        return ClassErrors(self.labels, self.probabilities, self.book.margin)
 
     def count(self, block: Block, scores: Floats, errors: ErrorSums) -> None:
-        if self.book is not None:
-            errors.add(block.y, scores.argmax(axis=1), block.weights)
+        if self.ledger is not None:
+            errors.n_trained += self.ledger.counts(block.key, block.row + block.offsets)
+        if not isinstance(errors, ValueErrors):
+            errors.add(block.y, scores, block.weights)
             return
         if block.y.dtype.kind == "U":
             raise DataError(f"{block.where} has strings as targets; this model has values")
-        errors.add(as_columns(block.y), scores, block.weights)
+        deviations = None
+        if errors.has_deviations:
+            deviations = self._deviations(block.X, self._checked_posterior())
+        errors.add(as_columns(block.y), scores, block.weights, deviations)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file, atomically."""
@@ -261,6 +277,8 @@ class Model(Predictor):
             tree["posterior"] = self.posterior.to_tree()
         if self.probabilities is not None:
             tree["probabilities"] = self.probabilities.to_tree()
+        if self.ledger is not None:
+            tree["ledger"] = self.ledger.to_tree()
         return tree
 
     @classmethod
@@ -292,10 +310,12 @@ class Model(Predictor):
             posterior = Posterior.from_tree(inner, encoder.n_components, n_outputs)
         if book is not None and fields.is_tree("probabilities"):
             probabilities = Probabilities.from_tree(fields.tree("probabilities"))
+        ledger = Ledger.from_tree(fields.tree("ledger")) if fields.is_tree("ledger") else None
         fields.end()
         return cls(
-            encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior, probabilities
-        )
+            encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior,
+            probabilities, ledger,
+        )  # fmt: skip
 
 
 def load_model(path: str | os.PathLike) -> Model:

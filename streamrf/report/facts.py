@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator
 
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder
-from streamrf.statistics import Ledger, Statistics
+from streamrf.sources import Ledger
+from streamrf.statistics import Statistics
 
 MAX_SHOWN = 10  # labels, stores or ranges shown to a person; the figures have them all
 

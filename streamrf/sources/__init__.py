@@ -12,6 +12,7 @@ from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import as_labels, find_labels, join_labels, narrowed
+from streamrf.sources.ledger import Ledger
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows
 
@@ -21,6 +22,7 @@ __all__ = [
     "DaskArraySource",
     "HDF5Source",
     "IteratorSource",
+    "Ledger",
     "Rows",
     "Source",
     "Store",

@@ -23,7 +23,7 @@ from streamrf.solving import (
     posterior,
     trace,
 )
-from streamrf.sources import find_labels
+from streamrf.sources import Ledger, find_labels
 from streamrf.statistics.sums import AbstractSums
 
 # Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
@@ -72,11 +72,13 @@ class RidgeProblem:
     encoder : how raw rows became features
     sums : of the rows, in folds or not
     book : code book of the classes, or None for values
+    ledger : the rows, for the models
     """
 
     encoder: Encoder
     sums: AbstractSums
     book: CodeBook | None
+    ledger: Ledger | None = None
 
     @property
     def columns(self) -> Indices:
@@ -223,7 +225,7 @@ class RidgeProblem:
         elif book.decoder.needs_class_sums:
             book = self._learnt(book, alpha, v, b, normal)
         labels, n_rows = self.sums.targets.labels, self.sums.n_rows
-        return Model(self.encoder, v, b, labels, book, alpha, n_rows)
+        return Model(self.encoder, v, b, labels, book, alpha, n_rows, ledger=self.ledger)
 
     def _learnt(
         self, book: CodeBook, alpha: float | Floats, v: Floats, b: Floats, normal: Normal

@@ -15,8 +15,8 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, Seed
 from streamrf.preprocessing import Encoder
 from streamrf.solving import CrossValidation, Normal, Path
+from streamrf.sources import Ledger
 from streamrf.statistics.kfold import read_sums
-from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
 from streamrf.statistics.sums import AbstractSums
 from streamrf.storage import Fields, loading
@@ -270,7 +270,7 @@ class Statistics:
     def problem(self, codes: Codes = None, random_state: Seed = 0) -> RidgeProblem:
         """Return what all solves for some outputs share; `codes`, `random_state` as in `solve`."""
         book = self.sums.targets.book(codes, random_state)
-        return RidgeProblem(self.encoder, self.sums, book)
+        return RidgeProblem(self.encoder, self.sums, book, self.ledger.nameless())
 
     def solve(
         self,

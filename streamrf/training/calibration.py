@@ -8,12 +8,11 @@ import numpy as np
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.models import DECODERS, CodeBook
 from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
-from streamrf.sources import Block, check_rows
+from streamrf.sources import Block, Ledger, check_rows
 from streamrf.statistics import (
     BitSums,
     ClassSums,
     KFoldSums,
-    Ledger,
     Statistics,
     Sums,
     TargetSums,
