@@ -16,12 +16,20 @@ from sklearn.utils.validation import (
 )
 
 from streamrf.engine import RunOptions
+from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
-from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
+from streamrf.sources import (
+    ArraySource,
+    ClassWeight,
+    IteratorSource,
+    Source,
+    as_source,
+    is_dask_array,
+)
 from streamrf.statistics import Statistics
-from streamrf.training import Job, Pass, Settings, begin, finish
+from streamrf.training import Job, Pass, Settings, begin, finish, is_auto_decode
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -35,6 +43,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
     _regression: bool
     codes: Any
+    class_weight: Any
     uncertainty: bool
     _pass: Pass
     _solved: tuple[Model, Statistics] | None
@@ -82,6 +91,8 @@ class _RandomFeatureEstimator(BaseEstimator):
         first = not hasattr(self, "_pass")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
+            if self.class_weight == "balanced":
+                raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
             source = IteratorSource([batch])
             self._pass = begin(self._job(source, classes))
             self._rows_seen = 0
@@ -149,10 +160,11 @@ class _RandomFeatureEstimator(BaseEstimator):
             normalize=self.normalize,
             codes=self.codes,
             classes=classes,
-            regression=self._regression,
+            class_weight=self.class_weight,
+            task="regression" if self._regression else "classification",
             precision=self.precision,
             on_bad_rows=self.on_bad_rows,
-            hold_out=isinstance(self.alpha, str),
+            hold_out=isinstance(self.alpha, str) or is_auto_decode(self.codes),
             random_state=self.random_state,
         )
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
@@ -215,6 +227,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
         means all
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
+    class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
@@ -239,6 +252,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
+        class_weight: ClassWeight | None = None,
         normalize: str | None = "auto",
         precision: str = "exact",
         on_bad_rows: str = "raise",
@@ -250,6 +264,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.alpha = alpha
         self.prune = prune
         self.codes = codes
+        self.class_weight = class_weight
         self.normalize = normalize
         self.precision = precision
         self.on_bad_rows = on_bad_rows
@@ -342,7 +357,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     """
 
     _regression = True
-    codes = None
+    codes = class_weight = None
 
     def __init__(
         self,

@@ -146,6 +146,17 @@ def _chunked(rows):
     return make
 
 
+def _class_weighted(folder, X, y=None, weights=None):
+    """Twice half the weight of a label, half of twice that of the others."""
+    if y is None or weights is None:
+        return sources.ClassWeighted(sources.ArraySource(X, y, weights), NO_LABELS, np.empty(0))
+    label = np.unique(sources.as_labels(y))[:1]
+    own = np.asarray(y) == label if np.ndim(y) == 1 else np.zeros(len(y), dtype=bool)
+    source = sources.ArraySource(X, y, np.where(own, weights / 2, 2 * weights))
+    return sources.ClassWeighted(source, label if own.any() else NO_LABELS, [2.0][: own.any()], 0.5)
+
+
+NO_LABELS = np.empty(0, np.int64)
 SOURCES = [
     SourceCase("hdf5-contiguous", sources.HDF5Source, _hdf5),
     SourceCase("hdf5-chunked", sources.HDF5Source, _chunked(10)),
@@ -155,6 +166,7 @@ SOURCES = [
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),
+    SourceCase("class-weighted", sources.ClassWeighted, _class_weighted),
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),

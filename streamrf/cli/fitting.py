@@ -35,7 +35,7 @@ from streamrf.report import facts
 from streamrf.sources import HDF5Source
 from streamrf.statistics import TOTALS, Statistics, packed_size
 from streamrf.timing import peak_bytes
-from streamrf.training import Job, Pass, Settings, begin, finish
+from streamrf.training import TASKS, Job, Pass, Settings, begin, finish, is_auto_decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,13 @@ class PassRows(WeightedRowOptions):
 class RegressionOption:
     """Values or classes."""
 
+    task: str = option_from(Settings, "task", words=TASKS)
     regression: bool = option_from(Settings, "regression", "--regression")
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether the targets are said to be values."""
+        return self.regression or self.task == "regression"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +125,15 @@ def fit(
 ) -> Answer:
     """Train on HDF5 files in one pass; write a model, its statistics, or both."""
     _check(targets, cluster, output)
+    codes = targets.made(targets.is_of_values)
     settings = Settings(
         **features.settings(),
-        codes=targets.made(targets.regression),
+        codes=codes,
+        class_weight=targets.class_weight,
+        task=targets.task,
         regression=targets.regression,
         on_bad_rows=rows.on_bad_rows,
-        hold_out=output.model is not None and targets.alpha == "auto",
+        hold_out=output.model is not None and (targets.alpha == "auto" or is_auto_decode(codes)),
         folds=targets.folds,
         totals=targets.totals,
         rows=rows.rows,
@@ -139,7 +148,7 @@ def fit(
     }
     with writing(outputs, inputs), log_shown():
         source = rows.source(data)
-        settings = replace(settings, like=features.earlier(targets.regression))
+        settings = replace(settings, like=features.earlier(targets.is_of_values))
         with working(cluster, options.threads, rows.n_rows(source)) as (client, bar):
             outlooks: list[Outlook] = []
             bar.stage("calibrating")
@@ -291,7 +300,9 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_folds": sums.n_folds,
         **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
+        "decode": None if trained is None or trained.book is None else trained.book.decode,
         "alphas": [] if trained is None else [list(tried) for tried in trained.history],
+        "notes": [] if trained is None else list(trained.notes),
     }
 
 
@@ -309,6 +320,7 @@ def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[
             error = f"error {100 * best:.2f} %" if sums.labels is not None else f"MSE {best:.4g}"
             chosen = f", the best of {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
+    yield from (("note", note) for note in figures["notes"])
     yield (
         "time",
         f"{format_time(figures['seconds'])}; the pass {format_time(figures['pass_seconds'])}, "

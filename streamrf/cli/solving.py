@@ -171,7 +171,13 @@ def solve(
             chosen: Any = penalty.fixed
             if table is not None and penalty.is_choice:
                 chosen = table.best(criterion, penalty.per_output)
-            trained = sums.solve(chosen, codes, uncertainty=options.uncertainty, random_state=seed)
+            trained = sums.solve(
+                chosen,
+                codes,
+                uncertainty=options.uncertainty,
+                random_state=seed,
+                class_weight=options.class_weight,
+            )
             trained = _restricted(trained, options.classes)
             trained.save(model)
     figures = _figures(sums, trained, table) | {
@@ -188,8 +194,12 @@ def _check(penalty: PenaltyOptions, options: ModelOptions, model: str | None) ->
     """Raise the error of wrong usage if options do not go together."""
     if model is None and not penalty.path:
         raise wrong("--model", "give --model, --path or both, or nothing comes of it")
-    if model is None and (options.classes is not None or options.uncertainty):
-        name = "--uncertainty" if options.uncertainty else "--classes"
+    given = {
+        "--uncertainty": options.uncertainty,
+        "--classes": options.classes,
+        "--class-weight": options.class_weight,
+    }
+    for name in (name for name, value in given.items() if value and model is None):
         raise wrong(name, "is for a model; give --model, or leave it out")
     if penalty.per_output and not penalty.is_choice:
         raise wrong("--per-output", "chooses among penalties; give several, or auto")

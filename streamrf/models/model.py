@@ -42,6 +42,7 @@ class Model(Predictor):
     posterior : covariance of the coefficients, or None unless solved with ``uncertainty=True``
     probabilities : what turns scores into probabilities, or None where no rows were held out
     ledger : the rows it was trained on, without the names of their stores; None where not known
+    notes : sentences on what the choice by rows held out should make one doubt
     """
 
     encoder: Encoder
@@ -55,6 +56,7 @@ class Model(Predictor):
     posterior: Posterior | None = None
     probabilities: Probabilities | None = None
     ledger: Ledger | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_scores(self) -> int:
@@ -279,6 +281,8 @@ class Model(Predictor):
             tree["probabilities"] = self.probabilities.to_tree()
         if self.ledger is not None:
             tree["ledger"] = self.ledger.to_tree()
+        if self.notes:
+            tree["notes"] = list(self.notes)
         return tree
 
     @classmethod
@@ -311,10 +315,11 @@ class Model(Predictor):
         if book is not None and fields.is_tree("probabilities"):
             probabilities = Probabilities.from_tree(fields.tree("probabilities"))
         ledger = Ledger.from_tree(fields.tree("ledger")) if fields.is_tree("ledger") else None
+        notes = tuple(fields.texts("notes")) if "notes" in fields.keys else ()
         fields.end()
         return cls(
             encoder, coef, intercept, labels, book, alpha, n_rows, history, posterior,
-            probabilities, ledger,
+            probabilities, ledger, notes,
         )  # fmt: skip
 
 

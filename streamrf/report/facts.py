@@ -32,6 +32,7 @@ def of_model(model: Model) -> dict[str, Any]:
         "has_deviations": model.posterior is not None,
         "has_probabilities": model.probabilities is not None,
         "n_rows": model.n_rows,
+        "notes": list(model.notes),
     }
 
 
@@ -109,6 +110,7 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "codes", shown.format(**figures["codes"])
         yield "alpha", _alphas(figures["alpha"])
         yield "predicts", _predicts(figures)
+        yield from (("note", note) for note in figures["notes"])
         return
     if figures["n_folds"]:
         yield "folds", f"{figures['n_folds']:,}"

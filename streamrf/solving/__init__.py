@@ -1,10 +1,11 @@
 """Sums to coefficients: normal equations, penalties, cross-validation, pruning."""
 
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
+from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
-from streamrf.solving.selection import Trial, best, fitted_probabilities, safest, searched
+from streamrf.solving.selection import Trial, best, held_scores, safest, searched, tried
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
@@ -18,11 +19,16 @@ __all__ = [
     "best",
     "check_alpha",
     "check_kept",
+    "class_finding",
     "cross_validate",
-    "fitted_probabilities",
+    "held_scores",
     "most_useful",
+    "nested",
+    "penalty_finding",
     "posterior",
     "safest",
     "searched",
     "trace",
+    "tried",
+    "width_finding",
 ]

@@ -73,12 +73,14 @@ class RidgeProblem:
     sums : of the rows, in folds or not
     book : code book of the classes, or None for values
     ledger : the rows, for the models
+    class_factors : (n_classes,) that the classes' shares count times for a discriminant, or None
     """
 
     encoder: Encoder
     sums: AbstractSums
     book: CodeBook | None
     ledger: Ledger | None = None
+    class_factors: Floats | None = None
 
     @property
     def columns(self) -> Indices:
@@ -224,6 +226,8 @@ class RidgeProblem:
             b = b * calibration.target_step + calibration.target_shift
         elif book.decoder.needs_class_sums:
             book = self._learnt(book, alpha, v, b, normal)
+        if book is not None and self.class_factors is not None:
+            book = replace(book, decoder=book.decoder.weighed(self.class_factors))
         labels, n_rows = self.sums.targets.labels, self.sums.n_rows
         return Model(self.encoder, v, b, labels, book, alpha, n_rows, ledger=self.ledger)
 

@@ -1,16 +1,35 @@
 """The end of a pass: choose the penalty on the rows held out, join them, solve."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from streamrf.errors import StreamrfError
-from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, Probabilities
-from streamrf.solving import RELATIVE_ALPHAS, Trial, fitted_probabilities, safest, searched
+from streamrf.models import (
+    ErrorCorrectingCodes,
+    Model,
+    OneVsRest,
+    Probabilities,
+    make_decoder,
+    needs_class_sums,
+)
+from streamrf.solving import (
+    RELATIVE_ALPHAS,
+    Trial,
+    class_finding,
+    held_scores,
+    nested,
+    penalty_finding,
+    safest,
+    searched,
+    tried,
+    width_finding,
+)
 from streamrf.sources import Rows
-from streamrf.statistics import Statistics
+from streamrf.statistics import BitSums, Statistics
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
@@ -40,7 +59,8 @@ def finish(
     prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
         rows held out have no say in which, so that they choose the penalty fairly: first one to
         prune with, then one for the features kept.
-    codes, random_state, uncertainty, overwrite : see `Statistics.solve`
+    codes : with a `decode` of "auto" the decoder too is chosen on the rows held out
+    random_state, uncertainty, overwrite : see `Statistics.solve`
     keep : called with the statistics of all rows before the solve, which may fail or overwrite them
 
     Returns
@@ -48,8 +68,10 @@ def finish(
     Model, and the Statistics of all features
     """
     is_auto = isinstance(alpha, str) and alpha == "auto"
+    holds = is_auto or is_auto_decode(codes)
+    fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
     try:
-        found = _choose(pass_, codes, random_state, prune) if is_auto else _Choice()
+        found = _choose(pass_, fixed, codes, random_state, prune) if holds else _Choice(codes)
     except StreamrfError:
         if keep is not None:
             keep(pass_.join())
@@ -66,59 +88,136 @@ def finish(
         kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
     elif prune is not None:
         mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
-        kept = statistics.prune(prune, mean, codes, random_state=random_state)
+        kept = statistics.prune(prune, mean, found.codes, random_state=random_state)
     model = kept.solve(
-        alpha, codes, uncertainty=uncertainty, overwrite=overwrite, random_state=random_state
+        alpha, found.codes, uncertainty=uncertainty, overwrite=overwrite, random_state=random_state
     )
-    if is_auto and model.book is not None:
+    if holds and model.book is not None:
         model = replace(model, probabilities=found.probabilities)
-    return replace(model, history=found.history), statistics
+    return replace(model, history=found.history, notes=found.notes), statistics
+
+
+def is_auto_decode(codes: Codes | None) -> bool:
+    """Return whether the decoder is to be chosen."""
+    return codes is not None and codes.decode == "auto"
 
 
 @dataclass(frozen=True)
 class _Choice:
     """What the rows held out have chosen; nothing where there were too few."""
 
+    codes: Codes | None
     alpha: float | None = None
     columns: NDArray[np.int64] | None = None
     probabilities: Probabilities = field(default_factory=Probabilities.default)
     history: tuple[tuple[float, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def _choose(pass_: Pass, codes: Codes | None, random_state: int, prune: int | None) -> _Choice:
-    """Choose a penalty, and features to keep if they are fewer, by the rows held out."""
+def _choose(
+    pass_: Pass, alpha: float | None, codes: Codes | None, random_state: int, prune: int | None
+) -> _Choice:
+    """Choose a penalty and a decoder, and features to keep if they are fewer, by rows held out."""
     held, kept = pass_.held, pass_.finished()
-    trials = _trials(kept, held, codes, random_state)
+    search = _Search(alpha, _decoded(codes), random_state, held)
+    trials = search.trials(kept)
     if not trials:
-        return _Choice()
+        return _Choice(search.codes[0])
     columns = None
     if prune is not None:
-        alpha = float(safest(trials).model.alpha)
-        kept = kept.prune(prune, alpha, codes, random_state=random_state)
+        best = float(safest(trials).model.alpha)
+        kept = kept.prune(prune, best, search.codes[0], random_state=random_state)
         columns = kept.columns
-        trials = _trials(kept, held, codes, random_state)
-    leader = safest(trials).model
-    found = _Choice(
-        float(leader.alpha),
-        columns,
-        history=tuple((trial.model.alpha, trial.figure) for trial in trials),
-    )
-    if leader.book is None:
-        return found
-    return replace(found, probabilities=fitted_probabilities(leader, held))
+        trials = search.trials(kept)
+    leader = safest(trials)
+    model = leader.model
+    word = None if model.book is None else model.book.decode
+    alike = [t for t in trials if t.model.book is None or t.model.book.decode == word]
+    history = tuple((float(trial.model.alpha), trial.figure) for trial in alike)
+    chosen = next((c for c in search.codes if c is not None and c.decode == word), search.codes[0])
+    notes: list[str | None] = []
+    if kept.rounding_advice(model.alpha) is None:  # which says what to do
+        notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
+    if prune is None:
+        notes.append(search.width_note(kept, leader))
+    found = _Choice(chosen, float(model.alpha), columns, history=history)
+    if model.book is not None:
+        scores, index, weights = held_scores(model, held)
+        fitted = Probabilities.fit(scores / model.book.margin, index, weights)
+        k = model.book.n_classes
+        counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
+        notes.append(class_finding(model.labels, *counts))
+        found = replace(found, probabilities=fitted)
+    return replace(found, notes=tuple(note for note in notes if note is not None))
 
 
-def _trials(
-    statistics: Statistics, held: list[Rows], codes: Codes | None, random_state: int
-) -> list[Trial]:
-    """Return how every penalty does on the rows held out; nothing where they are too few."""
-    labels = statistics.labels
-    n_held = sum(len(rows.X) for rows in held)
-    enough = min(n_held, statistics.n_rows) >= MIN_HELD
-    if not enough or (labels is not None and len(labels) < 2):
-        return []
-    problem = statistics.problem(codes, random_state)
-    alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
-    if not alphas[-1] > 0:
-        return []
-    return searched(problem.models, alphas, held)
+def _decoded(codes: Codes | None) -> list[Codes | None]:
+    """Return the codes by each decoder to choose from, that of "auto" if none is chosen first."""
+    if codes is None or not is_auto_decode(codes):
+        return [codes]
+    words = [word for word in codes.decodings if word != "auto"]
+    return [clone(codes).set_params(decode=word) for word in words]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A choice by rows held out.
+
+    Parameters
+    ----------
+    alpha : the only penalty, or None to choose from `RELATIVE_ALPHAS`
+    codes : alike but for their decoders
+    random_state : seed of the code book
+    held : rows
+    """
+
+    alpha: float | None
+    codes: list[Codes | None]
+    random_state: int
+    held: list[Rows]
+
+    def trials(self, statistics: Statistics) -> list[Trial]:
+        """Return how penalties and decoders do; nothing where the rows are too few."""
+        labels = statistics.labels
+        n_held = sum(len(rows.X) for rows in self.held)
+        enough = min(n_held, statistics.n_rows) >= MIN_HELD
+        if not enough or (labels is not None and len(labels) < 2):
+            return []
+        solve = self._solver(statistics)
+        if self.alpha is not None:
+            return tried(solve([self.alpha]), self.held)
+        alphas = (RELATIVE_ALPHAS * statistics.alpha_scale()).tolist()
+        return searched(solve, alphas, self.held) if alphas[-1] > 0 else []
+
+    def _solver(self, statistics: Statistics) -> Callable[[Sequence[float]], list[Model]]:
+        """Return what solves for penalties, once for all decoders."""
+        by_bit = isinstance(statistics.sums.targets, BitSums)
+        codes = [c for c in self.codes if not (by_bit and c and needs_class_sums(c.decode))]
+        last = statistics.problem(codes[-1], self.random_state)  # learns what a decoder learns
+        decoders = [make_decoder(c.decode) for c in codes[:-1] if c is not None]
+
+        def solve(alphas: Sequence[float]) -> list[Model]:
+            solved = last.models(alphas)
+            others = [
+                replace(model, book=replace(model.book, decoder=decoder))
+                for decoder in decoders
+                for model in solved
+                if model.book is not None
+            ]
+            return others + solved
+
+        return solve
+
+    def width_note(self, statistics: Statistics, leader: Trial) -> str | None:
+        """Return a sentence if half of the features do clearly worse than all."""
+        width = statistics.encoder.n_components
+        if width < 2:
+            return None
+        half = statistics.select(np.sort(nested(width)[: width // 2]))
+        narrow = tried(self._solver(half)([leader.model.alpha])[:1], self.held)
+        if not narrow:
+            return None
+        apart = narrow[0].squares - leader.squares
+        if apart.sum() <= 2 * np.sqrt(len(apart)) * apart.std():  # two standard errors
+            return None
+        return width_finding(width // 2, width, narrow[0].mse, leader.mse)
