@@ -282,13 +282,9 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         Parameters
         ----------
         X : array (n_rows, n_features)
-        y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values
+        y : (n_rows,) labels
         classes : all labels that will appear, or None: labels may also appear as they come
         sample_weight : (n_rows,) or None; given always or never
-
-        Returns
-        -------
-        self
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
@@ -312,10 +308,6 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         ----------
         X : Source with labels, or array (n_rows, n_features)
         y : (n_rows,) labels; None with a Source
-
-        Returns
-        -------
-        self
         """
         model = self.model_.fit_probabilities(self._rows(X), y)
         self._solved = (model, self.statistics_)
@@ -399,14 +391,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         return super().score(X, y, sample_weight)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features)
-        y : (n_rows,) or (n_rows, n_targets) values
-        sample_weight : (n_rows,) or None; given always or never
-        """
+        """Add rows, y (n_rows,) or (n_rows, n_targets); see `RandomFeatureClassifier`."""
         return self._partial_fit(X, y, None, sample_weight)
 
     def __sklearn_tags__(self) -> Any:

@@ -147,16 +147,17 @@ def _chunked(rows):
 
 
 def _class_weighted(folder, X, y=None, weights=None):
-    """Twice half the weight of a label, half of twice that of the others."""
-    if y is None or weights is None:
-        return sources.ClassWeighted(sources.ArraySource(X, y, weights), NO_LABELS, np.empty(0))
-    label = np.unique(sources.as_labels(y))[:1]
-    own = np.asarray(y) == label if np.ndim(y) == 1 else np.zeros(len(y), dtype=bool)
-    source = sources.ArraySource(X, y, np.where(own, weights / 2, 2 * weights))
-    return sources.ClassWeighted(source, label if own.any() else NO_LABELS, [2.0][: own.any()], 0.5)
+    """Half the weight of a label twice, twice that of the others by half: the weights given."""
+    if y is not None and weights is None:
+        return sources.ArraySource(X, y)  # labels always come with weights
+    label, factors = np.empty(0, np.int64), np.empty(0)
+    if y is not None and np.ndim(y) == 1:
+        label, factors = np.unique(sources.as_labels(y))[:1], np.full(1, 2.0)
+        weights = np.where(np.isin(y, label), weights / 4, weights)
+    source = sources.ArraySource(X, y, weights if weights is None else 2 * weights)
+    return sources.ClassWeighted(source, label, factors, 0.5)
 
 
-NO_LABELS = np.empty(0, np.int64)
 SOURCES = [
     SourceCase("hdf5-contiguous", sources.HDF5Source, _hdf5),
     SourceCase("hdf5-chunked", sources.HDF5Source, _chunked(10)),

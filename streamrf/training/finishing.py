@@ -69,9 +69,11 @@ def finish(
     """
     is_auto = isinstance(alpha, str) and alpha == "auto"
     holds = is_auto or is_auto_decode(codes)
-    fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
     try:
-        found = _choose(pass_, fixed, codes, random_state, prune) if holds else _Choice(codes)
+        found = _Choice(codes)
+        if holds:
+            fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
+            found = _choose(pass_, fixed, codes, random_state, prune)
     except StreamrfError:
         if keep is not None:
             keep(pass_.join())
