@@ -57,7 +57,7 @@ def test_the_task_is_that_of_the_numbers(y, task):
 )
 def test_a_forgotten_task_is_asked_for(y, what):
     source = srf.ArraySource(X, y)
-    with pytest.raises(DataError, match=f"{what} in 1,500 rows.*--task regression"):
+    with pytest.raises(DataError, match=rf"{what} in 1,500 rows.*--task regression"):
         srf.accumulate(source, fourier(8))
     assert srf.accumulate(source, fourier(8), task="classification").labels is not None
     if y.dtype.kind != "U":
@@ -70,7 +70,7 @@ def test_tasks_that_contradict_are_refused():
     with pytest.raises(ParameterError, match="is for classes"):
         Settings(task="regression", class_weight="balanced")
     source = srf.ArraySource(X, np.stack((SIGNAL, SIGNAL), axis=1))
-    with pytest.raises(DataError, match="class_weight .* one a row; y has shape"):
+    with pytest.raises(DataError, match=r"class_weight .* one a row; y has shape"):
         srf.accumulate(source, fourier(8), class_weight="balanced")
 
 
@@ -86,7 +86,9 @@ def test_weights_of_classes_are_weights_of_rows(class_weight):
     weights = class_weight
     if class_weight == "balanced":
         labels = np.array(["rare", "usual"])
-        weights = dict(zip(labels, compute_class_weight("balanced", classes=labels, y=RARE)))
+        weights = dict(
+            zip(labels, compute_class_weight("balanced", classes=labels, y=RARE), strict=True)
+        )
     rows = np.array([weights.get(label, 1.0) for label in RARE])
     plain = Ridge(alpha=0.3).fit(Z, np.where(RARE == "usual", 1.0, -1.0), rows)
     np.testing.assert_allclose(model.outputs(X)[:, 0], plain.predict(Z), rtol=1e-6, atol=1e-7)
