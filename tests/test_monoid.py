@@ -68,7 +68,9 @@ class Case:
 
 def tree_of(summary):
     """Everything a summary holds."""
-    return summary.to_tree() if hasattr(summary, "to_tree") else dict(vars(summary))
+    if hasattr(summary, "to_tree"):
+        return summary.to_tree()
+    return {k: v.to_tree() if hasattr(v, "to_tree") else v for k, v in vars(summary).items()}
 
 
 def sums(name, kind, targets, y, exact, totals="float64"):

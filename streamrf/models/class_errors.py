@@ -60,7 +60,7 @@ class ClassErrors(ErrorSums):
         self.labels = labels
         self.probabilities = probabilities
         self.margin = margin
-        self.n_rows = 0
+        self.n_rows = self.n_trained = 0
         self.sums: dict[str, Floats] = {
             "confusion": np.zeros((k, k)),
             "ranks": np.zeros(MAX_TOP + 1),

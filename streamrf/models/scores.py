@@ -26,7 +26,7 @@ class ErrorSums(ABC):
     """
 
     n_rows: int
-    n_trained: int = 0
+    n_trained: int
 
     @abstractmethod
     def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
@@ -93,7 +93,7 @@ class ValueErrors(ErrorSums):
 
     def __init__(self, n_targets: int, has_deviations: bool = False) -> None:
         zeros = np.zeros(n_targets)
-        self.n_rows = 0
+        self.n_rows = self.n_trained = 0
         self.weight = 0.0
         self.has_deviations = has_deviations
         self.covered, self.widths = np.zeros((len(LEVELS), n_targets)), zeros.copy()
