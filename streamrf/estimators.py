@@ -16,13 +16,21 @@ from sklearn.utils.validation import (
 )
 
 from streamrf.engine import RunOptions
+from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
 from streamrf.solving import BlockWeights
-from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
+from streamrf.sources import (
+    ArraySource,
+    ClassWeight,
+    IteratorSource,
+    Source,
+    as_source,
+    is_dask_array,
+)
 from streamrf.statistics import Statistics
-from streamrf.training import Job, Pass, Settings, begin, finish
+from streamrf.training import Job, Pass, Settings, begin, finish, is_auto_decode
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,6 +44,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
     _regression: bool
     codes: Any
+    class_weight: Any
     uncertainty: bool
     _pass: Pass
     _solved: tuple[Model, Statistics] | None
@@ -83,6 +92,8 @@ class _RandomFeatureEstimator(BaseEstimator):
         first = not hasattr(self, "_pass")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
+            if self.class_weight == "balanced":
+                raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
             source = IteratorSource([batch])
             self._pass = begin(self._job(source, classes))
             self._rows_seen = 0
@@ -150,10 +161,11 @@ class _RandomFeatureEstimator(BaseEstimator):
             normalize=self.normalize,
             codes=self.codes,
             classes=classes,
-            regression=self._regression,
+            class_weight=self.class_weight,
+            task="regression" if self._regression else "classification",
             precision=self.precision,
             on_bad_rows=self.on_bad_rows,
-            hold_out=isinstance(self.alpha, str),
+            hold_out=isinstance(self.alpha, str) or is_auto_decode(self.codes),
             random_state=self.random_state,
         )
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
@@ -217,6 +229,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         means all
     block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
+    class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
@@ -242,6 +255,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
+        class_weight: ClassWeight | None = None,
         normalize: str | None = "auto",
         precision: str = "exact",
         on_bad_rows: str = "raise",
@@ -254,6 +268,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.prune = prune
         self.block_weights = block_weights
         self.codes = codes
+        self.class_weight = class_weight
         self.normalize = normalize
         self.precision = precision
         self.on_bad_rows = on_bad_rows
@@ -271,13 +286,9 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         Parameters
         ----------
         X : array (n_rows, n_features)
-        y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values
+        y : (n_rows,) labels
         classes : all labels that will appear, or None: labels may also appear as they come
         sample_weight : (n_rows,) or None; given always or never
-
-        Returns
-        -------
-        self
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
@@ -301,10 +312,6 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         ----------
         X : Source with labels, or array (n_rows, n_features)
         y : (n_rows,) labels; None with a Source
-
-        Returns
-        -------
-        self
         """
         model = self.model_.fit_probabilities(self._rows(X), y)
         self._solved = (model, self.statistics_)
@@ -346,7 +353,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     """
 
     _regression = True
-    codes = None
+    codes = class_weight = None
 
     def __init__(
         self,
@@ -390,7 +397,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         return super().score(X, y, sample_weight)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
-        """Add a batch of rows, see `RandomFeatureClassifier.partial_fit`."""
+        """Add rows, y (n_rows,) or (n_rows, n_targets); see `RandomFeatureClassifier`."""
         return self._partial_fit(X, y, None, sample_weight)
 
     def __sklearn_tags__(self) -> Any:

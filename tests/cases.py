@@ -148,6 +148,18 @@ def _chunked(rows):
     return make
 
 
+def _class_weighted(folder, X, y=None, weights=None):
+    """Half the weight of a label twice, twice that of the others by half: the weights given."""
+    if y is not None and weights is None:
+        return sources.ArraySource(X, y)  # labels always come with weights
+    label, factors = np.empty(0, np.int64), np.empty(0)
+    if y is not None and np.ndim(y) == 1:
+        label, factors = np.unique(sources.as_labels(y))[:1], np.full(1, 2.0)
+        weights = np.where(np.isin(y, label), weights / 4, weights)
+    source = sources.ArraySource(X, y, weights if weights is None else 2 * weights)
+    return sources.ClassWeighted(source, label, factors, 0.5)
+
+
 SOURCES = [
     SourceCase("hdf5-contiguous", sources.HDF5Source, _hdf5),
     SourceCase("hdf5-chunked", sources.HDF5Source, _chunked(10)),
@@ -157,6 +169,7 @@ SOURCES = [
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),
+    SourceCase("class-weighted", sources.ClassWeighted, _class_weighted),
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),

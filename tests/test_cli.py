@@ -504,7 +504,10 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ((*FIT, "--x", "spoilt"), ["dataset 'spoilt', row 17: column 5 is NaN", "clean the data"]),
         ((*FIT, "--x", "norows", "--y", "norows"), ["0 rows; expected at least 1"]),
         ((*FIT, "--y", "constant"), ["at least two classes, got 1 class"]),
-        ((*FIT, "--y", "values"), ["are not class labels", "--regression"]),
+        (
+            (*FIT, "--y", "values", "--task", "classification"),
+            ["are not class labels", "--regression"],
+        ),
         ((*FIT, "--y", "names", "--regression"), ["'Ziffer 0' are not numbers", "--regression"]),
         ((*FIT, "--x", "huge", "--normalize", "none"), ["the features overflow", "normalize='l2'"]),
         ((*FIT, "--alpha", "-1"), ["alpha must be 'auto' or a number of at least 0, got -1.0"]),

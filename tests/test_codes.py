@@ -179,7 +179,10 @@ def test_the_number_of_outputs_is_known_before_the_book(code, n_classes):
         (lambda: ErrorCorrectingCodes(8).book(1), "two classes or more, not 1"),
         (lambda: OneVsRest().book(1), "two classes or more, not 1"),
         (lambda: ErrorCorrectingCodes(8, "soft").book(10), "not 'soft'"),
-        (lambda: OneVsRest("hamming").book(10), "('euclidean', 'discriminant'), not 'hamming'"),
+        (
+            lambda: OneVsRest("hamming").book(10),
+            "'discriminant', 'auto'), not 'hamming'",
+        ),
         (lambda: Discriminant(slope=np.zeros((2, 1))), "both slope and offset"),
         (lambda: Discriminant(offset=np.zeros(2)), "both slope and offset"),
         (

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 from sklearn import metrics
 
 import streamrf as srf
 from integers import accumulate, features
 from streamrf.errors import DataError, ParameterError, ShapeError, UnknownLabelError
+from streamrf.models.class_errors import ClassErrors, log_odds
 from streamrf.models.codes import CodeBook
 from streamrf.models.decoders import Euclidean, Hamming
 from streamrf.models.model import Model
-from streamrf.models.scores import ClassErrors, ValueErrors
+from streamrf.models.scores import ValueErrors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -160,6 +162,115 @@ def test_the_figures_of_a_regressor_are_those_of_scikit_learn(rows, weighted, n_
     assert report["n_rows"] == N
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_figures_of_probabilities_are_those_of_scikit_learn(rows, weighted, n_classes):
+    X, y, _, weights = rows
+    y, weights = y % n_classes, weights if weighted else None
+    half = slice(0, N // 2)
+    model = train(X[half], y[half], CODES["discriminant"]).fit_probabilities(X[half], y[half])
+    report = model.evaluate(X, y, weights=weights)
+    likely = model.predict_proba(X)
+    found = likely.argmax(axis=1)
+    expected = {
+        "balanced_error": 1 - metrics.balanced_accuracy_score(y, found, sample_weight=weights),
+        "log_loss": metrics.log_loss(y, likely, sample_weight=weights),
+        "brier": metrics.brier_score_loss(
+            y, likely if n_classes > 2 else likely[:, 1], sample_weight=weights
+        ),
+        "calibration_error": calibration_error(likely.max(axis=1), found == y, weights),
+    }
+    for name, value in expected.items():
+        assert report[name] == pytest.approx(value, abs=1e-7), name
+    for k in range(2, n_classes):
+        top = metrics.top_k_accuracy_score(y, likely, k=k, sample_weight=weights)
+        assert report["top_k_accuracy"][k - 1] == pytest.approx(top, abs=1e-12)
+    areas = [
+        metrics.roc_auc_score(y == c, likely[:, c], sample_weight=weights) for c in range(n_classes)
+    ]
+    assert 0 < report["auc_error"] < 3e-4
+    assert report["auc"] == pytest.approx(np.mean(areas), abs=report["auc_error"])
+    if n_classes > 2:
+        np.testing.assert_allclose(report["auc_by_class"], areas, rtol=0, atol=1e-3)
+
+
+def calibration_error(sure, right, weights):
+    """``sum_bins weight |mean confidence - share right| / total``, bins of a fifteenth."""
+    weights = np.ones(len(sure)) if weights is None else weights
+    total = 0.0
+    for low in np.arange(15) / 15:
+        inside = (sure > low) & (sure <= low + 1 / 15)
+        total += abs(weights[inside] @ (sure - right)[inside])
+    return total / weights.sum()
+
+
+def test_areas_are_right_where_probabilities_round_to_one():
+    """Sure rows are still ranked: in float64 their probabilities are all 1."""
+    logits = np.stack((np.arange(40, 140.0), np.zeros(100), np.full(100, -3.0)), axis=1)
+    np.testing.assert_allclose(np.diff(log_odds(logits)[:, 0]), 1.0, rtol=1e-12)
+    exact = np.log(np.exp(logits[:, 1]) / (np.exp(logits[:, 0]) + np.exp(logits[:, 2])))
+    np.testing.assert_allclose(log_odds(logits)[:, 1], exact, rtol=1e-12)
+    errors = ClassErrors(np.arange(3))
+    errors.add(np.where(np.arange(100) < 50, 1, 0), logits)
+    report = errors.report()
+    assert report["auc_by_class"] == [*[pytest.approx(1.0, abs=2e-3)] * 2, None]
+    assert report["auc"] == pytest.approx(1.0, abs=report["auc_error"])
+
+
+def test_models_without_probabilities_leave_their_figures_out(classifier, rows):
+    report = classifier.evaluate(rows[0], NAMES[rows[1]])
+    for name in ("log_loss", "brier", "calibration_error", "reliability"):
+        assert report[name] is None
+    assert 0.5 < report["auc"] < 1
+
+
+def test_a_class_without_rows_has_no_area_and_no_recall(classifier, rows):
+    X, y, _, _ = rows
+    some = y != 0
+    report = classifier.evaluate(X[some], NAMES[y[some]])
+    assert report["auc_by_class"][sorted(NAMES).index(NAMES[0])] is None
+    found = classifier.predict(X[some])
+    recalls = [np.mean(found[y[some] == i] == NAMES[i]) for i in (1, 2, 3)]
+    assert report["balanced_error"] == pytest.approx(1 - np.mean(recalls))
+    assert classifier.evaluate(X[y == 0], NAMES[y[y == 0]])["auc"] is None
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_the_coverage_is_the_share_of_values_in_their_intervals(rows, weighted):
+    X, _, values, weights = rows
+    weights = weights if weighted else None
+    source = srf.ArraySource(X[:300], values[:300])
+    model = accumulate(source, features(40), regression=True).solve(0.1, uncertainty=True)
+    report = model.evaluate(X, values, weights=weights, return_std=True)
+    mean, deviation = model.predict(X, return_std=True)
+    for level, share in report["coverage"].items():
+        low, high = norm.interval(float(level), mean, deviation)
+        inside = (low <= values) & (values <= high)
+        assert share == pytest.approx(np.average(inside, axis=0, weights=weights).mean())
+    assert report["mean_std"] == pytest.approx(
+        np.average(deviation, axis=0, weights=weights).mean()
+    )
+    assert 0.85 < report["coverage"]["0.95"] < 0.99
+    plain = model.evaluate(X, values, weights=weights)
+    assert plain == {k: report[k] for k in report if k not in ("coverage", "mean_std")}
+
+
+def test_rows_that_were_trained_on_are_counted(rows, tmp_path):
+    X, y, values, _ = rows
+    model = train(X[:300], y[:300])
+    model.save(tmp_path / "model.h5")
+    for one in (model, srf.load_model(tmp_path / "model.h5")):
+        assert one.evaluate(X, y)["n_rows_trained_on"] == 300
+        assert one.evaluate(X[300:], y[300:])["n_rows_trained_on"] == 0
+    dirty = X.copy()
+    dirty[70:80] = np.nan
+    assert model.evaluate(dirty, y, on_bad_rows="skip")["n_rows_trained_on"] == 290
+    some = srf.accumulate(
+        srf.ArraySource(X, values), features(8), regression=True, rows=(100, 150), random_state=0
+    )
+    assert some.solve(1.0).evaluate(X, values)["n_rows_trained_on"] == 50
+
+
 def test_one_column_of_targets_and_none_are_the_same(rows):
     X, _, values, _ = rows
     flat, column = (train(X, y, regression=True) for y in (values[:, 0], values[:, :1]))
@@ -225,7 +336,7 @@ def test_every_source_is_evaluated_alike(classifier, rows):
 @pytest.mark.parametrize("kind", ["classes", "values"])
 def test_evaluations_of_parts_add_up(kind, rng):
     y = rng.integers(0, 3, 100) if kind == "classes" else rng.normal(size=(100, 2))
-    predicted = rng.integers(0, 3, 100) if kind == "classes" else rng.normal(size=(100, 2))
+    predicted = rng.normal(size=(100, 3 if kind == "classes" else 2))
     weights = rng.uniform(0, 2, 100)
 
     def errors_of(part):
@@ -238,7 +349,10 @@ def test_evaluations_of_parts_add_up(kind, rng):
     merged = (parts[3] + parts[1] + (parts[0] + parts[2])).report()
     assert merged.keys() == whole.keys()
     for name, value in whole.items():
-        np.testing.assert_allclose(merged[name], value, rtol=1e-12)
+        if value is None:
+            assert merged[name] is None
+        else:
+            np.testing.assert_allclose(merged[name], value, rtol=1e-12)
 
 
 def test_an_unknown_label_is_named_with_those_that_are_known(classifier, rows):
@@ -255,7 +369,7 @@ def test_an_unknown_label_is_named_with_those_that_are_known(classifier, rows):
 def test_many_labels_are_counted_and_not_listed():
     errors = ClassErrors(np.arange(100))
     with pytest.raises(UnknownLabelError, match=r"label 100 was not seen.*knows 100 labels"):
-        errors.add(np.array([5, 100]), np.array([5, 5]), None)
+        errors.add(np.array([5, 100]), np.ones((2, 100)), None)
 
 
 def test_rows_of_another_width_are_refused(classifier, rows):

@@ -14,10 +14,12 @@ import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
 from passes import begin
 from streamrf.errors import DataError, MergeError, StreamrfError, UnknownLabelError
-from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors
+from streamrf.models.class_errors import ClassErrors
+from streamrf.models.probabilities import Probabilities
+from streamrf.models.scores import ErrorSums, ValueErrors
+from streamrf.sources.ledger import Ledger
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram, gram_class
 from streamrf.statistics.labelled import BitSums, ClassSums
-from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums
 from streamrf.statistics.targets import TargetSums
@@ -32,10 +34,11 @@ Q = RNG.integers(-200, 200, size=(N, WIDTH)).astype(np.float32)
 ROOTS = RNG.integers(1, 9000, size=N).astype(np.float64)
 TARGETS = RNG.integers(-(2**30), 2**30, size=(N, 2)).astype(np.float64)
 X = RNG.normal(size=(N, 3))
+SCORES = RNG.normal(size=(N, 6))
 NAMES = np.array(["fig", "apple", "date", "cherries", "egg", "bean"])
 LABELS = NAMES[np.arange(N) // 20]  # sorted by class: nearly every block brings a new label
 MATRIX = np.where(RNG.random((6, 4)) < 0.5, -1.0, 1.0)
-for _array in (Q, ROOTS, TARGETS, X, LABELS, MATRIX):
+for _array in (Q, ROOTS, TARGETS, X, SCORES, LABELS, MATRIX):
     _array.flags.writeable = False
 
 
@@ -65,7 +68,9 @@ class Case:
 
 def tree_of(summary):
     """Everything a summary holds."""
-    return summary.to_tree() if hasattr(summary, "to_tree") else dict(vars(summary))
+    if hasattr(summary, "to_tree"):
+        return summary.to_tree()
+    return {k: v.to_tree() if hasattr(v, "to_tree") else v for k, v in vars(summary).items()}
 
 
 def sums(name, kind, targets, y, exact, totals="float64"):
@@ -101,7 +106,7 @@ def statistics(name, y, **options):
 
 
 def add_names(errors, rows):
-    errors.add(LABELS[rows], np.arange(N)[rows] % 6, None)
+    errors.add(LABELS[rows], SCORES[rows], None)
 
 
 def add_values(errors, rows):
@@ -135,7 +140,7 @@ CASES = [
     Case(
         "class-errors",
         ClassErrors,
-        lambda: ClassErrors(np.sort(NAMES)),
+        lambda: ClassErrors(np.sort(NAMES), Probabilities(3.0, 9), 2.0),
         add_names,
         subtracts=False,
     ),
@@ -329,6 +334,11 @@ BITS = BitSums.zero(WIDTH, np.sort(NAMES), MATRIX)
         (sums_of(BITS), sums_of(replace(BITS, matrix=-MATRIX)), "different code books"),
         (sums_of(BITS), sums_of(replace(BITS, labels=NAMES[:6])), "different code books"),
         (ClassErrors(np.arange(3)), ClassErrors(np.arange(1, 4)), "different labels"),
+        (
+            ClassErrors(np.arange(3)),
+            ClassErrors(np.arange(3), Probabilities.default()),
+            "other probabilities",
+        ),
         (ClassErrors(np.arange(3)), ValueErrors(1), "ClassErrors.*ValueErrors"),
         (ValueErrors(1), ValueErrors(2), "1 targets, the other 2"),
     ],

@@ -181,7 +181,7 @@ def test_eigenvalues_of_a_reduced_matrix_are_its_own(rng, n):
 
 def test_widths_are_nested_choices_solved_by_themselves(tested, digits, sums):
     _, page = tested
-    picks = [np.sort(report.measuring._nested(40)[:n]) for n in (16, 32)]
+    picks = [np.sort(report.measuring.nested(40)[:n]) for n in (16, 32)]
     assert set(picks[0]) < set(picks[1])
     for chosen in picks:
         path = sums.select(chosen).path()

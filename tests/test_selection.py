@@ -134,13 +134,14 @@ def by_hand(pass_, X, y, weights):
         outputs = model.predict(held_Z.astype(np.float64))
         if statistics.labels is None:
             squares = ((outputs - truth) ** 2).mean(axis=1) * held_weights / held_weights.sum()
-            yield relative * scale, squares.sum(), squares
+            yield relative * scale, squares.sum(), squares, squares
         else:
             labels = statistics.labels
             wrong = labels[outputs.argmax(axis=1)] != truth
             signs = 2.0 * (truth[:, np.newaxis] == labels) - 1
             squares = ((outputs - signs) ** 2).mean(axis=1) * held_weights / held_weights.sum()
-            yield relative * scale, np.average(wrong, weights=held_weights), squares
+            shares = wrong * held_weights / held_weights.sum()
+            yield relative * scale, shares.sum(), squares, shares
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
@@ -154,19 +155,19 @@ def test_auto_takes_the_penalty_of_least_error_on_the_rows_held_out(rows, kind, 
     expected = list(by_hand(pass_, X, y, weights))
     model, statistics = finish(pass_, "auto")
     alphas, figures = np.transpose(model.history)
-    every = [alpha for alpha, _, _ in expected]
+    every = [alpha for alpha, *_ in expected]
     places = np.searchsorted(every, alphas * (1 - 1e-6))
     np.testing.assert_allclose(alphas, np.take(every, places), rtol=1e-9)
     # the smallest penalties leave a condition number of 1e8: 8 of 16 digits
     tried = [expected[place][1] for place in places]
     np.testing.assert_allclose(figures, tried, rtol=1e-6)
-    every = [(alpha, figure, squares.sum()) for alpha, figure, squares in expected]
+    every = [(alpha, figure, squares.sum()) for alpha, figure, squares, _ in expected]
     best = min((every[place] for place in places), key=lambda row: row[1:])[0]
-    if regression:  # the greatest that the rows cannot tell from the best
-        squares = {expected[place][0]: expected[place][2] for place in places}
-        apart = {alpha: row - squares[best] for alpha, row in squares.items()}
-        n = len(squares[best])
-        best = max(a for a, d in apart.items() if d.mean() <= d.std() / np.sqrt(n))
+    # of those that the rows cannot tell from the best, the greatest, or that of least squares
+    rows_of = {expected[place][0]: expected[place][2:] for place in places}
+    apart = {alpha: found[1] - rows_of[best][1] for alpha, found in rows_of.items()}
+    alike = [a for a, d in apart.items() if d.mean() <= d.std() / np.sqrt(len(d))]
+    best = max(alike) if regression else min(alike, key=lambda a: rows_of[a][0].sum())
     bottom = min(every, key=lambda row: row[1:])
     assert figures.min() <= 1.01 * bottom[1]
     assert model.alpha == pytest.approx(best, rel=1e-9)

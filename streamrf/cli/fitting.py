@@ -36,7 +36,7 @@ from streamrf.report import facts
 from streamrf.sources import HDF5Source
 from streamrf.statistics import TOTALS, Statistics, packed_size
 from streamrf.timing import peak_bytes
-from streamrf.training import Job, Pass, Settings, begin, finish
+from streamrf.training import TASKS, Job, Pass, Settings, begin, finish, is_auto_decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,13 @@ class PassRows(WeightedRowOptions):
 class RegressionOption:
     """Values or classes."""
 
+    task: str = option_from(Settings, "task", words=TASKS)
     regression: bool = option_from(Settings, "regression", "--regression")
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether the targets are said to be values."""
+        return self.regression or self.task == "regression"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +126,15 @@ def fit(
 ) -> Answer:
     """Train on HDF5 files in one pass; write a model, its statistics, or both."""
     _check(targets, cluster, output)
+    codes = targets.made(targets.is_of_values)
     settings = Settings(
         **features.settings(),
-        codes=targets.made(targets.regression),
+        codes=codes,
+        class_weight=targets.class_weight,
+        task=targets.task,
         regression=targets.regression,
         on_bad_rows=rows.on_bad_rows,
-        hold_out=output.model is not None and targets.alpha == "auto",
+        hold_out=output.model is not None and (targets.alpha == "auto" or is_auto_decode(codes)),
         folds=targets.folds,
         totals=targets.totals,
         rows=rows.rows,
@@ -140,7 +149,7 @@ def fit(
     }
     with writing(outputs, inputs), log_shown():
         source = rows.source(data)
-        settings = replace(settings, like=features.earlier(targets.regression))
+        settings = replace(settings, like=features.earlier(targets.is_of_values))
         with working(cluster, options.threads, rows.n_rows(source)) as (client, bar):
             outlooks: list[Outlook] = []
             bar.stage("calibrating")
@@ -296,7 +305,9 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
         "block_weights": facts.weights_of(trained),
+        "decode": None if trained is None or trained.book is None else trained.book.decode,
         "alphas": [] if trained is None else [list(tried) for tried in trained.history],
+        "notes": [] if trained is None else list(trained.notes),
     }
 
 
@@ -316,6 +327,7 @@ def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     if figures["block_weights"] is not None:
         yield facts.weights_line(figures)
+    yield from (("note", note) for note in figures["notes"])
     yield (
         "time",
         f"{format_time(figures['seconds'])}; the pass {format_time(figures['pass_seconds'])}, "

@@ -1,5 +1,6 @@
 """Options that several commands share, and what their words stand for."""
 
+import csv
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -142,6 +143,28 @@ class BlockOptions:
     )
 
 
+def read_class_weight(text: str) -> str | dict[str, float]:
+    """Return weights of classes.
+
+    Examples
+    --------
+    >>> read_class_weight("balanced"), read_class_weight("spam=5, ham=1")
+    ('balanced', {'spam': 5.0, 'ham': 1.0})
+    """
+    if text == "balanced":
+        return text
+    found = {}
+    for part in next(csv.reader([text], skipinitialspace=True)):
+        label, equals, number = part.rpartition("=")
+        try:
+            found[label] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not 0 <= found[label] < float("inf"):
+            raise typer.BadParameter(f"{part!r} is neither balanced nor a LABEL=NUMBER")
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class CodeOptions:
     """Target codes of classes."""
@@ -149,7 +172,13 @@ class CodeOptions:
     panel: ClassVar = "Targets"
     codes: str | None = option_from(Settings, "codes", words=CODES)
     bits: int | None = option("Bits of error-correcting codes.")
-    decode: str | None = option("How outputs name a class; euclidean.", words=DECODINGS)
+    decode: str | None = option(
+        "How outputs name a class; euclidean. auto: best on rows held out of a pass.",
+        words=DECODINGS,
+    )
+    class_weight: str | dict[str, float] | None = option_from(
+        Settings, "class_weight", metavar="balanced|LABEL=NUMBER,...", read=read_class_weight
+    )
 
     def made(self, regression: bool = False) -> OneVsRest | ErrorCorrectingCodes | None:
         """Return the codes, None where nothing was given.

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.groups import ClusterOptions, Data, ModelFile, Threads, WeightedRowOptions
+from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.models import load_model
 
@@ -20,6 +21,14 @@ def evaluate(
     data: Data,
     rows: WeightedRowOptions,
     *,
+    return_std: Annotated[
+        bool,
+        parameter(
+            "Count values within their intervals too; needs a model with --uncertainty.",
+            "Run",
+            "--return-std",
+        ),
+    ] = False,
     threads: Threads = None,
     cluster: ClusterOptions,
 ) -> Answer:
@@ -30,7 +39,11 @@ def evaluate(
     with working(cluster, threads, source.n_rows) as (client, bar):
         bar.stage("evaluating")
         report = trained.evaluate(
-            source, engine=client, on_bad_rows=rows.on_bad_rows, progress=bar.advance
+            source,
+            return_std=return_std,
+            engine=client,
+            on_bad_rows=rows.on_bad_rows,
+            progress=bar.advance,
         )
     seconds = time.perf_counter() - began
     n_skipped = source.n_rows - report["n_rows"]
@@ -46,14 +59,27 @@ def evaluate(
 
 def _summary(figures: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} ({where})"
+    if figures["n_rows_trained_on"]:
+        seen = f"{figures['n_rows_trained_on']:,} of these rows were trained on"
+        yield "warning", f"{seen}, so the figures are too good; give others"
     if "error" in figures:
-        yield "error", f"{100 * figures['error']:.2f} %"
+        balanced = f"{100 * figures['balanced_error']:.2f} % balanced over the classes"
+        yield "error", f"{100 * figures['error']:.2f} %, {balanced}"
+        if figures["auc"] is not None:
+            yield "AUC", f"{figures['auc']:.4f}"
+        if figures["log_loss"] is not None:
+            calibration = f"calibration error {100 * figures['calibration_error']:.2f} %"
+            yield "log loss", f"{figures['log_loss']:.4f}, {calibration}"
         if figures["error"] > 0:
             yield "mostly", ", ".join(_confusions(figures))
     else:
         yield "RMSE", f"{figures['rmse']:.6g}"
         yield "MAE", f"{figures['mae']:.6g}"
         yield "R2", f"{figures['r2']:.4f}"
+        if "coverage" in figures:
+            shares = [f"{100 * share:.1f}" for share in figures["coverage"].values()]
+            levels = [f"{100 * float(level):g}" for level in figures["coverage"]]
+            yield "coverage", f"{', '.join(shares)} % by intervals of {', '.join(levels)} %"
     yield "time", f"{format_time(figures['seconds'])}, {figures['rows_per_second']:,.0f} rows/s"
 
 

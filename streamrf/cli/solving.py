@@ -166,7 +166,8 @@ def solve(
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None
-        problem = _weighted(sums.problem(codes, seed), options, penalty.fixed)
+        problem = sums.problem(codes, seed, options.class_weight)
+        problem = _weighted(problem, options, penalty.fixed)
         if penalty.is_choice or penalty.path:
             table = _table(problem, penalty, criterion)
         if model is not None:
@@ -190,8 +191,12 @@ def _check(penalty: PenaltyOptions, options: ModelOptions, model: str | None) ->
     """Raise the error of wrong usage if options do not go together."""
     if model is None and not penalty.path:
         raise wrong("--model", "give --model, --path or both, or nothing comes of it")
-    if model is None and (options.classes is not None or options.uncertainty):
-        name = "--uncertainty" if options.uncertainty else "--classes"
+    given = {
+        "--uncertainty": options.uncertainty,
+        "--classes": options.classes,
+        "--class-weight": options.class_weight,
+    }
+    for name in (name for name, value in given.items() if value and model is None):
         raise wrong(name, "is for a model; give --model, or leave it out")
     if penalty.per_output and not penalty.is_choice:
         raise wrong("--per-output", "chooses among penalties; give several, or auto")

@@ -10,7 +10,7 @@ from streamrf.models.codes import (
     TargetCodes,
     check_decode,
 )
-from streamrf.models.decoders import DECODERS, Decoder, make_decoder
+from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.probabilities import Probabilities
@@ -32,4 +32,5 @@ __all__ = [
     "inverse_diagonal",
     "load_model",
     "make_decoder",
+    "needs_class_sums",
 ]

@@ -18,10 +18,10 @@ from sklearn.base import BaseEstimator
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Floats, Indices, Mask
 from streamrf.models import code_search
-from streamrf.models.decoders import DECODERS, Decoder, Euclidean, make_decoder, read_only
+from streamrf.models.decoders import AUTO, DECODERS, Decoder, Euclidean, make_decoder, read_only
 from streamrf.storage import Fields
 
-DECODINGS = tuple(DECODERS)
+DECODINGS = (*DECODERS, AUTO)
 Seed = int | np.random.Generator
 
 
@@ -147,14 +147,15 @@ class OneVsRest(BaseEstimator):
 
     Parameters
     ----------
-    decode : {"euclidean", "discriminant"}
+    decode : {"euclidean", "discriminant", "auto"}
         With "discriminant" the class most probable by linear discriminant analysis of the outputs
         wins in place of the largest output. Its cost is negligible and its error lower where the
         features are few for the rows, or one class is much larger than the others; where they fit
-        the training rows almost wholly, its error is higher.
+        the training rows almost wholly, its error is higher. "auto": the better of the two on rows
+        held out of the pass (the estimators and `fit`).
     """
 
-    decodings = ("euclidean", "discriminant")
+    decodings = ("euclidean", "discriminant", AUTO)
 
     def __init__(self, decode: str = "euclidean") -> None:
         self.decode = decode
@@ -188,7 +189,7 @@ class ErrorCorrectingCodes(BaseEstimator):
         From ``ceil(log2(n_classes))`` to ``2**(n_classes - 1) - 1``, the number of splits there
         are. More bits forgive more errors; fewer than classes make smaller sums, but for
         "discriminant", which needs those by class.
-    decode : {"euclidean", "hamming", "discriminant"}
+    decode : {"euclidean", "hamming", "discriminant", "auto"}
         Nearest codeword by distance, by wrong bits, or as in `OneVsRest`.
     random_state : int or None
         None takes the seed given to `book`.

@@ -14,6 +14,7 @@ from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.models.probabilities import DEFAULT_SLOPE
 from streamrf.storage import Fields
 
+AUTO = "auto"  # the word for the best of them on rows held out of a pass
 ABSENT = -1e12  # offset of a class without rows, which is never the nearest
 FLAT = 1e-6  # of the widest spread of the outputs: directions in which they do not vary
 
@@ -69,6 +70,19 @@ class Decoder(ABC):
             their mean
         weights : (n_classes,), of the rows of each class
         """
+        return self
+
+    def check_weighable(self) -> None:
+        """Raise ParameterError unless the classes' shares are part of what is learnt."""
+        raise ParameterError(
+            f"class_weight (--class-weight) after the pass needs decode='discriminant', not "
+            f"{self.word!r}: the sums have one Gram for all classes; or weigh the rows as they are "
+            "read: accumulate(..., class_weight=), fit --class-weight"
+        )
+
+    def weighed(self, factors: Floats) -> "Decoder":
+        """Return the decoder for classes that count (n_classes,) times as much."""
+        self.check_weighable()
         return self
 
     def is_absent(self, n_classes: int) -> Mask:
@@ -190,6 +204,17 @@ class Discriminant(LinearDecoder):
         offset[seen] = np.log(weights[seen] / total) - np.sum(slope[seen] * middle, axis=1)
         return Discriminant(slope, offset)
 
+    def check_weighable(self) -> None:
+        pass
+
+    def weighed(self, factors: Floats) -> "Discriminant":
+        """Shift the logarithms of the classes' shares, exactly."""
+        if self.slope is None or self.offset is None:
+            raise ParameterError("decode='discriminant' is learnt by solving statistics")
+        with np.errstate(divide="ignore"):
+            offset = np.maximum(self.offset + np.log(factors), ABSENT)
+        return Discriminant(self.slope, np.where(self.offset == ABSENT, ABSENT, offset))
+
     def is_absent(self, n_classes: int) -> Mask:
         return super().is_absent(n_classes) if self.offset is None else self.offset == ABSENT
 
@@ -207,8 +232,18 @@ DECODERS: dict[str, type[Decoder]] = {
 }
 
 
+def needs_class_sums(word: str) -> bool:
+    """Return whether a decoder, or one that may be chosen, is learnt from sums by class."""
+    return word == AUTO or DECODERS[word].needs_class_sums
+
+
 def make_decoder(word: str) -> Decoder:
     """Return a decoder by its word, nothing learnt; raise ParameterError if there is none."""
+    if word == AUTO:
+        raise ParameterError(
+            "decode='auto' is chosen on rows held out of a pass (the estimators, fit); sums alone "
+            f"cannot count errors, so name one of {tuple(DECODERS)}"
+        )
     if word not in DECODERS:
         raise ParameterError(f"decode must be one of {tuple(DECODERS)}, not {word!r}")
     return DECODERS[word]()

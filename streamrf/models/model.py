@@ -12,13 +12,14 @@ from streamrf import storage
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models.class_errors import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Predictor, Rows
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ClassErrors, ErrorSums, ValueErrors, class_indices
+from streamrf.models.scores import ErrorSums, ValueErrors
 from streamrf.preprocessing import Encoder, as_columns
-from streamrf.sources import Block, as_labels, as_source, find_labels
+from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
 
 KIND = "model"
@@ -42,6 +43,8 @@ class Model(Predictor):
     probabilities : what turns scores into probabilities, or None where no rows were held out
     block_weights : (n_blocks,) float64, weights of the kernels of the map's blocks that the model
         was solved with, or None for those of the map; the coefficients have them in already
+    ledger : the rows it was trained on, without the names of their stores; None where not known
+    notes : sentences on what the choice by rows held out should make one doubt
     """
 
     encoder: Encoder
@@ -55,6 +58,8 @@ class Model(Predictor):
     posterior: Posterior | None = None
     probabilities: Probabilities | None = None
     block_weights: Floats | None = None
+    ledger: Ledger | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_scores(self) -> int:
@@ -140,13 +145,17 @@ class Model(Predictor):
             raise ParameterError("return_std=True is computed in this process; leave out engine")
 
         def both(block: Block) -> tuple[Floats, Floats]:
-            Z = np.empty((len(block.X), self.encoder.n_components))
-            self.encoder.scale(block.X, Z)  # once more: little next to what the deviations cost
-            deviations = posterior.deviations(Z, self._step)
+            deviations = self._deviations(block.X, posterior)
             return self.decide(self.outputs(block.X)), self.decide(deviations)
 
         values, deviations = zip(*map_blocks(reading, both, run), strict=True)
         return np.concatenate(values), np.concatenate(deviations)
+
+    def _deviations(self, X: Array, posterior: Posterior) -> Floats:
+        """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""
+        Z = np.empty((len(X), self.encoder.n_components))
+        self.encoder.scale(X, Z)  # once more: little next to what the deviations cost
+        return posterior.deviations(Z, self._step)
 
     @property
     def coef_variances(self) -> Floats:
@@ -238,16 +247,25 @@ class Model(Predictor):
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
-    def no_errors(self) -> ErrorSums:
-        return ValueErrors(len(self.intercept)) if self.book is None else ClassErrors(self.labels)
+    def no_errors(self, return_std: bool = False) -> ErrorSums:
+        if return_std:
+            self._checked_posterior()
+        if self.book is None:
+            return ValueErrors(len(self.intercept), return_std)
+        return ClassErrors(self.labels, self.probabilities, self.book.margin)
 
     def count(self, block: Block, scores: Floats, errors: ErrorSums) -> None:
-        if self.book is not None:
-            errors.add(block.y, scores.argmax(axis=1), block.weights)
+        if self.ledger is not None:
+            errors.n_trained += self.ledger.counts(block.key, block.row + block.offsets)
+        if not isinstance(errors, ValueErrors):
+            errors.add(block.y, scores, block.weights)
             return
         if block.y.dtype.kind == "U":
             raise DataError(f"{block.where} has strings as targets; this model has values")
-        errors.add(as_columns(block.y), scores, block.weights)
+        deviations = None
+        if errors.has_deviations:
+            deviations = self._deviations(block.X, self._checked_posterior())
+        errors.add(as_columns(block.y), scores, block.weights, deviations)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to an HDF5 file, atomically."""
@@ -271,6 +289,10 @@ class Model(Predictor):
             tree["probabilities"] = self.probabilities.to_tree()
         if self.block_weights is not None:
             tree["block_weights"] = self.block_weights
+        if self.ledger is not None:
+            tree["ledger"] = self.ledger.to_tree()
+        if self.notes:
+            tree["notes"] = list(self.notes)
         return tree
 
     @classmethod
@@ -305,10 +327,17 @@ class Model(Predictor):
         weights = None
         if fields.is_array("block_weights"):
             weights = fields.weights("block_weights", int(encoder.features.blocks.max()) + 1)
+        ledger = Ledger.from_tree(fields.tree("ledger")) if fields.is_tree("ledger") else None
+        notes = tuple(fields.texts("notes")) if "notes" in fields.keys else ()
         fields.end()
         model = cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
         return replace(
-            model, posterior=posterior, probabilities=probabilities, block_weights=weights
+            model,
+            posterior=posterior,
+            probabilities=probabilities,
+            block_weights=weights,
+            ledger=ledger,
+            notes=notes,
         )
 
 

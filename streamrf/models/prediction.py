@@ -43,7 +43,7 @@ class Predictor(ABC):
         """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
 
     @abstractmethod
-    def no_errors(self) -> ErrorSums:
+    def no_errors(self, return_std: bool = False) -> ErrorSums:
         """Return the sums of errors of no rows, for `count` to add to."""
 
     @abstractmethod
@@ -95,19 +95,32 @@ class Predictor(ABC):
         y: ArrayLike | None = None,
         *,
         weights: ArrayLike | None = None,
+        return_std: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
-        """Return the errors on a source with targets, or on arrays X and y.
+        """Return the errors on a source with targets, or on arrays X and y, in one pass.
 
         Parameters
         ----------
         y, weights : of the rows of an array
+        return_std : count how many values lie within their intervals, as well; needs a model
+            solved with ``uncertainty=True``, and n_components^2 operations a row
         source, options : see `scored`
 
         Returns
         -------
-        dict with n_rows and, for classes, accuracy, error, labels and confusion_matrix (rows: true
-        classes); for values, rmse, mae and r2
+        dict with n_rows and n_rows_trained_on, those of them that the model was trained on (0 where
+        its file does not say), and the figures below, as of `sklearn.metrics`.
+
+        For classes: accuracy and error; balanced_error, 1 less the mean recall; labels and
+        confusion_matrix (rows: true classes); top_k_accuracy, for k of 1 to 10; auc, of two classes
+        or the mean of auc_by_class, each against the others. Areas are of histograms of the log
+        odds, and auc_error bounds what their bins may cost. Of models with probabilities: log_loss,
+        brier, calibration_error (15 bins of the greatest probability) and reliability, (mean
+        probability, share right, weight) of each bin; else None.
+
+        For values, means over the targets: rmse, mae and r2; with `return_std` also coverage, the
+        share of targets in the central interval of each level, and mean_std.
 
         Raises
         ------
@@ -118,7 +131,7 @@ class Predictor(ABC):
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
         reading, run = self.reading(source, **options)
-        evaluation = Evaluation(self._judge, self.no_errors())
+        evaluation = Evaluation(self._judge, self.no_errors(return_std))
         return fold(reading, evaluation, Evaluation.update, run).errors.report()
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:

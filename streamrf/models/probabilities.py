@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.storage import Fields
@@ -68,6 +68,10 @@ class Probabilities:
     def of(self, scores: Floats, margin: float) -> Floats:
         """Return the probability of each class, float64 (n, n_classes), rows adding up to 1."""
         return softmax(self.slope / margin * scores, axis=1)
+
+    def log_of(self, scores: Floats, margin: float) -> Floats:
+        """Return the logarithms of `of`, to full precision where a probability is close to 0."""
+        return log_softmax(self.slope / margin * scores, axis=1)
 
     def to_tree(self) -> dict:
         """Return the numbers as a tree."""

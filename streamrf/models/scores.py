@@ -6,17 +6,27 @@ from collections.abc import Callable
 from typing import Self
 
 import numpy as np
+from scipy.special import ndtri
 
 from streamrf.engine import Summary
-from streamrf.errors import MergeError, ShapeError, UnknownLabelError
-from streamrf.jit.arrays import Array, Floats, Indices
-from streamrf.sources import Block, as_labels, find_labels
+from streamrf.errors import MergeError, ShapeError
+from streamrf.jit.arrays import Array, Floats
+from streamrf.sources import Block
+
+LEVELS = np.array([0.5, 0.8, 0.9, 0.95])  # of the intervals whose coverage is counted
 
 
 class ErrorSums(ABC):
-    """Errors of the rows added so far; a commutative monoid like the sums of a pass."""
+    """Errors of the rows added so far; a commutative monoid like the sums of a pass.
+
+    Attributes
+    ----------
+    n_rows : int, rows added
+    n_trained : int, those of them that the model was trained on
+    """
 
     n_rows: int
+    n_trained: int
 
     @abstractmethod
     def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
@@ -69,81 +79,38 @@ class Evaluation(Summary):
         self.errors = self.errors + total
 
 
-def class_indices(labels: Array, y: Array) -> Indices:
-    """Return the index in sorted `labels` of each true label; UnknownLabelError for others."""
-    if np.ndim(y) != 1:
-        raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
-    y = as_labels(y)
-    index, unknown = find_labels(labels, y)
-    if unknown.any():
-        shown = labels.tolist() if len(labels) <= 20 else f"{len(labels)} labels"
-        raise UnknownLabelError(
-            f"label {y[unknown][0].item()!r} was not seen in training; the model knows {shown}"
-        )
-    return index
-
-
-class ClassErrors(ErrorSums):
-    """Confusion counts (weights where rows carry them).
-
-    Parameters
-    ----------
-    labels : (n_classes,) sorted
-    confusion : (n_classes, n_classes) float64, rows are the true classes
-    """
-
-    def __init__(self, labels: Array, confusion: Floats | None = None, n_rows: int = 0) -> None:
-        k = len(labels)
-        self.labels = labels
-        self.confusion = np.zeros((k, k)) if confusion is None else confusion
-        self.n_rows = n_rows
-
-    def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
-        """Add rows with true labels y (n,) and predicted class indices (n,)."""
-        index = class_indices(self.labels, y)
-        k = len(self.labels)
-        cells = np.bincount(index * k + predicted, weights, minlength=k * k)
-        self.confusion += cells.reshape(k, k)
-        self.n_rows += len(index)
-
-    def __add__(self, other: Self) -> Self:
-        self._check_kind(other)
-        if not np.array_equal(self.labels, other.labels):
-            raise MergeError("the two sides are evaluations of models with different labels")
-        return type(self)(self.labels, self.confusion + other.confusion, self.n_rows + other.n_rows)
-
-    def report(self) -> dict:
-        """Return n_rows, accuracy, error, labels and the confusion matrix (rows: true classes)."""
-        total = self.confusion.sum()
-        accuracy = float(np.trace(self.confusion) / total)
-        return {
-            "n_rows": self.n_rows,
-            "accuracy": accuracy,
-            "error": 1 - accuracy,
-            "labels": self.labels.tolist(),
-            "confusion_matrix": self.confusion.tolist(),
-        }
-
-
 class ValueErrors(ErrorSums):
     """Sums of errors of regression targets, each (n_targets,) float64.
 
     Means and deviations of the truth are merged by the formula of Chan, Golub and LeVeque (1979),
     so that a large common offset costs no digits.
+
+    Parameters
+    ----------
+    n_targets : targets of a row
+    has_deviations : whether rows come with the standard deviations of their predictions
     """
 
-    def __init__(self, n_targets: int) -> None:
+    def __init__(self, n_targets: int, has_deviations: bool = False) -> None:
         zeros = np.zeros(n_targets)
-        self.n_rows = 0
+        self.n_rows = self.n_trained = 0
         self.weight = 0.0
+        self.has_deviations = has_deviations
+        self.covered, self.widths = np.zeros((len(LEVELS), n_targets)), zeros.copy()
         self.squares, self.absolutes, self.means, self.deviations = (zeros.copy() for _ in range(4))
 
-    def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
-        """Add rows with truth and prediction (n, n_targets)."""
+    def add(
+        self,
+        y: Array,
+        predicted: Array,
+        weights: Floats | None = None,
+        deviations: Floats | None = None,
+    ) -> None:
+        """Add rows with truth, prediction and perhaps its deviation, each (n, n_targets)."""
         if y.shape[1] != predicted.shape[1]:
             raise ShapeError(f"rows have {y.shape[1]} targets, the model {predicted.shape[1]}")
         w = np.ones(len(y)) if weights is None else weights
-        part = ValueErrors(len(self.squares))
+        part = ValueErrors(len(self.squares), self.has_deviations)
         part.n_rows, part.weight = len(y), float(w.sum())
         if part.weight == 0:
             self.n_rows += part.n_rows
@@ -152,6 +119,9 @@ class ValueErrors(ErrorSums):
         part.absolutes = w @ np.abs(predicted - y)
         part.means = w @ y / part.weight
         part.deviations = w @ (y - part.means) ** 2
+        if deviations is not None:
+            inside = np.abs(predicted - y) <= ndtri((1 + LEVELS) / 2)[:, None, None] * deviations
+            part.covered, part.widths = w @ inside, w @ deviations
         vars(self).update(vars(self + part))
 
     def __add__(self, other: Self) -> Self:
@@ -160,8 +130,9 @@ class ValueErrors(ErrorSums):
             raise MergeError(
                 f"one side has {len(self.squares)} targets, the other {len(other.squares)}"
             )
-        both = type(self)(len(self.squares))
+        both = type(self)(len(self.squares), self.has_deviations)
         both.n_rows = self.n_rows + other.n_rows
+        both.n_trained = self.n_trained + other.n_trained
         both.weight = self.weight + other.weight
         if both.weight == 0:
             return both
@@ -171,17 +142,25 @@ class ValueErrors(ErrorSums):
         both.means = self.means + apart * (other.weight / both.weight)
         both.deviations = self.deviations + other.deviations
         both.deviations += apart**2 * (self.weight * other.weight / both.weight)
+        both.covered, both.widths = self.covered + other.covered, self.widths + other.widths
         return both
 
     def report(self) -> dict:
-        """Return n_rows, RMSE, MAE and R2, means over the targets (R2 as in scikit-learn)."""
+        """Return the figures, see `Predictor.evaluate`."""
         mean_square = self.squares / self.weight
         constant = self.deviations == 0
         safe = np.where(constant, 1.0, self.deviations)
         r2 = np.where(constant, np.where(self.squares == 0, 1.0, 0.0), 1 - self.squares / safe)
+        shares = (self.covered / self.weight).mean(axis=1).tolist()
+        intervals = {
+            "coverage": dict(zip(map(str, LEVELS), shares, strict=True)),
+            "mean_std": float((self.widths / self.weight).mean()),
+        }
         return {
             "n_rows": self.n_rows,
+            "n_rows_trained_on": self.n_trained,
             "rmse": float(np.sqrt(mean_square).mean()),
             "mae": float((self.absolutes / self.weight).mean()),
             "r2": float(r2.mean()),
+            **(intervals if self.has_deviations else {}),
         }

@@ -43,6 +43,7 @@ class Findings:
     errors_by_alpha, errors_by_width : (x, figures) of the models of each penalty or width there
     seconds : time that each part took
     omitted : sentences on what could not be measured
+    notes : sentences on what one should doubt
     """
 
     model: Model | None = None
@@ -56,6 +57,7 @@ class Findings:
     errors_by_width: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     omitted: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def subject(self) -> Model | Statistics:

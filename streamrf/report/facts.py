@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator
 
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder
-from streamrf.statistics import Ledger, Statistics
+from streamrf.sources import Ledger
+from streamrf.statistics import Statistics
 
 MAX_SHOWN = 10  # labels, stores or ranges shown to a person; the figures have them all
 
@@ -32,6 +33,7 @@ def of_model(model: Model) -> dict[str, Any]:
         "has_deviations": model.posterior is not None,
         "has_probabilities": model.probabilities is not None,
         "n_rows": model.n_rows,
+        "notes": list(model.notes),
     }
 
 
@@ -123,6 +125,7 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if figures["block_weights"] is not None:
             yield weights_line(figures)
         yield "predicts", _predicts(figures)
+        yield from (("note", note) for note in figures["notes"])
         return
     if figures["n_folds"]:
         yield "folds", f"{figures['n_folds']:,}"

@@ -13,7 +13,7 @@ from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError, SolveError
 from streamrf.models import CodeBook, Model, Seed
 from streamrf.report.base import Findings, Widths
-from streamrf.solving import Tridiagonal
+from streamrf.solving import Tridiagonal, class_finding, nested, penalty_finding, width_finding
 from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 
@@ -69,7 +69,23 @@ def measure(
     if source is not None and found.model is not None:
         with _timed(found, stage, "errors on the data"):
             _measure_errors(found, found.model, source, narrow, options)
+    found.notes = list(_notes(found) if model is None else model.notes)
     return found
+
+
+def _notes(found: Findings) -> Iterator[str]:
+    """Yield what one should doubt of the model of sums alone."""
+    notes = []
+    if found.path is not None:
+        notes.append(penalty_finding(found.path.best_alpha(), found.path.alphas))
+    if found.widths is not None and len(found.widths.widths) > 1:
+        narrow, last = found.widths.widths[-2:].tolist()
+        notes.append(width_finding(narrow, last, *found.widths.gcvs[-2:].tolist()))
+    if found.error is not None and "confusion_matrix" in found.error:
+        confusion = np.array(found.error["confusion_matrix"])
+        labels = np.array(found.error["labels"])
+        notes.append(class_finding(labels, confusion.sum(axis=1), confusion.sum(axis=0)))
+    yield from filter(None, notes)
 
 
 def _check_alike(model: Model, statistics: Statistics) -> None:
@@ -114,19 +130,11 @@ def _measure_sums(
         return _measure_widths(found, statistics, codes)
 
 
-def _nested(width: int) -> np.ndarray:
-    """Return the features in an order of which any beginning is a fair choice.
-
-    Not the map's own: maps that put exact or high-degree features first would look worse.
-    """
-    return np.random.default_rng(0).permutation(width)
-
-
 def _spectrum(statistics: Statistics) -> np.ndarray:
     """Return the eigenvalues of the Gram of centred features, descending."""
     width = statistics.encoder.n_components
     if width > MAX_SPECTRUM:
-        statistics = statistics.select(np.sort(_nested(width)[:MAX_SPECTRUM]))
+        statistics = statistics.select(np.sort(nested(width)[:MAX_SPECTRUM]))
     n_classes = 0 if statistics.labels is None else len(statistics.labels)
     gram = statistics.normal(np.ones((n_classes, 1))).full()  # the same for any code
     return np.maximum(Tridiagonal(gram).eigenvalues()[::-1], 0.0)
@@ -137,7 +145,7 @@ def _measure_widths(
 ) -> list[tuple[int, Model]]:
     """Judge nested choices of the features by generalised cross-validation."""
     width = statistics.encoder.n_components
-    order = _nested(width)
+    order = nested(width)
     widths = [w for w in 2 ** np.arange(31) if MIN_WIDTH <= w < width][1 - MAX_WIDTHS :]
     rows: list[tuple[float, ...]] = []
     models = []

@@ -190,17 +190,22 @@ def _errors(error: dict[str, Any], where: str) -> Section:
             ["mean absolute error", number(error["mae"])],
             ["R2", f"{error['r2']:.4f}"],
         ]
+        rows += [
+            [f"values within intervals of {100 * float(level):g} %", percent(share)]
+            for level, share in error.get("coverage", {}).items()
+        ]
         table = Table(f"Of {error['n_rows']:,} rows", ["figure", "value"], rows)
-        return Section(title, [f"On {where}."], (), [table])
+        return Section(title, [f"On {where}.", *_trained_on(error)], (), [table])
     labels = [str(label) for label in error["labels"]]
     confusion = np.array(error["confusion_matrix"])
     true = confusion.sum(axis=1)
     share = confusion / np.where(true > 0, true, 1)[:, np.newaxis]
     text = [
         f"On {where}: {percent(error['error'])} of {error['n_rows']:,} rows are given the wrong "
-        "label."
+        "label.",
+        *_trained_on(error),
     ]
-    pictures, tables = [], []
+    pictures, tables = [], [_class_figures(error)]
     if len(labels) <= MAX_CELLS:
         text.append("In the table, rows are the true classes and columns those given.")
         depth = np.sqrt(share) * 0.85  # so that one mistake in a thousand is seen
@@ -221,6 +226,30 @@ def _errors(error: dict[str, Any], where: str) -> Section:
     if common:
         tables.append(Table("Most frequent mistakes", ["true", "given", "rows"], common))
     return Section(title, text, pictures, tables)
+
+
+def _trained_on(error: dict[str, Any]) -> list[str]:
+    """Return a warning of rows that the model has seen."""
+    n_rows = error["n_rows_trained_on"]
+    text = f"{n_rows:,} of these rows were trained on, so the figures are too good."
+    return [text] if n_rows else []
+
+
+def _class_figures(error: dict[str, Any]) -> Table:
+    """Return the main figures of a classifier; those of probabilities where it has them."""
+    top = error["top_k_accuracy"]
+    rows = [
+        ["error", percent(error["error"])],
+        ["error, mean over the classes", percent(error["balanced_error"])],
+        *([f"true class among the best {k}", percent(top[k - 1])] for k in (2, 5) if k < len(top)),
+    ]
+    if error["auc"] is not None:
+        rows.append(["area under the ROC curve", f"{error['auc']:.4f}"])
+    if error["log_loss"] is not None:
+        rows.append(["log loss", number(error["log_loss"])])
+        rows.append(["Brier score", number(error["brier"])])
+        rows.append(["calibration error", percent(error["calibration_error"])])
+    return Table("Figures", ["figure", "value"], rows)
 
 
 def _classes(labels: list[str], confusion: np.ndarray) -> Table:

@@ -133,6 +133,7 @@ def _lead(found: Findings, where: str) -> Iterator[str]:
                 f"On {rows}: root mean squared error {number(found.error['rmse'])}, R2 "
                 f"{found.error['r2']:.4f}."
             )
+    yield from (f"{note[0].upper()}{note[1:]}." for note in found.notes)
     yield from found.omitted
 
 

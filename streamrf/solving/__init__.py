@@ -2,10 +2,11 @@
 
 from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_weights
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
+from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
-from streamrf.solving.selection import Trial, best, fitted_probabilities, safest, searched
+from streamrf.solving.selection import Trial, best, held_scores, safest, searched, tried
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
@@ -20,14 +21,19 @@ __all__ = [
     "best",
     "check_alpha",
     "check_kept",
+    "class_finding",
     "cross_validate",
     "evidence",
-    "fitted_probabilities",
+    "held_scores",
     "left_out",
     "most_useful",
+    "nested",
+    "penalty_finding",
     "posterior",
     "safest",
     "searched",
     "searched_weights",
     "trace",
+    "tried",
+    "width_finding",
 ]

@@ -1,4 +1,4 @@
-"""The penalty chosen, and the probabilities fitted, on rows held out of the sums."""
+"""Penalties and decoders chosen on rows held out of the sums."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.jit.arrays import Floats
-from streamrf.models import Model, Probabilities
+from streamrf.models import Model
 from streamrf.preprocessing import as_columns
 from streamrf.sources import Rows, as_labels, find_labels
 
@@ -23,13 +23,15 @@ class Trial:
     model : of the rows not held out
     figure : share of wrong labels, or mean squared error, on the rows held out
     mse : mean squared error of the outputs there
-    squares : (n_held,) float64, the weighted share of each row in it
+    squares, wrongs : (n_held,) float64, the weighted share of each row in it, and in the share of
+        wrong labels
     """
 
     model: Model
     figure: float
     mse: float
     squares: Floats = field(default_factory=lambda: np.empty(0))
+    wrongs: Floats = field(default_factory=lambda: np.empty(0))
 
 
 def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
@@ -37,13 +39,12 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
 
     The rows are encoded once for all models, which takes longer than all else.
     """
-    wrong = np.zeros(len(models))
-    parts: list[Floats] = [np.empty((len(models), 0))]
+    parts: list[Floats] = [np.empty((2, len(models), 0))]
     total = 0.0
     for part, Z in _encoded(models, held):
         weights = _weights(part)
         total += weights.sum()
-        squares = np.empty((len(models), len(weights)))
+        shares = np.zeros((2, len(models), len(weights)))
         for i, model in enumerate(models):
             outputs = Z @ model.coef.T + model.intercept
             if model.book is None:
@@ -51,15 +52,17 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
             else:
                 index, unknown = find_labels(model.labels, as_labels(part.y))
                 found = model.book.scores(outputs).argmax(axis=1)
-                wrong[i] += weights @ ((found != index) | unknown)
+                shares[1, i] = weights * ((found != index) | unknown)
                 truth = model.book.matrix[index]
-            squares[i] = weights * np.square(outputs - truth).mean(axis=1)
-        parts.append(squares)
-    rows = np.concatenate(parts, axis=1) / (total or 1.0)
-    mses = rows.sum(axis=1)
-    figures = mses if models and models[0].book is None else wrong / (total or 1.0)
-    columns = zip(models, figures, mses, rows, strict=True)
-    return [Trial(model, float(figure), float(mse), row) for model, figure, mse, row in columns]
+            shares[0, i] = weights * np.square(outputs - truth).mean(axis=1)
+        parts.append(shares)
+    squares, wrongs = np.concatenate(parts, axis=2) / (total or 1.0)
+    mses = squares.sum(axis=1)
+    figures = mses if models and models[0].book is None else wrongs.sum(axis=1)
+    return [
+        Trial(model, float(figure), float(mse), *rows)
+        for model, figure, mse, *rows in zip(models, figures, mses, squares, wrongs, strict=True)
+    ]
 
 
 def searched(
@@ -94,26 +97,29 @@ def best(trials: Sequence[Trial]) -> Trial:
 
 
 def safest(trials: Sequence[Trial]) -> Trial:
-    """Return the trial of the greatest penalty that the rows held out cannot tell from the best.
+    """Return the surest of the trials that the rows held out cannot tell from the best.
 
-    For values: the mean of the paired differences of squared errors is within its standard error.
-    Where errors have heavy tails, small penalties gain nothing that can be measured on most rows,
-    and miss others by far: california_housing, 512 features, RMSE 73,900 by the least error held
-    out and 56,000 so. For classes it is the best trial itself.
+    Those whose paired differences of errors from the best's are within a standard error on average.
+    For values the one of the greatest penalty: where errors have heavy tails, small penalties gain
+    nothing that can be measured on most rows, and miss others by far (california_housing, 512
+    features: RMSE 73,900 by the least error held out, 56,000 so). For classes the one of the least
+    squared error, which sees more than counts of few.
     """
     leader = best(trials)
-    if leader.model.book is not None:
-        return leader
+    is_values = leader.model.book is None
 
     def is_alike(trial: Trial) -> bool:
-        apart = trial.squares - leader.squares
+        apart = trial.squares - leader.squares if is_values else trial.wrongs - leader.wrongs
         return bool(apart.sum() <= np.sqrt(len(apart)) * apart.std())
 
-    return max(filter(is_alike, trials), key=lambda trial: trial.model.alpha)
+    alike = filter(is_alike, trials)
+    if is_values:
+        return max(alike, key=lambda trial: trial.model.alpha)
+    return min(alike, key=lambda trial: (trial.mse, trial.figure))
 
 
-def fitted_probabilities(model: Model, held: list[Rows]) -> Probabilities:
-    """Fit probabilities to a model's scores on rows it was not trained on.
+def held_scores(model: Model, held: list[Rows]) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """Return scores (n, n_classes), indices of true classes (n,) and weights of rows held out.
 
     Rows of classes that the model does not know, or had no rows of, are left out.
     """
@@ -125,7 +131,7 @@ def fitted_probabilities(model: Model, held: list[Rows]) -> Probabilities:
         known = ~unknown & ~model.book.is_absent[index]
         parts.append((scores[known], index[known], _weights(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Probabilities.fit(scores / model.book.margin, index, weights)
+    return scores, index, weights
 
 
 def _encoded(models: Sequence[Model], held: list[Rows]) -> Iterator[tuple[Rows, np.ndarray]]:

@@ -12,25 +12,39 @@ from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import as_labels, find_labels, join_labels, narrowed
+from streamrf.sources.ledger import Ledger
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows
+from streamrf.sources.weighted import (
+    ClassWeight,
+    ClassWeighted,
+    check_class_weight,
+    class_factors,
+    named_factors,
+)
 
 __all__ = [
     "ArraySource",
     "Block",
+    "ClassWeight",
+    "ClassWeighted",
     "DaskArraySource",
     "HDF5Source",
     "IteratorSource",
+    "Ledger",
     "Rows",
     "Source",
     "Store",
     "as_labels",
     "as_rows",
     "as_source",
+    "check_class_weight",
     "check_rows",
+    "class_factors",
     "find_labels",
     "is_dask_array",
     "join_labels",
+    "named_factors",
     "narrowed",
     "read_ahead",
     "uniform",

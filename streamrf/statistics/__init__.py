@@ -10,7 +10,6 @@ from streamrf.statistics.gram import (
 )
 from streamrf.statistics.kfold import KFoldSums, check_folds
 from streamrf.statistics.labelled import BitSums, ClassSums
-from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.ridge import RidgeProblem
 from streamrf.statistics.statistics import Statistics, load_statistics
 from streamrf.statistics.sums import AbstractSums, Sums
@@ -26,7 +25,6 @@ __all__ = [
     "ExactGram",
     "GramSum",
     "KFoldSums",
-    "Ledger",
     "RidgeProblem",
     "Statistics",
     "Sums",

@@ -28,7 +28,7 @@ from streamrf.solving import (
     searched_weights,
     trace,
 )
-from streamrf.sources import find_labels
+from streamrf.sources import Ledger, find_labels
 from streamrf.statistics.sums import AbstractSums
 
 # Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
@@ -85,12 +85,16 @@ class RidgeProblem:
     sums : of the rows, in folds or not
     book : code book of the classes, or None for values
     block_weights : (n_blocks,) weights of the kernels of the map's blocks, or None
+    ledger : the rows, for the models
+    class_factors : (n_classes,) that the classes' shares count times for a discriminant, or None
     """
 
     encoder: Encoder
     sums: AbstractSums
     book: CodeBook | None
     block_weights: Floats | None = None
+    ledger: Ledger | None = None
+    class_factors: Floats | None = None
 
     @property
     def columns(self) -> Indices:
@@ -304,9 +308,12 @@ class RidgeProblem:
             b = b * calibration.target_step + calibration.target_shift
         elif book.decoder.needs_class_sums:
             book = self._learnt(book, alpha, v, b, normal)
+        if book is not None and self.class_factors is not None:
+            book = replace(book, decoder=book.decoder.weighed(self.class_factors))
         labels, n_rows = self.sums.targets.labels, self.sums.n_rows
         weights = self.block_weights
-        return Model(self.encoder, v, b, labels, book, alpha, n_rows, block_weights=weights)
+        model = Model(self.encoder, v, b, labels, book, alpha, n_rows, ledger=self.ledger)
+        return replace(model, block_weights=weights)
 
     def _learnt(
         self, book: CodeBook, alpha: float | Floats, v: Floats, b: Floats, normal: Normal

@@ -15,8 +15,8 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, Seed
 from streamrf.preprocessing import Encoder
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
+from streamrf.sources import ClassWeight, Ledger, class_factors
 from streamrf.statistics.kfold import read_sums
-from streamrf.statistics.ledger import Ledger
 from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
 from streamrf.statistics.sums import AbstractSums
 from streamrf.storage import Fields, loading
@@ -267,10 +267,20 @@ class Statistics:
         """Return nine decades of penalties that suit the size of the features."""
         return self.normal().alpha_grid()
 
-    def problem(self, codes: Codes = None, random_state: Seed = 0) -> RidgeProblem:
-        """Return what all solves for some outputs share; `codes`, `random_state` as in `solve`."""
+    def problem(
+        self, codes: Codes = None, random_state: Seed = 0, class_weight: ClassWeight | None = None
+    ) -> RidgeProblem:
+        """Return what all solves for some outputs share; the parameters are those of `solve`."""
         book = self.sums.targets.book(codes, random_state)
-        return RidgeProblem(self.encoder, self.sums, book)
+        factors = None
+        if class_weight is not None:
+            if book is None or self.labels is None:
+                raise ParameterError("class_weight (--class-weight) is for classes, not for values")
+            book.decoder.check_weighable()
+            weights = self.sums.targets.moments(np.eye(len(self.labels)), 1.0)[1]
+            factors = class_factors(class_weight, self.labels, weights)
+        ledger = self.ledger.nameless()
+        return RidgeProblem(self.encoder, self.sums, book, ledger=ledger, class_factors=factors)
 
     def solve(
         self,
@@ -281,6 +291,7 @@ class Statistics:
         uncertainty: bool = False,
         overwrite: bool = False,
         random_state: Seed = 0,
+        class_weight: ClassWeight | None = None,
     ) -> Model:
         """Solve for one penalty, or for one for each output.
 
@@ -302,8 +313,11 @@ class Statistics:
         overwrite : factor in the memory of the sums, which are lost: half the memory. Only for one
             alpha, without uncertainty or folds
         random_state : int, seed of the code book, where `codes` has none
+        class_weight : dict of labels to factors or "balanced", for codes of decode="discriminant":
+            the shares of the classes count so many times, exactly. Other decoders need rows that
+            were weighed in the pass (`accumulate`), since one Gram is summed for all classes
         """
-        problem = self.problem(codes, random_state).weighted(block_weights, alpha)
+        problem = self.problem(codes, random_state, class_weight).weighted(block_weights, alpha)
         return problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
 
     def path(

@@ -3,16 +3,17 @@
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.choosing import Selection, select
-from streamrf.training.finishing import finish
+from streamrf.training.finishing import finish, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
-from streamrf.training.settings import AUTO, Settings
+from streamrf.training.settings import AUTO, TASKS, Settings
 from streamrf.training.warmup import warm_up
 
 __all__ = [
     "AUTO",
     "INTERPRETER_BYTES",
+    "TASKS",
     "Job",
     "Pass",
     "Selection",
@@ -21,6 +22,7 @@ __all__ = [
     "begin",
     "benchmark",
     "finish",
+    "is_auto_decode",
     "parse_bytes",
     "select",
     "warm_up",

@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.errors import DataError, ParameterError, ShapeError
-from streamrf.models import DECODERS, CodeBook
+from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
-from streamrf.sources import Block, check_rows
+from streamrf.sources import Block, Ledger, check_rows
 from streamrf.statistics import (
     BitSums,
     ClassSums,
     KFoldSums,
-    Ledger,
     Statistics,
     Sums,
     TargetSums,
@@ -23,6 +22,8 @@ from streamrf.training.choosing import Selection, choose, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
+
+MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 
 logger = logging.getLogger("streamrf")
 
@@ -70,6 +71,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             regression=settings.regression,
             random_state=settings.random_state,
         )
+        if settings.class_weight is not None:
+            encoder = _with_room(encoder, sample)
         if chosen is not None and chosen.trials:
             encoder = replace(encoder, tried=chosen.table())
         targets = _empty_targets(job, encoder)
@@ -81,6 +84,16 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         n_rows = None if job.stop is None else job.stop - job.start
         holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
     return Pass(statistics, holdout)
+
+
+def _with_room(encoder: Encoder, sample: Block) -> Encoder:
+    """Return the encoder with a unit of weights at which those of rare classes do not clip."""
+    calibration = encoder.calibration
+    if sample.weights is None or calibration.mean_weight is None:
+        return encoder
+    greatest = float(sample.weights.max()) / MAX_ROOT**2
+    mean_weight = max(calibration.mean_weight, greatest)
+    return replace(encoder, calibration=replace(calibration, mean_weight=mean_weight))
 
 
 def _chosen(job: Job, sample: Block) -> Selection:
@@ -131,7 +144,7 @@ def _empty_targets(job: Job, encoder: Encoder) -> TargetSums:
     codes, labels = settings.codes, settings.labels
     if codes is not None and labels is not None:
         fewer = codes.n_outputs(len(labels)) < len(labels) and len(labels) > 2
-        if fewer and not DECODERS[codes.decode].needs_class_sums:
+        if fewer and not needs_class_sums(codes.decode):
             book: CodeBook = codes.book(len(labels), random_state=settings.random_state or 0)
             return BitSums.zero(width, labels, book.matrix)
     return ClassSums.zero(width, () if settings.classes is None else settings.classes)

@@ -1,23 +1,36 @@
 """The end of a pass: choose the penalty on the rows held out, join them, solve."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from streamrf.errors import ParameterError, StreamrfError
-from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest, Probabilities
+from streamrf.models import (
+    ErrorCorrectingCodes,
+    Model,
+    OneVsRest,
+    Probabilities,
+    make_decoder,
+    needs_class_sums,
+)
 from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,
     Trial,
-    fitted_probabilities,
+    class_finding,
+    held_scores,
+    nested,
+    penalty_finding,
     safest,
     searched,
+    tried,
+    width_finding,
 )
 from streamrf.sources import Rows
-from streamrf.statistics import Statistics
+from streamrf.statistics import BitSums, Statistics
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
@@ -48,9 +61,10 @@ def finish(
     prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
         rows held out have no say in which, so that they choose the penalty fairly: first one to
         prune with, then one for the features kept.
+    codes : with a `decode` of "auto" the decoder too is chosen on the rows held out
     block_weights : see `Statistics.solve`; with "auto" for both, they are chosen on the rows held
         out, and then the penalty. Not with `prune`
-    codes, random_state, uncertainty, overwrite : see `Statistics.solve`
+    random_state, uncertainty, overwrite : see `Statistics.solve`
     keep : called with the statistics of all rows before the solve, which may fail or overwrite them
 
     Returns
@@ -63,10 +77,13 @@ def finish(
             "with weights"
         )
     is_auto = isinstance(alpha, str) and alpha == "auto"
-    found = _Choice(block_weights=block_weights)
+    holds = is_auto or is_auto_decode(codes)
+    found = _Choice(codes, block_weights=block_weights)
     try:
-        if is_auto:
-            found = _choose(pass_, codes, random_state, prune, found)
+        if holds:
+            fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
+            search = _Search(fixed, _decoded(codes), random_state, pass_.held, block_weights)
+            found = search.choice(pass_, prune)
     except StreamrfError:
         if keep is not None:
             keep(pass_.join())
@@ -83,82 +100,166 @@ def finish(
         kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
     elif prune is not None:
         mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
-        kept = statistics.prune(prune, mean, codes, random_state=random_state)
+        kept = statistics.prune(prune, mean, found.codes, random_state=random_state)
     model = kept.solve(
         alpha,
-        codes,
+        found.codes,
         block_weights=found.block_weights,
         uncertainty=uncertainty,
         overwrite=overwrite,
         random_state=random_state,
     )
-    if is_auto and model.book is not None:
+    if holds and model.book is not None:
         model = replace(model, probabilities=found.probabilities)
-    return replace(model, history=found.history), statistics
+    return replace(model, history=found.history, notes=found.notes), statistics
+
+
+def is_auto_decode(codes: Codes | None) -> bool:
+    """Return whether the decoder is to be chosen."""
+    return codes is not None and codes.decode == "auto"
 
 
 @dataclass(frozen=True)
 class _Choice:
     """What the rows held out have chosen; nothing where there were too few."""
 
+    codes: Codes | None
     alpha: float | None = None
     block_weights: BlockWeights | None = None
     columns: NDArray[np.int64] | None = None
     probabilities: Probabilities = field(default_factory=Probabilities.default)
     history: tuple[tuple[float, float], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def _choose(
-    pass_: Pass, codes: Codes | None, random_state: int, prune: int | None, given: _Choice
-) -> _Choice:
-    """Choose a penalty, and weights or features to keep if asked for, by the rows held out."""
-    held, kept = pass_.held, pass_.finished()
-    weights = given.block_weights
-    if isinstance(weights, str) and _is_enough(kept, held):
-        problem = kept.problem(codes, random_state)
-        weights = np.array(problem.weighted(weights, held=pass_.held_sums()).block_weights)
-        weights /= weights.max()
-    trials = _trials(kept, held, codes, random_state, weights)
-    if not trials:
-        return given
-    columns = None
-    if prune is not None:
-        alpha = float(safest(trials).model.alpha)
-        kept = kept.prune(prune, alpha, codes, random_state=random_state)
-        columns = kept.columns
-        trials = _trials(kept, held, codes, random_state, weights)
-    leader = safest(trials).model
-    found = _Choice(
-        float(leader.alpha),
-        weights,
-        columns,
-        history=tuple((trial.model.alpha, trial.figure) for trial in trials),
-    )
-    if leader.book is None:
-        return found
-    return replace(found, probabilities=fitted_probabilities(leader, held))
+def _decoded(codes: Codes | None) -> list[Codes | None]:
+    """Return the codes by each decoder to choose from, that of "auto" if none is chosen first."""
+    if codes is None or not is_auto_decode(codes):
+        return [codes]
+    words = [word for word in codes.decodings if word != "auto"]
+    return [clone(codes).set_params(decode=word) for word in words]
 
 
-def _is_enough(statistics: Statistics, held: list[Rows]) -> bool:
-    """Return whether there are rows, and classes, to choose by."""
-    labels = statistics.labels
-    n_held = sum(len(rows.X) for rows in held)
-    enough = min(n_held, statistics.n_rows) >= MIN_HELD
-    return enough and (labels is None or len(labels) > 1)
+@dataclass(frozen=True)
+class _Search:
+    """A choice by rows held out.
 
+    Parameters
+    ----------
+    alpha : the only penalty, or None to choose from `RELATIVE_ALPHAS`
+    codes : alike but for their decoders
+    random_state : seed of the code book
+    held : rows
+    block_weights : numbers, "auto" to choose them, or None
+    """
 
-def _trials(
-    statistics: Statistics,
-    held: list[Rows],
-    codes: Codes | None,
-    random_state: int,
-    block_weights: BlockWeights | None,
-) -> list[Trial]:
-    """Return how every penalty does on the rows held out; nothing where they are too few."""
-    if not _is_enough(statistics, held):
-        return []
-    problem = statistics.problem(codes, random_state).weighted(block_weights)
-    alphas = (RELATIVE_ALPHAS * problem.alpha_scale).tolist()
-    if not alphas[-1] > 0:
-        return []
-    return searched(problem.models, alphas, held)
+    alpha: float | None
+    codes: list[Codes | None]
+    random_state: int
+    held: list[Rows]
+    block_weights: BlockWeights | None
+
+    def choice(self, pass_: Pass, prune: int | None) -> _Choice:
+        """Choose weights of blocks, a penalty, a decoder and, if fewer, the features to keep."""
+        kept = pass_.finished()
+        if not self._is_enough(kept):
+            return _Choice(self.codes[0], block_weights=self.block_weights)
+        search = self
+        if isinstance(self.block_weights, str):
+            problem = kept.problem(self.codes[0], self.random_state)
+            sums = pass_.held_sums()
+            weights = np.array(problem.weighted(self.block_weights, held=sums).block_weights)
+            search = replace(self, block_weights=weights / weights.max())
+        trials = search.trials(kept)
+        if not trials:
+            return _Choice(self.codes[0], block_weights=self.block_weights)
+        columns = None
+        if prune is not None:
+            best = float(safest(trials).model.alpha)
+            kept = kept.prune(prune, best, self.codes[0], random_state=self.random_state)
+            columns = kept.columns
+            trials = search.trials(kept)
+        return search.found(kept, trials, columns)
+
+    def found(
+        self, kept: Statistics, trials: list[Trial], columns: NDArray[np.int64] | None
+    ) -> _Choice:
+        """Return the best of trials, with probabilities and what to doubt."""
+        leader = safest(trials)
+        model = leader.model
+        word = None if model.book is None else model.book.decode
+        alike = [t for t in trials if t.model.book is None or t.model.book.decode == word]
+        history = tuple((float(trial.model.alpha), trial.figure) for trial in alike)
+        chosen = next((c for c in self.codes if c is not None and c.decode == word), self.codes[0])
+        notes: list[str | None] = []
+        if kept.rounding_advice(model.alpha) is None:  # which says what to do
+            notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
+        if columns is None and self.block_weights is None:
+            notes.append(self._width_note(kept, leader))
+        probabilities = Probabilities.default()
+        if model.book is not None:
+            scores, index, weights = held_scores(model, self.held)
+            probabilities = Probabilities.fit(scores / model.book.margin, index, weights)
+            k = model.book.n_classes
+            counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
+            notes.append(class_finding(model.labels, *counts))
+        return _Choice(
+            chosen,
+            float(model.alpha),
+            self.block_weights,
+            columns,
+            probabilities,
+            history,
+            tuple(note for note in notes if note is not None),
+        )
+
+    def _is_enough(self, statistics: Statistics) -> bool:
+        """Return whether there are rows, and classes, to choose by."""
+        labels = statistics.labels
+        n_held = sum(len(rows.X) for rows in self.held)
+        enough = min(n_held, statistics.n_rows) >= MIN_HELD
+        return enough and (labels is None or len(labels) > 1)
+
+    def trials(self, statistics: Statistics) -> list[Trial]:
+        """Return how penalties and decoders do."""
+        solve, scale = self._solver(statistics)
+        if self.alpha is not None:
+            return tried(solve([self.alpha]), self.held)
+        alphas = (RELATIVE_ALPHAS * scale).tolist()
+        return searched(solve, alphas, self.held) if alphas[-1] > 0 else []
+
+    def _solver(
+        self, statistics: Statistics
+    ) -> tuple[Callable[[Sequence[float]], list[Model]], float]:
+        """Return what solves for penalties, once for all decoders, and the unit of penalties."""
+        by_bit = isinstance(statistics.sums.targets, BitSums)
+        codes = [c for c in self.codes if not (by_bit and c and needs_class_sums(c.decode))]
+        # The last learns what a decoder learns.
+        last = statistics.problem(codes[-1], self.random_state).weighted(self.block_weights)
+        decoders = [make_decoder(c.decode) for c in codes[:-1] if c is not None]
+
+        def solve(alphas: Sequence[float]) -> list[Model]:
+            solved = last.models(alphas)
+            others = [
+                replace(model, book=replace(model.book, decoder=decoder))
+                for decoder in decoders
+                for model in solved
+                if model.book is not None
+            ]
+            return others + solved
+
+        return solve, last.alpha_scale
+
+    def _width_note(self, statistics: Statistics, leader: Trial) -> str | None:
+        """Return a sentence if half of the features do clearly worse than all."""
+        width = statistics.encoder.n_components
+        if width < 2:
+            return None
+        half = statistics.select(np.sort(nested(width)[: width // 2]))
+        narrow = tried(self._solver(half)[0]([leader.model.alpha])[:1], self.held)
+        if not narrow:
+            return None
+        apart = narrow[0].squares - leader.squares
+        if apart.sum() <= 2 * np.sqrt(len(apart)) * apart.std():  # two standard errors
+            return None
+        return width_finding(width // 2, width, narrow[0].mse, leader.mse)

@@ -45,6 +45,7 @@ from streamrf.training import memory
 from streamrf.training.holdout import MAX_BYTES
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
+from streamrf.training.tasks import settled
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Job:
         like = settings.like
         if like is not None and not isinstance(like, Statistics):
             like = load_statistics(like)
+        source, settings = settled(source, settings, like)
         start, stop = _window(source, settings.rows)
         n_folds = _n_folds(settings.folds, like)
         gram = _gram_class(settings, n_folds, like)

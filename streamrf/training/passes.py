@@ -9,8 +9,8 @@ from streamrf.engine import State
 from streamrf.errors import DataError
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import Encoder, as_columns
-from streamrf.sources import Block, Rows, as_rows
-from streamrf.statistics import AbstractSums, Ledger, Statistics, ValueSums
+from streamrf.sources import Block, Ledger, Rows, as_rows
+from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.holdout import Holdout
 

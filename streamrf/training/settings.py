@@ -14,11 +14,12 @@ from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
 from streamrf.preprocessing import CHOICES, calibration_class
-from streamrf.sources import as_labels
+from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
 
 ON_BAD_ROWS = ("raise", "skip")
 AUTO = "auto"
+TASKS = (AUTO, "classification", "regression")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,13 @@ class Settings:
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
         code can be chosen at the solve
-    regression : whether the targets are values rather than classes
+    class_weight : factors of the rows' weights by label, "balanced" (so that all classes weigh the
+        same, by their shares in a peek of up to 20,000 rows), or None. Rows are weighed as they are
+        read, since one Gram is summed for all classes; give a dict where sums are to be added
+    task : "classification", "regression" or "auto": classes, unless the first rows looked at have
+        fractions or several targets. Over 100 classes of whole floats, or nearly one for every row,
+        raise an error
+    regression : True means task="regression"
     precision : "exact" (features rounded to integers, 512 levels a deviation, sums without error),
         "coarse" (24 levels, in 8 bits) or "float64" (unrounded features, half the speed, sums exact
         to rounding only)
@@ -71,7 +78,16 @@ class Settings:
         default=None, metadata={"help": "Target codes; one-vs-rest."}
     )
     classes: Sequence | NDArray[Any] | None = None
-    regression: bool = field(default=False, metadata={"help": "Targets are values, not classes."})
+    class_weight: ClassWeight | None = field(
+        default=None,
+        metadata={"help": "Weights of classes: balanced, or LABEL=NUMBER,...; all equal."},
+    )
+    task: str = field(
+        default=AUTO, metadata={"help": "Whether targets are classes or values; by their numbers."}
+    )
+    regression: bool = field(
+        default=False, metadata={"help": "Targets are values, not classes: --task regression."}
+    )
     precision: str = field(
         default="exact",
         metadata={"help": "Features rounded for exact sums, finely or coarsely, or not; exact."},
@@ -116,6 +132,14 @@ class Settings:
                 raise ParameterError(
                     f"n_components must be an integer of at least 1, got {self.n_components!r}"
                 )
+        _check_choice("task", self.task, TASKS)
+        if self.regression and self.task == "classification":
+            raise ParameterError("task='classification' contradicts regression=True (--regression)")
+        if self.regression:
+            object.__setattr__(self, "task", "regression")
+        check_class_weight(self.class_weight)
+        if self.task == "regression" and self.class_weight is not None:
+            raise ParameterError("class_weight (--class-weight) is for classes, not for values")
         _check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)
         check_folds(self.folds)
@@ -128,6 +152,11 @@ class Settings:
     def is_auto(self) -> bool:
         """Whether features are to be chosen."""
         return isinstance(self.features, str)
+
+    @property
+    def is_of_classes(self) -> bool:
+        """Whether some setting is for classes only."""
+        return any(part is not None for part in (self.codes, self.classes, self.class_weight))
 
     @property
     def scaling(self) -> str | None:

@@ -17,11 +17,10 @@ from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
 from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
 from streamrf.solving import RELATIVE_ALPHAS, best, searched
-from streamrf.sources import ArraySource, Rows
+from streamrf.sources import ArraySource, Ledger, Rows
 from streamrf.statistics import (
     ClassSums,
     ExactGram,
-    Ledger,
     Statistics,
     Sums,
     TargetSums,

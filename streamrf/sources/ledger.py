@@ -33,6 +33,16 @@ class Ledger:
             np.array_equal(ranges, other.ranges[key]) for key, ranges in self.ranges.items()
         )
 
+    def nameless(self) -> "Ledger":
+        """Return the same ranges without the names of the stores."""
+        return Ledger(dict(self.ranges))
+
+    def counts(self, key: str, rows: Indices) -> int:
+        """Return how many rows of a store, by their ascending indices (n,), have been counted."""
+        ranges = self.ranges.get(key, np.empty((0, 2), dtype=np.int64))
+        ends = np.searchsorted(rows, ranges)
+        return int((ends[:, 1] - ends[:, 0]).sum())
+
     def __add__(self, other: "Ledger") -> "Ledger":
         """Join; raise MergeError for rows on both sides."""
         ranges = dict(self.ranges)

@@ -1,0 +1,195 @@
+"""What an evaluation of a classifier adds up: counts and histograms, no rows kept."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from streamrf.errors import MergeError, ShapeError, UnknownLabelError
+from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models.probabilities import Probabilities
+from streamrf.models.scores import ErrorSums
+from streamrf.sources import as_labels, find_labels
+
+MAX_TOP = 10  # of `top_k_accuracy`
+CONFIDENCE_BINS = 15  # as in Guo et al. (2017)
+UNIT = 2.0**24  # losses are summed in this share, as integers: exact for any order of the rows
+MIN_LOG = float(np.log(np.finfo(np.float64).eps))  # least log probability, as in scikit-learn
+ODDS_ENTRIES = 1 << 20  # of a histogram, over all classes
+MIN_ODDS_BINS, MAX_ODDS_BINS = 256, 8192
+
+
+def class_indices(labels: Array, y: Array) -> Indices:
+    """Return the index in sorted `labels` of each true label; UnknownLabelError for others."""
+    if np.ndim(y) != 1:
+        raise ShapeError(f"y has shape {np.shape(y)}; labels are one a row, (n_rows,)")
+    y = as_labels(y)
+    index, unknown = find_labels(labels, y)
+    if unknown.any():
+        shown = labels.tolist() if len(labels) <= 20 else f"{len(labels)} labels"
+        raise UnknownLabelError(
+            f"label {y[unknown][0].item()!r} was not seen in training; the model knows {shown}"
+        )
+    return index
+
+
+class ClassErrors(ErrorSums):
+    """Sums of what a classifier gets right and wrong; of weights where rows carry them.
+
+    Without weights every sum is an integer, so it is the same for any order of the rows.
+
+    Parameters
+    ----------
+    labels : (n_classes,) sorted
+    probabilities : of the scores, or None: then the figures of probabilities are None
+    margin : of the code
+
+    Attributes
+    ----------
+    sums : by name: confusion (n_classes, n_classes), true classes in rows; ranks, of the true class
+        among the scores; losses, logarithmic and Brier; confidences, by bin the weight of all rows,
+        of those right, and the sum of the greatest probabilities; odds (2, n_curves, n_bins),
+        histograms of the log odds of a class, over all rows and over its own
+    """
+
+    def __init__(
+        self, labels: Array, probabilities: Probabilities | None = None, margin: float = 1.0
+    ) -> None:
+        k = len(labels)
+        n_bins = int(np.clip(ODDS_ENTRIES // k, MIN_ODDS_BINS, MAX_ODDS_BINS))
+        self.labels = labels
+        self.probabilities = probabilities
+        self.margin = margin
+        self.n_rows = self.n_trained = 0
+        self.sums: dict[str, Floats] = {
+            "confusion": np.zeros((k, k)),
+            "ranks": np.zeros(MAX_TOP + 1),
+            "losses": np.zeros(2),
+            "confidences": np.zeros((3, CONFIDENCE_BINS)),
+            "odds": np.zeros((2, 1 if k == 2 else k, n_bins)),
+        }
+
+    def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
+        """Add rows with true labels y (n,) and scores by class (n, n_classes)."""
+        index = class_indices(self.labels, y)
+        k, n = len(self.labels), len(index)
+        w = np.ones(n) if weights is None else weights
+        found = predicted.argmax(axis=1)
+        cells = np.bincount(index * k + found, w, minlength=k * k)
+        self.sums["confusion"] += cells.reshape(k, k)
+        own = predicted[np.arange(n), index][:, np.newaxis]
+        before = (predicted == own) & (np.arange(k) < index[:, np.newaxis])  # as argmax decides
+        ranks = np.minimum(((predicted > own) | before).sum(axis=1), MAX_TOP)
+        self.sums["ranks"] += np.bincount(ranks, w, minlength=MAX_TOP + 1)
+        if self.probabilities is not None:
+            self._add_losses(self.probabilities.log_of(predicted, self.margin), index, found, w)
+        slope = (self.probabilities or Probabilities.default()).slope
+        self._add_odds(slope / self.margin * predicted, index, w)
+        self.n_rows += n
+
+    def _add_losses(self, logs: Floats, index: Indices, found: Indices, w: Floats) -> None:
+        """Add the losses of logarithms of probabilities (n, n_classes)."""
+        rows = np.arange(len(index))
+        likely = np.exp(logs)
+        squares = np.square(likely).sum(axis=1) + 1 - 2 * likely[rows, index]
+        losses = np.stack((-np.maximum(logs[rows, index], MIN_LOG), squares))
+        self.sums["losses"] += np.rint(losses * UNIT) @ w
+        sure = likely[rows, found]
+        bins = np.clip(np.ceil(sure * CONFIDENCE_BINS).astype(np.int64) - 1, 0, None)
+        bins = np.minimum(bins, CONFIDENCE_BINS - 1)
+        for i, part in enumerate((w, w * (found == index), w * np.rint(sure * UNIT))):
+            self.sums["confidences"][i] += np.bincount(bins, part, minlength=CONFIDENCE_BINS)
+
+    def _add_odds(self, logits: Floats, index: Indices, w: Floats) -> None:
+        """Count the log odds of the classes; of two classes, those of the second."""
+        _, n_curves, n_bins = self.sums["odds"].shape
+        if n_curves == 1:
+            odds, is_own = logits[:, 1:] - logits[:, :1], (index == 1)[:, np.newaxis]
+        else:
+            odds, is_own = log_odds(logits), index[:, np.newaxis] == np.arange(n_curves)
+        odds = np.arcsinh(odds)  # finest at 0, and never out of bins
+        bins = ((odds / (1 + np.abs(odds)) + 1) / 2 * n_bins).astype(np.int64)
+        bins = np.minimum(bins, n_bins - 1) + n_bins * np.arange(n_curves)
+        for counts, mask in zip(self.sums["odds"], (np.ones_like(is_own), is_own), strict=True):
+            found = np.bincount(bins[mask], (mask * w[:, np.newaxis])[mask], minlength=counts.size)
+            counts += found.reshape(counts.shape)
+
+    def __add__(self, other: Self) -> Self:
+        self._check_kind(other)
+        if not np.array_equal(self.labels, other.labels):
+            raise MergeError("the two sides are evaluations of models with different labels")
+        if (self.probabilities, self.margin) != (other.probabilities, other.margin):
+            raise MergeError("the two sides are evaluations of models of other probabilities")
+        both = type(self)(self.labels, self.probabilities, self.margin)
+        both.n_rows = self.n_rows + other.n_rows
+        both.n_trained = self.n_trained + other.n_trained
+        both.sums = {name: ours + other.sums[name] for name, ours in self.sums.items()}
+        return both
+
+    def report(self) -> dict:
+        """Return the figures, see `Predictor.evaluate`."""
+        confusion = self.sums["confusion"]
+        total, true = confusion.sum(), confusion.sum(axis=1)
+        right = np.diagonal(confusion)
+        accuracy = float(right.sum() / total)
+        top = np.cumsum(self.sums["ranks"][: min(MAX_TOP, len(self.labels))])
+        return {
+            "n_rows": self.n_rows,
+            "n_rows_trained_on": self.n_trained,
+            "accuracy": accuracy,
+            "error": 1 - accuracy,
+            "balanced_error": float(1 - np.mean(right[true > 0] / true[true > 0])),
+            **self._of_probabilities(total),
+            **self._of_curves(),
+            "top_k_accuracy": (top / total).tolist(),
+            "labels": self.labels.tolist(),
+            "confusion_matrix": confusion.tolist(),
+        }
+
+    def _of_probabilities(self, total: float) -> dict[str, Any]:
+        if self.probabilities is None:
+            return dict.fromkeys(("log_loss", "brier", "calibration_error", "reliability"))
+        losses = self.sums["losses"] / (UNIT * total)
+        weights, right, sure = self.sums["confidences"] / [[1], [1], [UNIT]]
+        some = weights > 0
+        parts = np.stack((sure[some] / weights[some], right[some] / weights[some], weights[some]))
+        return {
+            "log_loss": float(losses[0]),
+            "brier": float(losses[1]) / (2 if len(self.labels) == 2 else 1),
+            "calibration_error": float(np.abs(right - sure).sum() / total),
+            "reliability": parts.T.tolist(),
+        }
+
+    def _of_curves(self) -> dict[str, Any]:
+        """Return areas under the curves, and the greatest error that the bins can make."""
+        own, others = self.sums["odds"][1], self.sums["odds"][0] - self.sums["odds"][1]
+        pairs = own.sum(axis=1) * others.sum(axis=1)
+        some = pairs > 0
+        below = np.cumsum(others, axis=1) - others / 2
+        areas = np.einsum("cb,cb->c", own, below)[some] / pairs[some]
+        within = np.einsum("cb,cb->c", own, others)[some] / (2 * pairs[some])
+        by_class: list[float | None] = [None] * len(some)
+        for i, area in zip(np.flatnonzero(some), areas.tolist(), strict=True):
+            by_class[i] = area
+        return {
+            "auc": float(areas.mean()) if len(areas) else None,
+            "auc_error": float(within.mean()) if len(within) else None,
+            "auc_by_class": by_class if len(by_class) > 1 else None,
+        }
+
+
+def log_odds(logits: Floats) -> Floats:
+    """Return ``log(p / (1 - p))`` of ``p = softmax(logits)``, (n, n_classes), without saturation.
+
+    ``t_c - log sum_(j != c) exp(t_j)``. For the greatest logit of a row the sum over the others is
+    taken by itself; for the rest it is the sum of all less their own share.
+    """
+    rows, top = np.arange(len(logits)), logits.argmax(axis=1)
+    shifted = logits - logits[rows, top][:, np.newaxis]
+    shares = np.exp(shifted)
+    left = shares.sum(axis=1)[:, np.newaxis] - shares
+    left[rows, top] = 1.0
+    odds: Floats = shifted - np.log(left)
+    shifted[rows, top] = -np.inf
+    odds[rows, top] = -logsumexp(shifted, axis=1)
+    return odds

@@ -1,0 +1,66 @@
+"""What a choice by rows held out should make a reader doubt, one sentence each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamrf.jit.arrays import Array, Floats, Indices
+
+MIN_ROWS = 5  # of a class, held out: fewer may be missed by chance
+MIN_WIDTH = 64  # narrower features are studies
+CLEAR_GAIN = 0.1  # of the squared error, by the second half of the features
+MAX_NAMED = 5
+
+
+def nested(width: int) -> Indices:
+    """Return the features in an order of which any beginning is a fair choice.
+
+    Not the map's own: maps that put exact or high-degree features first would look worse.
+    """
+    return np.random.default_rng(0).permutation(width)
+
+
+def penalty_finding(alpha: float, tried: Sequence[float] | Floats) -> str | None:
+    """Return a sentence if a penalty chosen is the least or greatest of several tried."""
+    if len(tried) < 2 or min(tried) < alpha < max(tried):
+        return None
+    if alpha <= min(tried):
+        return (
+            f"alpha={alpha:.3g} is the least penalty tried, so the features hold all they are "
+            "given: more of them (n_components, --components) are likely to help"
+        )
+    return (
+        f"alpha={alpha:.3g} is the greatest penalty tried, so the features say little of the "
+        "targets: another kernel or scaling (normalize, --normalize) may say more"
+    )
+
+
+def width_finding(n_narrow: int, n: int, narrow: float, error: float) -> str | None:
+    """Return a sentence if squared errors of nested widths still fall by a tenth at the last."""
+    if n < MIN_WIDTH or not error < (1 - CLEAR_GAIN) * narrow:
+        return None
+    return (
+        f"{n:,} features have a squared error {100 * (1 - error / narrow):.0f} % below that of "
+        f"{n_narrow:,} of them, so the width still limits: more (n_components, --components) are "
+        "likely to help"
+    )
+
+
+def class_finding(labels: Array, true: Array, given: Array) -> str | None:
+    """Return a sentence if classes are never predicted.
+
+    Parameters
+    ----------
+    labels : (n_classes,)
+    true, given : (n_classes,), rows of each class, and rows that were given its label
+    """
+    missed = np.flatnonzero((true >= MIN_ROWS) & (given == 0))
+    if not len(missed):
+        return None
+    names = ", ".join(repr(labels[i].item()) for i in missed[:MAX_NAMED])
+    more = f" and {len(missed) - MAX_NAMED:,} more" if len(missed) > MAX_NAMED else ""
+    which = f"class {names} is" if len(missed) == 1 else f"classes {names}{more} are"
+    return (
+        f"{which} never predicted, of {true[missed].sum():,.0f} in {true.sum():,.0f} rows: "
+        "class_weight='balanced' (--class-weight balanced) lets all classes weigh the same"
+    )

@@ -1,0 +1,128 @@
+"""Rows weighed by their classes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import ParameterError
+from streamrf.sources.base import Block, Source, Store
+from streamrf.sources.labels import as_labels, find_labels
+
+BALANCED = "balanced"
+ClassWeight = str | Mapping[Any, float]  # "balanced", or factors by label
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Raise ParameterError unless weights of classes are "balanced", a dict or None."""
+    if class_weight is None or class_weight == BALANCED:
+        return
+    is_dict = isinstance(class_weight, Mapping) and len(class_weight) > 0
+    if not is_dict or not all(
+        isinstance(w, Real) and 0 <= float(w) < np.inf for w in class_weight.values()
+    ):
+        raise ParameterError(
+            f"class_weight must be None, {BALANCED!r} or a dict of labels to numbers of at least "
+            f"0, got {class_weight!r}"
+        )
+
+
+def class_factors(
+    class_weight: ClassWeight, labels: NDArray[Any], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the factor of each class, float64 (n_classes,).
+
+    "balanced" is ``total / (n_classes weight)``, as of `sklearn.utils.compute_class_weight`;
+    classes that a dict does not name have 1.
+    """
+    check_class_weight(class_weight)
+    if not isinstance(class_weight, str):
+        named, given = named_factors(class_weight, labels)
+        index, unknown = find_labels(named, labels)
+        return np.where(unknown, 1.0, given[index])
+    seen = weights > 0
+    factors = np.ones(len(weights))
+    factors[seen] = weights.sum() / (seen.sum() * weights[seen])
+    return factors
+
+
+def named_factors(
+    class_weight: Mapping[Any, float], labels: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return the labels of a dict, sorted and of the kind of `labels`, and their factors."""
+    check_class_weight(class_weight)
+    names = as_labels(np.array(list(class_weight)))
+    is_text = labels.dtype.kind == "U"
+    if is_text != (names.dtype.kind == "U"):
+        try:
+            names = names.astype(str if is_text else np.float64)
+        except ValueError:
+            raise ParameterError(
+                f"class_weight names {names[0].item()!r}, and labels are such as "
+                f"{labels[0].item()!r}"
+            ) from None
+    order = np.argsort(names)
+    return names[order], np.array(list(class_weight.values()), dtype=np.float64)[order]
+
+
+class ClassWeighted(Source):
+    """A source whose rows weigh what they did times the weight of their class.
+
+    Parameters
+    ----------
+    source : with labels
+    labels : (n_classes,) sorted
+    factors : (n_classes,) float64
+    rest : factor of all other labels
+    """
+
+    def __init__(
+        self, source: Source, labels: NDArray[Any], factors: NDArray[np.float64], rest: float = 1.0
+    ) -> None:
+        self._source = source
+        self._labels, self._factors = labels, np.append(factors, rest)
+        self.n_rows, self.n_features = source.n_rows, source.n_features
+        self.where, self.seekable = source.where, source.seekable
+        self.has_targets = source.has_targets
+        self.has_weights = source.has_weights or source.has_targets
+
+    @property
+    def stores(self) -> list[Store]:
+        return self._source.stores
+
+    @property
+    def versions(self) -> list[str]:
+        return self._source.versions
+
+    @property
+    def buffer_bytes(self) -> int:
+        return self._source.buffer_bytes
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Those of the source, and the weights of the classes."""
+        pairs = zip([*self._labels.tolist(), "others"], self._factors.tolist(), strict=True)
+        words = ", ".join(f"{label}={factor:.17g}" for label, factor in pairs)
+        return self._source.settings | {"class_weight": words}
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
+    ) -> Iterator[Block]:
+        for block in self._source.blocks(start, stop, block_rows=block_rows):
+            yield self._weighed(block)
+
+    def split(self, parts: int) -> list[tuple[int, int]]:
+        return self._source.split(parts)
+
+    def sample(self, n_rows: int) -> Block:
+        return self._weighed(self._source.sample(n_rows))
+
+    def _weighed(self, block: Block) -> Block:
+        if block.y is None:
+            return block
+        index, unknown = find_labels(self._labels, as_labels(block.y))
+        weights = self._factors[np.where(unknown, -1, index)]
+        return replace(block, weights=weights if block.weights is None else weights * block.weights)

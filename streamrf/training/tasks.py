@@ -1,0 +1,81 @@
+"""Whether targets are classes or values, and what each class weighs: by a look at the rows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError
+from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.sources import ClassWeighted, Source, as_labels, class_factors, named_factors
+from streamrf.statistics import Statistics
+from streamrf.training.choosing import peek
+from streamrf.training.settings import AUTO, Settings
+
+MAX_FLOAT_CLASSES = 100  # that are whole numbers; more are taken for values
+MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so many
+
+
+def settled(source: Source, settings: Settings, like: Statistics | None) -> tuple[Source, Settings]:
+    """Return the source and settings with the task decided, and rows weighed by class.
+
+    Raises
+    ------
+    DataError
+        Targets that could be of either task.
+    ParameterError
+        Weights of classes for values, or of labels of another kind.
+    """
+    task = settings.task
+    if task == AUTO and like is not None:
+        task = "regression" if like.labels is None else "classification"
+    elif task == AUTO and settings.is_of_classes:
+        task = "classification"
+    elif task == AUTO:
+        task = task_of(source)
+    settings = replace(settings, task=task, regression=task == "regression")
+    if settings.class_weight is None:
+        return source, settings
+    return _weighed(source, settings.class_weight), settings
+
+
+def task_of(source: Source) -> str:
+    """Return "regression" for fractions or several targets a row, else "classification".
+
+    DataError if nearly every row has a class of its own, or over 100 classes are whole floats.
+    """
+    y = np.asarray(source.sample(CALIBRATION_ROWS).y)
+    if y.ndim > 1:
+        return "regression"
+    if y.dtype.kind == "f":
+        y = y[np.isfinite(y)]
+        if (y != np.floor(y)).any():
+            return "regression"
+    n_classes, n = len(np.unique(as_labels(y))), len(y)
+    many = y.dtype.kind == "f" and n_classes > MAX_FLOAT_CLASSES
+    if many or (n >= MIN_TASK_ROWS and n_classes > MAX_CLASS_SHARE * n):
+        what = "labels" if y.dtype.kind == "U" else "targets"
+        raise DataError(
+            f"{source.where}: {n_classes:,} different {what} in {n:,} rows are more like values "
+            "than classes; say which they are by task='regression' or task='classification' "
+            "(--task regression, --task classification)"
+        )
+    return "classification"
+
+
+def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
+    """Return the source with rows weighed by class, "balanced" by the shares in a peek."""
+    rows = peek(source) if isinstance(class_weight, str) else source.sample(1)
+    if np.ndim(rows.y) != 1:
+        raise DataError(
+            f"{source.where}: class_weight (--class-weight) is for labels, one a row; y has shape "
+            f"{np.shape(rows.y)}"
+        )
+    if isinstance(class_weight, str):
+        labels, index = np.unique(as_labels(rows.y), return_inverse=True)
+        weights = np.bincount(index, rows.weights, minlength=len(labels)).astype(float)
+        factors = class_factors(class_weight, labels, weights)
+        return ClassWeighted(source, labels, factors, float(factors.max()))
+    labels, factors = named_factors(class_weight, as_labels(rows.y))
+    return ClassWeighted(source, labels, factors)

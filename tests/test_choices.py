@@ -1,0 +1,227 @@
+"""What is decided for the user: the task, weights of classes, the decoder; and what he is told."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.utils.class_weight import compute_class_weight
+
+import streamrf as srf
+from streamrf.errors import DataError, ParameterError
+from streamrf.solving import class_finding, penalty_finding, width_finding
+from streamrf.training import Job, Settings, begin, finish
+from streamrf.training.tasks import task_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+N = 1500
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 5)).astype(np.float32)
+SIGNAL = X[:, 0] + 0.5 * X[:, 1] + 0.5 * RNG.normal(size=N)
+RARE = np.where(SIGNAL > 2.3, "rare", "usual")
+
+
+def fourier(width=48):
+    return srf.StructuredFourier(srf.Gaussian(gamma=0.1), width, random_state=0)
+
+
+def trained(y, codes=None, alpha="auto", **options):
+    settings = Settings(features=fourier(), codes=codes, hold_out=True, random_state=0, **options)
+    job = Job.of(srf.ArraySource(X, y), settings)
+    return finish(job.fold(begin(job)), alpha, codes)[0]
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        (SIGNAL, "regression"),
+        (np.round(SIGNAL), "classification"),
+        (np.stack((SIGNAL, SIGNAL), axis=1).round(), "regression"),
+        (RARE, "classification"),
+        (np.arange(N) % 1000, "classification"),
+        (np.where(SIGNAL > 0, np.nan, 1.0), "classification"),
+    ],
+)
+def test_the_task_is_that_of_the_numbers(y, task):
+    assert task_of(srf.ArraySource(X, y)) == task
+
+
+@pytest.mark.parametrize(
+    ("y", "what"),
+    [
+        (np.arange(N) % 101 * 1.0, "101 different targets"),
+        (np.arange(N), "1,500 different targets"),
+        (np.arange(N).astype(str), "1,500 different labels"),
+    ],
+)
+def test_a_forgotten_task_is_asked_for(y, what):
+    source = srf.ArraySource(X, y)
+    with pytest.raises(DataError, match=rf"{what} in 1,500 rows.*--task regression"):
+        srf.accumulate(source, fourier(8))
+    assert srf.accumulate(source, fourier(8), task="classification").labels is not None
+    if y.dtype.kind != "U":
+        assert srf.accumulate(source, fourier(8), task="regression").labels is None
+
+
+def test_tasks_that_contradict_are_refused():
+    with pytest.raises(ParameterError, match="contradicts regression=True"):
+        Settings(task="classification", regression=True)
+    with pytest.raises(ParameterError, match="is for classes"):
+        Settings(task="regression", class_weight="balanced")
+    source = srf.ArraySource(X, np.stack((SIGNAL, SIGNAL), axis=1))
+    with pytest.raises(DataError, match=r"class_weight .* one a row; y has shape"):
+        srf.accumulate(source, fourier(8), class_weight="balanced")
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"rare": 7.0}, {"rare": 0.5, "usual": 2}])
+def test_weights_of_classes_are_weights_of_rows(class_weight):
+    """The model is scikit-learn's ridge with weights by class, on the same features."""
+    statistics = srf.accumulate(
+        srf.ArraySource(X, RARE), fourier(), class_weight=class_weight, random_state=0,
+        precision="float64",
+    )  # fmt: skip
+    model = statistics.solve(0.3)
+    Z = model.encoder.features.transform(X).astype(np.float64)
+    weights = class_weight
+    if class_weight == "balanced":
+        labels = np.array(["rare", "usual"])
+        weights = dict(
+            zip(labels, compute_class_weight("balanced", classes=labels, y=RARE), strict=True)
+        )
+    rows = np.array([weights.get(label, 1.0) for label in RARE])
+    plain = Ridge(alpha=0.3).fit(Z, np.where(RARE == "usual", 1.0, -1.0), rows)
+    np.testing.assert_allclose(model.outputs(X)[:, 0], plain.predict(Z), rtol=1e-6, atol=1e-7)
+
+
+def test_rare_classes_of_great_weight_are_not_clipped():
+    """Weights of 1 to 1,000 are rounded and summed without a clipped entry."""
+    y = np.where(np.arange(N) < 3, 1, 0)
+    rounded, exact = (
+        srf.accumulate(
+            srf.ArraySource(X, y), fourier(), class_weight={1: 1000}, precision=precision,
+            random_state=0,
+        ).solve(1.0)
+        for precision in ("exact", "float64")
+    )  # fmt: skip
+    np.testing.assert_allclose(rounded.outputs(X), exact.outputs(X), atol=0.02)
+
+
+def test_balanced_classes_err_alike():
+    plain, balanced = (
+        srf.RandomFeatureClassifier(
+            fourier(), normalize=None, class_weight=class_weight, random_state=0
+        ).fit(X, RARE)
+        for class_weight in (None, "balanced")
+    )
+    errors = [fitted.evaluate(X, RARE)["balanced_error"] for fitted in (plain, balanced)]
+    assert errors[1] < 0.7 * errors[0]
+    with pytest.raises(ParameterError, match="give partial_fit a dict"):
+        balanced.__class__(fourier(), class_weight="balanced").partial_fit(X, RARE)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"rare": 5.0}])
+def test_a_discriminant_takes_weights_after_the_pass(class_weight):
+    """Shares of the classes count so many times: offsets move by the logarithms."""
+    statistics = srf.accumulate(srf.ArraySource(X, RARE), fourier(), random_state=0)
+    codes = srf.OneVsRest("discriminant")
+    plain, weighed = (
+        statistics.solve(0.3, codes, class_weight=weight).book.decoder
+        for weight in (None, class_weight)
+    )
+    n = np.array([np.sum(RARE == "rare"), np.sum(RARE == "usual")])
+    factors = N / (2 * n) if class_weight == "balanced" else np.array([5.0, 1.0])
+    np.testing.assert_allclose(weighed.offset - plain.offset, np.log(factors), rtol=1e-9)
+    np.testing.assert_array_equal(weighed.slope, plain.slope)
+    with pytest.raises(ParameterError, match=r"needs decode='discriminant'.*fit --class-weight"):
+        statistics.solve(0.3, class_weight=class_weight)
+
+
+@pytest.mark.parametrize("weights", [{}, {"a": -1.0}, {"a": np.nan}, "even", 3])
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(ParameterError, match="class_weight must be None, 'balanced' or a dict"):
+        Settings(class_weight=weights)
+
+
+def test_words_for_numbers_are_read_and_others_refused():
+    y = (SIGNAL > 0).astype(int)
+    by_word, by_number = (
+        srf.accumulate(srf.ArraySource(X, y), fourier(8), class_weight=w, random_state=0).solve()
+        for w in ({"1": 2.0}, {1: 2.0})
+    )
+    np.testing.assert_array_equal(by_word.coef, by_number.coef)
+    with pytest.raises(ParameterError, match="class_weight names 'yes'"):
+        srf.accumulate(srf.ArraySource(X, y), fourier(8), class_weight={"yes": 2.0})
+
+
+@pytest.mark.parametrize("alpha", ["auto", 0.1])
+@pytest.mark.parametrize(
+    "make", [srf.OneVsRest, lambda word: srf.ErrorCorrectingCodes(6, decode=word)]
+)
+def test_the_decoder_is_the_best_on_the_rows_held_out(make, alpha):
+    y = np.digitize(SIGNAL, [-0.5, 0.3, 2.0])
+    words = [word for word in make("auto").decodings if word != "auto"]
+    found = trained(y, make("auto"), alpha)
+    assert found.book.decode in words
+    alone = {word: trained(y, make(word), alpha) for word in words}
+    np.testing.assert_array_equal(found.coef, alone[found.book.decode].coef)
+    if alpha == "auto":
+        least = {word: min(f for _, f in model.history) for word, model in alone.items()}
+        assert least[found.book.decode] <= min(least.values()) + 0.02  # a standard error
+        assert found.history == alone[found.book.decode].history
+    assert found.probabilities is not None
+
+
+def test_sums_alone_cannot_choose_a_decoder():
+    statistics = srf.accumulate(srf.ArraySource(X, RARE), fourier(8))
+    with pytest.raises(ParameterError, match="decode='auto' is chosen on rows held out of a pass"):
+        statistics.solve(1.0, srf.OneVsRest("auto"))
+
+
+def test_penalties_at_the_ends_are_told():
+    assert "least penalty tried" in penalty_finding(0.1, [0.1, 1.0, 10.0])
+    assert "greatest penalty tried" in penalty_finding(10.0, [0.1, 1.0, 10.0])
+    assert penalty_finding(1.0, [0.1, 1.0, 10.0]) is None
+    assert penalty_finding(1.0, [1.0]) is None
+
+
+def test_widths_that_limit_are_told():
+    note = width_finding(256, 512, narrow=1.0, error=0.75)
+    assert "512 features have a squared error 25 % below that of 256 of them" in note
+    assert width_finding(256, 512, narrow=1.0, error=0.95) is None
+    assert width_finding(16, 32, narrow=1.0, error=0.5) is None
+
+
+def test_classes_never_predicted_are_told():
+    labels = np.array(["a", "b", "c"])
+    note = class_finding(labels, np.array([80, 12, 8]), np.array([100, 0, 0]))
+    assert "classes 'b', 'c' are never predicted, of 20 in 100 rows" in note
+    assert class_finding(labels, np.array([80, 3, 8]), np.array([90, 0, 10])) is None
+
+
+def test_a_model_keeps_what_was_found_doubtful(tmp_path):
+    y = np.sin(3 * X[:, 0]) * np.cos(3 * X[:, 1])
+    features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 64, random_state=0)
+    source = srf.ArraySource(X[:, :2], y)
+    job = Job.of(source, Settings(features=features, hold_out=True, random_state=0))
+    model = finish(job.fold(begin(job)), "auto")[0]
+    assert any("so the width still limits" in note for note in model.notes)
+    model.save(tmp_path / "model.h5")
+    assert srf.load_model(tmp_path / "model.h5").notes == model.notes
+    rare = trained(np.where(np.arange(N) % 20 == 0, 1, 0))
+    assert any("class 1 is never predicted" in note for note in rare.notes)
+
+
+def test_the_page_says_what_is_doubtful():
+    from streamrf.report.measuring import _notes
+
+    confusion = [[90.0, 0.0], [10.0, 0.0]]
+    found = SimpleNamespace(
+        path=SimpleNamespace(best_alpha=lambda: 1.0, alphas=np.array([1.0, 10.0])),
+        widths=SimpleNamespace(widths=np.array([64, 128]), gcvs=np.array([2.0, 1.0])),
+        error={"confusion_matrix": confusion, "labels": ["no", "yes"]},
+    )
+    notes = list(_notes(found))
+    assert [("least" in n, "width" in n, "never" in n) for n in notes] == [
+        (True, False, False), (False, True, False), (False, False, True)
+    ]  # fmt: skip
