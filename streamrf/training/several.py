@@ -61,14 +61,14 @@ def accumulate_each(
     Those of a map are the same bytes as those of a pass with this map alone.
     """
     _check(maps, settings, run)
-    jobs = [Job.of(source, replace(settings, features=map_), run) for map_ in maps]
+    first = Job.of(source, replace(settings, features=maps[0]), run)
+    jobs = [replace(first, settings=replace(first.settings, features=map_)) for map_ in maps]
     _plan(jobs, [None] * len(jobs))
-    sample = source.sample(CALIBRATION_ROWS)
+    sample = first.source.sample(CALIBRATION_ROWS)
     passes = Passes([calibrate(job, sample) for job in jobs])
     planned = _plan(jobs, passes.passes)
-    first = jobs[0]
     reading = Reading(
-        source,
+        first.source,
         first.start,
         first.stop,
         planned.block_rows,
