@@ -19,9 +19,10 @@ from streamrf.engine import RunOptions
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
+from streamrf.preprocessing import Warp
 from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
 from streamrf.statistics import Statistics
-from streamrf.training import Job, Pass, Settings, begin, finish
+from streamrf.training import WARP_ROUNDS, Job, Pass, Settings, begin, finish
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -142,11 +143,23 @@ class _RandomFeatureEstimator(BaseEstimator):
         """Intercepts, float64 (n_outputs,)."""
         return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each column in the squared gradients that taught the warp, (n_features,)."""
+        warp = self.model_.encoder.preprocessing.warp
+        if warp is None:
+            raise AttributeError(
+                "importances come from the warp, and this model has none; warp='diagonal' learns it"
+            )
+        return warp.importances
+
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
         settings = Settings(
             features="auto" if self.features is None else self.features,
             normalize=self.normalize,
+            warp=self.warp,
+            warp_rounds=self.warp_rounds,
             codes=self.codes,
             classes=classes,
             regression=self._regression,
@@ -217,6 +230,9 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
+        peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
+    warp_rounds : how often the warp is learnt from the rows warped so far
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit, n_threads : see `RunOptions`
@@ -226,7 +242,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ----------
     classes_ : (n_classes,) sorted labels
     n_features_in_ : int
-    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
     """
 
     _regression = False
@@ -240,6 +256,8 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         prune: int | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
         normalize: str | None = "auto",
+        warp: Warp | str | None = "auto",
+        warp_rounds: int = WARP_ROUNDS,
         precision: str = "exact",
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
@@ -251,6 +269,8 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.prune = prune
         self.codes = codes
         self.normalize = normalize
+        self.warp = warp
+        self.warp_rounds = warp_rounds
         self.precision = precision
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
@@ -329,8 +349,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
-        see `RandomFeatureClassifier`
+    features, prune, normalize, warp, warp_rounds, precision, on_bad_rows, memory_limit, n_threads,
+    random_state : see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics
@@ -338,7 +358,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
     """
 
     _regression = True
@@ -351,6 +371,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         normalize: str | None = "auto",
+        warp: Warp | str | None = "auto",
+        warp_rounds: int = WARP_ROUNDS,
         precision: str = "exact",
         uncertainty: bool = False,
         on_bad_rows: str = "raise",
@@ -362,6 +384,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.alpha = alpha
         self.prune = prune
         self.normalize = normalize
+        self.warp = warp
+        self.warp_rounds = warp_rounds
         self.precision = precision
         self.uncertainty = uncertainty
         self.on_bad_rows = on_bad_rows
@@ -384,14 +408,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         return super().score(X, y, sample_weight)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features)
-        y : (n_rows,) or (n_rows, n_targets) values
-        sample_weight : (n_rows,) or None; given always or never
-        """
+        """Add a batch of rows with values; see `RandomFeatureClassifier.partial_fit`."""
         return self._partial_fit(X, y, None, sample_weight)
 
     def __sklearn_tags__(self) -> Any:

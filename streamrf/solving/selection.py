@@ -24,12 +24,14 @@ class Trial:
     figure : share of wrong labels, or mean squared error, on the rows held out
     mse : mean squared error of the outputs there
     squares : (n_held,) float64, the weighted share of each row in it
+    losses : (n_held,) float64, the weighted share of each row in `figure`
     """
 
     model: Model
     figure: float
     mse: float
     squares: Floats = field(default_factory=lambda: np.empty(0))
+    losses: Floats = field(default_factory=lambda: np.empty(0))
 
 
 def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
@@ -37,13 +39,12 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
 
     The rows are encoded once for all models, which takes longer than all else.
     """
-    wrong = np.zeros(len(models))
-    parts: list[Floats] = [np.empty((len(models), 0))]
+    parts: list[Floats] = [np.empty((2, len(models), 0))]
     total = 0.0
     for part, Z in _encoded(models, held):
         weights = _weights(part)
         total += weights.sum()
-        squares = np.empty((len(models), len(weights)))
+        rows = np.empty((2, len(models), len(weights)))  # squares and losses
         for i, model in enumerate(models):
             outputs = Z @ model.coef.T + model.intercept
             if model.book is None:
@@ -51,15 +52,15 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
             else:
                 index, unknown = find_labels(model.labels, as_labels(part.y))
                 found = model.book.scores(outputs).argmax(axis=1)
-                wrong[i] += weights @ ((found != index) | unknown)
+                rows[1, i] = weights * ((found != index) | unknown)
                 truth = model.book.matrix[index]
-            squares[i] = weights * np.square(outputs - truth).mean(axis=1)
-        parts.append(squares)
-    rows = np.concatenate(parts, axis=1) / (total or 1.0)
-    mses = rows.sum(axis=1)
-    figures = mses if models and models[0].book is None else wrong / (total or 1.0)
-    columns = zip(models, figures, mses, rows, strict=True)
-    return [Trial(model, float(figure), float(mse), row) for model, figure, mse, row in columns]
+            rows[0, i] = weights * np.square(outputs - truth).mean(axis=1)
+            if model.book is None:
+                rows[1, i] = rows[0, i]
+        parts.append(rows)
+    squares, losses = np.concatenate(parts, axis=2) / (total or 1.0)
+    columns = zip(models, losses.sum(axis=1), squares.sum(axis=1), squares, losses, strict=True)
+    return [Trial(model, float(figure), float(mse), *rows) for model, figure, mse, *rows in columns]
 
 
 def searched(

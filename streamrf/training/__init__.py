@@ -7,12 +7,13 @@ from streamrf.training.finishing import finish
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
-from streamrf.training.settings import AUTO, Settings
+from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up
 
 __all__ = [
     "AUTO",
     "INTERPRETER_BYTES",
+    "WARP_ROUNDS",
     "Job",
     "Pass",
     "Selection",
