@@ -134,7 +134,9 @@ class Judge:
         if recipe is not None and (candidate.normalize, recipe, split) not in self._warps:
             teacher = Candidate(None, "laplacian", recipe.setting)  # its features are dense too
             rows = min(self.n_fitted, warping.MAX_ROWS)
-            each = planned_seconds(teacher, warping.WIDTH, rows, d) + WARP_FLOPS * d**3 / FLOPS
+            each = (
+                planned_seconds(teacher, warping.width(rows), rows, d) + WARP_FLOPS * d**3 / FLOPS
+            )
             seconds += recipe.n_rounds * each
         return seconds
 

@@ -32,8 +32,8 @@ from streamrf.statistics import (
 from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
 from streamrf.training.passes import Pass
 
-WIDTH = 1024  # of the features that gradients are taken of
-MAX_ROWS = 8192  # that they are fitted to
+MAX_ROWS, MAX_HELD = 8192, 2048  # that a ridge is fitted to, and that its penalty is chosen by
+MAX_WIDTH, ROWS_A_FEATURE = 1024, 4  # of the features that gradients are taken of
 REACH = 0.5  # deviations of a column, over which slopes are taken where gradients have no variance
 MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
 
@@ -69,7 +69,7 @@ def learn(
     ----------
     recipe : kind of warp, kernel of the ridge, and rounds
     fitted : rows, of which the first 8,192 are fitted
-    held : rows that the penalty is chosen by
+    held : rows, by the first 2,048 of which the penalty is chosen
     regression : whether targets are values
     seed : of the features
 
@@ -78,7 +78,8 @@ def learn(
     Warp of the square root of the average gradient outer product, such that the rows keep their
     mean squared distance; the same bytes for any thread count
     """
-    fitted = fitted.where(slice(MAX_ROWS))
+    fitted, held = fitted.where(slice(MAX_ROWS)), held.where(slice(MAX_HELD))
+    n_components = width(len(fitted.X))
     spread = fitted.X.var(axis=0, dtype=np.float64)
     pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
     warp: Warp | None = None
@@ -86,9 +87,8 @@ def learn(
         for number in range(recipe.n_rounds):
             rows, rows_held = (_warped(some, warp) for some in (fitted, held))
             gamma = recipe.setting * gamma_unit(rows.X, recipe.kernel, pairs)
-            features = RandomFourier(
-                KERNELS[recipe.kernel](gamma), WIDTH, random_state=seed + number
-            )
+            kernel = KERNELS[recipe.kernel](gamma)
+            features = RandomFourier(kernel, n_components, random_state=seed + number)
             statistics, trial = attempt(features, rows, rows_held, regression, seed)
             if trial is None:
                 return None
@@ -130,6 +130,11 @@ def gradient_product(statistics: Statistics, model: Model, reach: Floats | None 
         h = np.where(reach > 0, reach, 1.0)
         frequencies = np.sin(frequencies * h) / h
     return frequencies.T @ of_frequencies @ frequencies
+
+
+def width(n_rows: int) -> int:
+    """Return the width of the features that a warp is learnt with, even as they are in pairs."""
+    return 2 * int(np.clip(n_rows // (2 * ROWS_A_FEATURE), 1, MAX_WIDTH // 2))
 
 
 def learning_bytes(n_features: int) -> int:
