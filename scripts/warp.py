@@ -3,10 +3,10 @@
 
     STREAMRF_DATA=... scripts/warp.py [--sets pendigits usps] [--seeds 0 1] [--width 1024]
 
-Chooses scaling, kernel and gamma from a peek at the training rows, once without a warp and once with
-the choice of one, fits both to the training rows and prints a JSON line a set and seed: errors on
-test rows in % (RMSE for values), what was chosen, and processor seconds of learning the warp. The
-best warped candidate is shown by its error on the rows held out even where it was not taken.
+Chooses scaling, kernel and gamma from a peek at the training rows, once without a warp and once
+with the choice of one, fits both to the training rows and prints a JSON line a set and seed: errors
+on test rows in % (RMSE for values), what was chosen, and processor seconds of learning the warp.
+The best warped candidate is shown by its error on the rows held out even where it was not taken.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from selection import error, rows_of
 from shared import REGRESSION
 
 import streamrf as srf
-from streamrf.training.candidates import Candidate
+from streamrf.training.candidates import FIRST, Candidate
 from streamrf.training.choosing import peek
 from streamrf.training.judging import Judge
 from streamrf.training.tournament import Tournament, order_of
@@ -29,7 +29,7 @@ SETS = (
 )  # fmt: skip
 
 
-def compared(name: str, seed: int, width: int, n_rows: int) -> dict:
+def compared(name: str, seed: int, width: int, n_rows: int, kernels: list[str]) -> dict:
     """Return the figures of one set and seed."""
     X, y, X_test, y_test = rows_of(name, seed)
     kept = np.random.default_rng(seed).permutation(len(X))[:n_rows]
@@ -39,8 +39,9 @@ def compared(name: str, seed: int, width: int, n_rows: int) -> dict:
     line = {"set": name, "seed": seed, "n_rows": len(X), "width": width}
     judge = Judge(sample.X, sample.y, regression=regression, seed=seed)
     chosen: dict[str | None, Candidate] = {}
+    first = {kernel: FIRST[kernel] for kernel in kernels}
     for warp in (None, "auto"):
-        winner = Tournament(judge, warp=warp).winner(width)[0]
+        winner = Tournament(judge, warp=warp, kernels=first).winner(width)[0]
         best = chosen[warp] = winner.candidate
         word = warp or "plain"
         line[word], line[f"{word}_held"] = str(best), winner.error
@@ -73,10 +74,12 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1])
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=60_000, help="training rows at most")
+    parser.add_argument("--kernels", nargs="*", choices=FIRST, default=list(FIRST))
     options = parser.parse_args()
     for seed in options.seeds:
         for name in options.sets:
-            print(json.dumps(compared(name, seed, options.width, options.rows)), flush=True)
+            line = compared(name, seed, options.width, options.rows, options.kernels)
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,9 @@ import pytest
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-import naive
 import streamrf as srf
 from streamrf.cli import app
 from streamrf.errors import FormatError, ParameterError, ShapeError
-from streamrf.jit import lanes
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import Preprocessing, Warp
 from streamrf.report.base import Findings
@@ -52,18 +50,7 @@ def as_matrix(warp):
     return np.diag(warp.matrix) if warp.kind == "diagonal" else warp.matrix
 
 
-# The loops.
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (15, 3), (17, 8), (50, 33), (40, 70)])
-def test_lanes_are_multiplied_by_a_matrix(rng, shape):
-    X = rng.standard_normal(shape).astype(np.float32)
-    matrix = rng.standard_normal((shape[1], shape[1])).astype(np.float32)
-    x, stretched = naive.lanes(X), naive.lanes(X)
-    lanes.transform(x, matrix)
-    lanes.stretch(stretched, matrix[0])
-    np.testing.assert_array_equal(naive.rows(x, len(X)), naive.transform(X, matrix))
-    np.testing.assert_array_equal(naive.rows(stretched, len(X)), X * matrix[0])
+# Applying.
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "full"])

@@ -94,13 +94,13 @@ class Candidate:
 def crossed(
     settings: dict[str, tuple[float, ...]], scalings: tuple[str | None, ...] = SCALINGS
 ) -> list[Candidate]:
-    """Return every setting under every scaling."""
+    """Return every setting under every scaling, next to polynomials arc-cosine kernels too."""
     found = [
         Candidate(scaling, kernel, float(setting))
         for kernel, values in settings.items()
         for scaling, setting in itertools.product(scalings, values)
     ]
-    if "l2" in scalings:
+    if "l2" in scalings and "polynomial" in settings:
         found += [Candidate("l2", "arc-cosine", float(order)) for order in (0, 1)]
     return found
 

@@ -35,7 +35,8 @@ FADING = 0.8  # of the gain of one doubling of the width, that of the next
 ROWS_A_FEATURE = 2  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
-WARPED, WARPED_RIVALS = 2, 2  # candidates that warps are tried for; that go to other splits
+WARPED = 2  # candidates that warps are tried for
+WARP_NOISE = 2.0  # standard errors that a warp must gain: it is the best of several
 WARP_SHARE = 0.3  # of the budget, for warps
 
 
@@ -58,6 +59,7 @@ class Tournament:
     budget : planned seconds
     scalings : to choose from
     fits : whether the memory of the pass has room for a width
+    kernels : to choose from, with the settings of the first round
     warp : None; one of `WARPS`, which is taken; "auto": each tried, and taken where it helps
     warp_rounds : rounds of learning a warp
     """
@@ -69,11 +71,13 @@ class Tournament:
         scalings: tuple[str | None, ...] = SCALINGS,
         fits: Callable[[int], bool] = lambda width: True,
         *,
+        kernels: dict[str, tuple[float, ...]] = FIRST,
         warp: str | None = None,
         warp_rounds: int = WARP_ROUNDS,
     ) -> None:
         self.judge = judge
         self.scalings = scalings
+        self._kernels = kernels
         self._fits = fits
         self._warp = warp
         self._warp_rounds = warp_rounds
@@ -89,7 +93,9 @@ class Tournament:
         n_rows : rows of the pass, None where unknown
         """
         judge = self.judge
-        ranked = self._round(crossed(FIRST, self.scalings), min(256, width or 256), 2000, 2000)
+        ranked = self._round(
+            crossed(self._kernels, self.scalings), min(256, width or 256), 2000, 2000
+        )
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         n_total = n_rows or len(judge.y)
         chosen = width or self._width(ranked[0].candidate, n_total)
@@ -106,12 +112,11 @@ class Tournament:
         field = _warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
         width, n_rows = best.width, best.n_rows
         warped = self._round(field, width, n_rows, self.judge.n_held, 1, must=not is_auto)
-        plain = next(trial for trial in ranked if trial.candidate == best.candidate)
-        first, *others = self._over_splits([plain, *warped[:WARPED_RIVALS]])
-        leader = order_of(others)[0] if others else None
-        if leader is None or (is_auto and not is_better(leader, first)):
+        if not warped:
             return best
-        return leader
+        plain = next(trial for trial in ranked if trial.candidate == best.candidate)
+        plain, leader = self._over_splits([plain, warped[0]])
+        return leader if not is_auto or is_better(leader, plain) else best
 
     def _kinds(self) -> tuple[str, ...]:
         """Return the kinds of warps to try."""
@@ -219,11 +224,11 @@ def _mean(a: Trial, b: Trial, n: int) -> Trial:
 
 
 def is_better(a: Trial, b: Trial) -> bool:
-    """Return whether `a` errs less than `b` on the same rows, by more than a standard error."""
+    """Return whether `a` errs less than `b` on the same rows, by more than noise."""
     if not np.isfinite(a.error) or not np.isfinite(b.error):
         return bool(a.error < b.error)
     gains = b.losses - a.losses
-    return bool(gains.sum() > np.sqrt(len(gains)) * gains.std())
+    return bool(gains.sum() > WARP_NOISE * np.sqrt(len(gains)) * gains.std())
 
 
 def _warps_of(

@@ -32,7 +32,7 @@ from streamrf.statistics import (
 from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
 from streamrf.training.passes import Pass
 
-MAX_ROWS, MAX_HELD = 8192, 2048  # that a ridge is fitted to, and that its penalty is chosen by
+MAX_ROWS, MAX_HELD = 5000, 2000  # that a ridge is fitted to, and that its penalty is chosen by
 MAX_WIDTH, ROWS_A_FEATURE = 1024, 4  # of the features that gradients are taken of
 REACH = 0.5  # deviations of a column, over which slopes are taken where gradients have no variance
 MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
@@ -68,8 +68,8 @@ def learn(
     Parameters
     ----------
     recipe : kind of warp, kernel of the ridge, and rounds
-    fitted : rows, of which the first 8,192 are fitted
-    held : rows, by the first 2,048 of which the penalty is chosen
+    fitted : rows, of which the first 5,000 are fitted
+    held : rows, by the first 2,000 of which the penalty is chosen
     regression : whether targets are values
     seed : of the features
 
