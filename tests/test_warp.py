@@ -294,8 +294,8 @@ def test_a_gain_within_its_noise_is_none():
     one = Candidate(None, "gaussian", 1.0)
 
     def trial(wrong):
-        losses = np.asarray(wrong) / len(wrong)
-        return Trial(one, 64, 100, float(losses.sum()), 0.0, 1.0, 0.1, losses)
+        losses = np.array([wrong, np.add(wrong, 0.1)]) / len(wrong)
+        return Trial(one, 64, 100, *losses.sum(axis=1).tolist(), 1.0, 0.1, losses)
 
     plain = trial([1] * 20 + [0] * 80)
     assert not is_better(plain, plain)

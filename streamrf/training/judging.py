@@ -26,7 +26,7 @@ class Trial:
     error, mse : share of wrong labels or mean squared error; mean squared error of the outputs
     alpha : the best penalty
     seconds : planned
-    losses : (n_held,) float64, the share of each row held out in the error
+    losses : (2, n_held) float64, the shares of each row held out in `error` and in `mse`
     """
 
     candidate: Candidate
@@ -36,7 +36,7 @@ class Trial:
     mse: float
     alpha: float
     seconds: float
-    losses: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    losses: Floats = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
 
 
 class Judge:
@@ -120,7 +120,11 @@ class Judge:
         if found is not None:
             alpha = float(np.mean(found.model.alpha))
             trial = replace(
-                trial, error=found.figure, mse=found.mse, alpha=alpha, losses=found.losses
+                trial,
+                error=found.figure,
+                mse=found.mse,
+                alpha=alpha,
+                losses=np.stack([found.losses, found.squares]),
             )
         self.trials.append(trial)
         self._known[key] = trial

@@ -36,7 +36,7 @@ ROWS_A_FEATURE = 2  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
 WARPED = 2  # candidates that warps are tried for
-WARP_NOISE = 2.0  # standard errors that a warp must gain: it is the best of several
+WARP_NOISE = (1.0, 2.0)  # standard errors that a warp must gain, in errors and in squares
 WARP_SHARE = 0.3  # of the budget, for warps
 
 
@@ -219,16 +219,21 @@ class Tournament:
 def _mean(a: Trial, b: Trial, n: int) -> Trial:
     """Return `a`, a mean of n trials, with `b` joined to it."""
     error, mse = ((n * x + y) / (n + 1) for x, y in ((a.error, b.error), (a.mse, b.mse)))
-    losses = np.concatenate([n * a.losses, b.losses]) / (n + 1)
+    losses = np.concatenate([n * a.losses, b.losses], axis=1) / (n + 1)
     return replace(a, error=error, mse=mse, losses=losses)
 
 
 def is_better(a: Trial, b: Trial) -> bool:
-    """Return whether `a` errs less than `b` on the same rows, by more than noise."""
+    """Return whether `a` errs less than `b` on the same rows, by more than noise.
+
+    The errors of classes are counts of few; that squares fall too tells a gain from luck, as the
+    warp tried is the best of several.
+    """
     if not np.isfinite(a.error) or not np.isfinite(b.error):
         return bool(a.error < b.error)
     gains = b.losses - a.losses
-    return bool(gains.sum() > WARP_NOISE * np.sqrt(len(gains)) * gains.std())
+    noise = np.sqrt(gains.shape[1]) * gains.std(axis=1) * np.array(WARP_NOISE)
+    return bool((gains.sum(axis=1) > noise).all())
 
 
 def _warps_of(
