@@ -111,7 +111,11 @@ class Tournament:
         self._left, is_auto = self._left + self._kept, self._warp == "auto"
         field = _warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
         width, n_rows = best.width, best.n_rows
+        pair = [best.candidate, *field[:1]]  # to be compared on another split, come what may
+        kept = sum(self.judge.planned(candidate, width, n_rows, 1) for candidate in pair)
+        self._left -= kept
         warped = self._round(field, width, n_rows, self.judge.n_held, 1, must=not is_auto)
+        self._left += kept
         if not warped:
             return best
         plain = next(trial for trial in ranked if trial.candidate == best.candidate)
