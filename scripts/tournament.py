@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import h5py
@@ -86,7 +86,8 @@ def main() -> None:
             }
             with options.log.open("a") as file:
                 for trial in judge.trials:
-                    print(json.dumps({"set": name, "way": way, **asdict(trial)}), file=file)
+                    figures = asdict(replace(trial, losses=None))
+                    print(json.dumps({"set": name, "way": way, **figures}), file=file)
         print(json.dumps(told), flush=True)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.models import Model as Model
     from streamrf.models import OneVsRest as OneVsRest
     from streamrf.models import load_model as load_model
+    from streamrf.preprocessing import Warp as Warp
     from streamrf.sources import ArraySource as ArraySource
     from streamrf.sources import DaskArraySource as DaskArraySource
     from streamrf.sources import HDF5Source as HDF5Source
@@ -31,6 +32,7 @@ _PUBLIC = {
     "engine": ("RunOptions",),
     "estimators": ("RandomFeatureClassifier", "RandomFeatureRegressor"),
     "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
+    "preprocessing": ("Warp",),
     "sources": ("ArraySource", "DaskArraySource", "HDF5Source", "IteratorSource"),
     "statistics": ("Statistics", "load_statistics"),
     "training": ("Selection", "Settings", "accumulate", "select"),

@@ -20,6 +20,7 @@ from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
+from streamrf.preprocessing import Warp
 from streamrf.solving import BlockWeights
 from streamrf.sources import (
     ArraySource,
@@ -30,7 +31,7 @@ from streamrf.sources import (
     is_dask_array,
 )
 from streamrf.statistics import Statistics
-from streamrf.training import Job, Pass, Settings, begin, finish, is_auto_decode
+from streamrf.training import WARP_ROUNDS, Job, Pass, Settings, begin, finish, is_auto_decode
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -154,11 +155,23 @@ class _RandomFeatureEstimator(BaseEstimator):
         """Intercepts, float64 (n_outputs,)."""
         return self.model_.intercept - self.coef_ @ self.model_.encoder.calibration.shift
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each column in the squared gradients that taught the warp, (n_features,)."""
+        warp = self.model_.encoder.preprocessing.warp
+        if warp is None:
+            raise AttributeError(
+                "importances come from the warp, and this model has none; warp='diagonal' learns it"
+            )
+        return warp.importances
+
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
         settings = Settings(
             features="auto" if self.features is None else self.features,
             normalize=self.normalize,
+            warp=self.warp,
+            warp_rounds=self.warp_rounds,
             codes=self.codes,
             classes=classes,
             class_weight=self.class_weight,
@@ -232,6 +245,9 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
+        peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
+    warp_rounds : how often the warp is learnt from the rows warped so far
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit, n_threads : see `RunOptions`
@@ -241,7 +257,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     ----------
     classes_ : (n_classes,) sorted labels
     n_features_in_ : int
-    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
     """
 
     _regression = False
@@ -257,6 +273,8 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
         class_weight: ClassWeight | None = None,
         normalize: str | None = "auto",
+        warp: Warp | str | None = "auto",
+        warp_rounds: int = WARP_ROUNDS,
         precision: str = "exact",
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
@@ -270,6 +288,8 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.codes = codes
         self.class_weight = class_weight
         self.normalize = normalize
+        self.warp = warp
+        self.warp_rounds = warp_rounds
         self.precision = precision
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
@@ -340,7 +360,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, block_weights, normalize, precision, on_bad_rows, memory_limit, n_threads,
+    features, prune, block_weights, normalize, warp, warp_rounds, precision, on_bad_rows,
+    memory_limit, n_threads,
     random_state : see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
@@ -349,7 +370,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    model_, statistics_, features_, columns_, alpha_, coef_, intercept_
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
     """
 
     _regression = True
@@ -363,6 +384,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
         normalize: str | None = "auto",
+        warp: Warp | str | None = "auto",
+        warp_rounds: int = WARP_ROUNDS,
         precision: str = "exact",
         uncertainty: bool = False,
         on_bad_rows: str = "raise",
@@ -375,6 +398,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.prune = prune
         self.block_weights = block_weights
         self.normalize = normalize
+        self.warp = warp
+        self.warp_rounds = warp_rounds
         self.precision = precision
         self.uncertainty = uncertainty
         self.on_bad_rows = on_bad_rows

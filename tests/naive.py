@@ -174,6 +174,19 @@ def load(X, shift, inverse_scale, unit_length, compress=False):
     return np.arcsinh(scaled) if compress else scaled
 
 
+def stretch(X, factors):
+    """The rows, each column times its factor."""
+    return X * factors
+
+
+def transform(X, matrix):
+    """The rows times a matrix, summed column by column in float32."""
+    out = np.zeros(X.shape, dtype=np.float32)
+    for k in range(X.shape[1]):
+        out += matrix[:, k] * X[:, k : k + 1]
+    return out
+
+
 def store(z, n):
     """The rows that stand in lanes."""
     return rows(z, n)

@@ -16,7 +16,8 @@ from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.training import choosing
 from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
 from streamrf.training.choosing import MIN_PEEK_ROWS
-from streamrf.training.tournament import Judge, Trial, order_of, planned_seconds
+from streamrf.training.judging import Judge, Trial, planned_seconds
+from streamrf.training.tournament import order_of
 
 N = 1500
 

@@ -32,7 +32,7 @@ from streamrf.kernels import (
     VovkInfinite,
     VovkReal,
 )
-from streamrf.preprocessing import CHOICES, PRECISIONS
+from streamrf.preprocessing import CHOICES, PRECISIONS, WARPS
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import AUTO, Settings
 
@@ -63,6 +63,8 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     _word(name): make for name, make in TABLE.items() if make not in (Concatenate, Craft)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
+
+WARP_WORDS = ("none", *WARPS)
 
 CRAFT = "craft-"  # before a map's word: made wide, then compacted
 MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
@@ -117,6 +119,8 @@ class FeatureOptions:
         "Share of the kernel that an infinite series may lose; 0.0001."
     )
     normalize: str | None = option_from(Settings, "normalize", default=None, words=NORMALIZE)
+    warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
+    warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
     precision: str | None = option_from(Settings, "precision", default=None, words=PRECISIONS)
     like: str | None = option_from(Settings, "like", metavar="FILE")
 
@@ -131,6 +135,7 @@ class FeatureOptions:
         if self.like is None:
             scaling = AUTO if self.normalize is None else NORMALIZE[self.normalize]
             found = {"normalize": scaling, "precision": self.precision or "exact"}
+            found |= warp_settings(self.warp, self.warp_rounds)
             if all(getattr(self, name) is None for name in MAP_OPTIONS):
                 return found | {"features": AUTO, "n_components": self.components}
             return found | {"features": self._features()}
@@ -181,6 +186,12 @@ class FeatureOptions:
         wide = UP_FACTOR * width if self.up_components is None else self.up_components
         up = construct(make, f"--map {word}", settings | {"n_components": wide})
         return Craft(up, width)
+
+
+def warp_settings(word: str | None, n_rounds: int | None) -> dict[str, Any]:
+    """Return the settings of a warp, by its word and rounds as given."""
+    found: dict[str, Any] = {} if word is None else {"warp": None if word == "none" else word}
+    return found if n_rounds is None else found | {"warp_rounds": n_rounds}
 
 
 def _default_map(kernel: str | None) -> str:

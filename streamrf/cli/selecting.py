@@ -8,6 +8,7 @@ from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import Data, Seed, WeightedRowOptions
+from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
 from streamrf.jit.threads import computing
 from streamrf.training import Settings, select
@@ -22,6 +23,8 @@ class SelectOptions:
     panel: ClassVar = "Features"
     regression: bool = option_from(Settings, "regression", "--regression")
     components: int | None = option("Width of the features; chosen too.", min=1)
+    warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
+    warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
     budget: float | None = option(
         "Planned seconds; 20, or a quarter of the pass if that is more.", metavar="SECONDS"
     )
@@ -35,6 +38,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         found = select(
             source,
             n_components=options.components,
+            **warp_settings(options.warp, options.warp_rounds),
             regression=options.regression,
             on_bad_rows=rows.on_bad_rows,
             budget=options.budget,
@@ -43,6 +47,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
     table = found.table()
     figures: dict[str, Any] = {
         "normalize": found.normalize,
+        "warp": None if found.warp is None else found.warp.kind,
         "map": type(found.features).__name__,
         "n_components": found.features.n_components,
         "n_rows_held_out": found.n_held,

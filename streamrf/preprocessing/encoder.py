@@ -16,6 +16,7 @@ from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import featurising
 from streamrf.preprocessing.rounding import Calibration, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
+from streamrf.preprocessing.warp import Warp
 from streamrf.sources import Block
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 from streamrf.timing import stage
@@ -27,7 +28,7 @@ class Encoder:
 
     Parameters
     ----------
-    preprocessing : scaling of raw rows
+    preprocessing : scaling and warp of raw rows
     features : the fitted map
     calibration : shifts and steps
     selected : (n_components,) int64, the columns of the map that are used, or None for all
@@ -48,6 +49,7 @@ class Encoder:
         sample: Block,
         *,
         normalize: str | None = None,
+        warp: Warp | None = None,
         precision: str = "exact",
         totals: str = "float64",
         regression: bool = False,
@@ -59,7 +61,7 @@ class Encoder:
         ----------
         features : an unfitted map; cloned, and seeded from `random_state` if it has no seed
         sample : the calibration rows
-        normalize : see `Preprocessing`
+        normalize, warp : see `Preprocessing`
         precision, totals : see `calibration_class`
         regression : whether the targets are values
         random_state : int, RandomState or None
@@ -69,7 +71,7 @@ class Encoder:
                 f"features must be a feature map such as RandomMaclaurin(), got {features!r}"
             )
         kind = calibration_class(precision, totals)
-        preprocessing = Preprocessing.learn(normalize, sample.X)
+        preprocessing = Preprocessing.learn(normalize, sample.X, warp)
         features = clone_with_seed(features, np.random.default_rng(random_state))
         with featurising():
             rows = preprocessing.apply(sample.X)

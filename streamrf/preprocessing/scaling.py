@@ -1,4 +1,4 @@
-"""What happens to a row before the map: one constant, column scales, unit length."""
+"""What happens to a row before the map: one constant, column scales, unit length, a warp."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from streamrf.errors import ParameterError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
+from streamrf.preprocessing.warp import Warp
 from streamrf.storage import Fields
 
 CHOICES = (None, "l2", "max", "standard", "asinh")
@@ -25,18 +26,24 @@ class Preprocessing:
         deviations of the calibration rows; a constant column keeps its scale) or "asinh" (asinh of
         the standardised columns: outliers have bounded influence)
     shift, inverse_scale : (n_features,) float64
+    warp : a linear map of the scaled row, or None
     """
 
     normalize: str | None
     shift: F64
     inverse_scale: F64
+    warp: Warp | None = None
 
     @classmethod
-    def learn(cls, normalize: str | None, X: NDArray[Any]) -> "Preprocessing":
-        """Learn from calibration rows X (n, n_features) of any dtype."""
+    def learn(
+        cls, normalize: str | None, X: NDArray[Any], warp: Warp | None = None
+    ) -> "Preprocessing":
+        """Learn scales from calibration rows X (n, n_features) of any dtype."""
         if normalize not in CHOICES:
             raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
         d = X.shape[1]
+        if warp is not None:
+            warp.check_width(d)
         shift, inverse = np.zeros(d), np.ones(d)
         if normalize in ("standard", "asinh"):
             shift = X.mean(axis=0, dtype=np.float64)
@@ -46,7 +53,7 @@ class Preprocessing:
         elif normalize == "max":
             greatest = np.sqrt(np.square(X, dtype=np.float64).sum(axis=1).max())
             inverse = np.full(d, 1 / greatest if greatest > 0 else 1.0)
-        return cls(normalize, shift, inverse)
+        return cls(normalize, shift, inverse, warp)
 
     @property
     def n_features(self) -> int:
@@ -54,12 +61,14 @@ class Preprocessing:
         return len(self.shift)
 
     def load(self, X: NDArray[Any], out: F32) -> None:
-        """Scale rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
+        """Scale and warp rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
         unit_length, compress = self.normalize == "l2", self.normalize == "asinh"
         lanes.load(X, self.shift, self.inverse_scale, unit_length, compress, out)
+        if self.warp is not None:
+            self.warp.load(out)
 
     def apply(self, X: NDArray[Any]) -> F32:
-        """Return the scaled rows, float32 (n, n_features); for samples, not for streams."""
+        """Return rows scaled and warped, float32 (n, n_features); for samples, not for streams."""
         groups = -(-len(X) // lanes.LANES)
         x = np.empty((groups, X.shape[1], lanes.LANES), dtype=np.float32)
         self.load(X, x)
@@ -69,7 +78,9 @@ class Preprocessing:
 
     def to_tree(self) -> dict[str, Any]:
         """Return settings and scales as a tree."""
-        return dict(vars(self))
+        tree = dict(vars(self))
+        del tree["warp"]
+        return tree if self.warp is None else tree | {"warp": self.warp.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any] | Fields) -> "Preprocessing":
@@ -80,7 +91,10 @@ class Preprocessing:
             raise fields.wrong("normalize", f"is {normalize!r}; expected one of {CHOICES}")
         shift = fields.array("shift", np.float64, (None,))
         inverse_scale = fields.array("inverse_scale", np.float64, shift.shape)
+        warp = None
+        if fields.is_tree("warp"):
+            warp = Warp.from_tree(fields.tree("warp"), len(shift))
         fields.end()
         if not len(shift):
             raise fields.wrong("shift", "is empty; expected one number for each column")
-        return cls(normalize, shift, inverse_scale)
+        return cls(normalize, shift, inverse_scale, warp)

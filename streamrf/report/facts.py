@@ -11,6 +11,7 @@ from streamrf.preprocessing import Encoder
 from streamrf.sources import Ledger
 from streamrf.statistics import Statistics
 
+MAX_IMPORTANT = 5  # columns shown to a person
 MAX_SHOWN = 10  # labels, stores or ranges shown to a person; the figures have them all
 
 
@@ -78,12 +79,15 @@ def targets_line(figures: dict[str, Any]) -> tuple[str, str]:
 
 
 def _encoder(encoder: Encoder) -> dict[str, Any]:
+    warp = encoder.preprocessing.warp
     return {
         "map": _settings(encoder.features),
         "kernel": _settings(encoder.features.kernel_),
         "n_features": encoder.n_features,
         "n_components": encoder.n_components,
         "normalize": encoder.preprocessing.normalize,
+        "warp": None if warp is None else warp.kind,
+        "feature_importances": None if warp is None else warp.importances.tolist(),
         "precision": "exact" if encoder.calibration.exact else "float64",
         "tried": encoder.tried,
     }
@@ -112,6 +116,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
     yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
     yield "normalize", figures["normalize"] or "none"
+    if figures["warp"] is not None:
+        yield "warp", f"{figures['warp']}; most important: {_columns(figures)}"
     if figures["tried"] is not None:
         names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
         yield "chosen", f"{names[0]}; of {len(names)} tried, error held out {errors[0]:.4g}"
@@ -136,6 +142,13 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for store in figures["stores"]:
         rows = _few(f"{start:,} to {stop - 1:,}" for start, stop in store["ranges"])
         yield "counted", f"rows {rows} of {store['name']}"
+
+
+def _columns(figures: dict[str, Any]) -> str:
+    """Return the columns of the greatest importance in words."""
+    shares = np.asarray(figures["feature_importances"])
+    order = np.argsort(-shares, kind="stable")
+    return _few(f"column {i} {shares[i]:.1%}" for i in order[:MAX_IMPORTANT].tolist())
 
 
 def _alphas(alpha: float | list[float]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.preprocessing import Warp
 from streamrf.report.base import Findings, Picture, Section, Table, number, percent
 from streamrf.report.measuring import MAX_SPECTRUM
 from streamrf.report.pictures import Curve, curves, shades
@@ -13,9 +14,11 @@ from streamrf.report.pictures import Curve, curves, shades
 MAX_CELLS = 30  # classes up to which the confusion matrix is a table; more are a drawing
 MAX_CLASSES = 100  # classes with a row of their own
 MAX_MISTAKES = 10
+MAX_COLUMNS = 20
 ROWS_OF_SPECTRUM = 12
 
 PENALTY = "penalty alpha (in squared units of the features)"
+COLUMN_TITLES = ("column, from 0", "importance")
 WIDTH = "features (random choices, each within the next)"
 GCV = "generalised cross-validation"
 
@@ -62,6 +65,9 @@ def sections(found: Findings, where: str) -> Iterator[Section]:
         yield _penalties(found)
     if found.error is not None:
         yield _errors(found.error, where)
+    warp = found.subject.encoder.preprocessing.warp
+    if warp is not None:
+        yield _columns(warp)
     if found.spectrum is not None:
         yield _spectrum(found)
     if found.widths is not None:
@@ -265,6 +271,18 @@ def _classes(labels: list[str], confusion: np.ndarray) -> Table:
     ]
     columns = ["class", "rows", "found (recall)", "right when given (precision)"]
     return Table("Classes, the hardest first", columns, rows)
+
+
+def _columns(warp: Warp) -> Section:
+    """Importance of columns."""
+    order = np.argsort(-warp.importances, kind="stable")[:MAX_COLUMNS].tolist()
+    rows = [[f"{j:,}", percent(warp.importances[j])] for j in order]
+    text = (
+        f"The {warp.kind} warp of rows was learnt from the gradients of a predictor on a peek at "
+        "the rows. Importance is a column's share in their squares, each times the variance of the "
+        "column as scaled."
+    )
+    return Section("Columns", [text], (), [Table("The most important", COLUMN_TITLES, rows)])
 
 
 def _spectrum(found: Findings) -> Section:

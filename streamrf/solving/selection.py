@@ -23,15 +23,15 @@ class Trial:
     model : of the rows not held out
     figure : share of wrong labels, or mean squared error, on the rows held out
     mse : mean squared error of the outputs there
-    squares, wrongs : (n_held,) float64, the weighted share of each row in it, and in the share of
-        wrong labels
+    squares : (n_held,) float64, the weighted share of each row in it
+    losses : (n_held,) float64, the weighted share of each row in `figure`
     """
 
     model: Model
     figure: float
     mse: float
     squares: Floats = field(default_factory=lambda: np.empty(0))
-    wrongs: Floats = field(default_factory=lambda: np.empty(0))
+    losses: Floats = field(default_factory=lambda: np.empty(0))
 
 
 def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
@@ -44,7 +44,7 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
     for part, Z in _encoded(models, held):
         weights = _weights(part)
         total += weights.sum()
-        shares = np.zeros((2, len(models), len(weights)))
+        rows = np.empty((2, len(models), len(weights)))  # squares and losses
         for i, model in enumerate(models):
             outputs = Z @ model.coef.T + model.intercept
             if model.book is None:
@@ -52,17 +52,15 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
             else:
                 index, unknown = find_labels(model.labels, as_labels(part.y))
                 found = model.book.scores(outputs).argmax(axis=1)
-                shares[1, i] = weights * ((found != index) | unknown)
+                rows[1, i] = weights * ((found != index) | unknown)
                 truth = model.book.matrix[index]
-            shares[0, i] = weights * np.square(outputs - truth).mean(axis=1)
-        parts.append(shares)
-    squares, wrongs = np.concatenate(parts, axis=2) / (total or 1.0)
-    mses = squares.sum(axis=1)
-    figures = mses if models and models[0].book is None else wrongs.sum(axis=1)
-    return [
-        Trial(model, float(figure), float(mse), *rows)
-        for model, figure, mse, *rows in zip(models, figures, mses, squares, wrongs, strict=True)
-    ]
+            rows[0, i] = weights * np.square(outputs - truth).mean(axis=1)
+            if model.book is None:
+                rows[1, i] = rows[0, i]
+        parts.append(rows)
+    squares, losses = np.concatenate(parts, axis=2) / (total or 1.0)
+    columns = zip(models, losses.sum(axis=1), squares.sum(axis=1), squares, losses, strict=True)
+    return [Trial(model, float(figure), float(mse), *rows) for model, figure, mse, *rows in columns]
 
 
 def searched(
@@ -109,7 +107,7 @@ def safest(trials: Sequence[Trial]) -> Trial:
     is_values = leader.model.book is None
 
     def is_alike(trial: Trial) -> bool:
-        apart = trial.squares - leader.squares if is_values else trial.wrongs - leader.wrongs
+        apart = trial.squares - leader.squares if is_values else trial.losses - leader.losses
         return bool(apart.sum() <= np.sqrt(len(apart)) * apart.std())
 
     alike = filter(is_alike, trials)

@@ -7,13 +7,14 @@ from streamrf.training.finishing import finish, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
-from streamrf.training.settings import AUTO, TASKS, Settings
+from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up
 
 __all__ = [
     "AUTO",
     "INTERPRETER_BYTES",
     "TASKS",
+    "WARP_ROUNDS",
     "Job",
     "Pass",
     "Selection",

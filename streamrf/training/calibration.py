@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
-from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
+from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Warp
 from streamrf.sources import Block, Ledger, check_rows
 from streamrf.statistics import (
     BitSums,
@@ -18,10 +19,11 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
-from streamrf.training.choosing import Selection, choose, peek
+from streamrf.training.choosing import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
+from streamrf.training.settings import Settings
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 
@@ -43,8 +45,9 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     """
     settings, source = job.settings, job.source
     chooses = job.like is None and settings.is_auto
+    looks = chooses or (job.like is None and settings.warping in WARPS)
     if rows is None:
-        rows = peek(source) if chooses else source.sample(CALIBRATION_ROWS)
+        rows = peek(source) if looks else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
@@ -66,6 +69,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             features,  # type: ignore[arg-type] # which it checks
             sample,
             normalize=settings.scaling if chosen is None else chosen.normalize,
+            warp=_warp(settings, sample) if chosen is None else chosen.warp,
             precision=settings.precision,
             totals=settings.totals or "float64",
             regression=settings.regression,
@@ -105,7 +109,9 @@ def _chosen(job: Job, sample: Block) -> Selection:
         n_rows,
         settings.n_components,
         settings.normalize,
-        settings.regression,
+        settings.warping,  # type: ignore[arg-type] # no `Warp`, which the settings refuse
+        settings.warp_rounds,
+        regression=settings.regression,
         random_state=settings.random_state,
         fits=job.fits,
     )
@@ -118,6 +124,22 @@ def _chosen(job: Job, sample: Block) -> Selection:
             f"{selection.n_held:,}",
         )
     return selection
+
+
+def _warp(settings: Settings, sample: Block) -> Warp | None:
+    """Return the warp of rows before a map that was named."""
+    warp, features = settings.warping, settings.features
+    if warp is None or isinstance(warp, Warp) or not isinstance(features, FeatureMap):
+        return warp if isinstance(warp, Warp) else None
+    return learnt(
+        features,
+        sample,
+        settings.scaling,
+        warp,
+        settings.warp_rounds,
+        settings.regression,
+        settings.random_state,
+    )
 
 
 def _check_task(sample: Block, regression: bool) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
-from streamrf.jit.arrays import Array, Floats
+from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
-from streamrf.preprocessing import Preprocessing
+from streamrf.preprocessing import Preprocessing, Warp
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
@@ -29,22 +29,43 @@ EVERY = {
     "polynomial": (2, 3, 4, 5, 7, 9),
     "linear": (1,),
 }
+KERNELS = {"gaussian": Gaussian, "laplacian": Laplacian}  # that a warp is learnt with
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a warp is learnt.
+
+    Parameters
+    ----------
+    kind : "diagonal" or "full"
+    kernel, setting : of the ridge whose gradients are taken: one of `KERNELS`, and its gamma in
+        units of 1 / median (squared) distance of the rows as they are warped so far
+    n_rounds : how often a warp is learnt from the rows warped so far
+    """
+
+    kind: str
+    kernel: str = "gaussian"
+    setting: float = 1.0
+    n_rounds: int = 1
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A scaling and a kernel.
+    """A scaling, a kernel and perhaps a warp.
 
     Parameters
     ----------
     normalize : one of `SCALINGS`
     kernel : "gaussian", "laplacian", "polynomial", "arc-cosine" or "linear"
     setting : gamma in units of 1 / median (squared) distance; the degree; the order
+    warp : of the scaled rows, or None
     """
 
     normalize: str | None
     kernel: str
     setting: float
+    warp: Recipe | None = None
 
     @property
     def cost(self) -> float:
@@ -66,19 +87,20 @@ class Candidate:
         number = f"{self.setting:g}"
         named = {"polynomial": f" of degree {number}", "arc-cosine": f" of order {number}"}
         named |= dict.fromkeys(("gaussian", "laplacian"), f", gamma {number} / median distance")
-        return f"{self.normalize or 'none'}, {self.kernel}{named.get(self.kernel, '')}"
+        warp = "" if self.warp is None else f", {self.warp.kind} warp"
+        return f"{self.normalize or 'none'}, {self.kernel}{named.get(self.kernel, '')}{warp}"
 
 
 def crossed(
     settings: dict[str, tuple[float, ...]], scalings: tuple[str | None, ...] = SCALINGS
 ) -> list[Candidate]:
-    """Return every setting under every scaling."""
+    """Return every setting under every scaling, next to polynomials arc-cosine kernels too."""
     found = [
         Candidate(scaling, kernel, float(setting))
         for kernel, values in settings.items()
         for scaling, setting in itertools.product(scalings, values)
     ]
-    if "l2" in scalings:
+    if "l2" in scalings and "polynomial" in settings:
         found += [Candidate("l2", "arc-cosine", float(order)) for order in (0, 1)]
     return found
 
@@ -98,44 +120,44 @@ class ScaledRows:
         self._n_learnt = n_learnt
         self._pairs = rng.integers(0, n_learnt, (2, PAIRS))
         self._rows: dict[str | None, Array] = {}
-        self._units: dict[tuple[str | None, str], float] = {}
+        self._units: dict[tuple[str | None, str, Warp | None], float] = {}
 
     @property
     def n_features(self) -> int:
         """Width of a row."""
         return self._X.shape[1]
 
-    def rows(self, normalize: str | None) -> Array:
-        """Return all rows scaled, float32."""
+    def rows(self, normalize: str | None, warp: Warp | None = None) -> Array:
+        """Return all rows scaled, and warped, float32."""
         if normalize not in self._rows:
             scaling = Preprocessing.learn(normalize, self._X[: self._n_learnt])
             self._rows[normalize] = scaling.apply(self._X)
-        return self._rows[normalize]
+        X = self._rows[normalize]
+        return X if warp is None else Preprocessing.learn(None, X, warp).apply(X)
 
-    def unit(self, normalize: str | None, kernel: str) -> float:
+    def unit(self, normalize: str | None, kernel: str, warp: Warp | None = None) -> float:
         """Return what a relative gamma is multiplied by."""
-        key = (normalize, kernel)
+        key = (normalize, kernel, warp)
         if key not in self._units:
-            X = self.rows(normalize)[: self._n_learnt]
-            size = _size(X[self._pairs[0]], X[self._pairs[1]], kernel)
-            self._units[key] = 1 / size if size > 0 else 1.0
+            X = self.rows(normalize, warp)[: self._n_learnt]
+            self._units[key] = gamma_unit(X, kernel, self._pairs)
         return self._units[key]
 
 
-def _size(X: Floats, Y: Floats, kernel: str) -> float:
-    """Return what distances or norms of rows are measured in."""
-    match kernel:
-        case "gaussian":
-            return float(np.median(np.square(X - Y).sum(axis=1)))
-        case "laplacian":
-            return float(np.median(np.abs(X - Y).sum(axis=1)))
-        case _:
-            return float(np.square(X).sum(axis=1).mean())
+def gamma_unit(X: Floats, kernel: str, pairs: Indices) -> float:
+    """Return 1 over the median distance of pairs (2, n) of rows, or over the mean squared norm."""
+    distances = {"gaussian": np.square, "laplacian": np.abs}
+    if kernel in distances:
+        size = np.median(distances[kernel](X[pairs[0]] - X[pairs[1]]).sum(axis=1))
+    else:
+        size = np.square(X[pairs[0]]).sum(axis=1).mean()
+    return float(1 / size) if size > 0 else 1.0
 
 
-def feature_map(candidate: Candidate, scaled: ScaledRows, width: int, seed: int) -> FeatureMap:
-    """Return the unfitted map of a candidate, for rows of its scaling."""
-    unit = scaled.unit(candidate.normalize, candidate.kernel)
+def feature_map(
+    candidate: Candidate, unit: float, n_features: int, width: int, seed: int
+) -> FeatureMap:
+    """Return the unfitted map of a candidate, its gamma in a unit."""
     setting = candidate.setting
     match candidate.kernel:
         case "gaussian":
@@ -144,7 +166,7 @@ def feature_map(candidate: Candidate, scaled: ScaledRows, width: int, seed: int)
             return RandomFourier(Laplacian(gamma=setting * unit), width, random_state=seed)
         case "linear":
             kernel = Polynomial(degree=1, gamma=unit)
-            return RandomMaclaurin(kernel, scaled.n_features + 1, h01=True, random_state=seed)
+            return RandomMaclaurin(kernel, n_features + 1, h01=True, random_state=seed)
         case "polynomial":
             exact = Polynomial(degree=int(setting), gamma=unit)
         case _:

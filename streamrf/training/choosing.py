@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import DataError, ParameterError
-from streamrf.features import FeatureMap, StructuredFourier
+from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
+from streamrf.preprocessing import Warp
 from streamrf.sources import Block, Source, check_rows
-from streamrf.training.candidates import SCALINGS, Candidate
-from streamrf.training.settings import AUTO
-from streamrf.training.tournament import WIDTHS, Judge, Tournament, Trial
+from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
+from streamrf.training.judging import Judge, Trial
+from streamrf.training.settings import AUTO, WARP_ROUNDS
+from streamrf.training.tournament import WIDTHS, Tournament
+from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
@@ -28,6 +31,7 @@ class Selection:
     ----------
     features : the feature map, unfitted
     normalize : scaling of rows before it
+    warp : of the scaled rows, or None
     trials : all that were tried, in order; empty where rows were too few
     winner : the best trial, or None
     n_held : rows held out that errors were measured on
@@ -35,6 +39,7 @@ class Selection:
 
     features: FeatureMap
     normalize: str | None
+    warp: Warp | None = None
     trials: tuple[Trial, ...] = ()
     winner: Trial | None = None
     n_held: int = 0
@@ -66,12 +71,14 @@ def select(
     *,
     n_components: int | None = None,
     normalize: str | None = AUTO,
+    warp: str | None = AUTO,
+    warp_rounds: int = WARP_ROUNDS,
     regression: bool = False,
     on_bad_rows: str = "raise",
     budget: float | None = None,
     random_state: Any = None,
 ) -> Selection:
-    """Choose scaling, kernel, its setting and the width by a tournament on a peek at the rows.
+    """Choose scaling, kernel, setting, width and warp by a tournament on a peek at the rows.
 
     The peek is 20,000 rows at most, spread over a source that can seek, or the first rows of an
     iterator; the source is not consumed. A quarter of them is held out, and the library's own maps
@@ -83,6 +90,8 @@ def select(
     n_components : width of the features; None means the least of 512 to 8,192 that the next one
         does not beat by a twentieth, as far as the rows and a pass of a minute allow
     normalize : a scaling that must be kept, or "auto"
+    warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
+    warp_rounds : rounds of learning a warp
     regression : whether the targets are values rather than classes
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     budget : planned seconds of one core; None means 20, or a quarter of the pass if that is more.
@@ -107,7 +116,17 @@ def select(
     if not len(sample.X):
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
     n_rows = source.n_rows or len(sample.X)
-    return choose(sample, n_rows, n_components, normalize, regression, budget, random_state)
+    return choose(
+        sample,
+        n_rows,
+        n_components,
+        normalize,
+        warp,
+        warp_rounds,
+        regression=regression,
+        budget=budget,
+        random_state=random_state,
+    )
 
 
 def peek(source: Source) -> Block:
@@ -121,6 +140,9 @@ def choose(
     n_rows: int,
     n_components: int | None = None,
     normalize: str | None = AUTO,
+    warp: str | None = AUTO,
+    warp_rounds: int = WARP_ROUNDS,
+    *,
     regression: bool = False,
     budget: float | None = None,
     random_state: Any = None,
@@ -131,19 +153,68 @@ def choose(
     y = np.asarray(sample.y)
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and (regression or len(np.unique(y)) > 1)
     if not has_choice:
-        width = n_components or WIDTHS[0]
         scaling = "standard" if normalize == AUTO else normalize
-        return Selection(StructuredFourier(Gaussian(gamma="median"), width), scaling)
+        features = StructuredFourier(Gaussian(gamma="median"), n_components or WIDTHS[0])
+        kind = None if warp == AUTO else warp
+        warped = learnt(features, sample, scaling, kind, warp_rounds, regression, seed)
+        return Selection(features, scaling, warped)
+    _check_warp(warp, sample.X.shape[1])
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed)
     scalings = SCALINGS if normalize == AUTO else (normalize,)
-    tournament = Tournament(judge, budget, scalings, fits)
+    tournament = Tournament(judge, budget, scalings, fits, warp=warp, warp_rounds=warp_rounds)
     winner, width = tournament.winner(n_components, n_rows)
-    features = judge.feature_map(winner.candidate, width, seed)
-    scaling = winner.candidate.normalize
-    return Selection(features, scaling, tuple(judge.trials), winner, judge.n_held)
+    best = winner.candidate
+    return Selection(
+        judge.feature_map(best, width, seed),
+        best.normalize,
+        judge.warp(best.normalize, best.warp),
+        tuple(judge.trials),
+        winner,
+        judge.n_held,
+    )
+
+
+def learnt(
+    features: FeatureMap,
+    sample: Block,
+    normalize: str | None,
+    kind: str | None,
+    n_rounds: int = WARP_ROUNDS,
+    regression: bool = False,
+    random_state: Any = None,
+) -> Warp | None:
+    """Return a warp for a map, learnt from a sample of rows; None where they teach nothing.
+
+    The ridge is one of the map's kernel if it is a Gaussian or Laplacian, else one of a Gaussian of
+    the median distance.
+    """
+    if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
+        return None
+    _check_warp(kind, sample.X.shape[1])
+    seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
+    judge = Judge(sample.X, sample.y, sample.weights, regression=regression, seed=seed)
+    recipe = Recipe(kind, n_rounds=n_rounds)
+    kernel = getattr(features, "kernel", None)
+    if kernel is None and isinstance(features, FourierMap):
+        kernel = Gaussian()
+    for name, known in KERNELS.items():
+        if isinstance(kernel, known):
+            gamma = kernel.learn(judge.scaled.rows(normalize)).checked_gamma
+            setting = gamma / judge.scaled.unit(normalize, name)
+            recipe = Recipe(kind, name, setting, n_rounds)
+    return judge.warp(normalize, recipe)
+
+
+def _check_warp(kind: str | None, n_features: int) -> None:
+    """Raise ParameterError for a matrix of too many columns."""
+    if kind == "full" and n_features > MAX_FULL:
+        raise ParameterError(
+            f"warp='full' is for at most {MAX_FULL:,} columns, and the rows have {n_features:,}; "
+            "use warp='diagonal'"
+        )
 
 
 def _seed(random_state: Any) -> Any:

@@ -27,7 +27,7 @@ from streamrf.errors import (
     ParameterError,
 )
 from streamrf.models import ErrorCorrectingCodes
-from streamrf.preprocessing import calibration_class
+from streamrf.preprocessing import Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
@@ -46,6 +46,7 @@ from streamrf.training.holdout import MAX_BYTES
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.tasks import settled
+from streamrf.training.warping import learning_bytes
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,8 @@ class Job:
             "n_folds": self.n_folds,
             "other_bytes": self.source.buffer_bytes + more_bytes,
         }
+        if encoder is None and settings.warping in ("full", AUTO):
+            sizes["other_bytes"] += learning_bytes(self.source.n_features)
         if pass_ is not None:
             sizes["other_bytes"] += pass_.statistics.encoder.n_bytes
         is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written
@@ -266,6 +269,10 @@ class Job:
             tree["totals"] = "int32"
         if self.like is not None:
             return tree
+        if settings.warping != (AUTO if settings.is_auto else None):
+            warp = settings.warping
+            tree["warp"] = warp.to_tree() if isinstance(warp, Warp) else warp
+            tree["warp_rounds"] = settings.warp_rounds
         seed = settings.random_state
         return tree | {
             "features": _features_tree(settings),

@@ -13,13 +13,14 @@ from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
-from streamrf.preprocessing import CHOICES, calibration_class
+from streamrf.preprocessing import CHOICES, WARPS, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
 
 ON_BAD_ROWS = ("raise", "skip")
 AUTO = "auto"
 TASKS = (AUTO, "classification", "regression")
+WARP_ROUNDS = 2  # of learning a warp, each from the rows warped so far
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,10 @@ class Settings:
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    warp : a linear map of scaled rows, learnt from the gradients of a ridge fitted to a peek: None,
+        "diagonal" (weights of columns), "full" (a matrix; up to 2,000 columns), a `Warp` that was
+        learnt before, for a map; "auto": tried with the features, and None before a map
+    warp_rounds : how often the warp is learnt from the rows warped so far
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
@@ -73,6 +78,16 @@ class Settings:
     normalize: str | None = field(
         default=AUTO,
         metadata={"help": "Scaling of rows before the map; chosen, or none before a map named."},
+    )
+    warp: Warp | str | None = field(
+        default=AUTO,
+        metadata={
+            "help": "Linear map of the scaled rows, learnt from a peek: weights of columns or a "
+            "matrix; where it helps, or none before a map named."
+        },
+    )
+    warp_rounds: int = field(
+        default=WARP_ROUNDS, metadata={"help": f"Rounds of learning the warp; {WARP_ROUNDS}."}
     )
     codes: OneVsRest | ErrorCorrectingCodes | None = field(
         default=None, metadata={"help": "Target codes; one-vs-rest."}
@@ -140,6 +155,14 @@ class Settings:
         check_class_weight(self.class_weight)
         if self.task == "regression" and self.class_weight is not None:
             raise ParameterError("class_weight (--class-weight) is for classes, not for values")
+        if not isinstance(self.warp, Warp):
+            _check_choice("warp", self.warp, (None, *WARPS, AUTO))
+        elif self.is_auto:
+            raise ParameterError("a learnt warp is for a feature map; name one, or warp='auto'")
+        if not (isinstance(self.warp_rounds, Integral) and self.warp_rounds > 0):
+            raise ParameterError(
+                f"warp_rounds must be an integer of at least 1, got {self.warp_rounds!r}"
+            )
         _check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)
         check_folds(self.folds)
@@ -162,6 +185,12 @@ class Settings:
     def scaling(self) -> str | None:
         """The scaling asked for; "auto" only where it is to be chosen."""
         return None if self.normalize == AUTO and not self.is_auto else self.normalize
+
+    @property
+    def warping(self) -> Warp | str | None:
+        """The warp asked for; "auto" only where it is to be chosen."""
+        is_auto = isinstance(self.warp, str) and self.warp == AUTO
+        return None if is_auto and not self.is_auto else self.warp
 
     @property
     def labels(self) -> NDArray[Any] | None:

@@ -7,37 +7,24 @@ winner on every machine (design/0009-tournament.md).
 
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from streamrf.engine import fold
-from streamrf.errors import SolveError
-from streamrf.features import FeatureMap
-from streamrf.jit.arrays import Array
-from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
-from streamrf.solving import RELATIVE_ALPHAS, best, searched
-from streamrf.sources import ArraySource, Ledger, Rows
-from streamrf.statistics import (
-    ClassSums,
-    ExactGram,
-    Statistics,
-    Sums,
-    TargetSums,
-    ValueSums,
-)
+from streamrf.preprocessing import WARPS
+from streamrf.training import warping
 from streamrf.training.candidates import (
     EVERY,
     FIRST,
+    KERNELS,
     SCALINGS,
     Candidate,
-    ScaledRows,
+    Recipe,
     crossed,
-    feature_map,
 )
-from streamrf.training.passes import Pass
+from streamrf.training.judging import FLOPS, Judge, Trial
+from streamrf.training.settings import WARP_ROUNDS
 
-HELD_SHARE = 0.25
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
 REGRESSION_NOISE = 0.02  # of a mean squared error
 TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
@@ -48,103 +35,9 @@ FADING = 0.8  # of the gain of one doubling of the width, that of the next
 ROWS_A_FEATURE = 2  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
-FLOPS = 1.0e11  # a second, of one core
-
-
-@dataclass(frozen=True)
-class Trial:
-    """How a candidate did on the rows held out.
-
-    Parameters
-    ----------
-    candidate, width, n_rows : what was tried, and the rows it was fitted on
-    error, mse : share of wrong labels or mean squared error; mean squared error of the outputs
-    alpha : the best penalty
-    seconds : planned
-    """
-
-    candidate: Candidate
-    width: int
-    n_rows: int
-    error: float
-    mse: float
-    alpha: float
-    seconds: float
-
-
-class Judge:
-    """Rows to fit and rows held out, on which candidates are tried.
-
-    Parameters
-    ----------
-    X, y, weights : rows (n, d), labels or values, and weights or None
-    regression : whether y holds values
-    seed : of the order of the rows, the pairs and the maps
-    """
-
-    def __init__(
-        self, X: Array, y: Array, weights: Array | None = None, *, regression: bool, seed: int = 0
-    ) -> None:
-        order = np.random.default_rng(seed).permutation(len(X))
-        self.y = np.asarray(y)[order]
-        self.weights = None if weights is None else weights[order]
-        self.n_fitted = len(X) - int(HELD_SHARE * len(X))
-        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed))
-        self.regression = regression
-        self.seed = seed
-        self.trials: list[Trial] = []
-
-    @property
-    def n_held(self) -> int:
-        """Rows held out."""
-        return len(self.y) - self.n_fitted
-
-    def feature_map(self, candidate: Candidate, width: int, seed: int) -> FeatureMap:
-        """Return the unfitted map of a candidate, for rows of its scaling."""
-        return feature_map(candidate, self.scaled, width, seed)
-
-    def try_(
-        self, candidate: Candidate, width: int, n_rows: int, n_held: int, split: int = 0
-    ) -> Trial:
-        """Fit some rows and measure on those held out, with the best penalty.
-
-        Another `split` holds other rows out and draws another map.
-        """
-        n_rows, n_held = min(n_rows, self.n_fitted), min(n_held, self.n_held)
-        X = self.scaled.rows(candidate.normalize)
-        order = np.roll(np.arange(len(X)), split * self.n_held)
-        fitted, held = order[:n_rows], order[self.n_fitted :][:n_held]
-        weights = [None if self.weights is None else self.weights[i] for i in (fitted, held)]
-        source = ArraySource(X[fitted], self.y[fitted], weights[0])
-        map_ = self.feature_map(candidate, width, self.seed + split)
-        seconds = planned_seconds(candidate, width, n_rows, self.scaled.n_features)
-        trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds)
-        try:
-            statistics = summed(source, map_, self.regression, self.seed)
-            problem = statistics.problem(random_state=self.seed)
-            alphas = (RELATIVE_ALPHAS * (problem.alpha_scale or 1.0)).tolist()
-            rows = Rows(X[held], self.y[held], weights[1], held, held)
-            found = searched(problem.models, alphas, [rows])
-        except SolveError:
-            found = []
-        if found:
-            leader = best(found)
-            alpha = float(np.mean(leader.model.alpha))
-            trial = replace(trial, error=leader.figure, mse=leader.mse, alpha=alpha)
-        self.trials.append(trial)
-        return trial
-
-
-def summed(source: ArraySource, map_: FeatureMap, regression: bool, seed: int) -> Statistics:
-    """Return the statistics of a few rows."""
-    sample = source.sample(CALIBRATION_ROWS)
-    encoder = Encoder.calibrate(map_, sample, regression=regression, random_state=seed)
-    targets: TargetSums = ClassSums.zero(encoder.n_components)
-    if regression:
-        n_targets = len(encoder.calibration.target_shift)
-        targets = ValueSums.zero(encoder.n_components, n_targets, encoder.calibration.exact)
-    sums = Sums(ExactGram(encoder.n_components), targets)
-    return fold(source, Pass(Statistics(encoder, sums, Ledger())), Pass.update).finished()
+WARPED = 2  # candidates that warps are tried for
+WARP_NOISE = (1.0, 2.0)  # standard errors that a warp must gain, in errors and in squares
+WARP_SHARE = 0.3  # of the budget, for warps
 
 
 def order_of(trials: Iterable[Trial]) -> list[Trial]:
@@ -157,22 +50,8 @@ def order_of(trials: Iterable[Trial]) -> list[Trial]:
     return near + left[len(near) :]
 
 
-def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: int) -> float:
-    """Return about what a trial takes on two cores: features, Gram and six factors.
-
-    The rates were measured on two cores of Zen 5 (pendigits and MNIST, 256 to 2,048 features).
-    """
-    if candidate.kernel == "linear":
-        width = n_features + 1
-    gram = n_rows * width**2 / 6e10
-    maps = 8e-9 * candidate.cost * n_rows * (width + n_features)
-    if candidate.kernel == "laplacian":  # a dense projection
-        maps += n_rows * width * n_features / 2.5e10
-    return 0.05 + gram + maps + 8 * width**3 / FLOPS
-
-
 class Tournament:
-    """Successive halving: narrow and short first, at the width of the pass last.
+    """Successive halving: narrow and short first, at the width of the pass last, then warps.
 
     Parameters
     ----------
@@ -180,6 +59,9 @@ class Tournament:
     budget : planned seconds
     scalings : to choose from
     fits : whether the memory of the pass has room for a width
+    kernels : to choose from, with the settings of the first round
+    warp : None; one of `WARPS`, which is taken; "auto": each tried, and taken where it helps
+    warp_rounds : rounds of learning a warp
     """
 
     def __init__(
@@ -188,11 +70,19 @@ class Tournament:
         budget: float = 20.0,
         scalings: tuple[str | None, ...] = SCALINGS,
         fits: Callable[[int], bool] = lambda width: True,
+        *,
+        kernels: dict[str, tuple[float, ...]] = FIRST,
+        warp: str | None = None,
+        warp_rounds: int = WARP_ROUNDS,
     ) -> None:
         self.judge = judge
         self.scalings = scalings
+        self._kernels = kernels
         self._fits = fits
-        self._left = budget
+        self._warp = warp
+        self._warp_rounds = warp_rounds
+        self._kept = 0.0 if warp is None else WARP_SHARE * budget
+        self._left = budget - self._kept
 
     def winner(self, width: int | None = None, n_rows: int | None = None) -> tuple[Trial, int]:
         """Return the best trial, and the width that it is for.
@@ -203,23 +93,61 @@ class Tournament:
         n_rows : rows of the pass, None where unknown
         """
         judge = self.judge
-        ranked = self._round(crossed(FIRST, self.scalings), min(256, width or 256), 2000, 2000)
+        ranked = self._round(
+            crossed(self._kernels, self.scalings), min(256, width or 256), 2000, 2000
+        )
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         n_total = n_rows or len(judge.y)
         chosen = width or self._width(ranked[0].candidate, n_total)
         tried_at = self._affordable(ranked[0].candidate, chosen)
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
-        return self._final(ranked), chosen
+        best = order_of(self._over_splits(self._rivals(ranked)))[0]
+        return self._warped(ranked, best), chosen
+
+    def _warped(self, ranked: list[Trial], best: Trial) -> Trial:
+        """Return the best of the last round, or what beats it with a warp by more than noise."""
+        if self._warp is None:
+            return best
+        self._left, is_auto = self._left + self._kept, self._warp == "auto"
+        field = _warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
+        width, n_rows = best.width, best.n_rows
+        pair = [best.candidate, *field[:1]]  # to be compared on another split, come what may
+        kept = sum(self.judge.planned(candidate, width, n_rows, 1) for candidate in pair)
+        self._left -= kept
+        warped = self._round(field, width, n_rows, self.judge.n_held, 1, must=not is_auto)
+        self._left += kept
+        if not warped:
+            return best
+        plain = next(trial for trial in ranked if trial.candidate == best.candidate)
+        plain, leader = self._over_splits([plain, warped[0]])
+        return leader if not is_auto or is_better(leader, plain) else best
+
+    def _kinds(self) -> tuple[str, ...]:
+        """Return the kinds of warps to try."""
+        if self._warp != "auto":
+            return (str(self._warp),)
+        return WARPS if self.judge.scaled.n_features <= warping.MAX_FULL else WARPS[:1]
 
     def _round(
-        self, field: list[Candidate], width: int, n_rows: int, n_held: int, n_tops: int = 0
+        self,
+        field: list[Candidate],
+        width: int,
+        n_rows: int,
+        n_held: int,
+        n_tops: int = 0,
+        must: bool = True,
     ) -> list[Trial]:
-        """Return the trials of a field and of neighbours of the best `n_tops`, the best first."""
+        """Return the trials of a field and of neighbours of the best `n_tops`, the best first.
+
+        One of the field at least where it `must` be.
+        """
         tried: dict[Candidate, Trial] = {}
         queue = list(field)
         while queue:
             candidate = queue.pop(0)
-            if candidate not in tried and self._spends(candidate, width, n_rows, not tried):
+            if candidate not in tried and self._spends(
+                candidate, width, n_rows, must and not tried
+            ):
                 tried[candidate] = self.judge.try_(candidate, width, n_rows, n_held)
             if not queue:
                 tops = order_of(tried.values())[:n_tops]
@@ -227,23 +155,22 @@ class Tournament:
                 queue = [c for c in queue if self._affords(c, width, n_rows)]
         return order_of(tried.values())
 
-    def _planned(self, candidate: Candidate, width: int, n_rows: int) -> float:
-        n_rows = min(n_rows, self.judge.n_fitted)
-        return planned_seconds(candidate, width, n_rows, self.judge.scaled.n_features)
-
     def _affords(self, candidate: Candidate, width: int, n_rows: int) -> bool:
-        return self._planned(candidate, width, n_rows) <= self._left
+        return self.judge.planned(candidate, width, n_rows) <= self._left
 
     def _spends(self, candidate: Candidate, width: int, n_rows: int, must: bool = False) -> bool:
         """Take a trial from the budget; return whether there was enough, or it `must` be had."""
         if not must and not self._affords(candidate, width, n_rows):
             return False
-        self._left -= self._planned(candidate, width, n_rows)
+        self._left -= self.judge.planned(candidate, width, n_rows)
         return True
 
     def _affordable(self, candidate: Candidate, width: int) -> int:
         """Return the width of the last round: that of the pass, or less where time is short."""
-        while width > 512 and 4 * self._planned(candidate, width, self.judge.n_fitted) > self._left:
+        while (
+            width > 512
+            and 4 * self.judge.planned(candidate, width, self.judge.n_fitted) > self._left
+        ):
             width //= 2
         return width
 
@@ -270,29 +197,66 @@ class Tournament:
                 return width
         return WIDTHS[-1]
 
-    def _final(self, ranked: list[Trial]) -> Trial:
-        """Return the best of those that the rows held out cannot tell apart, by other splits."""
-        judge = self.judge
-        error = ranked[0].error
+    def _rivals(self, ranked: list[Trial]) -> list[Trial]:
+        """Return the best and those that the rows held out cannot tell from it."""
+        judge, error = self.judge, ranked[0].error
         noise = REGRESSION_NOISE * error
         if not judge.regression:
             noise = np.sqrt(max(error, 1 / judge.n_held) * (1 - min(error, 1)) / judge.n_held)
-        rivals = [trial for trial in ranked if trial.error <= error + noise][:RIVALS]
+        return [trial for trial in ranked if trial.error <= error + noise][:RIVALS]
+
+    def _over_splits(self, rivals: list[Trial]) -> list[Trial]:
+        """Return the means of trials over all splits, where there are several to compare."""
+        judge, means = self.judge, rivals
         for split in range(1, SPLITS if len(rivals) > 1 else 1):
-            n_paid = sum(self._spends(t.candidate, t.width, t.n_rows) for t in rivals)
-            if n_paid < len(rivals):
+            planned = [judge.planned(t.candidate, t.width, t.n_rows, split) for t in rivals]
+            if sum(planned) > self._left:
                 break
+            self._left -= sum(planned)
             again = [
                 judge.try_(t.candidate, t.width, t.n_rows, judge.n_held, split) for t in rivals
             ]
-            rivals = [_mean(a, b, split) for a, b in zip(rivals, again, strict=True)]
-        return order_of(rivals)[0]
+            means = [_mean(a, b, split) for a, b in zip(means, again, strict=True)]
+        return means
 
 
 def _mean(a: Trial, b: Trial, n: int) -> Trial:
     """Return `a`, a mean of n trials, with `b` joined to it."""
     error, mse = ((n * x + y) / (n + 1) for x, y in ((a.error, b.error), (a.mse, b.mse)))
-    return replace(a, error=error, mse=mse)
+    losses = np.concatenate([n * a.losses, b.losses], axis=1) / (n + 1)
+    return replace(a, error=error, mse=mse, losses=losses)
+
+
+def is_better(a: Trial, b: Trial) -> bool:
+    """Return whether `a` errs less than `b` on the same rows, by more than noise.
+
+    The errors of classes are counts of few; that squares fall too tells a gain from luck, as the
+    warp tried is the best of several.
+    """
+    if not np.isfinite(a.error) or not np.isfinite(b.error):
+        return bool(a.error < b.error)
+    gains = b.losses - a.losses
+    noise = np.sqrt(gains.shape[1]) * gains.std(axis=1) * np.array(WARP_NOISE)
+    return bool((gains.sum(axis=1) > noise).all())
+
+
+def _warps_of(
+    ranked: list[Trial], kinds: tuple[str, ...], n_rounds: int, any_kernel: bool
+) -> list[Candidate]:
+    """Return warped candidates of the best with a shift-invariant kernel, or of any kernel."""
+    leaders: list[Candidate] = []
+    for mine in (trial.candidate for trial in ranked):
+        fresh = all((c.normalize, c.kernel) != (mine.normalize, mine.kernel) for c in leaders)
+        if fresh and (any_kernel or mine.kernel in KERNELS) and len(leaders) < WARPED:
+            leaders.append(mine)
+    return [replace(c, warp=recipe(c, kind, n_rounds)) for c in leaders for kind in kinds]
+
+
+def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
+    """Return how a warp for a candidate is learnt: with its kernel, or a Gaussian."""
+    if candidate.kernel in KERNELS:
+        return Recipe(kind, candidate.kernel, candidate.setting, n_rounds)
+    return Recipe(kind, n_rounds=n_rounds)
 
 
 def _spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:

@@ -22,6 +22,7 @@ from streamrf.features import (
 from streamrf.jit import lanes
 from streamrf.kernels import Polynomial
 from streamrf.models import ErrorCorrectingCodes
+from streamrf.preprocessing import WARPS
 from streamrf.sources import ArraySource, IteratorSource
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.finishing import finish
@@ -62,6 +63,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "32-bit totals", partial(default, totals="int32")
     yield "values", partial(default, regression=True)
     codes = ErrorCorrectingCodes(6)
+    for warp in WARPS:
+        yield f"{warp} warp", partial(default, warp=warp)
     yield "codes", partial(default, codes=codes, classes=np.arange(N_CLASSES))
     yield "what follows a fit", partial(_use, maps[0])
 

@@ -1,0 +1,159 @@
+"""How candidates are judged: fitted to some rows of a peek, measured on rows held out."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streamrf.features import FeatureMap
+from streamrf.jit.arrays import Array, Floats
+from streamrf.preprocessing import Warp
+from streamrf.sources import Rows
+from streamrf.training import warping
+from streamrf.training.candidates import Candidate, Recipe, ScaledRows, feature_map
+
+HELD_SHARE = 0.25
+FLOPS = 1.0e11  # a second, of one core
+WARP_FLOPS = 30  # of a root of a matrix, and products, over the cube of its columns
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a candidate did on the rows held out.
+
+    Parameters
+    ----------
+    candidate, width, n_rows : what was tried, and the rows it was fitted on
+    error, mse : share of wrong labels or mean squared error; mean squared error of the outputs
+    alpha : the best penalty
+    seconds : planned
+    losses : (2, n_held) float64, the shares of each row held out in `error` and in `mse`
+    """
+
+    candidate: Candidate
+    width: int
+    n_rows: int
+    error: float
+    mse: float
+    alpha: float
+    seconds: float
+    losses: Floats = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
+
+
+class Judge:
+    """Rows to fit and rows held out, on which candidates are tried.
+
+    Parameters
+    ----------
+    X, y, weights : rows (n, d), labels or values, and weights or None
+    regression : whether y holds values
+    seed : of the order of the rows, the pairs and the maps
+    """
+
+    def __init__(
+        self, X: Array, y: Array, weights: Array | None = None, *, regression: bool, seed: int = 0
+    ) -> None:
+        order = np.random.default_rng(seed).permutation(len(X))
+        self.y = np.asarray(y)[order]
+        self.weights = None if weights is None else weights[order]
+        self.n_fitted = len(X) - int(HELD_SHARE * len(X))
+        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed))
+        self.regression = regression
+        self.seed = seed
+        self.trials: list[Trial] = []
+        self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
+        self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
+
+    @property
+    def n_held(self) -> int:
+        """Rows held out."""
+        return len(self.y) - self.n_fitted
+
+    def feature_map(
+        self, candidate: Candidate, width: int, seed: int, split: int = 0
+    ) -> FeatureMap:
+        """Return the unfitted map of a candidate, for rows of its scaling and warp."""
+        warp = self.warp(candidate.normalize, candidate.warp, split)
+        unit = self.scaled.unit(candidate.normalize, candidate.kernel, warp)
+        return feature_map(candidate, unit, self.scaled.n_features, width, seed)
+
+    def warp(self, normalize: str | None, recipe: Recipe | None, split: int = 0) -> Warp | None:
+        """Return the warp of scaled rows that the fitted rows of a split teach."""
+        if recipe is None:
+            return None
+        key = (normalize, recipe, split)
+        if key not in self._warps:
+            fitted, held = self._rows(self.scaled.rows(normalize), split)
+            self._warps[key] = warping.learn(
+                recipe, fitted, held, regression=self.regression, seed=self.seed + split
+            )
+        return self._warps[key]
+
+    def _rows(
+        self, X: Array, split: int, n_rows: int | None = None, n_held: int | None = None
+    ) -> tuple[Rows, Rows]:
+        """Return the first of the rows fitted, and of those held out, in a split."""
+        order = np.roll(np.arange(len(X)), split * self.n_held)
+        parts = order[: self.n_fitted][:n_rows], order[self.n_fitted :][:n_held]
+        weights = [None if self.weights is None else self.weights[part] for part in parts]
+        fitted, held = (Rows(X[i], self.y[i], w, i, i) for i, w in zip(parts, weights, strict=True))
+        return fitted, held
+
+    def try_(
+        self, candidate: Candidate, width: int, n_rows: int, n_held: int, split: int = 0
+    ) -> Trial:
+        """Fit some rows and measure on those held out, with the best penalty.
+
+        Another `split` holds other rows out and draws another map.
+        """
+        n_rows = min(n_rows, self.n_fitted)
+        key = (candidate, width, n_rows, min(n_held, self.n_held), split)
+        if key in self._known:
+            return self._known[key]
+        warp = self.warp(candidate.normalize, candidate.warp, split)
+        fitted, held = self._rows(
+            self.scaled.rows(candidate.normalize, warp), split, n_rows, n_held
+        )
+        map_ = self.feature_map(candidate, width, self.seed + split, split)
+        seconds = self.planned(candidate, width, n_rows)
+        trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds)
+        found = warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
+        if found is not None:
+            alpha = float(np.mean(found.model.alpha))
+            trial = replace(
+                trial,
+                error=found.figure,
+                mse=found.mse,
+                alpha=alpha,
+                losses=np.stack([found.losses, found.squares]),
+            )
+        self.trials.append(trial)
+        self._known[key] = trial
+        return trial
+
+    def planned(self, candidate: Candidate, width: int, n_rows: int, split: int = 0) -> float:
+        """Return about the seconds of a trial, and of learning its warp where that is to come."""
+        n_rows, d = min(n_rows, self.n_fitted), self.scaled.n_features
+        seconds = planned_seconds(candidate, width, n_rows, d)
+        recipe = candidate.warp
+        if recipe is not None and (candidate.normalize, recipe, split) not in self._warps:
+            teacher = Candidate(None, "laplacian", recipe.setting)  # its features are dense too
+            rows = min(self.n_fitted, warping.MAX_ROWS)
+            each = (
+                planned_seconds(teacher, warping.width(rows), rows, d) + WARP_FLOPS * d**3 / FLOPS
+            )
+            seconds += recipe.n_rounds * each
+        return seconds
+
+
+def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: int) -> float:
+    """Return about what a trial takes on two cores: features, Gram and six factors.
+
+    The rates were measured on two cores of Zen 5 (pendigits and MNIST, 256 to 2,048 features).
+    """
+    if candidate.kernel == "linear":
+        width = n_features + 1
+    gram = n_rows * width**2 / 6e10
+    maps = 8e-9 * candidate.cost * n_rows * (width + n_features)
+    if candidate.kernel == "laplacian":  # a dense projection
+        maps += n_rows * width * n_features / 2.5e10
+    return 0.05 + gram + maps + 8 * width**3 / FLOPS

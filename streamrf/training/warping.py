@@ -1,0 +1,166 @@
+"""The warp of rows before the map, learnt from the average outer product of gradients.
+
+A ridge of Fourier features is fitted, ``f_o(x) = sum_i a_oi cos <w_i, x> + b_oi sin <w_i, x>``. Its
+gradients are ``sum_i (b_oi cos <w_i, x> - a_oi sin <w_i, x>) w_i``, so their outer products, summed
+over rows and outputs, follow from the Gram of the features alone: no row is looked at again.
+
+Radhakrishnan, Beaglehole, Pandit and Belkin, Mechanism for feature learning in neural networks and
+backpropagation-free machine learning models, Science 2024; several rounds and the diagonal:
+Beaglehole, Holzmueller, Radhakrishnan and Belkin, xRFM, 2025.
+"""
+
+import numpy as np
+
+from streamrf.engine import fold
+from streamrf.errors import SolveError
+from streamrf.features import FeatureMap, RandomFourier
+from streamrf.jit.arrays import Array, Floats
+from streamrf.jit.threads import computing
+from streamrf.models import Model
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Preprocessing, Warp
+from streamrf.solving import RELATIVE_ALPHAS, Trial, best, searched
+from streamrf.sources import ArraySource, Ledger, Rows
+from streamrf.statistics import (
+    ClassSums,
+    ExactGram,
+    Statistics,
+    Sums,
+    TargetSums,
+    ValueSums,
+)
+from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
+from streamrf.training.passes import Pass
+
+MAX_ROWS, MAX_HELD = 5000, 2000  # that a ridge is fitted to, and that its penalty is chosen by
+MAX_WIDTH, ROWS_A_FEATURE = 1024, 4  # of the features that gradients are taken of
+REACH = 0.5  # deviations of a column, over which slopes are taken where gradients have no variance
+MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
+
+
+def attempt(
+    features: FeatureMap, fitted: Rows, held: Rows, regression: bool, seed: int
+) -> tuple[Statistics, Trial | None]:
+    """Fit rows for several penalties; return their sums and the best by the rows held out."""
+    source = ArraySource(fitted.X, fitted.y, fitted.weights)
+    sample = source.sample(CALIBRATION_ROWS)
+    encoder = Encoder.calibrate(features, sample, regression=regression, random_state=seed)
+    targets: TargetSums = ClassSums.zero(encoder.n_components)
+    if regression:
+        n_targets = len(encoder.calibration.target_shift)
+        targets = ValueSums.zero(encoder.n_components, n_targets, encoder.calibration.exact)
+    sums = Sums(ExactGram(encoder.n_components), targets)
+    statistics = fold(source, Pass(Statistics(encoder, sums, Ledger())), Pass.update).finished()
+    try:
+        problem = statistics.problem(random_state=seed)
+        alphas = (RELATIVE_ALPHAS * (problem.alpha_scale or 1.0)).tolist()
+        found = searched(problem.models, alphas, [held])
+    except SolveError:
+        found = []
+    return statistics, best(found) if found else None
+
+
+def learn(
+    recipe: Recipe, fitted: Rows, held: Rows, *, regression: bool = False, seed: int = 0
+) -> Warp | None:
+    """Learn a warp from scaled rows; None where no ridge can be fitted to them.
+
+    Parameters
+    ----------
+    recipe : kind of warp, kernel of the ridge, and rounds
+    fitted : rows, of which the first 5,000 are fitted
+    held : rows, by the first 2,000 of which the penalty is chosen
+    regression : whether targets are values
+    seed : of the features
+
+    Returns
+    -------
+    Warp of the square root of the average gradient outer product, such that the rows keep their
+    mean squared distance; the same bytes for any thread count
+    """
+    fitted, held = fitted.where(slice(MAX_ROWS)), held.where(slice(MAX_HELD))
+    n_components = width(len(fitted.X))
+    spread = fitted.X.var(axis=0, dtype=np.float64)
+    pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
+    warp: Warp | None = None
+    with computing(1):  # BLAS sums in another order on other numbers of threads
+        for number in range(recipe.n_rounds):
+            rows, rows_held = (_warped(some, warp) for some in (fitted, held))
+            gamma = recipe.setting * gamma_unit(rows.X, recipe.kernel, pairs)
+            kernel = KERNELS[recipe.kernel](gamma)
+            features = RandomFourier(kernel, n_components, random_state=seed + number)
+            statistics, trial = attempt(features, rows, rows_held, regression, seed)
+            if trial is None:
+                return None
+            reach = None
+            if recipe.kernel == "laplacian":
+                reach = REACH * rows.X.std(axis=0, dtype=np.float64)
+            product = gradient_product(statistics, trial.model, reach)
+            warp = _warp(product, warp, recipe.kind, fitted.X, spread)
+            if warp is None:
+                return None
+    return warp
+
+
+def gradient_product(statistics: Statistics, model: Model, reach: Floats | None = None) -> Floats:
+    """Return the mean over rows of the sum over outputs of ``grad f_o grad f_o^T``, (d, d).
+
+    Parameters
+    ----------
+    statistics : sums of paired `RandomFourier` features
+    model : solved from them; outputs are counted in deviations of their targets
+    reach : (d,), instead of derivatives take ``(f(x + h_j e_j) - f(x - h_j e_j)) / 2 h_j`` with
+        these h: frequencies of the Laplacian have no variance. None means derivatives
+    """
+    calibration, features = statistics.encoder.calibration, statistics.encoder.features
+    assert isinstance(features, RandomFourier)
+    n = features.n_components // 2
+    normal = statistics.problem().normal()
+    mean = normal.feature_sums / normal.weight * calibration.root_scale
+    mean = calibration.shift + calibration.step * mean
+    moments = normal.full() / statistics.weight + np.outer(mean, mean)
+    coef = model.coef / calibration.step
+    if model.book is None:
+        coef /= calibration.target_step[:, np.newaxis]
+    slopes = np.hstack([coef[:, n:], -coef[:, :n]])  # of cosines, then of sines
+    moments *= slopes.T @ slopes
+    of_frequencies = moments.reshape(2, n, 2, n).sum(axis=(0, 2))
+    frequencies = features.frequencies_.astype(np.float64)
+    if reach is not None:
+        h = np.where(reach > 0, reach, 1.0)
+        frequencies = np.sin(frequencies * h) / h
+    return frequencies.T @ of_frequencies @ frequencies
+
+
+def width(n_rows: int) -> int:
+    """Return the width of the features that a warp is learnt with, even as they are in pairs."""
+    return 2 * int(np.clip(n_rows // (2 * ROWS_A_FEATURE), 1, MAX_WIDTH // 2))
+
+
+def learning_bytes(n_features: int) -> int:
+    """Return the bytes of the matrices that a full warp is learnt from; 0 where none is."""
+    return 32 * n_features**2 if n_features <= MAX_FULL else 0
+
+
+def _warped(rows: Rows, warp: Warp | None) -> Rows:
+    X = Preprocessing.learn(None, rows.X, warp).apply(rows.X)
+    return Rows(X, rows.y, rows.weights, rows.positions, rows.indices)
+
+
+def _warp(product: Floats, before: Warp | None, kind: str, X: Array, spread: Floats) -> Warp | None:
+    """Return the warp of a gradient product of rows that were warped before."""
+    if kind == "diagonal":
+        squares = np.maximum(np.diag(product), 0)
+        squares = squares if before is None else squares * np.square(before.matrix)
+        root = np.sqrt(squares)
+        n_spread = spread @ squares
+    else:
+        if before is not None:
+            product = before.matrix.T @ product @ before.matrix
+        values, vectors = np.linalg.eigh((product + product.T) / 2)
+        root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        squares = np.diag(product)
+        n_spread = np.var(X @ root, axis=0).sum()
+    if not n_spread > 0:
+        return None
+    matrix = root * np.sqrt(spread.sum() / n_spread)
+    return Warp(matrix.astype(np.float32), squares * spread / (squares @ spread))
