@@ -21,7 +21,7 @@ from streamrf.jit.threads import computing
 from streamrf.models import ErrorCorrectingCodes, Model, OneVsRest
 from streamrf.sources import ArraySource, IteratorSource, Source, as_source, is_dask_array
 from streamrf.statistics import Statistics
-from streamrf.training import Job, Pass, Settings, begin, finish
+from streamrf.training import Job, Pass, Settings, begin, finish, peek_rows
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,6 +37,7 @@ class _RandomFeatureEstimator(BaseEstimator):
     codes: Any
     uncertainty: bool
     _pass: Pass
+    _waiting: list[Any] | None  # batches before the map is drawn, then None
     _solved: tuple[Model, Statistics] | None
 
     def fit(
@@ -73,27 +74,40 @@ class _RandomFeatureEstimator(BaseEstimator):
         self._solved = None
         self._solve(self._pass)
         del self._pass
+        self.__dict__.pop("_waiting", None)
         return self
 
     def _partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Values, sample_weight: Values
     ) -> Self:
         """Add a batch."""
-        first = not hasattr(self, "_pass")
+        first = not hasattr(self, "_waiting")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
-            source = IteratorSource([batch])
-            self._pass = begin(self._job(source, classes))
-            self._rows_seen = 0
-            self._stream_key = None
-        else:
-            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
-        if self._stream_key is None:
-            self._stream_key = source.sample(1).key
-        self._job(source, classes).fold(self._pass, self.prune)
-        self._rows_seen += len(batch[0])
+            self._waiting, self._classes = [], classes
         self._solved = None
+        if self._waiting is None:
+            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
+            self._job(source, classes).fold(self._pass, self.prune)
+            self._rows_seen += len(batch[0])
+            return self
+        self._job(IteratorSource([batch]), self._classes)  # raises for settings that do not fit
+        self._waiting.append(tuple(None if part is None else np.array(part) for part in batch))
+        if self._n_waiting >= peek_rows(self.n_features_in_):
+            self._begin_stream()
         return self
+
+    @property
+    def _n_waiting(self) -> int:
+        return sum(len(batch[0]) for batch in self._waiting or ())
+
+    def _begin_stream(self) -> None:
+        """Draw the map for the batches that wait, and add them."""
+        source = IteratorSource(self._waiting)
+        self._stream_key = source.sample(1).key
+        job = self._job(source, self._classes)
+        self._pass = job.fold(begin(job), self.prune)
+        self._rows_seen, self._waiting = self._n_waiting, None
 
     def predict(self, X: Rows, **options: Any) -> Any:
         """Return the label or value of each row of an array or source, see `Model.predict`."""
@@ -147,6 +161,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         settings = Settings(
             features="auto" if self.features is None else self.features,
             normalize=self.normalize,
+            scale_like=self.scale_like,
             codes=self.codes,
             classes=classes,
             regression=self._regression,
@@ -167,6 +182,8 @@ class _RandomFeatureEstimator(BaseEstimator):
     def _answer(self) -> tuple[Model, Statistics]:
         check_is_fitted(self, "n_features_in_")
         if self._solved is None:
+            if self._waiting is not None:
+                self._begin_stream()
             self._solve(self._pass.fresh())
         assert self._solved is not None
         return self._solved
@@ -217,6 +234,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    scale_like : moments of all rows (`streamrf.moments`), or their file, to scale columns by
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit, n_threads : see `RunOptions`
@@ -240,6 +258,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         prune: int | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
         normalize: str | None = "auto",
+        scale_like: Any = None,
         precision: str = "exact",
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
@@ -251,6 +270,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.prune = prune
         self.codes = codes
         self.normalize = normalize
+        self.scale_like = scale_like
         self.precision = precision
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
@@ -260,9 +280,11 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Values = None, sample_weight: Values = None
     ) -> Self:
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
+        """Add a batch of rows.
 
-        Coefficients are solved for when they are next asked for.
+        The first rows, up to 20,000 or 64 MiB, wait until the map is drawn for them; a prediction
+        or an attribute asked for earlier draws it for the rows so far. They should be a fair sample
+        of the stream. Coefficients are solved for when they are next asked for.
 
         Parameters
         ----------
@@ -329,7 +351,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, normalize, precision, on_bad_rows, memory_limit, n_threads, random_state :
+    features, prune, normalize, scale_like, precision, on_bad_rows, memory_limit, n_threads, random_state :
         see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
@@ -351,6 +373,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         normalize: str | None = "auto",
+        scale_like: Any = None,
         precision: str = "exact",
         uncertainty: bool = False,
         on_bad_rows: str = "raise",
@@ -362,6 +385,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.alpha = alpha
         self.prune = prune
         self.normalize = normalize
+        self.scale_like = scale_like
         self.precision = precision
         self.uncertainty = uncertainty
         self.on_bad_rows = on_bad_rows
@@ -384,7 +408,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         return super().score(X, y, sample_weight)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
+        """Add a batch of rows; see `RandomFeatureClassifier.partial_fit`.
 
         Parameters
         ----------

@@ -16,6 +16,7 @@ from streamrf.cli.benching import bench, warmup
 from streamrf.cli.demonstration import demo
 from streamrf.cli.fitting import fit
 from streamrf.cli.inspection import info, statistics_info
+from streamrf.cli.measuring import measure
 from streamrf.cli.prediction import predict
 from streamrf.cli.reporting import report
 from streamrf.cli.scoring import evaluate
@@ -32,6 +33,7 @@ for _command in (fit, evaluate, predict, info, solve, report, demo, bench, warmu
     app.command()(answering(_command))
 
 app.command("select")(answering(choose))
+app.command("moments")(answering(measure))
 
 _stats = typer.Typer(no_args_is_help=True, help="Add statistics files, subtract them, look inside.")
 _stats.command("merge")(answering(merge))

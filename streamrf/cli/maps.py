@@ -107,6 +107,7 @@ class FeatureOptions:
         "Share of the kernel that an infinite series may lose; 0.0001."
     )
     normalize: str | None = option_from(Settings, "normalize", default=None, words=NORMALIZE)
+    scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
     precision: str | None = option_from(Settings, "precision", default=None, words=PRECISIONS)
     like: str | None = option_from(Settings, "like", metavar="FILE")
 
@@ -120,7 +121,11 @@ class FeatureOptions:
         """
         if self.like is None:
             scaling = AUTO if self.normalize is None else NORMALIZE[self.normalize]
-            found = {"normalize": scaling, "precision": self.precision or "exact"}
+            found = {
+                "normalize": scaling,
+                "scale_like": self.scale_like,
+                "precision": self.precision or "exact",
+            }
             if all(getattr(self, name) is None for name in MAP_OPTIONS):
                 return found | {"features": AUTO, "n_components": self.components}
             return found | {"features": self._features()}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from streamrf.errors import ParameterError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
+from streamrf.preprocessing.moments import Moments
 from streamrf.storage import Fields
 
 CHOICES = (None, "l2", "max", "standard", "asinh")
@@ -32,15 +33,23 @@ class Preprocessing:
     inverse_scale: F64
 
     @classmethod
-    def learn(cls, normalize: str | None, X: NDArray[Any]) -> "Preprocessing":
-        """Learn from calibration rows X (n, n_features) of any dtype."""
+    def learn(
+        cls, normalize: str | None, X: NDArray[Any], moments: Moments | None = None
+    ) -> "Preprocessing":
+        """Learn from calibration rows X (n, n_features) of any dtype.
+
+        Columns are scaled by `moments`, of more rows than these, where there are any.
+        """
         if normalize not in CHOICES:
             raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
         d = X.shape[1]
         shift, inverse = np.zeros(d), np.ones(d)
         if normalize in ("standard", "asinh"):
-            shift = X.mean(axis=0, dtype=np.float64)
-            deviation = X.std(axis=0, dtype=np.float64)
+            if moments is None:
+                shift = X.mean(axis=0, dtype=np.float64)
+                deviation = X.std(axis=0, dtype=np.float64)
+            else:
+                shift, deviation = moments.mean, moments.deviation
             constant = deviation <= 1e-12 * np.abs(shift)
             inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
         elif normalize == "max":
@@ -58,11 +67,15 @@ class Preprocessing:
         unit_length, compress = self.normalize == "l2", self.normalize == "asinh"
         lanes.load(X, self.shift, self.inverse_scale, unit_length, compress, out)
 
+    def loaded(self, X: NDArray[Any]) -> F32:
+        """Return the scaled rows as lanes, float32 (groups, n_features, 16)."""
+        x = np.empty((-(-len(X) // lanes.LANES), X.shape[1], lanes.LANES), dtype=np.float32)
+        self.load(X, x)
+        return x
+
     def apply(self, X: NDArray[Any]) -> F32:
         """Return the scaled rows, float32 (n, n_features); for samples, not for streams."""
-        groups = -(-len(X) // lanes.LANES)
-        x = np.empty((groups, X.shape[1], lanes.LANES), dtype=np.float32)
-        self.load(X, x)
+        x = self.loaded(X)
         out = np.empty(X.shape, dtype=np.float32)
         lanes.store(x, out)
         return out

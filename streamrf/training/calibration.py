@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.models import DECODERS, CodeBook
-from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Moments, Sample
 from streamrf.sources import Block, check_rows
 from streamrf.statistics import (
     BitSums,
@@ -37,13 +37,16 @@ def calibrate(job: Job) -> Pass:
     """
     settings, source = job.settings, job.source
     chooses = job.like is None and settings.is_auto
-    rows = peek(source) if chooses else source.sample(CALIBRATION_ROWS)
+    # The first rows of a stream are all there is to look at; a file shows itself in fewer.
+    looks_far = chooses or (job.like is None and not source.seekable)
+    rows = peek(source) if looks_far else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
     _check_task(sample, settings.regression)
     if job.like is not None:
-        encoder = job.like.encoder
+        encoder, earlier = job.like.encoder, job.like.moments
+        moments = None if earlier is None else Moments.zero(earlier.sample)
         if source.n_features != encoder.n_features:
             raise ShapeError(
                 f"{source.where} has {source.n_features} features, "
@@ -63,13 +66,15 @@ def calibrate(job: Job) -> Pass:
             totals=settings.totals or "float64",
             regression=settings.regression,
             random_state=settings.random_state,
+            moments=job.scales,
         )
+        moments = Moments.zero(Sample.of(sample.X))
         if chosen is not None and chosen.trials:
             encoder = replace(encoder, tried=chosen.table())
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
-    statistics = Statistics(encoder, in_folds, Ledger())
+    statistics = Statistics(encoder, in_folds, Ledger(), moments=moments)
     holdout = None
     if settings.hold_out:
         n_rows = None if job.stop is None else job.stop - job.start
@@ -89,6 +94,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
         settings.regression,
         random_state=settings.random_state,
         fits=job.fits,
+        moments=job.scales,
     )
     if selection.winner is not None:
         logger.info(

@@ -8,7 +8,7 @@ import numpy as np
 from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
 from streamrf.jit.arrays import Array, Floats
 from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
-from streamrf.preprocessing import Preprocessing
+from streamrf.preprocessing import Moments, Preprocessing
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
@@ -91,11 +91,15 @@ class ScaledRows:
     X : (n, d)
     n_learnt : rows from the start that scales and distances are of
     rng : chooses the pairs of rows whose distances are measured
+    moments : of all rows, where columns are to be scaled by them
     """
 
-    def __init__(self, X: Array, n_learnt: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, X: Array, n_learnt: int, rng: np.random.Generator, moments: Moments | None = None
+    ) -> None:
         self._X = X
         self._n_learnt = n_learnt
+        self._moments = moments
         self._pairs = rng.integers(0, n_learnt, (2, PAIRS))
         self._rows: dict[str | None, Array] = {}
         self._units: dict[tuple[str | None, str], float] = {}
@@ -108,7 +112,7 @@ class ScaledRows:
     def rows(self, normalize: str | None) -> Array:
         """Return all rows scaled, float32."""
         if normalize not in self._rows:
-            scaling = Preprocessing.learn(normalize, self._X[: self._n_learnt])
+            scaling = Preprocessing.learn(normalize, self._X[: self._n_learnt], self._moments)
             self._rows[normalize] = scaling.apply(self._X)
         return self._rows[normalize]
 

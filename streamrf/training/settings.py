@@ -13,7 +13,7 @@ from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
-from streamrf.preprocessing import CHOICES, calibration_class
+from streamrf.preprocessing import CHOICES, Moments, calibration_class
 from streamrf.sources import as_labels
 from streamrf.statistics import TOTALS, Statistics, check_folds
 
@@ -32,6 +32,9 @@ class Settings:
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
     normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
         "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    scale_like : moments of all rows, from an earlier reading (`streamrf.moments`), or their file;
+        statistics do too. "standard" and "asinh" scale columns by them rather than by the rows
+        looked at before the pass
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
@@ -66,6 +69,10 @@ class Settings:
     normalize: str | None = field(
         default=AUTO,
         metadata={"help": "Scaling of rows before the map; chosen, or none before a map named."},
+    )
+    scale_like: Moments | Statistics | str | os.PathLike | None = field(
+        default=None,
+        metadata={"help": "File of moments of all rows to scale columns by; streamrf moments."},
     )
     codes: OneVsRest | ErrorCorrectingCodes | None = field(
         default=None, metadata={"help": "Target codes; one-vs-rest."}
@@ -116,6 +123,13 @@ class Settings:
                 raise ParameterError(
                     f"n_components must be an integer of at least 1, got {self.n_components!r}"
                 )
+        if self.scale_like is not None and self.like is not None:
+            raise ParameterError("scale_like=: the statistics of like= have their scales already")
+        if self.scale_like is not None and self.scaling not in ("standard", "asinh", AUTO):
+            raise ParameterError(
+                f"scale_like= is for normalize='standard' or 'asinh', which scale columns, not "
+                f"{self.scaling!r}"
+            )
         _check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)
         check_folds(self.folds)

@@ -15,7 +15,7 @@ from streamrf.engine import fold
 from streamrf.errors import SolveError
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array
-from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Moments
 from streamrf.solving import RELATIVE_ALPHAS, best, searched
 from streamrf.sources import ArraySource, Rows
 from streamrf.statistics import (
@@ -81,16 +81,24 @@ class Judge:
     X, y, weights : rows (n, d), labels or values, and weights or None
     regression : whether y holds values
     seed : of the order of the rows, the pairs and the maps
+    moments : of all rows, where columns are to be scaled by them
     """
 
     def __init__(
-        self, X: Array, y: Array, weights: Array | None = None, *, regression: bool, seed: int = 0
+        self,
+        X: Array,
+        y: Array,
+        weights: Array | None = None,
+        *,
+        regression: bool,
+        seed: int = 0,
+        moments: Moments | None = None,
     ) -> None:
         order = np.random.default_rng(seed).permutation(len(X))
         self.y = np.asarray(y)[order]
         self.weights = None if weights is None else weights[order]
         self.n_fitted = len(X) - int(HELD_SHARE * len(X))
-        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed))
+        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed), moments)
         self.regression = regression
         self.seed = seed
         self.trials: list[Trial] = []
