@@ -351,7 +351,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, normalize, scale_like, precision, on_bad_rows, memory_limit, n_threads, random_state :
+    features, prune, normalize, scale_like, precision, on_bad_rows, memory_limit, n_threads,
+    random_state :
         see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the

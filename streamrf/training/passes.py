@@ -15,7 +15,6 @@ from streamrf.storage import Fields
 from streamrf.timing import stage
 from streamrf.training.holdout import Holdout
 
-MIN_CLIPPED = 1e-6  # share of the entries that is told
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
 MAX_NAMED = 10  # columns in a message
 
@@ -111,7 +110,8 @@ class Pass(State):
         """Warn of entries clipped, and of rows too long for the map."""
         sums, n_too_long = self.statistics.sums, self._n_too_long
         n_entries = sums.n_rows * sums.n_components
-        if sums.n_clipped > MIN_CLIPPED * n_entries:
+        calibration = self.statistics.encoder.calibration
+        if sums.n_clipped > calibration.usual_clipped * n_entries:
             warn(
                 f"{sums.n_clipped:,} entries of features ({100 * sums.n_clipped / n_entries:.2g} "
                 "%) were clipped: some rows are unlike the rows looked at before the pass; scale "
