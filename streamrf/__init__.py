@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.engine import RunOptions as RunOptions
+    from streamrf.errors import StreamrfWarning as StreamrfWarning
     from streamrf.estimators import RandomFeatureClassifier as RandomFeatureClassifier
     from streamrf.estimators import RandomFeatureRegressor as RandomFeatureRegressor
     from streamrf.features import *  # noqa: F403
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.models import Model as Model
     from streamrf.models import OneVsRest as OneVsRest
     from streamrf.models import load_model as load_model
+    from streamrf.preprocessing import Moments as Moments
     from streamrf.preprocessing import Warp as Warp
     from streamrf.sources import ArraySource as ArraySource
     from streamrf.sources import DaskArraySource as DaskArraySource
@@ -23,6 +25,8 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.training import Selection as Selection
     from streamrf.training import Settings as Settings
     from streamrf.training import accumulate as accumulate
+    from streamrf.training import load_moments as load_moments
+    from streamrf.training import moments as moments
     from streamrf.training import select as select
 
 __version__ = "0.2.0"
@@ -31,11 +35,15 @@ __version__ = "0.2.0"
 _PUBLIC = {
     "engine": ("RunOptions",),
     "estimators": ("RandomFeatureClassifier", "RandomFeatureRegressor"),
+    "errors": ("StreamrfWarning",),
     "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
-    "preprocessing": ("Warp",),
+    "preprocessing": ("Moments", "Warp"),
     "sources": ("ArraySource", "DaskArraySource", "HDF5Source", "IteratorSource"),
     "statistics": ("Statistics", "load_statistics"),
-    "training": ("Selection", "Settings", "accumulate", "select"),
+    "training": (
+        *("Selection", "Settings", "accumulate", "select"),
+        *("load_moments", "moments"),
+    ),
 }
 _TABLES = ("kernels", "features")
 

@@ -4,6 +4,10 @@ Every error that streamrf raises on purpose derives from `StreamrfError` and als
 that a caller would expect, so ``except ValueError`` keeps working.
 """
 
+import os
+import sys
+import warnings
+
 import numpy as np
 
 
@@ -92,6 +96,18 @@ class Interruption(KeyboardInterrupt):
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
         self.number = number
+
+
+class StreamrfWarning(UserWarning):
+    """Rows that make a result worse than it could be; the message names their share and a cure."""
+
+
+def warn(message: str) -> None:
+    """Issue a `StreamrfWarning` at the line that called the library."""
+    here, level, frame = os.path.dirname(__file__) + os.sep, 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, StreamrfWarning, stacklevel=level)
 
 
 def first_line(error: BaseException) -> str:

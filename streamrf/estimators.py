@@ -31,7 +31,16 @@ from streamrf.sources import (
     is_dask_array,
 )
 from streamrf.statistics import Statistics
-from streamrf.training import WARP_ROUNDS, Job, Pass, Settings, begin, finish, is_auto_decode
+from streamrf.training import (
+    WARP_ROUNDS,
+    Job,
+    Pass,
+    Settings,
+    begin,
+    finish,
+    is_auto_decode,
+    peek_rows,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -48,6 +57,7 @@ class _RandomFeatureEstimator(BaseEstimator):
     class_weight: Any
     uncertainty: bool
     _pass: Pass
+    _waiting: list[Any] | None  # batches before the map is drawn, then None
     _solved: tuple[Model, Statistics] | None
 
     def fit(
@@ -84,29 +94,42 @@ class _RandomFeatureEstimator(BaseEstimator):
         self._solved = None
         self._solve(self._pass)
         del self._pass
+        self.__dict__.pop("_waiting", None)
         return self
 
     def _partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Values, sample_weight: Values
     ) -> Self:
         """Add a batch."""
-        first = not hasattr(self, "_pass")
+        first = not hasattr(self, "_waiting")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
             if self.class_weight == "balanced":
                 raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
-            source = IteratorSource([batch])
-            self._pass = begin(self._job(source, classes))
-            self._rows_seen = 0
-            self._stream_key = None
-        else:
-            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
-        if self._stream_key is None:
-            self._stream_key = source.sample(1).key
-        self._job(source, classes).fold(self._pass, self.prune, self.block_weights)
-        self._rows_seen += len(batch[0])
+            self._waiting, self._classes = [], classes
         self._solved = None
+        if self._waiting is None:
+            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
+            self._job(source, classes).fold(self._pass, self.prune, self.block_weights)
+            self._rows_seen += len(batch[0])
+            return self
+        self._job(IteratorSource([batch]), self._classes)  # raises for settings that do not fit
+        self._waiting.append(tuple(None if part is None else np.array(part) for part in batch))
+        if self._n_waiting >= peek_rows(self.n_features_in_):
+            self._begin_stream()
         return self
+
+    @property
+    def _n_waiting(self) -> int:
+        return sum(len(batch[0]) for batch in self._waiting or ())
+
+    def _begin_stream(self) -> None:
+        """Draw the map for the batches that wait, and add them."""
+        source = IteratorSource(self._waiting)
+        self._stream_key = source.sample(1).key
+        job = self._job(source, self._classes)
+        self._pass = job.fold(begin(job), self.prune, self.block_weights)
+        self._rows_seen, self._waiting = self._n_waiting, None
 
     def predict(self, X: Rows, **options: Any) -> Any:
         """Return the label or value of each row of an array or source, see `Model.predict`."""
@@ -172,6 +195,7 @@ class _RandomFeatureEstimator(BaseEstimator):
             normalize=self.normalize,
             warp=self.warp,
             warp_rounds=self.warp_rounds,
+            scale_like=self.scale_like,
             codes=self.codes,
             classes=classes,
             class_weight=self.class_weight,
@@ -193,6 +217,8 @@ class _RandomFeatureEstimator(BaseEstimator):
     def _answer(self) -> tuple[Model, Statistics]:
         check_is_fitted(self, "n_features_in_")
         if self._solved is None:
+            if self._waiting is not None:
+                self._begin_stream()
             self._solve(self._pass.fresh())
         assert self._solved is not None
         return self._solved
@@ -248,6 +274,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
         peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
     warp_rounds : how often the warp is learnt from the rows warped so far
+    scale_like : moments of all rows (`streamrf.moments`), or their file, to scale columns by
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit, n_threads : see `RunOptions`
@@ -275,6 +302,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         normalize: str | None = "auto",
         warp: Warp | str | None = "auto",
         warp_rounds: int = WARP_ROUNDS,
+        scale_like: Any = None,
         precision: str = "exact",
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
@@ -290,6 +318,7 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self.normalize = normalize
         self.warp = warp
         self.warp_rounds = warp_rounds
+        self.scale_like = scale_like
         self.precision = precision
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
@@ -299,9 +328,11 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: Values = None, sample_weight: Values = None
     ) -> Self:
-        """Add a batch of rows; the first batch calibrates, so it should be a fair sample.
+        """Add a batch of rows.
 
-        Coefficients are solved for when they are next asked for.
+        The first rows, up to 20,000 or 64 MiB, wait until the map is drawn for them; a prediction
+        or an attribute asked for earlier draws it for the rows so far. They should be a fair sample
+        of the stream. Coefficients are solved for when they are next asked for.
 
         Parameters
         ----------
@@ -360,9 +391,8 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, block_weights, normalize, warp, warp_rounds, precision, on_bad_rows,
-    memory_limit, n_threads,
-    random_state : see `RandomFeatureClassifier`
+    features, prune, block_weights, normalize, warp, warp_rounds, scale_like, precision,
+    on_bad_rows, memory_limit, n_threads, random_state : see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics
@@ -386,6 +416,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         normalize: str | None = "auto",
         warp: Warp | str | None = "auto",
         warp_rounds: int = WARP_ROUNDS,
+        scale_like: Any = None,
         precision: str = "exact",
         uncertainty: bool = False,
         on_bad_rows: str = "raise",
@@ -400,6 +431,7 @@ class RandomFeatureRegressor(RegressorMixin, _RandomFeatureEstimator):
         self.normalize = normalize
         self.warp = warp
         self.warp_rounds = warp_rounds
+        self.scale_like = scale_like
         self.precision = precision
         self.uncertainty = uncertainty
         self.on_bad_rows = on_bad_rows

@@ -6,6 +6,9 @@ Where a kernel works on lanes its twin works on rows ``(n, width)``; `lanes` and
 ways between them. A twin gives its result, in float64 where the kernel rounds to float32.
 """
 
+import math
+from fractions import Fraction
+
 import numpy as np
 from scipy.linalg import hadamard
 from scipy.linalg.lapack import dtfttr, dtrttf
@@ -350,3 +353,30 @@ def count_sketch(X, buckets, signs, scale, constant, n_buckets):
     C = np.zeros((n_buckets, v.shape[1]))
     C[buckets, np.arange(v.shape[1])] = signs
     return v @ C.T
+
+
+def add_columns(X, centre, reach, grid):
+    """``[sum u, sum u^2]`` of each column, fractions, and the rows with ``|u| > reach``.
+
+    u is a value less the centre; a multiple of the grid below 2^20 grids, else rounded to 2^-41 of
+    the end of its class, ten orders of magnitude from 2^-120 on; its square then likewise.
+    """
+    u = X.astype(np.float64) - centre
+    sums = []
+    for column, step in zip(u.T.tolist(), grid.tolist(), strict=True):
+        total, square_total = Fraction(0), Fraction(0)
+        for value in column:
+            if abs(value) < step * 2**20:
+                rounded = round(Fraction(value) / Fraction(step)) * Fraction(step)
+                square = rounded**2
+            elif abs(value) < 2.0**-120:
+                continue
+            else:
+                value = float(np.clip(value, -(2.0**130 - 2.0**77), 2.0**130 - 2.0**77))
+                end = Fraction(2) ** (-120 + 10 * ((math.frexp(value)[1] - 1 + 120) // 10 + 1))
+                unit, square_unit = end / 2**41, end**2 / 2**41
+                rounded = round(Fraction(value) / unit) * unit
+                square = round(Fraction(value * value) / square_unit) * square_unit
+            total, square_total = total + rounded, square_total + square
+        sums.append([total, square_total])
+    return sums, (np.abs(u) > reach).sum(axis=0)

@@ -115,7 +115,7 @@ def test_a_pruned_model_beats_one_drawn_at_its_width():
 @pytest.mark.parametrize("prune", [0, 301, 2.5, True])
 def test_features_to_keep_are_checked_before_the_rows_are_read(prune):
     def batches():
-        yield from [DIGITS] * 4  # calibration looks at 4,096 rows
+        yield from [DIGITS] * 12  # calibration looks at 20,000 rows
         raise AssertionError("read on")
 
     message = f"prune must be an integer from 1 to 300, got {prune}"
@@ -127,12 +127,14 @@ def test_partial_fit_in_batches_equals_one_pass_over_them():
     X, y = DIGITS
     batches = classifier(alpha=1e-3)
     for start in range(0, len(X), 500):
+        if start == 1500:
+            batches.predict(X[:1])  # which draws the map for the rows so far
         batches.partial_fit(X[start : start + 500], y[start : start + 500])
     stream = ((X[i : i + 500], y[i : i + 500]) for i in range(0, len(X), 500))
     first = srf.accumulate(
-        srf.IteratorSource([(X[:500], y[:500])]), batches.features, normalize="l2", random_state=0
+        srf.IteratorSource([(X[:1500], y[:1500])]), batches.features, normalize="l2", random_state=0
     )
-    whole = srf.accumulate(srf.IteratorSource(stream), like=first)  # calibrated on the first batch
+    whole = srf.accumulate(srf.IteratorSource(stream), like=first)
     assert batches.statistics_.gram.tobytes() == whole.gram.tobytes()
     assert batches.statistics_.class_sums.tobytes() == whole.class_sums.tobytes()
     assert batches.score(X, y) > 0.95

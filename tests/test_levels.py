@@ -11,7 +11,10 @@ from integers import accumulate, assert_same_bytes, features, rounded
 from streamrf.errors import MergeError
 from streamrf.preprocessing.rounding import Centring, CoarseRounding, FineRounding, Rounding
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:.*were clipped"),  # rows are few and tails are heavy
+]
 
 FORMAT_1 = Path(__file__).parent / "fixtures" / "format-1"
 CASES = {

@@ -17,6 +17,7 @@ from streamrf.cli.demonstration import demo
 from streamrf.cli.fitting import fit
 from streamrf.cli.help import Command, Group
 from streamrf.cli.inspection import info, statistics_info
+from streamrf.cli.measuring import measure
 from streamrf.cli.prediction import predict
 from streamrf.cli.reporting import report
 from streamrf.cli.scoring import evaluate
@@ -33,6 +34,7 @@ for _command in (fit, evaluate, predict, info, solve, report, demo, bench, warmu
     app.command(cls=Command)(answering(_command))
 
 app.command("select", cls=Command)(answering(choose))
+app.command("moments", cls=Command)(answering(measure))
 
 _stats = typer.Typer(
     cls=Group,

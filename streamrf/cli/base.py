@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
@@ -17,7 +18,7 @@ import typer
 
 from streamrf.cli.help import MAX_SHOWN, Group, HelpAll
 from streamrf.cli.options import flattened
-from streamrf.errors import Interruption, StorageError, StreamrfError
+from streamrf.errors import Interruption, StorageError, StreamrfError, StreamrfWarning
 from streamrf.storage import reason
 
 app = typer.Typer(
@@ -98,15 +99,25 @@ def warn_skipped(n_rows: int) -> None:
 
 @contextlib.contextmanager
 def log_shown() -> Iterator[None]:
-    """Print what the library logs."""
+    """Print what the library logs and warns of."""
     handler = _LogHandler()
     logger = logging.getLogger("streamrf")
     before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, StreamrfWarning):
+            say(f"warning: {message}")
+        else:
+            shown(message, category, *where, **more)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", StreamrfWarning)
+            shown, warnings.showwarning = warnings.showwarning, show
+            yield
     finally:
         logger.removeHandler(handler)
         logger.level, logger.propagate = before

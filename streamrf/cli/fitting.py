@@ -141,7 +141,7 @@ def fit(
         random_state=options.seed,
     )
     began = time.perf_counter()
-    inputs = data if features.like is None else [*data, features.like]
+    inputs = [*data, *(file for file in (features.like, features.scale_like) if file)]
     outputs = {
         "--model": output.model,
         "--statistics": output.statistics,
@@ -270,19 +270,12 @@ def _finish(
 
 
 def _warn(sums: Statistics, trained: Model | None) -> None:
-    """Print what was left out, clipped or rounded too coarsely, and what that means."""
+    """Print what was left out or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
     advice = None if trained is None else sums.rounding_advice(trained.alpha)
     tried = [] if trained is None else [alpha for alpha, _ in trained.history]
     if advice and trained is not None and trained.alpha <= min(tried, default=trained.alpha):
         say(f"warning: {advice}")
-    if sums.n_clipped:
-        share = 100 * sums.n_clipped / (sums.n_rows * sums.encoder.n_components)
-        say(
-            f"warning: {sums.n_clipped:,} entries of features ({share:.2g} %) were clipped: some "
-            "rows are unlike the rows looked at before the pass; scale the rows (--normalize), "
-            "shuffle the file, or calibrate on a fair sample and give its statistics by --like"
-        )
 
 
 def _choice(sums: Statistics, width: int) -> str:
@@ -298,6 +291,8 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_rows": sums.n_rows,
         "n_rows_skipped": sums.n_skipped,
         "n_entries_clipped": sums.n_clipped,
+        "n_rows_too_long": sums.n_too_long,
+        "unfair_columns": sums.unfair_columns.tolist(),
         "n_features": sums.encoder.n_features,
         "n_components": sums.encoder.n_components,
         "n_components_kept": None if trained is None else trained.encoder.n_components,

@@ -16,11 +16,12 @@ from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
 from streamrf.statistics import load_statistics
+from streamrf.training import load_moments
 
 
 def info(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Model, statistics or HDF5 data file.")
+        str, typer.Argument(metavar="FILE", help="Model, statistics, moments or HDF5 data file.")
     ],
 ) -> Answer:
     """Show what a model, statistics or data file holds."""
@@ -29,6 +30,8 @@ def info(
         figures = facts.of_model(load_model(file))
     elif kind == "statistics":
         figures = facts.of_statistics(load_statistics(file))
+    elif kind == "moments":
+        figures = facts.of_moments(load_moments(file))
     else:
         figures = _data(file)
     return _answer(file, kind, figures)
@@ -45,7 +48,7 @@ def _answer(file: str, kind: str, figures: dict[str, Any]) -> Answer:
 
 
 def _kind(path: str) -> str:
-    """Return "model", "statistics" or "data"."""
+    """Return "model", "statistics", "moments" or "data"."""
     try:
         return storage.read_kind(path)
     except FormatError:
@@ -94,6 +97,9 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["kind"] == "data":
         for dataset in figures["datasets"]:
             yield dataset["name"], _described(dataset)
+        return
+    if figures["kind"] == "moments":
+        yield from facts.moments_summary(figures)
         return
     yield from facts.summary(figures)
 

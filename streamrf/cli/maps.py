@@ -121,6 +121,7 @@ class FeatureOptions:
     normalize: str | None = option_from(Settings, "normalize", default=None, words=NORMALIZE)
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
+    scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
     precision: str | None = option_from(Settings, "precision", default=None, words=PRECISIONS)
     like: str | None = option_from(Settings, "like", metavar="FILE")
 
@@ -134,7 +135,11 @@ class FeatureOptions:
         """
         if self.like is None:
             scaling = AUTO if self.normalize is None else NORMALIZE[self.normalize]
-            found = {"normalize": scaling, "precision": self.precision or "exact"}
+            found = {
+                "normalize": scaling,
+                "scale_like": self.scale_like,
+                "precision": self.precision or "exact",
+            }
             found |= warp_settings(self.warp, self.warp_rounds)
             if all(getattr(self, name) is None for name in MAP_OPTIONS):
                 return found | {"features": AUTO, "n_components": self.components}

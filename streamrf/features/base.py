@@ -17,7 +17,7 @@ from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
-from streamrf.kernels import DotProductKernel, Kernel, Polynomial
+from streamrf.kernels import Kernel, Polynomial
 from streamrf.storage import Fields
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
@@ -47,6 +47,19 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         `inner`). False for structured, paired, exact, hashed and compacted features.
         """
         return False
+
+    @property
+    def longest(self) -> float:
+        """The greatest ``<x, x>`` that the map is right for.
+
+        An infinite series is cut for the sample's greatest, and loses more and more of the kernel
+        at longer rows; see `DotProductKernel.longest`. Infinity for all other maps.
+        """
+        return np.inf
+
+    def squares(self, x: F32) -> F64:
+        """Return ``<x, x>`` of rows x (groups, n_features, 16), float64 (groups, 16)."""
+        return np.einsum("gdl,gdl->gl", x, x, dtype=np.float64)
 
     @abstractmethod
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
@@ -267,12 +280,6 @@ def learn_kernel(kernel: Kernel | None, kind: type[K], sample: F32 | None) -> K:
             f"{', '.join(known)}"
         )
     return kernel.learn(sample)
-
-
-def check_lanes(kernel: DotProductKernel, x: F32) -> None:
-    """Raise BadRowError if rows x (groups, n_features, 16) are outside the kernel's domain."""
-    if kernel.radius < np.inf:
-        kernel.check_domain(np.einsum("gdl,gdl->gl", x, x, dtype=np.float64))
 
 
 def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:

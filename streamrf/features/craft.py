@@ -6,7 +6,7 @@ from numpy.random import Generator
 from streamrf.errors import ParameterError
 from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed, random_signs
 from streamrf.jit import hadamard
-from streamrf.jit.arrays import F32
+from streamrf.jit.arrays import F32, F64
 from streamrf.jit.lanes import LANES
 from streamrf.kernels import Kernel
 from streamrf.storage import Fields
@@ -72,6 +72,13 @@ class Craft(FeatureMap):
     @property
     def grain(self) -> int:
         return self.up_.grain
+
+    @property
+    def longest(self) -> float:
+        return self.up_.longest
+
+    def squares(self, x: F32) -> F64:
+        return self.up_.squares(x)
 
     def lane_width(self, n_features: int) -> int:
         return self.up_.lane_width(n_features) + self._padded + self.n_components

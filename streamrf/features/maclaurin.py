@@ -13,7 +13,6 @@ from streamrf.features.base import (
     Project,
     Seed,
     check_kernel,
-    check_lanes,
     clone_with_seed,
     learn_kernel,
     on_dense_tiles,
@@ -70,6 +69,7 @@ class RandomMaclaurin(FeatureMap):
     picks_ : int32 of shape (sum of degrees,), row of its transform, or component of `inner_`, for
         each factor; empty if dense
     constant_, linear_ : factors of the exact terms; 0 where there is none
+    longest_ : greatest ``<x, x>`` that a cut series is right for; only where it is cut
     inner_ : the fitted inner map, of (sum of degrees) components, or None
 
     Notes
@@ -121,6 +121,9 @@ class RandomMaclaurin(FeatureMap):
         self.kernel_.check_domain(squares)
         bound = float(squares.max(initial=0.0)) or min(1.0, kernel.radius / 2)
         series = kernel.maclaurin(bound, self.tolerance)
+        self.__dict__.pop("longest_", None)
+        if (longest := kernel.longest(series, bound, self.tolerance)) < np.inf:
+            self.longest_ = longest
         n_random = self._draw_exact_terms(series, n_features)
         self._draw_degrees(series, bound, n_random, rng, sample)
         self._draw_factors(n_features, rng, sample)
@@ -244,6 +247,8 @@ class RandomMaclaurin(FeatureMap):
         n_products = -(-n_random // 2) if paired else n_random
         if n_random < 0:
             raise fitted.wrong("linear_", f"needs more than {self.n_components} components")
+        if "longest_" in fitted.keys:
+            fitted.number("longest_", above=0.0)
         fitted.array("scales_", np.float32, (n_random,))
         found = fitted.indices("degrees_", np.int64, (n_products,), MAX_TERMS + 1)
         if (found[1:] > found[:-1]).any():
@@ -346,11 +351,19 @@ class RandomMaclaurin(FeatureMap):
         out[:, first + n_varying : self.n_components] = self.scales_[n_varying:, np.newaxis]
 
     def _check_lanes(self, x: F32) -> None:
+        outer = self.kernel_ if self.inner_ is None else self.kernel_.outer
+        if outer.radius < np.inf:
+            self.kernel_.check_domain(self.squares(x))
+
+    @property
+    def longest(self) -> float:
+        return vars(self).get("longest_", np.inf)
+
+    def squares(self, x: F32) -> F64:
         if self.inner_ is None:
-            check_lanes(self.kernel_, x)
-        elif self.kernel_.outer.radius < np.inf:
-            rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, x.shape[1])
-            self.kernel_.check_domain(self.inner_.kernel_.diagonal(rows))
+            return super().squares(x)
+        rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, x.shape[1])
+        return self.inner_.kernel_.diagonal(rows).reshape(len(x), -1)
 
     def _map_dense(self, x: F32, first: int, out: F32) -> None:
         levels = [int((self.degrees_ > j).sum()) for j in range(self.degrees_.max(initial=0))]

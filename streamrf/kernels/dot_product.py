@@ -13,6 +13,7 @@ from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.kernels.base import Kernel, distance_sample, is_finite
 
 MAX_TERMS = 1000  # of an infinite series
+MAX_LOSS = 0.01  # share of the kernel that a cut series may miss at a row longer than the sample's
 UNIT_SLACK = 1e-5  # of float32 rows of unit length: <x, x> overshoots 1
 
 Floats = NDArray[np.float64]
@@ -121,6 +122,32 @@ class DotProductKernel(Kernel):
                 f"terms {reached or 'overflows'}: {cure}, or raise the tolerance, got {tolerance!r}"
             )
         return series[: int(np.argmax(enough)) + 1]
+
+    def longest(self, series: Floats, bound: float, tolerance: float = 1e-4) -> float:
+        """Return the greatest ``<x, x>`` at which a series cut by `maclaurin` is still right.
+
+        There it misses a hundredth of the kernel, or ten tolerances if that is more; infinity for a
+        series that is not cut.
+        """
+        if len(self.series(len(series) + 1)) <= len(series):
+            return np.inf
+        loss = min(max(MAX_LOSS, 10 * tolerance), 0.5)
+
+        def misses(t: float) -> bool:
+            with np.errstate(all="ignore"):
+                whole = float(self.function(np.array(t)))
+                return not polyval(t, series) >= (1 - loss) * whole  # NaN: too long by far
+
+        low, high = bound, 2 * bound
+        while high < self.radius and not misses(high):
+            low, high = high, 2 * high
+        high = min(high, self.radius)
+        if high == self.radius and self.closed and not misses(high):
+            return np.inf
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (low, middle) if misses(middle) else (middle, high)
+        return low * (1 + UNIT_SLACK)
 
 
 class Polynomial(DotProductKernel):

@@ -1,6 +1,7 @@
 """A raw row to integers: scaling, the feature map, rounding."""
 
 from streamrf.preprocessing.encoder import Encoder, as_columns
+from streamrf.preprocessing.moments import Moments, Sample, check_columns, combined_moments
 from streamrf.preprocessing.rounding import CALIBRATION_ROWS, PRECISIONS, calibration_class
 from streamrf.preprocessing.scaling import CHOICES, Preprocessing
 from streamrf.preprocessing.warp import WARPS, Warp
@@ -11,8 +12,12 @@ __all__ = [
     "PRECISIONS",
     "WARPS",
     "Encoder",
+    "Moments",
     "Preprocessing",
+    "Sample",
     "Warp",
     "as_columns",
     "calibration_class",
+    "check_columns",
+    "combined_moments",
 ]

@@ -14,6 +14,7 @@ from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_byte
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.threads import featurising
+from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.preprocessing.warp import Warp
@@ -54,6 +55,7 @@ class Encoder:
         totals: str = "float64",
         regression: bool = False,
         random_state: int | RandomState | None = None,
+        moments: Moments | None = None,
     ) -> "Encoder":
         """Learn everything from the calibration rows.
 
@@ -65,13 +67,14 @@ class Encoder:
         precision, totals : see `calibration_class`
         regression : whether the targets are values
         random_state : int, RandomState or None
+        moments : of all rows, where columns are to be scaled by them and not by the sample
         """
         if not isinstance(features, FeatureMap) or isinstance(features, type):
             raise ParameterError(
                 f"features must be a feature map such as RandomMaclaurin(), got {features!r}"
             )
         kind = calibration_class(precision, totals)
-        preprocessing = Preprocessing.learn(normalize, sample.X, warp)
+        preprocessing = Preprocessing.learn(normalize, sample.X, warp, moments)
         features = clone_with_seed(features, np.random.default_rng(random_state))
         with featurising():
             rows = preprocessing.apply(sample.X)
@@ -125,6 +128,14 @@ class Encoder:
             for rows, z in self._mapped(X):
                 n_clipped += self.calibration.store(z, roots[rows], out[rows])
         return n_clipped
+
+    def count_too_long(self, X: NDArray[Any]) -> int:
+        """Return the number of rows that are too long for the series of the map."""
+        if self.features.longest == np.inf:
+            return 0
+        with featurising():
+            squares = self.features.squares(self.preprocessing.loaded(X))
+        return int(np.count_nonzero(squares > self.features.longest))
 
     def scale(self, X: NDArray[Any], out: NDArray[Any]) -> None:
         """Fill `out` (n, n_components) of any float with ``(z - shift) / step``, not rounded."""

@@ -43,6 +43,7 @@ class Calibration(ABC):
     mean_weight: float | None
 
     exact: ClassVar[bool]
+    usual_clipped: ClassVar[float] = 0.0
     dtype: ClassVar[type[np.floating]]
 
     @classmethod
@@ -134,6 +135,7 @@ class Rounding(Calibration):
     limit : int, greatest entry
     floor : float, share of the others' median deviation that a feature gets at least. One that
         hardly varies in the calibration rows (a border pixel) is not clipped when it does vary.
+    usual_clipped : float, share of the entries that may be clipped without a warning
     """
 
     exact = True
@@ -141,6 +143,7 @@ class Rounding(Calibration):
     levels: ClassVar[int] = 32
     limit: ClassVar[int] = 4095
     floor: ClassVar[float] = 1 / 64
+    usual_clipped: ClassVar[float] = 1e-6
 
     @classmethod
     def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
@@ -205,6 +208,7 @@ class CoarseRounding(Rounding):
     levels = 24
     limit = 127
     floor = 3 / 8
+    usual_clipped = 1e-3  # five deviations, which products of several factors do pass
 
 
 class Centring(Calibration):

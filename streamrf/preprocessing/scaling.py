@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from streamrf.errors import ParameterError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
+from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.warp import Warp
 from streamrf.storage import Fields
 
@@ -36,9 +37,16 @@ class Preprocessing:
 
     @classmethod
     def learn(
-        cls, normalize: str | None, X: NDArray[Any], warp: Warp | None = None
+        cls,
+        normalize: str | None,
+        X: NDArray[Any],
+        warp: Warp | None = None,
+        moments: Moments | None = None,
     ) -> "Preprocessing":
-        """Learn scales from calibration rows X (n, n_features) of any dtype."""
+        """Learn from calibration rows X (n, n_features) of any dtype.
+
+        Columns are scaled by `moments`, of more rows than these, where there are any.
+        """
         if normalize not in CHOICES:
             raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
         d = X.shape[1]
@@ -46,8 +54,11 @@ class Preprocessing:
             warp.check_width(d)
         shift, inverse = np.zeros(d), np.ones(d)
         if normalize in ("standard", "asinh"):
-            shift = X.mean(axis=0, dtype=np.float64)
-            deviation = X.std(axis=0, dtype=np.float64)
+            if moments is None:
+                shift = X.mean(axis=0, dtype=np.float64)
+                deviation = X.std(axis=0, dtype=np.float64)
+            else:
+                shift, deviation = moments.mean, moments.deviation
             constant = deviation <= 1e-12 * np.abs(shift)
             inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
         elif normalize == "max":
@@ -67,11 +78,15 @@ class Preprocessing:
         if self.warp is not None:
             self.warp.load(out)
 
+    def loaded(self, X: NDArray[Any]) -> F32:
+        """Return the scaled rows as lanes, float32 (groups, n_features, 16)."""
+        x = np.empty((-(-len(X) // lanes.LANES), X.shape[1], lanes.LANES), dtype=np.float32)
+        self.load(X, x)
+        return x
+
     def apply(self, X: NDArray[Any]) -> F32:
         """Return rows scaled and warped, float32 (n, n_features); for samples, not for streams."""
-        groups = -(-len(X) // lanes.LANES)
-        x = np.empty((groups, X.shape[1], lanes.LANES), dtype=np.float32)
-        self.load(X, x)
+        x = self.loaded(X)
         out = np.empty(X.shape, dtype=np.float32)
         lanes.store(x, out)
         return out

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from streamrf.models import Model
-from streamrf.preprocessing import Encoder
+from streamrf.preprocessing import Encoder, Moments
 from streamrf.sources import Ledger
 from streamrf.statistics import Statistics
 
@@ -49,8 +49,34 @@ def of_statistics(statistics: Statistics) -> dict[str, Any]:
         "n_rows": statistics.n_rows,
         "n_rows_skipped": statistics.n_skipped,
         "n_entries_clipped": statistics.n_clipped,
+        "n_rows_too_long": statistics.n_too_long,
+        "unfair_columns": statistics.unfair_columns.tolist(),
         "stores": _stores(statistics.ledger),
     }
+
+
+def of_moments(moments: Moments) -> dict[str, Any]:
+    """Return the figures of moments of columns."""
+    return {
+        "n_rows": moments.n_rows,
+        "n_features": moments.n_features,
+        "mean": moments.mean.tolist(),
+        "deviation": moments.deviation.tolist(),
+        "unfair_columns": moments.unfair_columns().tolist(),
+    }
+
+
+def moments_summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the figures of moments in words."""
+    yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
+    for name in ("mean", "deviation"):
+        yield name, _few(f"{value:.6g}" for value in figures[name])
+    if figures["unfair_columns"]:
+        yield "unfair", _unfair(figures["unfair_columns"])
+
+
+def _unfair(columns: list[int]) -> str:
+    return f"columns {_few(map(str, columns))}: ten times wider than in the rows looked at first"
 
 
 def of_targets(labels: np.ndarray | None, n_targets: int = 0) -> dict[str, Any]:
@@ -139,6 +165,10 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "scaled", "rows count with factors: exact to rounding only"
     yield "skipped", f"{figures['n_rows_skipped']:,} rows with NaN or infinity"
     yield "clipped", f"{figures['n_entries_clipped']:,} entries"
+    if figures["n_rows_too_long"]:
+        yield "too long", f"{figures['n_rows_too_long']:,} rows, for the series of the kernel"
+    if figures["unfair_columns"]:
+        yield "unfair", _unfair(figures["unfair_columns"])
     for store in figures["stores"]:
         rows = _few(f"{start:,} to {stop - 1:,}" for start, stop in store["ranges"])
         yield "counted", f"rows {rows} of {store['name']}"

@@ -13,7 +13,7 @@ from streamrf import storage
 from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, Seed
-from streamrf.preprocessing import Encoder
+from streamrf.preprocessing import Encoder, Moments, combined_moments
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
 from streamrf.sources import ClassWeight, Ledger, class_factors
 from streamrf.statistics.kfold import read_sums
@@ -37,12 +37,17 @@ class Statistics:
     sums : the sums, in folds or not
     ledger : the row ranges counted
     n_skipped : rows left out for NaN or infinity
+    moments : of the columns of the raw rows summed; None where they are not known, as in files of
+        earlier versions, and of sums of rows calibrated elsewhere
+    n_too_long : rows summed for which the map's series, cut for the sample's longest row, is wrong
     """
 
     encoder: Encoder
     sums: AbstractSums
     ledger: Ledger
     n_skipped: int = 0
+    moments: Moments | None = None
+    n_too_long: int = 0
 
     @property
     def gram(self) -> Array:
@@ -66,6 +71,13 @@ class Statistics:
     def n_clipped(self) -> int:
         """Entries clipped to the calibration's range."""
         return self.sums.n_clipped
+
+    @property
+    def unfair_columns(self) -> Indices:
+        """Columns that the calibration rows did not show as they are, see `Moments`; int64."""
+        if self.moments is None:
+            return np.empty(0, dtype=np.int64)
+        return self.moments.unfair_columns()
 
     @property
     def labels(self) -> Array | None:
@@ -124,7 +136,9 @@ class Statistics:
             )
         sums = self.sums.combined(other.sums, sign, in_place)
         sums.check_exact()
-        return Statistics(self.encoder, sums, ledger, n_skipped)
+        n_too_long = self.n_too_long + sign * other.n_too_long
+        moments = combined_moments(self.moments, other.moments, sign)
+        return Statistics(self.encoder, sums, ledger, n_skipped, moments, n_too_long)
 
     def scale(self, factor: float) -> "Statistics":
         """Return the statistics with every weight multiplied by `factor`: below 1, old rows fade.
@@ -374,12 +388,15 @@ class Statistics:
 
     def to_tree(self) -> dict:
         """Return the statistics as a tree."""
-        return {
+        tree = {
             "encoder": self.encoder.to_tree(),
             "sums": self.sums.to_tree(),
             "ledger": self.ledger.to_tree(),
             "n_skipped": self.n_skipped,
         }
+        if self.moments is not None:
+            tree |= {"moments": self.moments.to_tree(), "n_too_long": self.n_too_long}
+        return tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Statistics":
@@ -390,13 +407,19 @@ class Statistics:
         sums = read_sums(fields.tree("sums"), encoder.n_components, calibration.exact)
         ledger = Ledger.from_tree(fields.tree("ledger"))
         n_skipped = fields.integer("n_skipped")
+        moments, n_too_long = None, 0
+        if fields.is_tree("moments"):
+            moments = Moments.from_tree(fields.tree("moments"))
+            n_too_long = fields.integer("n_too_long", maximum=sums.n_rows)
+            if (moments.n_features, moments.n_rows) != (encoder.n_features, sums.n_rows):
+                raise fields.wrong("moments", "and the sums are not of the same rows")
         fields.end()
         n_targets = 0 if sums.targets.labels is not None else len(sums.targets.sums)
         if n_targets != len(calibration.target_shift):
             raise fields.wrong("sums", "and the calibration are for different targets")
         if sums.n_rows + n_skipped > ledger.n_rows:
             raise fields.wrong("ledger", f"has fewer rows than the {sums.n_rows} summed")
-        return cls(encoder, sums, ledger, n_skipped)
+        return cls(encoder, sums, ledger, n_skipped, moments, n_too_long)
 
 
 def load_statistics(path: str | os.PathLike) -> Statistics:

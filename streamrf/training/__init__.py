@@ -2,7 +2,8 @@
 
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
-from streamrf.training.choosing import Selection, select
+from streamrf.training.choosing import Selection, peek_rows, select
+from streamrf.training.column_moments import load_moments, moments
 from streamrf.training.finishing import finish, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
@@ -24,7 +25,10 @@ __all__ = [
     "benchmark",
     "finish",
     "is_auto_decode",
+    "load_moments",
+    "moments",
     "parse_bytes",
+    "peek_rows",
     "select",
     "warm_up",
 ]

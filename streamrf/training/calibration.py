@@ -8,7 +8,7 @@ import numpy as np
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
-from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Warp
+from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
 from streamrf.sources import Block, Ledger, check_rows
 from streamrf.statistics import (
     BitSums,
@@ -45,15 +45,17 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     """
     settings, source = job.settings, job.source
     chooses = job.like is None and settings.is_auto
-    looks = chooses or (job.like is None and settings.warping in WARPS)
+    # The first rows of a stream are all there is to look at; a file shows itself in fewer.
+    looks_far = chooses or (job.like is None and (settings.warping in WARPS or not source.seekable))
     if rows is None:
-        rows = peek(source) if looks else source.sample(CALIBRATION_ROWS)
+        rows = peek(source) if looks_far else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
     _check_task(sample, settings.regression)
     if job.like is not None:
-        encoder = job.like.encoder
+        encoder, earlier = job.like.encoder, job.like.moments
+        moments = None if earlier is None else Moments.zero(earlier.sample)
         if source.n_features != encoder.n_features:
             raise ShapeError(
                 f"{source.where} has {source.n_features} features, "
@@ -74,15 +76,17 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             totals=settings.totals or "float64",
             regression=settings.regression,
             random_state=settings.random_state,
+            moments=job.scales,
         )
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
+        moments = Moments.zero(Sample.of(sample.X))
         if chosen is not None and chosen.trials:
             encoder = replace(encoder, tried=chosen.table())
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
-    statistics = Statistics(encoder, in_folds, Ledger())
+    statistics = Statistics(encoder, in_folds, Ledger(), moments=moments)
     holdout = None
     if settings.hold_out:
         n_rows = None if job.stop is None else job.stop - job.start
@@ -114,6 +118,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
         regression=settings.regression,
         random_state=settings.random_state,
         fits=job.fits,
+        moments=job.scales,
     )
     if selection.winner is not None:
         logger.info(

@@ -8,7 +8,7 @@ import numpy as np
 from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
-from streamrf.preprocessing import Preprocessing, Warp
+from streamrf.preprocessing import Moments, Preprocessing, Warp
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
@@ -113,11 +113,15 @@ class ScaledRows:
     X : (n, d)
     n_learnt : rows from the start that scales and distances are of
     rng : chooses the pairs of rows whose distances are measured
+    moments : of all rows, where columns are to be scaled by them
     """
 
-    def __init__(self, X: Array, n_learnt: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, X: Array, n_learnt: int, rng: np.random.Generator, moments: Moments | None = None
+    ) -> None:
         self._X = X
         self._n_learnt = n_learnt
+        self._moments = moments
         self._pairs = rng.integers(0, n_learnt, (2, PAIRS))
         self._rows: dict[str | None, Array] = {}
         self._units: dict[tuple[str | None, str, Warp | None], float] = {}
@@ -130,7 +134,9 @@ class ScaledRows:
     def rows(self, normalize: str | None, warp: Warp | None = None) -> Array:
         """Return all rows scaled, and warped, float32."""
         if normalize not in self._rows:
-            scaling = Preprocessing.learn(normalize, self._X[: self._n_learnt])
+            scaling = Preprocessing.learn(
+                normalize, self._X[: self._n_learnt], moments=self._moments
+            )
             self._rows[normalize] = scaling.apply(self._X)
         X = self._rows[normalize]
         return X if warp is None else Preprocessing.learn(None, X, warp).apply(X)

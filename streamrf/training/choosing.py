@@ -9,7 +9,7 @@ import numpy as np
 from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
-from streamrf.preprocessing import Warp
+from streamrf.preprocessing import Moments, Warp
 from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
 from streamrf.training.judging import Judge, Trial
@@ -131,8 +131,12 @@ def select(
 
 def peek(source: Source) -> Block:
     """Return the rows that a selection looks at."""
-    row_bytes = 8 * source.n_features
-    return source.sample(int(np.clip(PEEK_BYTES // row_bytes, MIN_PEEK_ROWS, PEEK_ROWS)))
+    return source.sample(peek_rows(source.n_features))
+
+
+def peek_rows(n_features: int) -> int:
+    """Return how many rows a selection looks at."""
+    return int(np.clip(PEEK_BYTES // (8 * n_features), MIN_PEEK_ROWS, PEEK_ROWS))
 
 
 def choose(
@@ -147,8 +151,13 @@ def choose(
     budget: float | None = None,
     random_state: Any = None,
     fits: Callable[[int], bool] = lambda width: True,
+    moments: Moments | None = None,
 ) -> Selection:
-    """Return the selection of a sample of rows; `fits` says whether memory has room for a width."""
+    """Return the selection of a sample of rows.
+
+    `fits` says whether memory has room for a width; `moments` are of all rows, where columns are to
+    be scaled by them.
+    """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     y = np.asarray(sample.y)
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and (regression or len(np.unique(y)) > 1)
@@ -162,7 +171,7 @@ def choose(
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
-    judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed)
+    judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
     scalings = SCALINGS if normalize == AUTO else (normalize,)
     tournament = Tournament(judge, budget, scalings, fits, warp=warp, warp_rounds=warp_rounds)
     winner, width = tournament.winner(n_components, n_rows)

@@ -27,7 +27,7 @@ from streamrf.errors import (
     ParameterError,
 )
 from streamrf.models import ErrorCorrectingCodes
-from streamrf.preprocessing import Warp, calibration_class
+from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
@@ -42,6 +42,7 @@ from streamrf.statistics import (
 )
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
+from streamrf.training.column_moments import as_moments
 from streamrf.training.holdout import MAX_BYTES
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
@@ -62,6 +63,7 @@ class Job:
     gram : how products of features are summed
     n_folds : folds that the sums are kept in, 0 for none
     start, stop : rows to read; a stop of None means to the end, wherever that is
+    scales : moments that columns are scaled by, or None
     """
 
     source: Source
@@ -72,6 +74,7 @@ class Job:
     n_folds: int
     start: int
     stop: int | None
+    scales: Moments | None = None
 
     @classmethod
     def of(cls, source: Source, settings: Settings, run: RunOptions | None = None) -> "Job":
@@ -95,7 +98,11 @@ class Job:
         gram = _gram_class(settings, n_folds, like)
         if like is not None and isinstance(like.sums.targets, BitSums):
             like.problem(settings.codes)  # raises for codes that these sums cannot answer
-        return cls(source, settings, run or RunOptions(), like, gram, n_folds, start, stop)
+        scales = None
+        if settings.scale_like is not None:
+            scales = as_moments(settings.scale_like)
+            check_columns(scales, source.n_features, source.where)
+        return cls(source, settings, run or RunOptions(), like, gram, n_folds, start, stop, scales)
 
     @cached_property
     def runner(self) -> Runner:
@@ -244,6 +251,8 @@ class Job:
             planned.total_bytes,
         )
         fold(reading, pass_, Pass.update, self.run, store)
+        if self.like is not None:
+            pass_.warn_of_drift(self.like.moments)
         self.check_read(pass_)
         return pass_
 
@@ -273,6 +282,8 @@ class Job:
             warp = settings.warping
             tree["warp"] = warp.to_tree() if isinstance(warp, Warp) else warp
             tree["warp_rounds"] = settings.warp_rounds
+        if self.scales is not None:
+            tree["scale_like"] = digest(self.scales.to_tree())
         seed = settings.random_state
         return tree | {
             "features": _features_tree(settings),

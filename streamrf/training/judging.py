@@ -6,7 +6,7 @@ import numpy as np
 
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats
-from streamrf.preprocessing import Warp
+from streamrf.preprocessing import Moments, Warp
 from streamrf.sources import Rows
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, feature_map
@@ -47,16 +47,24 @@ class Judge:
     X, y, weights : rows (n, d), labels or values, and weights or None
     regression : whether y holds values
     seed : of the order of the rows, the pairs and the maps
+    moments : of all rows, where columns are to be scaled by them
     """
 
     def __init__(
-        self, X: Array, y: Array, weights: Array | None = None, *, regression: bool, seed: int = 0
+        self,
+        X: Array,
+        y: Array,
+        weights: Array | None = None,
+        *,
+        regression: bool,
+        seed: int = 0,
+        moments: Moments | None = None,
     ) -> None:
         order = np.random.default_rng(seed).permutation(len(X))
         self.y = np.asarray(y)[order]
         self.weights = None if weights is None else weights[order]
         self.n_fitted = len(X) - int(HELD_SHARE * len(X))
-        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed))
+        self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed), moments)
         self.regression = regression
         self.seed = seed
         self.trials: list[Trial] = []

@@ -6,13 +6,17 @@ from typing import cast
 import numpy as np
 
 from streamrf.engine import State
-from streamrf.errors import DataError
+from streamrf.errors import DataError, warn
 from streamrf.jit.threads import computing
-from streamrf.preprocessing import Encoder, as_columns
+from streamrf.preprocessing import Encoder, Moments, as_columns
 from streamrf.sources import Block, Ledger, Rows, as_rows
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
+from streamrf.timing import stage
 from streamrf.training.holdout import Holdout
+
+LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
+MAX_NAMED = 10  # columns in a message
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,9 @@ class Pass(State):
         self.statistics = statistics
         self.holdout = holdout
         self._n_skipped = statistics.n_skipped
+        self._n_too_long = statistics.n_too_long
+        self._told: set[int] = set()  # columns that were not fairly sampled
+        self._next_look: float = 0  # rows at which columns are looked at again
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def update(self, block: Block) -> None:
@@ -66,6 +73,59 @@ class Pass(State):
             return
         for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
             self._sum(rows)
+        self._look()
+
+    def _look(self, again: bool = False) -> None:
+        """Warn of columns that the calibration rows do not show as they are, once of each."""
+        moments = self.statistics.moments
+        if moments is None or (moments.n_rows < self._next_look and not again):
+            return
+        self._next_look = LOOK_AGAIN * moments.n_rows
+        found = [c for c in moments.unfair_columns().tolist() if c not in self._told]
+        if found:
+            self._told.update(found)
+            warn(
+                f"{named_columns(found)} varied at most a tenth as much in the "
+                f"{moments.sample.n_rows:,} rows looked at before the pass as in the "
+                f"{moments.n_rows:,} rows so far, so scales, kernel and rounding do not suit the "
+                "stream: shuffle the rows, or read them once for their scales and give "
+                "scale_like=streamrf.moments(source) (streamrf moments; --scale-like)"
+            )
+
+    def warn_of_drift(self, earlier: Moments | None) -> None:
+        """Warn of columns whose moments differ much from those of earlier statistics."""
+        moments = self.statistics.moments
+        if moments is None or earlier is None:
+            return
+        found = moments.drifted_columns(earlier).tolist()
+        if found:
+            warn(
+                f"{named_columns(found)} drifted: in these {moments.n_rows:,} rows the mean is "
+                "more than a deviation away, or the deviation ten times as great, as in the "
+                f"{earlier.n_rows:,} rows of like= (--like); check the data, or train on the new "
+                "rows alone, without it"
+            )
+
+    def _warn(self) -> None:
+        """Warn of entries clipped, and of rows too long for the map."""
+        sums, n_too_long = self.statistics.sums, self._n_too_long
+        n_entries = sums.n_rows * sums.n_components
+        calibration = self.statistics.encoder.calibration
+        if sums.n_clipped > calibration.usual_clipped * n_entries:
+            warn(
+                f"{sums.n_clipped:,} entries of features ({100 * sums.n_clipped / n_entries:.2g} "
+                "%) were clipped: some rows are unlike the rows looked at before the pass; scale "
+                "the rows (normalize=, --normalize), shuffle them, or calibrate on a fair sample "
+                "and give its statistics by like= or --like"
+            )
+        if n_too_long:
+            longest = np.sqrt(self.statistics.encoder.features.longest)
+            warn(
+                f"{n_too_long:,} rows ({100 * n_too_long / sums.n_rows:.2g} %) are longer than "
+                f"{longest:.4g}, up to where the series of the kernel, cut for the longest of the "
+                "rows looked at before the pass, is right, so their features are wrong; scale the "
+                "rows to unit length (normalize='l2', --normalize l2), or shuffle them"
+            )
 
     def _sum(self, rows: Rows) -> None:
         encoder, sums = self.statistics.encoder, self.statistics.sums
@@ -79,17 +139,23 @@ class Pass(State):
         Q = self._features[:n]
         roots = calibration.roots(rows.weights, n)
         n_clipped = encoder.encode(rows.X, roots, Q)
+        self._n_too_long += encoder.count_too_long(rows.X)
         y = rows.y
         if isinstance(sums.targets, ValueSums):
             y = calibration.targets(as_columns(y), roots)
         with computing():
             sums.add(Q, roots, y, n_clipped, rows.indices)
+            if self.statistics.moments is not None:
+                with stage("moments"):
+                    self.statistics.moments.add(rows.X)
 
     def join(self) -> Statistics:
         """Add the rows held out and return the statistics."""
         if self.holdout is not None:
             for rows in self.holdout.release():
                 self._sum(rows)
+        self._look(again=True)
+        self._warn()
         return self.finished()
 
     def finished(self) -> Statistics:
@@ -97,7 +163,13 @@ class Pass(State):
         with computing():
             self.statistics.sums.release()
             self.statistics.sums.check_exact()
-        return replace(self.statistics, n_skipped=self._n_skipped)
+        if self.statistics.moments is not None:
+            self.statistics.moments.join()
+        return self._counted()
+
+    def _counted(self) -> Statistics:
+        n_skipped, n_too_long = self._n_skipped, self._n_too_long
+        return replace(self.statistics, n_skipped=n_skipped, n_too_long=n_too_long)
 
     def fresh(self) -> "Pass":
         """Return a pass that goes on from here by itself."""
@@ -107,8 +179,12 @@ class Pass(State):
             statistics.sums.copy(),
             statistics.ledger + Ledger(),
             self._n_skipped,
+            None if statistics.moments is None else statistics.moments.copy(),
+            self._n_too_long,
         )
-        return Pass(statistics, None if self.holdout is None else self.holdout.copy())
+        fresh = Pass(statistics, None if self.holdout is None else self.holdout.copy())
+        fresh._told, fresh._next_look = set(self._told), np.inf  # it leaves warnings to us
+        return fresh
 
     def sealed(self) -> "Part":
         """Return what this pass has added up, without the map; it is then used up."""
@@ -124,8 +200,9 @@ class Pass(State):
             self.statistics.encoder,
             statistics.sums.writable(),  # what has come over a network may not be
             statistics.ledger,
+            moments=None if statistics.moments is None else statistics.moments.copy(),
         )
-        self._n_skipped = statistics.n_skipped
+        self._n_skipped, self._n_too_long = statistics.n_skipped, statistics.n_too_long
         if self.holdout is not None:
             for rows in self.holdout.absorb(total.holdouts):
                 self._sum(rows)
@@ -150,7 +227,7 @@ class Pass(State):
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""
         return {
-            "statistics": replace(self.statistics, n_skipped=self._n_skipped).to_tree(),
+            "statistics": self._counted().to_tree(),
             "holdout": None if self.holdout is None else self.holdout.to_tree(),
         }
 
@@ -167,6 +244,19 @@ class Pass(State):
             for rows in holdout.held:
                 _check_held(held, rows, statistics)
         return cls(statistics, holdout)
+
+
+def named_columns(columns: list[int]) -> str:
+    """Return columns as the subject of a sentence.
+
+    Examples
+    --------
+    >>> named_columns([3]), named_columns([0, 7])
+    ('column 3', 'columns 0, 7')
+    """
+    shown = ", ".join(str(column) for column in columns[:MAX_NAMED])
+    more = f" and {len(columns) - MAX_NAMED:,} more" if len(columns) > MAX_NAMED else ""
+    return f"column{'s' if len(columns) > 1 else ''} {shown}{more}"
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:

@@ -13,7 +13,7 @@ from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
-from streamrf.preprocessing import CHOICES, WARPS, Warp, calibration_class
+from streamrf.preprocessing import CHOICES, WARPS, Moments, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
 
@@ -38,6 +38,9 @@ class Settings:
         "diagonal" (weights of columns), "full" (a matrix; up to 2,000 columns), a `Warp` that was
         learnt before, for a map; "auto": tried with the features, and None before a map
     warp_rounds : how often the warp is learnt from the rows warped so far
+    scale_like : moments of all rows, from an earlier reading (`streamrf.moments`), or their file;
+        statistics do too. "standard" and "asinh" scale columns by them rather than by the rows
+        looked at before the pass
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
@@ -88,6 +91,10 @@ class Settings:
     )
     warp_rounds: int = field(
         default=WARP_ROUNDS, metadata={"help": f"Rounds of learning the warp; {WARP_ROUNDS}."}
+    )
+    scale_like: Moments | Statistics | str | os.PathLike | None = field(
+        default=None,
+        metadata={"help": "File of moments of all rows to scale columns by; streamrf moments."},
     )
     codes: OneVsRest | ErrorCorrectingCodes | None = field(
         default=None, metadata={"help": "Target codes; one-vs-rest."}
@@ -162,6 +169,13 @@ class Settings:
         if not (isinstance(self.warp_rounds, Integral) and self.warp_rounds > 0):
             raise ParameterError(
                 f"warp_rounds must be an integer of at least 1, got {self.warp_rounds!r}"
+            )
+        if self.scale_like is not None and self.like is not None:
+            raise ParameterError("scale_like=: the statistics of like= have their scales already")
+        if self.scale_like is not None and self.scaling not in ("standard", "asinh", AUTO):
+            raise ParameterError(
+                f"scale_like= is for normalize='standard' or 'asinh', which scale columns, not "
+                f"{self.scaling!r}"
             )
         _check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)

@@ -1,0 +1,44 @@
+"""`streamrf moments`: counts, means and deviations of the columns, by a cheap reading."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from streamrf.cli.base import Answer, aligned, warn_skipped
+from streamrf.cli.files import writing
+from streamrf.cli.groups import ClusterOptions, Data, RowOptions, Threads
+from streamrf.cli.options import option_from, parameter
+from streamrf.cli.progress import working
+from streamrf.engine import RunOptions
+from streamrf.report import facts
+from streamrf.sources import HDF5Source
+from streamrf.training import Settings, moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyRows(RowOptions):
+    """Rows, good or bad."""
+
+    on_bad_rows: str = option_from(
+        Settings, "on_bad_rows", words=("raise", "skip"), show_default=True
+    )
+
+
+def measure(
+    data: Data,
+    rows: AnyRows,
+    out: Annotated[str, parameter("Moments file to write.", "Output", metavar="OUT")],
+    *,
+    threads: Threads = None,
+    cluster: ClusterOptions,
+) -> Answer:
+    """Sum count, mean and deviation of every column, for fit --scale-like."""
+    with writing({"--out": out}, data):
+        source = HDF5Source(data, x=rows.x, y=None)
+        with working(cluster, threads, source.n_rows) as (client, bar):
+            bar.stage("reading")
+            run = RunOptions(engine=client, n_threads=threads, progress=bar.advance)
+            found = moments(source, rows.on_bad_rows, run)
+        found.save(out)
+    warn_skipped(source.n_rows - found.n_rows)
+    figures = {"moments": out, **facts.of_moments(found)}
+    return Answer(figures, aligned([*facts.moments_summary(figures), ("written", out)]))

@@ -1,0 +1,277 @@
+"""Moments of the columns of raw rows: exact sums that merge, and what they say of the sample."""
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf import storage
+from streamrf.errors import MergeError, ShapeError
+from streamrf.jit import columns
+from streamrf.jit.arrays import F64, I64
+from streamrf.storage import Fields
+
+# Of the totals, which are integers of any size: those of the lowest class.
+UNIT = columns.LOWEST + columns.SPAN - columns.DIGITS
+SQUARE_UNIT = 2 * (columns.LOWEST + columns.SPAN) - columns.DIGITS
+JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
+
+TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
+CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called unfair
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The columns of the rows that a pass was calibrated on.
+
+    Parameters
+    ----------
+    n_rows : how many
+    centre : (d,) float64, means, rounded to the grid of the sums; the value of a constant column
+    deviation : (d,) float64
+    reach : (d,) float64, greatest distance from the centre; 0 for a constant column
+    """
+
+    n_rows: int
+    centre: F64
+    deviation: F64
+    reach: F64
+
+    @classmethod
+    def of(cls, X: NDArray[Any]) -> "Sample":
+        """Look at rows X (n, d) of any dtype."""
+        centre = X.mean(axis=0, dtype=np.float64)
+        low, high = (X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64))
+        grid = _grid(np.maximum(high - centre, centre - low))
+        steps = np.divide(centre, grid, out=np.zeros_like(centre), where=grid > 0)
+        centre = np.where(grid > 0, np.rint(steps) * grid, centre)
+        centre = np.where(low == high, low, centre)
+        deviation = np.where(low == high, 0.0, X.std(axis=0, dtype=np.float64))
+        return cls(len(X), centre, deviation, np.maximum(high - centre, centre - low))
+
+    @property
+    def grid(self) -> F64:
+        """What values are rounded to, powers of two: 2^-16 of the reach, 0 for constant columns."""
+        return _grid(self.reach)
+
+    def equals(self, other: "Sample") -> bool:
+        """Return whether both are of the same numbers."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
+
+
+@dataclass
+class Moments:
+    """Count, mean and deviation of every column of raw rows, as sums that are exact and merge.
+
+    A value less the sample's centre is rounded to a grid of its own (`streamrf.jit.columns`), so
+    the sums are of integers: the same for any order, block size and number of threads.
+    ``a + b - b`` is ``a``.
+
+    Parameters
+    ----------
+    sample : the calibration rows, which fix the grids
+    n_rows : rows counted
+    sums, squares : (d,) objects, integers of any size, ``sum u`` in units of 2^-151 and ``sum u^2``
+        of 2^-261, u a value less its centre
+    outside : (d,) int64, rows farther from the centre than every row of the sample
+    """
+
+    sample: Sample
+    n_rows: int
+    sums: NDArray[Any]
+    squares: NDArray[Any]
+    outside: I64
+    _partial: tuple[I64, I64, I64] | None = field(default=None, repr=False)
+    _n_partial: int = 0
+
+    @classmethod
+    def zero(cls, sample: Sample) -> "Moments":
+        """Start with no rows."""
+        d = len(sample.centre)
+        sums, squares = np.full((2, d), 0, dtype=object)
+        return cls(sample, 0, sums, squares, np.zeros(d, dtype=np.int64))
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+        return len(self.sample.centre)
+
+    def add(self, X: NDArray[Any]) -> None:
+        """Add rows X (n, d), finite."""
+        sample, d = self.sample, self.n_features
+        if self._partial is None:
+            shapes = (d, 2), (d, columns.N_CLASSES), (d, columns.N_CLASSES)
+            fine, sums, squares = (np.zeros(shape, dtype=np.int64) for shape in shapes)
+            self._partial = fine, sums, squares
+        for start in range(0, len(X), columns.MAX_ROWS):
+            rows = X[start : start + columns.MAX_ROWS]
+            columns.add_columns(
+                rows, sample.centre, sample.reach, sample.grid, *self._partial, self.outside
+            )
+            self.n_rows += len(rows)
+            self._n_partial += columns.MAX_ROWS
+            if self._n_partial >= JOIN_ROWS:
+                self.join()
+
+    def join(self) -> "Moments":
+        """Add the partial sums to the totals; return the moments."""
+        if self._partial is not None:
+            fine, *classes = self._partial
+            grid = self.sample.grid
+            exponents = [math.frexp(g)[1] - 1 if g else UNIT for g in grid.tolist()]
+            units = np.array([e - UNIT for e in exponents], dtype=object)
+            square_units = np.array(
+                [2 * e - SQUARE_UNIT if g else 0 for e, g in zip(exponents, grid, strict=True)],
+                dtype=object,
+            )
+            self.sums = self.sums + (fine[:, 0].astype(object) << units)
+            self.squares = self.squares + (fine[:, 1].astype(object) << square_units)
+            for name, part, span in zip(
+                ("sums", "squares"), classes, (columns.SPAN, 2 * columns.SPAN), strict=True
+            ):
+                for k in np.flatnonzero(part.any(axis=0)).tolist():
+                    more = part[:, k].astype(object) << (span * k)
+                    setattr(self, name, getattr(self, name) + more)
+            self._partial, self._n_partial = None, 0
+        return self
+
+    def copy(self) -> "Moments":
+        """Return the same moments, to be added to."""
+        self.join()
+        return Moments(self.sample, self.n_rows, self.sums, self.squares, self.outside.copy())
+
+    def combined(self, other: "Moments", sign: int) -> "Moments":
+        """Return the moments of both sides' rows, or of ours without theirs for a `sign` of -1.
+
+        MergeError if the samples differ, or more would be removed than was counted.
+        """
+        if not self.sample.equals(other.sample):
+            raise MergeError("the moments of the two sides were summed on different grids")
+        self.join(), other.join()
+        found = Moments(
+            self.sample,
+            self.n_rows + sign * other.n_rows,
+            self.sums + sign * other.sums,
+            self.squares + sign * other.squares,
+            self.outside + sign * other.outside,
+        )
+        if found.n_rows < 0 or (found.outside < 0).any() or (found.squares < 0).any():
+            raise MergeError("the right side has columns of rows that the left side never counted")
+        return found
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return self.combined(other, 1)
+
+    def __sub__(self, other: "Moments") -> "Moments":
+        return self.combined(other, -1)
+
+    @property
+    def mean(self) -> F64:
+        """Means, float64 (d,); the sample's centre before there are rows."""
+        sums = self.join().sums.astype(np.float64)
+        return self.sample.centre + sums / max(self.n_rows, 1) * 2.0**UNIT
+
+    @property
+    def deviation(self) -> F64:
+        """Standard deviations, float64 (d,)."""
+        return self._deviation(np.arange(self.n_features))
+
+    def _deviation(self, which: I64) -> F64:
+        n, unit = max(self.n_rows, 1), 2.0 ** (2 * UNIT)
+        self.join()
+        squares = self.squares[which] * (n << (SQUARE_UNIT - 2 * UNIT))
+        variances = (squares - self.sums[which] ** 2).astype(np.float64) * unit / n / n
+        return np.sqrt(np.maximum(variances, 0.0))
+
+    def unfair_columns(self) -> I64:
+        """Return the columns that the sample was no fair sample of, int64.
+
+        Their deviation is above ten times the sample's, or above 0 where that is constant, and more
+        rows are outside the sample's range than chance allows. Of `n` rows, as many of the stream
+        as of a sample of ``n_0`` fair rows may lie anywhere, so a share s of them beyond all of the
+        sample has a chance of ``(1 - s)^n_0``; it counts below ``exp(-20)``.
+        """
+        share = np.minimum(self.outside / max(self.n_rows, 1), 1 - 1e-12)
+        found = np.flatnonzero(self.sample.n_rows * np.log1p(-share) < -CHANCE)
+        if not len(found):
+            return found
+        return found[self._deviation(found) > TIMES_WIDER * self.sample.deviation[found]]
+
+    def drifted_columns(self, earlier: "Moments") -> I64:
+        """Return the columns that are far from earlier rows, int64.
+
+        Their mean has moved by more than the deviation on either side and five standard errors, or
+        their deviation is ten times as great, not by chance as in `unfair_columns`.
+        """
+        now, before = self.deviation, earlier.deviation
+        n_now, n_before = max(self.n_rows, 1), max(earlier.n_rows, 1)
+        error = 5 * np.hypot(now / math.sqrt(n_now), before / math.sqrt(n_before))
+        moved = np.abs(self.mean - earlier.mean) > np.maximum(now, before) + error
+        share = np.minimum(self.outside / n_now, 1 - 1e-12)
+        wider = (now > TIMES_WIDER * before) & (n_before * np.log1p(-share) < -CHANCE)
+        return np.flatnonzero(moved | wider)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the moments to an HDF5 file, atomically; `streamrf.load_moments` reads it."""
+        storage.write(path, "moments", self.to_tree())
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return sample and sums as a tree."""
+        self.join()
+        return {
+            "sample": dict(vars(self.sample)),
+            "n_rows": self.n_rows,
+            "sums": self.sums.tolist(),
+            "squares": self.squares.tolist(),
+            "outside": self.outside,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any] | Fields) -> "Moments":
+        """Return what `to_tree` described."""
+        fields = Fields.of(tree)
+        rows = fields.tree("sample")
+        n_sample = rows.integer("n_rows")
+        centre = rows.array("centre", np.float64, (None,))
+        deviation = rows.array("deviation", np.float64, centre.shape)
+        reach = rows.array("reach", np.float64, centre.shape)
+        rows.end()
+        if not len(centre) or (deviation < 0).any() or (reach < 0).any():
+            raise fields.wrong("sample", "has no columns, or a deviation or a reach below 0")
+        n_rows = fields.integer("n_rows")
+        sums, squares = (
+            np.array([*fields.totals(key, len(centre), exact=True), None], dtype=object)[:-1]
+            for key in ("sums", "squares")
+        )
+        outside = fields.array("outside", np.int64, centre.shape)
+        fields.end()
+        if (outside < 0).any() or (outside > n_rows).any() or (squares < 0).any():
+            raise fields.wrong("outside", "and the squares are not those of the rows counted")
+        return cls(Sample(n_sample, centre, deviation, reach), n_rows, sums, squares, outside)
+
+
+def combined_moments(ours: Moments | None, theirs: Moments | None, sign: int) -> Moments | None:
+    """Return the moments of both sides, None where they are not known or on different grids."""
+    if ours is None or theirs is None or not ours.sample.equals(theirs.sample):
+        return None
+    return ours.combined(theirs, sign)
+
+
+def check_columns(moments: Moments, n_features: int, where: str) -> None:
+    """Raise ShapeError if moments are not of rows of a width."""
+    if moments.n_features != n_features:
+        raise ShapeError(
+            f"scale_like has the moments of {moments.n_features} columns, but {where} has "
+            f"{n_features}; sum the moments of the same columns"
+        )
+
+
+def _grid(reach: F64) -> F64:
+    """Return 2^-16 of the power of two below each reach; 0 where that is of no use."""
+    exponents = np.frexp(reach)[1] - 1
+    usable = (reach > 0) & (exponents > -80) & (exponents < 100)
+    return np.where(usable, np.exp2(np.where(usable, exponents - 16.0, 0.0)), 0.0)

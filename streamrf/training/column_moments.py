@@ -1,0 +1,85 @@
+"""`moments`: counts, means and deviations of the columns of a source, by a cheap reading."""
+
+import os
+
+from streamrf import storage
+from streamrf.engine import Reading, RunOptions, Summary, fold
+from streamrf.errors import DataError, ParameterError
+from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample
+from streamrf.sources import Block, Source, check_rows
+from streamrf.statistics import Statistics, load_statistics
+from streamrf.storage import Fields, loading
+
+
+class _Summary(Summary):
+    """The moments of the rows read so far."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.moments = moments
+
+    def update(self, block: Block) -> None:
+        """Add a block."""
+        self.moments.add(block.X)
+
+    def fresh(self) -> "_Summary":
+        return _Summary(self.moments.copy())
+
+    def sealed(self) -> Moments:
+        return self.moments.join()
+
+    def absorb(self, total: Moments) -> None:
+        self.moments = total
+
+
+def moments(source: Source, on_bad_rows: str = "raise", run: RunOptions | None = None) -> Moments:
+    """Sum the moments of a source's columns, in one reading and without a map.
+
+    They are for ``scale_like=`` of a pass over the same rows, or others of their kind: columns are
+    then scaled by all rows, where a pass knows only those that it looked at before. The result is
+    the same for any number of threads, workers and block size.
+
+    Parameters
+    ----------
+    source : with or without targets; an iterator is read to its end
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity
+    run : how it is done; None means in this process
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    StreamrfError
+        Bad rows, or none.
+    """
+    sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
+    if not len(sample.X):
+        raise DataError(f"{source.where}: every row looked at first holds NaN or infinity")
+    zero = _Summary(Moments.zero(Sample.of(sample.X)))
+    reading = Reading(source, on_bad_rows=on_bad_rows)
+    return fold(reading, zero, _Summary.update, run).sealed()
+
+
+def load_moments(path: str | os.PathLike) -> Moments:
+    """Read moments from a file of `Moments.save`, or those in a statistics file."""
+    if storage.read_kind(path) == "statistics":
+        return as_moments(load_statistics(path), os.fspath(path))
+    tree = storage.read(path, "moments")
+    with loading(path):
+        return Moments.from_tree(Fields(tree, os.fspath(path)))
+
+
+def as_moments(
+    given: Moments | Statistics | str | os.PathLike, name: str = "scale_like"
+) -> Moments:
+    """Return the moments in what `scale_like` may be."""
+    if isinstance(given, str | os.PathLike):
+        return load_moments(given)
+    found = given.moments if isinstance(given, Statistics) else given
+    if not isinstance(found, Moments) or not found.n_rows:
+        raise ParameterError(
+            f"{name} holds no moments of columns; sum them: streamrf.moments(source), or "
+            "streamrf moments DATA --out FILE"
+        )
+    return found
