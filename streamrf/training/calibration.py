@@ -144,6 +144,7 @@ def _warp(settings: Settings, sample: Block) -> Warp | None:
         settings.warp_rounds,
         settings.regression,
         settings.random_state,
+        job.scales,
     )
 
 

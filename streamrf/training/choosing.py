@@ -165,7 +165,7 @@ def choose(
         scaling = "standard" if normalize == AUTO else normalize
         features = StructuredFourier(Gaussian(gamma="median"), n_components or WIDTHS[0])
         kind = None if warp == AUTO else warp
-        warped = learnt(features, sample, scaling, kind, warp_rounds, regression, seed)
+        warped = learnt(features, sample, scaling, kind, warp_rounds, regression, seed, moments)
         return Selection(features, scaling, warped)
     _check_warp(warp, sample.X.shape[1])
     if budget is None:
@@ -194,6 +194,7 @@ def learnt(
     n_rounds: int = WARP_ROUNDS,
     regression: bool = False,
     random_state: Any = None,
+    moments: Moments | None = None,
 ) -> Warp | None:
     """Return a warp for a map, learnt from a sample of rows; None where they teach nothing.
 
@@ -204,7 +205,9 @@ def learnt(
         return None
     _check_warp(kind, sample.X.shape[1])
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
-    judge = Judge(sample.X, sample.y, sample.weights, regression=regression, seed=seed)
+    judge = Judge(
+        sample.X, sample.y, sample.weights, regression=regression, seed=seed, moments=moments
+    )
     recipe = Recipe(kind, n_rounds=n_rounds)
     kernel = getattr(features, "kernel", None)
     if kernel is None and isinstance(features, FourierMap):
