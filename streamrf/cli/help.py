@@ -9,9 +9,8 @@ from typer.core import TyperCommand, TyperGroup
 
 MAX_SHOWN = 20  # options of a command; of one with more, --help shows those of every day
 EVERYDAY = {
-    *("x", "y", "weights", "on_bad_rows", "regression", "task"),
-    *("kernel", "components", "normalize", "warp", "alpha"),
-    *("checkpoint", "memory_limit", "threads", "seed", "workers"),
+    *("x", "y", "weights", "task", "kernel", "components", "normalize", "alpha"),
+    *("checkpoint", "memory_limit", "seed", "workers"),
     *("model", "statistics", "output", "as_json", "help", "help_all"),
 }
 

@@ -71,7 +71,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             features,  # type: ignore[arg-type] # which it checks
             sample,
             normalize=settings.scaling if chosen is None else chosen.normalize,
-            warp=_warp(settings, sample) if chosen is None else chosen.warp,
+            warp=_warp(settings, sample, job.scales) if chosen is None else chosen.warp,
             precision=settings.precision,
             totals=settings.totals or "float64",
             regression=settings.regression,
@@ -131,7 +131,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
     return selection
 
 
-def _warp(settings: Settings, sample: Block) -> Warp | None:
+def _warp(settings: Settings, sample: Block, scales: Moments | None) -> Warp | None:
     """Return the warp of rows before a map that was named."""
     warp, features = settings.warping, settings.features
     if warp is None or isinstance(warp, Warp) or not isinstance(features, FeatureMap):
@@ -144,7 +144,7 @@ def _warp(settings: Settings, sample: Block) -> Warp | None:
         settings.warp_rounds,
         settings.regression,
         settings.random_state,
-        job.scales,
+        scales,
     )
 
 
