@@ -147,9 +147,14 @@ class Normal:
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> Floats:
-        """Return the moments of centred features in their own units, (n_outputs, n_components)."""
+        """Return the moments of centred features in their own units, (n_outputs, n_components).
+
+        SolveError if they overflow.
+        """
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
-        return moments * self.step
+        moments *= self.step
+        _check_finite(moments)
+        return moments
 
     def centred_squares(self) -> Floats:
         """Return the squares of the centred targets, (n_outputs,)."""

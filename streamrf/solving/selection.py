@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.errors import SolveError
 from streamrf.jit.arrays import Floats
 from streamrf.models import Model, Probabilities
 from streamrf.preprocessing import as_columns
@@ -57,6 +58,7 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
         parts.append(squares)
     rows = np.concatenate(parts, axis=1) / (total or 1.0)
     mses = rows.sum(axis=1)
+    mses[np.isnan(mses)] = np.inf  # of infinite outputs
     figures = mses if models and models[0].book is None else wrong / (total or 1.0)
     columns = zip(models, figures, mses, rows, strict=True)
     return [Trial(model, float(figure), float(mse), row) for model, figure, mse, row in columns]
@@ -104,6 +106,11 @@ def safest(trials: Sequence[Trial]) -> Trial:
     leader = best(trials)
     if leader.model.book is not None:
         return leader
+    if not np.isfinite(leader.figure):
+        raise SolveError(
+            "the squared errors on the rows held out overflow; scale the rows (normalize=) and the "
+            "targets, or give alpha as a number"
+        )
 
     def is_alike(trial: Trial) -> bool:
         apart = trial.squares - leader.squares
