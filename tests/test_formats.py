@@ -347,7 +347,7 @@ def test_held_out_errors_that_overflow_choose_no_penalty():
     values = make.ROWS[:, 0].astype(np.float64)
     source = srf.ArraySource(make.ROWS, values)
     features = srf.RandomFourier(n_components=8, random_state=0)
-    settings = srf.Settings(features, regression=True, hold_out=True, random_state=0)
+    settings = srf.Settings(features=features, regression=True, hold_out=True, random_state=0)
     job = Job.of(source, settings)
     tree = job.fold(begin(job)).to_tree()
     for rows in tree["holdout"]["held"].values():
