@@ -53,6 +53,7 @@ def normal_equations(encoder: Encoder, sums: AbstractSums, matrix: Floats | None
         totals,
         calibration.step * np.sqrt(calibration.mean_weight or 1.0),
         targets.squares_of(matrix, calibration.root_scale),
+        sums.exact,
     )
 
 
