@@ -57,9 +57,9 @@ def _open_streams() -> None:
             if nowhere != number:
                 os.close(nowhere)
     if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @dataclass(frozen=True)

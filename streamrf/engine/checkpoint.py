@@ -12,11 +12,13 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from streamrf import storage
 from streamrf.engine.base import StateStore, Summary, Update
+from streamrf.engine.samples import Samples
 from streamrf.errors import (
     CheckpointError,
     FormatError,
@@ -75,7 +77,11 @@ class Checkpoint(StateStore[S]):
         self._job = job
         self._start = start
         self._where = source.where
+        self._source = source
+        self._versions = source.versions
         self._stores = source.stores
+        self._samples = Samples()
+        self._found: tuple[int, int] | None = None  # the file that was read
 
     @property
     def stop(self) -> int:
@@ -95,12 +101,17 @@ class Checkpoint(StateStore[S]):
         if not os.path.lexists(self.path):
             _check_folder(self.path)
             return None
+        self._found = self.identity()
         fields = Fields(storage.read(self.path, KIND), self.path)
         with loading(self.path):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
             self.n_done = self.n_resumed = fields.integer("n_done", minimum=0)
             fields.end()
+            samples = stores.maybe_tree("samples") if stores.is_tree("samples") else None
+            versions = stores.texts("versions") if samples is not None else []
             earlier = _as_stores(stores)
+            if samples is not None:
+                self._samples = Samples.from_tree(samples)
         differences = _differences("", job.rest(), self._job)
         if differences:
             shown = "; ".join(differences[:3]) + ("; ..." if len(differences) > 3 else "")
@@ -109,6 +120,7 @@ class Checkpoint(StateStore[S]):
                 "settings, or give this job a checkpoint file of its own"
             )
         self._check_stores(earlier)
+        self._check_rows(versions)
         logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
         return state
 
@@ -129,6 +141,40 @@ class Checkpoint(StateStore[S]):
                     "rows at the end only, or give this job a checkpoint file of its own"
                 )
             place += self.stop if old.n_rows is None else old.n_rows
+
+    def _check_rows(self, versions: list[str]) -> None:
+        """Raise CheckpointError if rows counted have other values now, by samples of them."""
+        source = self._source
+        if not source.seekable or (versions and versions == self._versions):
+            return
+        row = self._samples.changed(source)
+        if row is not None:
+            raise CheckpointError(
+                f"the checkpoint {self.path} has counted rows of {self._where} that have been "
+                f"written again since: row {row:,} is not what it was. Sum them anew, by a "
+                "checkpoint file of their own"
+            )
+
+    def identity(self) -> tuple[int, int] | None:
+        """Return what changes when the file is replaced; None where there is none."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
+    def check_unchanged(self) -> None:
+        """Raise CheckpointError if another run has written the file since it was read."""
+        if self.identity() != self._found:
+            raise CheckpointError(
+                f"another run has written the checkpoint {self.path} since this one began; run "
+                "the same again to go on from there, or give this run a file of its own"
+            )
+
+    def count(self, block: Block) -> None:
+        """Take note of a block that was added up."""
+        self.n_done += block.span
+        self._samples.add(block)
 
     def _check_begin(self, earlier: list[Store]) -> None:
         """Raise CheckpointError if the stores calibrated on are not the first ones any more."""
@@ -151,6 +197,8 @@ class Checkpoint(StateStore[S]):
             "keys": [store.key for store in self._stores],
             "names": [store.where for store in self._stores],
             "n_rows": [store.n_rows for store in self._stores],
+            "versions": self._versions,
+            "samples": self._samples.to_tree(),
         }
         tree = {"job": self._job, "stores": stores, "n_done": self.n_done, "state": state}
         storage.write(self.path, KIND, tree)
@@ -179,8 +227,19 @@ class CheckpointWriter(Generic[S]):
         self._written = checkpoint.n_done
         self._signal: int | None = None
         self._handlers: dict[int, Any] = {}
+        self._lock = ExitStack()
 
     def __enter__(self) -> Update[S]:
+        if not self._lock.enter_context(storage.alone(self._checkpoint.path)):
+            raise CheckpointError(
+                f"another run is writing the checkpoint {self._checkpoint.path}; wait for its end, "
+                "or give this run a file of its own"
+            )
+        try:
+            self._checkpoint.check_unchanged()
+        except CheckpointError:
+            self._lock.close()
+            raise
         self._next = time.monotonic() + self._every
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
@@ -198,19 +257,19 @@ class CheckpointWriter(Generic[S]):
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        if error is None:
-            self._write()
-            self._leave()
-        elif isinstance(error, StreamrfError) and self._whole and self._write():
-            logger.warning(
-                "%s holds the %s rows before the error", self._checkpoint.path, f"{self._written:,}"
-            )
+        with self._lock:
+            if error is None:
+                self._write()
+                self._leave()
+            elif isinstance(error, StreamrfError) and self._whole and self._write():
+                path, written = self._checkpoint.path, f"{self._written:,}"
+                logger.warning("%s holds the %s rows before the error", path, written)
 
     def _step(self, subject: S, block: Block) -> None:
         """Update, then do what is due between two blocks."""
         self._whole = False
         self._update(subject, block)
-        self._checkpoint.n_done += block.span
+        self._checkpoint.count(block)
         self._whole = True
         if self._signal is not None:
             self._write()
