@@ -101,7 +101,7 @@ class Checkpoint(StateStore[S]):
         if not os.path.lexists(self.path):
             _check_folder(self.path)
             return None
-        self._found = self.identity()
+        self._found = storage.identity(self.path)
         fields = Fields(storage.read(self.path, KIND), self.path)
         with loading(self.path):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
@@ -155,17 +155,9 @@ class Checkpoint(StateStore[S]):
                 "checkpoint file of their own"
             )
 
-    def identity(self) -> tuple[int, int] | None:
-        """Return what changes when the file is replaced; None where there is none."""
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return None
-        return status.st_ino, status.st_mtime_ns
-
     def check_unchanged(self) -> None:
         """Raise CheckpointError if another run has written the file since it was read."""
-        if self.identity() != self._found:
+        if storage.identity(self.path) != self._found:
             raise CheckpointError(
                 f"another run has written the checkpoint {self.path} since this one began; run "
                 "the same again to go on from there, or give this run a file of its own"
@@ -313,7 +305,7 @@ class CheckpointWriter(Generic[S]):
 
 
 def _check_folder(path: str) -> None:
-    """Raise StorageError where no file can be written, before hours of work."""
+    """Raise StorageError where no file can be written."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.access(folder, os.W_OK | os.X_OK):
         what = "no right to write in" if os.path.isdir(folder) else "there is no"

@@ -3,7 +3,7 @@
 from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
-from streamrf.storage.files import alone, reason, replacing, unwritten
+from streamrf.storage.files import alone, identity, reason, replacing, unwritten
 from streamrf.storage.trees import read, read_kind, write
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "alone",
     "digest",
     "from_tree",
+    "identity",
     "loading",
     "read",
     "read_kind",

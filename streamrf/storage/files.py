@@ -85,6 +85,15 @@ def alone(path: Path) -> Iterator[bool]:
                 os.unlink(lock)
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> StorageError:
     """Return our error for one of the system's while `n_bytes` were written by `replacing`."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
