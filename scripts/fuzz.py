@@ -9,6 +9,8 @@ file is kept in `--keep`: another exception, a child that dies (a crash), or one
 than `--seconds` (a hang).
 
     scripts/fuzz.py --files 10000
+
+With `--record FILE` the counts are kept, and the same command goes on from them with other files.
 """
 
 import argparse
@@ -31,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "fixtures")]
 
 import numpy as np  # noqa: E402
+from shared import record, recorded  # noqa: E402
 
 import cases  # noqa: E402
 import mutations  # noqa: E402
@@ -60,6 +63,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="a file may take")
     parser.add_argument("--memory", type=int, default=256, help="MiB that a file may take")
     parser.add_argument("--keep", type=Path, help="folder for files that are bugs")
+    parser.add_argument("--record", type=Path, help="file of counts, to go on from")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
@@ -75,9 +79,10 @@ def main() -> int:
 def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> dict[str, int]:
     """Spoil one file after the other; count what the child makes of them."""
     counts = Counter(dict.fromkeys(("blind", "sealed", *OUTCOMES, "refused_in_use"), 0))
+    counts.update(recorded(options.record))
     path = folder / "spoilt"
     child = Child(folder, options)
-    for number in range(options.files):
+    for number in range(counts["blind"] + counts["sealed"], options.files):
         group = ("blind", "sealed")[number % 2]
         mutate = draw.choice(mutations.BLIND if group == "blind" else mutations.SEALED)
         path.write_bytes(mutate(draw.choice(originals), draw))
@@ -85,12 +90,15 @@ def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> 
         counts[group] += 1
         counts[outcome] += 1
         counts["refused_in_use"] += told == "refused in use"
+        if number % 1000 == 999:
+            record(options.record, counts)
         if outcome not in ("loaded", "refused"):
             print(f"file {number} ({mutate.__name__}): {outcome}\n{told}", file=sys.stderr)
             if options.keep is not None:
                 options.keep.mkdir(exist_ok=True)
                 (options.keep / f"{number}-{outcome}").write_bytes(path.read_bytes())
     child.end()
+    record(options.record, counts)
     return dict(counts)
 
 

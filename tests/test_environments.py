@@ -75,7 +75,6 @@ SETUP = """
 import hashlib, os, sys, threading, time, multiprocessing
 import numpy as np
 import streamrf as srf
-from streamrf.errors import StreamrfError
 X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
 y = (X[:, 0] > 0).astype(int)
 def work(task=0):
@@ -85,7 +84,7 @@ def work(task=0):
 def told():
     try:
         return work()
-    except StreamrfError as error:
+    except RuntimeError as error:
         return str(error)
 def put(queue):
     queue.put(told())
@@ -168,7 +167,7 @@ out = np.empty(2)
 packed.diagonal(np.array([1.0, 2.0, 3.0]), out)
 print(sorted(out.tolist()))
 """
-    (found,), told = python("import streamrf.errors" + script, folder, NUMBA_CACHE_DIR="")
+    (found,), told = python(script, folder, NUMBA_CACHE_DIR="")
     assert found == "[1.0, 2.0]"
     assert told.count("Numba can write its cache nowhere") == 1
     assert told.count("\n") == 1

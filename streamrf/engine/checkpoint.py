@@ -107,11 +107,11 @@ class Checkpoint(StateStore[S]):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
             self.n_done = self.n_resumed = fields.integer("n_done", minimum=0)
             fields.end()
-            samples = stores.maybe_tree("samples") if stores.is_tree("samples") else None
-            versions = stores.texts("versions") if samples is not None else []
+            versions: list[str] = []
+            if stores.is_tree("samples"):  # files of earlier versions have none
+                versions = stores.texts("versions")
+                self._samples = Samples.from_tree(stores.tree("samples"))
             earlier = _as_stores(stores)
-            if samples is not None:
-                self._samples = Samples.from_tree(samples)
         differences = _differences("", job.rest(), self._job)
         if differences:
             shown = "; ".join(differences[:3]) + ("; ..." if len(differences) > 3 else "")

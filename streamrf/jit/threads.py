@@ -18,8 +18,6 @@ import numba
 import numpy as np
 import threadpoolctl
 
-from streamrf.errors import StreamrfError
-
 Task = Callable[[Any], object]  # a function of one task
 _lock: Any = threading.RLock()
 
@@ -97,7 +95,7 @@ class _Forked:
     """Takes the lock's place where the threads of the parent are lost."""
 
     def __enter__(self) -> None:
-        raise StreamrfError(
+        raise RuntimeError(
             "this process was forked from one that has computed already, and GNU OpenMP cannot go "
             "on in it; start processes by 'spawn' or 'forkserver' "
             "(multiprocessing.set_start_method), or joblib's 'loky', or fork before the first use"
