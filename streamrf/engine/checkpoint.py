@@ -19,19 +19,11 @@ from typing import Any, Generic, TypeVar
 from streamrf import storage
 from streamrf.engine.base import StateStore, Summary, Update
 from streamrf.engine.samples import Samples
-from streamrf.errors import (
-    CheckpointError,
-    FormatError,
-    Interruption,
-    StorageError,
-    StreamrfError,
-)
+from streamrf.errors import CheckpointError, Interruption, StorageError, StreamrfError
 from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
 
 KIND = "checkpoint"
-SHARD = "shard"
-FIRST = "start.checkpoint"
 SHARE = 0.02  # of the time that writing may take
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MAX_SHOWN = 60  # characters of a setting in a message
@@ -356,46 +348,3 @@ def _shown(value: Any) -> str:
         return str(value.get("class", "given"))
     text = " ".join(repr(value).split())
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
-
-
-class ShardFolder(StateStore[S]):
-    """A folder that the workers share: a file for each finished shard.
-
-    Parameters
-    ----------
-    prefix : path of the files, without ``-start-stop.h5``
-    read : rebuilds a summary from its tree
-    """
-
-    def __init__(self, prefix: str, read: Callable[[dict], S]):
-        self._prefix = prefix
-        self._read = read
-
-    def load(self, start: int, stop: int) -> S | None:
-        """Return the summary in a shard's file; None where there is no whole one."""
-        path = self._path(start, stop)
-        if not os.path.lexists(path):
-            return None
-        try:
-            return self._read(storage.read(path, SHARD))
-        except FormatError:
-            return None
-
-    def save(self, start: int, stop: int, summary: S) -> None:
-        """Write a shard's file."""
-        storage.write(self._path(start, stop), SHARD, summary.to_tree())
-
-    def _path(self, start: int, stop: int) -> str:
-        return f"{self._prefix}-{start}-{stop}.h5"
-
-
-def first_file(spill: str | os.PathLike) -> str:
-    """Return the file in a spill folder, made if need be, that holds map and calibration."""
-    folder = os.path.abspath(spill)
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"cannot make the spill folder {folder}: {storage.reason(error)}"
-        ) from error
-    return os.path.join(folder, FIRST)
