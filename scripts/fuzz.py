@@ -9,6 +9,8 @@ file is kept in `--keep`: another exception, a child that dies (a crash), or one
 than `--seconds` (a hang).
 
     scripts/fuzz.py --files 10000
+
+With `--record FILE` the counts are kept, and the same command goes on from them with other files.
 """
 
 import argparse
@@ -31,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "fixtures")]
 
 import numpy as np  # noqa: E402
+from shared import record, recorded  # noqa: E402
 
 import cases  # noqa: E402
 import mutations  # noqa: E402
@@ -39,7 +42,9 @@ from streamrf import storage  # noqa: E402
 from streamrf.engine import Checkpoint  # noqa: E402
 from streamrf.errors import CheckpointError, StreamrfError  # noqa: E402
 from streamrf.jit.threads import computing  # noqa: E402
+from streamrf.report import facts  # noqa: E402
 from streamrf.storage.fields import Fields, loading  # noqa: E402
+from streamrf.training import finish  # noqa: E402
 from streamrf.training.passes import Pass  # noqa: E402
 
 ORIGINAL = "original"
@@ -58,6 +63,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="a file may take")
     parser.add_argument("--memory", type=int, default=256, help="MiB that a file may take")
     parser.add_argument("--keep", type=Path, help="folder for files that are bugs")
+    parser.add_argument("--record", type=Path, help="file of counts, to go on from")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
@@ -73,9 +79,10 @@ def main() -> int:
 def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> dict[str, int]:
     """Spoil one file after the other; count what the child makes of them."""
     counts = Counter(dict.fromkeys(("blind", "sealed", *OUTCOMES, "refused_in_use"), 0))
+    counts.update(recorded(options.record))
     path = folder / "spoilt"
     child = Child(folder, options)
-    for number in range(options.files):
+    for number in range(counts["blind"] + counts["sealed"], options.files):
         group = ("blind", "sealed")[number % 2]
         mutate = draw.choice(mutations.BLIND if group == "blind" else mutations.SEALED)
         path.write_bytes(mutate(draw.choice(originals), draw))
@@ -83,12 +90,15 @@ def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> 
         counts[group] += 1
         counts[outcome] += 1
         counts["refused_in_use"] += told == "refused in use"
+        if number % 1000 == 999:
+            record(options.record, counts)
         if outcome not in ("loaded", "refused"):
             print(f"file {number} ({mutate.__name__}): {outcome}\n{told}", file=sys.stderr)
             if options.keep is not None:
                 options.keep.mkdir(exist_ok=True)
                 (options.keep / f"{number}-{outcome}").write_bytes(path.read_bytes())
     child.end()
+    record(options.record, counts)
     return dict(counts)
 
 
@@ -142,7 +152,8 @@ def serve(folder: Path, memory: int) -> int:
     warnings.simplefilter("error")
     with computing(1):
         for path in sorted(folder.glob(f"{ORIGINAL}*")):  # compiles what a file needs
-            assert outcome_of(path) == ("loaded", ""), outcome_of(path)
+            outcome, told = outcome_of(path)
+            assert outcome == "loaded", told
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * os.sysconf("SC_PAGE_SIZE") + (memory << 20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -160,48 +171,77 @@ def outcome_of(path: Path) -> tuple[str, str]:
         return "refused", ""
     except Exception:
         return "other_exception", traceback.format_exc()
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            use(held)
-    except StreamrfError:
-        return "loaded", "refused in use"
-    except Exception:
-        return "other_exception", "in use: " + traceback.format_exc()
-    return "loaded", ""
+    refused = ""
+    for question in use:
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                question(held)
+        except StreamrfError:
+            refused = "refused in use"
+        except Exception:
+            return "other_exception", "in use: " + traceback.format_exc()
+    return "loaded", refused
 
 
 def load(path: Path):
-    """Return what a file of any kind holds, and what to do with it."""
+    """Return what a file of any kind holds, and all that can be asked of it."""
     kind = storage.read_kind(path)
     if kind == "model":
-        return srf.load_model(path), predict
+        return srf.load_model(path), MODEL_QUESTIONS
     if kind == "checkpoint":
         with contextlib.suppress(CheckpointError):  # of another job, which all are
             Checkpoint(path, 0.0, {}, SOURCE).read()
         with loading(path):
             fields = Fields(storage.read(path, "checkpoint"), str(path))
-            return Pass.from_tree(fields.tree("state")), go_on
-    return srf.load_statistics(path), solve
+            return Pass.from_tree(fields.tree("state")), PASS_QUESTIONS
+    return srf.load_statistics(path), STATISTICS_QUESTIONS
 
 
-def predict(model) -> None:
-    rows = np.resize(ROWS, (20, model.n_features)) / 10
-    model.predict(rows)
-    if model.probabilities is not None:
-        model.predict_proba(rows)
-    if model.posterior is not None:
-        model.predict(rows, return_std=True)
+def rows_for(model) -> np.ndarray:
+    return np.resize(ROWS, (20, model.n_features)) / 10
 
 
-def solve(statistics) -> None:
-    statistics.solve(1.0)
-    statistics.path([0.1, 1.0])
-    _ = statistics - statistics
+def evaluate(model) -> None:
+    rows = rows_for(model)
+    y = np.zeros((20, len(model.intercept))) if model.labels is None else model.predict(rows)
+    model.evaluate(srf.ArraySource(rows, y))
 
 
-def go_on(pass_) -> None:
-    pass_.finish("auto" if pass_.holdout is not None else 1.0)
+MODEL_QUESTIONS = (
+    lambda model: model.predict(rows_for(model)),
+    lambda model: model.decision_function(rows_for(model)),
+    lambda model: model.predict_proba(rows_for(model)),
+    lambda model: model.predict(rows_for(model), return_std=True),
+    lambda model: model.coef_variances,
+    lambda model: model.restrict_classes([] if model.labels is None else model.labels[:2]),
+    evaluate,
+    facts.of_model,
+)
+STATISTICS_QUESTIONS = (
+    lambda sums: sums.solve(1.0),
+    lambda sums: sums.solve(0.0),
+    lambda sums: sums.solve(1.0, uncertainty=True),
+    lambda sums: sums.path([0.1, 1.0]),
+    lambda sums: sums.path().model(),
+    lambda sums: sums.cross_validate([0.1, 1.0]),
+    lambda sums: sums.prune(2),
+    lambda sums: sums.select([0]).solve(1.0),
+    lambda sums: sums + sums,
+    lambda sums: sums - sums,
+    lambda sums: sums.scale(0.5).solve(1.0),
+    lambda sums: sums.without_folds().solve(1.0),
+    lambda sums: sums.with_totals("int32"),
+    lambda sums: sums.relabel({}),
+    lambda sums: (sums.weight, sums.rounding_alpha, sums.alpha_scale(), sums.alpha_grid()),
+    facts.of_statistics,
+)
+PASS_QUESTIONS = (
+    lambda pass_: finish(pass_.fresh(), "auto"),
+    lambda pass_: finish(pass_.fresh(), 1.0),
+    lambda pass_: pass_.fresh().join(),
+    lambda pass_: pass_.fresh().sealed(),
+)
 
 
 def write_originals(folder: Path) -> list[Path]:
@@ -232,6 +272,15 @@ def write_originals(folder: Path) -> list[Path]:
         srf.accumulate(source, features, random_state=0, **settings).save(place())
         held = {"hold_out": True, "checkpoint": place(), "random_state": 0, **settings}
         srf.accumulate(source, features, **held)
+    for precision in ("coarse", "float64"):
+        settings = {"precision": precision, "regression": True, "random_state": 0}
+        sums = srf.accumulate(srf.ArraySource(rows, VALUES), features, **settings)
+        sums.save(place())
+        sums.scale(0.5).select([3, 1]).save(place())
+        sums.solve([0.5, 1.0]).save(place())
+        sums.select([0, 2]).solve(1.0, uncertainty=True).save(place())
+    classifier = srf.RandomFeatureClassifier(features, alpha="auto", random_state=0)
+    classifier.fit(rows, LABELS).save(place())
     return written
 
 

@@ -1,7 +1,8 @@
-"""What the scripts share: the folder of the data sets, and files of JSON lines."""
+"""What the scripts share: the folder of the data sets, files of JSON lines, and of counts."""
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,3 +38,16 @@ def keep(line: dict, path: Path) -> None:
     new = path.with_name(path.name + ".new")
     new.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
     new.replace(path)
+
+
+def recorded(path: Path | None) -> dict[str, int]:
+    """Return the counts of earlier sittings; none where there is no file."""
+    return {} if path is None or not path.exists() else json.loads(path.read_text())
+
+
+def record(path: Path | None, counts: Mapping[str, int]) -> None:
+    """Keep counts in a file, if one was named."""
+    if path is not None:
+        new = path.with_name(path.name + ".new")
+        new.write_text(json.dumps(dict(counts)))
+        new.replace(path)

@@ -13,6 +13,9 @@ place that has had the fewest.
 
     scripts/torture.py --kills 50
 
+With `--record FILE` the counts are kept after every job, and the same command goes on from them, so
+that the full length may take many sittings: `--kills 1000 --record kills.json`.
+
 With `--dask` workers and schedulers of a cluster are killed instead, see `torture_dask.py`.
 """
 
@@ -39,6 +42,8 @@ from streamrf.errors import MemoryBudgetError  # noqa: E402
 from streamrf.training import memory  # noqa: E402
 from streamrf.training.holdout import MAX_BYTES  # noqa: E402
 
+from shared import record, recorded  # noqa: E402  isort:skip
+
 N_FEATURES = 20
 PLACES = ("start_up", "block", "write")
 POLL_SECONDS = 0.0002
@@ -59,11 +64,12 @@ def main() -> int:
     parser.add_argument("--components", type=int, default=512)
     parser.add_argument("--most-kills", type=int, default=4, help="of one job, before it may end")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--record", type=Path, help="file of counts, to go on from")
     options = parser.parse_args()
     seed = random.randrange(2**32) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         counts = torture(Path(folder), random.Random(seed), options)
-    print(json.dumps({"seed": seed, **vars(options), **counts} | {"seed": seed}))
+    print(json.dumps({**vars(options), "seed": seed, **counts}, default=str))
     return 1 if counts["differing"] or counts["failed"] else 0
 
 
@@ -77,8 +83,10 @@ def torture(folder: Path, draw: random.Random, options) -> dict[str, int]:
     start_up = time.monotonic() - began - json.loads(done.stdout)["pass_seconds"]
     counts = Counter(kills=0, **{f"in_{place}": 0 for place in PLACES})
     counts.update(jobs=0, resumed=0, differing=0, failed=0)
+    counts.update(recorded(options.record))
     while counts["kills"] < options.kills and not counts["failed"]:
         job_on_trial(folder, truth, start_up, draw, options, counts)
+        record(options.record, counts)
         print(f"{dict(counts)}", file=sys.stderr, flush=True)
     return dict(counts)
 

@@ -23,7 +23,7 @@ from commands import answer, streamrf
 from integers import assert_same_bytes, features
 from passes import job_of
 from streamrf import storage
-from streamrf.engine import checkpoint
+from streamrf.engine import checkpoint, samples
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -678,3 +678,94 @@ def test_a_file_may_lose_rows_that_are_not_counted_yet(n_rows, path, tmp_path):
     assert n_done(path) == 600  # 200 of the second file
     resized(tmp_path, "b", n_rows)
     assert accumulate(srf.HDF5Source(str(tmp_path / "*.h5")), path).n_rows == 400 + n_rows
+
+
+# ---- two runs, and rows that change -------------------------------------------------------------
+
+
+def in_the_middle(path, act):
+    """A pass whose `progress` acts once, after the first block."""
+    acted = []
+
+    def progress(n_rows):
+        if not acted:
+            acted.append(True)
+            act()
+
+    run = {"checkpoint": path, "checkpoint_every": 0, "progress": progress}
+    return srf.accumulate(arrays(), features(16), random_state=0, n_threads=1, **run)
+
+
+def test_a_second_run_is_refused_while_the_first_one_lives(path):
+    def second():
+        with pytest.raises(CheckpointError, match="another run is writing the checkpoint"):
+            accumulate(arrays(), path)
+
+    assert_same_bytes(in_the_middle(path, second).gram, whole(arrays()).gram)
+    assert os.listdir(path.parent) == [path.name]  # no lock is left behind
+    assert_same_bytes(accumulate(arrays(), path).gram, whole(arrays()).gram)
+
+
+def test_a_lock_that_a_killed_run_left_behind_locks_nothing(path):
+    (path.parent / f".{path.name}.lock").touch()
+    accumulate(arrays(), path)
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_checkpoint_written_by_another_run_since_it_was_read_is_not_gone_on_from(path):
+    stopped(arrays(), path, 600)
+    job = job_of(arrays(), features(16), checkpoint=path, random_state=0)
+    pass_ = begin(job)
+    accumulate(arrays(), path)  # to its end
+    with pytest.raises(CheckpointError, match="another run has written"):
+        job.fold(pass_)
+
+
+def test_rows_rewritten_between_stop_and_resume_are_told(path, tmp_path):
+    """The first rows are the same, so the key of the file is; only samples of rows can tell."""
+    file = tmp_path / "rows.h5"
+    with h5py.File(file, "w") as h5:
+        h5["X"], h5["y"] = X, LABELS
+    stopped(srf.HDF5Source(file), path, 600)
+    with h5py.File(file, "r+") as h5:
+        h5["X"][200:450] += 1
+    with pytest.raises(CheckpointError, match=r"written again since: row [2-4]\d\d is not"):
+        accumulate(srf.HDF5Source(file), path)
+
+
+def test_targets_rewritten_are_told(path):
+    stopped(arrays(), path, 600)
+    changed = LABELS.copy()
+    changed[100:300] = 2 - changed[100:300]
+    with pytest.raises(CheckpointError, match="written again since"):
+        accumulate(arrays(y=changed), path)
+
+
+def test_a_file_touched_but_not_changed_goes_on(path, tmp_path):
+    file = tmp_path / "rows.h5"
+    with h5py.File(file, "w") as h5:
+        h5["X"], h5["y"] = X, LABELS
+    stopped(srf.HDF5Source(file), path, 600)
+    os.utime(file, (1, 1))
+    assert_same_bytes(accumulate(srf.HDF5Source(file), path).gram, whole(arrays()).gram)
+
+
+def test_a_checkpoint_of_yesterday_gives_the_same_sums(path):
+    stopped(arrays(), path, 300)
+    yesterday = path.read_bytes()
+    stopped(arrays(), path, 900)
+    path.write_bytes(yesterday)
+    assert_same_bytes(accumulate(arrays(), path).gram, whole(arrays()).gram)
+
+
+def test_samples_are_few_and_spread(monkeypatch):
+    monkeypatch.setattr(samples, "MAX_SAMPLES", 4)
+    found = samples.Samples()
+    for block in arrays().blocks(block_rows=50):
+        found.add(block)
+    starts = found.to_tree()["windows"][:, 0]
+    assert len(starts) <= 5
+    assert starts.max() > N / 2
+    again = samples.Samples.from_tree(found.to_tree())
+    assert again.changed(arrays()) is None
+    assert again.changed(arrays(600)) is not None

@@ -106,7 +106,13 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_has_threads_of_its_own():
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}  # OpenMP's cannot be forked
     done = subprocess.run(
-        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", FORKED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert done.stdout.split() == ["10"]

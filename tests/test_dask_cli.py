@@ -107,6 +107,11 @@ def certificates(tmp_path_factory):
             "x509", "-req", "-days", "2", "-in", f"{name}.csr", "-CA", f"{name}-ca.pem",
             "-CAkey", f"{name}-ca.key", "-CAcreateserial", "-out", f"{name}.pem",
         )  # fmt: skip
+    openssl(
+        "x509", "-req", "-days", "0", "-in", "ours.csr", "-CA", "ours-ca.pem",
+        "-CAkey", "ours-ca.key", "-CAcreateserial", "-out", "expired.pem",
+    )  # fmt: skip
+    shutil.copy(folder / "ours.key", folder / "expired.key")
     return folder
 
 
@@ -145,7 +150,8 @@ def test_with_the_certificate_a_client_is_let_in(path, tmp_path, scheduler, cert
 def test_without_the_certificate_a_client_is_refused(path, tmp_path, scheduler, certificates):
     fit = ["fit", path, *FIT, "--model", tmp_path / "m.h5", "--scheduler"]
     plain = scheduler.replace("tls://", "tcp://")
-    for options in ([plain], [scheduler, *shown(certificates, "stranger")]):
+    refused = [[scheduler, *shown(certificates, name)] for name in ("stranger", "expired")]
+    for options in ([plain], *refused):
         done = streamrf(*fit, *options, status=1)
         assert "no scheduler that lets us in answers" in done.stderr
     assert not (tmp_path / "m.h5").exists()

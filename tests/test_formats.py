@@ -22,6 +22,8 @@ from streamrf.engine import Checkpoint
 from streamrf.errors import CheckpointError, FormatError, SolveError, StreamrfError
 from streamrf.storage.base import FORMAT_VERSION
 from streamrf.storage.fields import Fields, loading
+from streamrf.training import begin, finish
+from streamrf.training.job import Job
 from streamrf.training.passes import Pass
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -240,3 +242,115 @@ def test_sums_that_overflow_are_refused_when_they_are_solved(name):
     for solve in solves:
         with pytest.raises(SolveError), np.errstate(all="ignore"):
             solve()
+
+
+def change(tree, *values):
+    """The tree with other values at paths, None for a key left out."""
+    for path, value in values:
+        *folders, key = path.split("/")
+        inner = tree
+        for folder in folders:
+            inner = inner[folder]
+        inner.pop(key, None)
+        if value is not None:
+            inner[key] = value
+    return tree
+
+
+def without_features(tree):
+    nothing, n_targets = np.empty(0), len(tree["sums"]["targets"]["sums"])
+    return change(
+        tree,
+        ("encoder/picks", np.empty(0, dtype=np.int64)),
+        ("encoder/calibration/shift", nothing),
+        ("encoder/calibration/step", nothing),
+        ("sums/gram", nothing),
+        ("sums/targets/sums", np.empty((n_targets, 0))),
+        ("sums/targets/feature_sums", nothing),
+        ("sums/targets/rest", None),
+    )
+
+
+def without_targets(tree):
+    width = tree["sums"]["targets"]["sums"].shape[1]
+    return change(
+        tree,
+        ("encoder/calibration/target_shift", np.empty(0)),
+        ("encoder/calibration/target_step", np.empty(0)),
+        ("sums/targets/sums", np.empty((0, width))),
+        ("sums/targets/rest", None),
+        ("sums/targets/totals", []),
+        ("sums/targets/squares", []),
+    )
+
+
+def of_a_map_of_any_width(tree):
+    """A tensor sketch has no array of its width, so a file of 1 kB may claim any."""
+    features = srf.TensorSketch(srf.Polynomial(), 16, random_state=0).fit(make.ROWS)
+    statistics = srf.load_statistics(fixture("values.statistics.h5"))
+    encoder = replace(statistics.encoder, features=features)
+    tree["encoder"] = encoder.to_tree()
+    return change(
+        tree,
+        ("encoder/picks", np.arange(statistics.encoder.n_components)),
+        ("encoder/features/params/n_components", 2**30),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (without_features, "calibration/shift' is empty"),
+        (without_targets, "targets/sums' is of no targets"),
+        (of_a_map_of_any_width, "features' has over 65535 components"),
+    ],
+)
+def test_sums_that_could_answer_nothing_are_refused_at_the_door(spoil, message, tmp_path):
+    path = tmp_path / "spoilt.h5"
+    statistics = srf.load_statistics(fixture("values.statistics.h5")).without_folds()
+    storage.write(path, "statistics", spoil(statistics.to_tree()))
+    with pytest.raises(FormatError, match=message):
+        srf.load_statistics(path)
+
+
+def test_an_array_without_bytes_cannot_claim_more_columns_than_the_file_has_bytes(tmp_path):
+    data = fixture("classes.statistics.h5").read_bytes()
+    document = mutations.document_of(data)
+    arrays = [holder[key] for holder, key in mutations.places(document) if key == "$array"]
+    arrays[0]["shape"] = [0, 2**40]
+    path = tmp_path / "spoilt.h5"
+    path.write_bytes(mutations.with_document(data, document))
+    with pytest.raises(FormatError, match=r"shape \[0, 1099511627776\]"):
+        srf.load_statistics(path)
+
+
+def test_sums_of_targets_that_overflow_are_refused_by_every_question():
+    """Each is a finite number, and so loads; in the features' units they are not."""
+    statistics = srf.load_statistics(fixture("values.statistics.h5"))
+    tree = statistics.without_folds().to_tree()
+    step, sums = tree["encoder"]["calibration"]["step"], tree["sums"]["targets"]["sums"]
+    change(tree, ("encoder/calibration/step", 1e10 * step))
+    change(tree, ("sums/targets/sums", np.full_like(sums, 1e300)))
+    spoilt = srf.Statistics.from_tree(tree)
+    questions = [
+        lambda: spoilt.solve(1.0),
+        lambda: spoilt.path([1.0]),
+        lambda: spoilt.prune(2),
+        lambda: spoilt.prune(2, 1.0),
+    ]
+    for question in questions:
+        with pytest.raises(SolveError, match="overflow"), np.errstate(all="ignore"):
+            question()
+
+
+def test_held_out_errors_that_overflow_choose_no_penalty():
+    values = make.ROWS[:, 0].astype(np.float64)
+    source = srf.ArraySource(make.ROWS, values)
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    settings = srf.Settings(features=features, regression=True, hold_out=True, random_state=0)
+    job = Job.of(source, settings)
+    tree = job.fold(begin(job)).to_tree()
+    for rows in tree["holdout"]["held"].values():
+        rows["y"] = np.full_like(rows["y"], 1e200)
+    with pytest.raises(SolveError, match="held out overflow"), np.errstate(all="ignore"):
+        finish(Pass.from_tree(tree), "auto")

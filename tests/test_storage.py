@@ -1,6 +1,7 @@
 """Trees come back exactly, damage is found, and a file appears whole or not at all."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import math
@@ -583,3 +584,45 @@ def test_what_a_killed_writer_left_is_swept_away(saved, tmp_path):
         (tmp_path / name).write_bytes(b"half of a file")
     storage.write(saved, "model", {"a": 1})
     assert sorted(os.listdir(tmp_path)) == [".other.h5.0123456789ab.tmp", ".tree.h5.tmp", "tree.h5"]
+
+
+def test_a_whole_file_is_not_swept_away_before_it_is_renamed(saved, monkeypatch):
+    """The lock was dropped just before."""
+    real = os.replace
+
+    def write_once_more(*names):
+        monkeypatch.setattr(os, "replace", real)
+        storage.write(saved, "model", {"a": 2})
+        real(*names)
+
+    monkeypatch.setattr(os, "replace", write_once_more)
+    storage.write(saved, "model", {"a": 1})
+    assert storage.read(saved, "model") == {"a": 1}
+
+
+def test_a_file_swept_away_before_it_is_locked_is_made_again(saved, monkeypatch):
+    real = fcntl.flock
+
+    def sweep_first(file, how):
+        monkeypatch.setattr(fcntl, "flock", real)
+        os.unlink(file.name)
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", sweep_first)
+    storage.write(saved, "model", {"a": 1})
+    assert storage.read(saved, "model") == {"a": 1}
+
+
+def test_a_writer_holds_the_lock_of_its_temporary_file(saved, monkeypatch):
+    real, held = os.fsync, []
+
+    def look(descriptor):
+        for path in saved.parent.glob(".*.tmp"):
+            with open(path, "rb") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.append(path)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look)
+    storage.write(saved, "model", {"a": 1})
+    assert held

@@ -36,9 +36,34 @@ Json = Annotated[
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    _open_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name need not be text
-    app(prog_name="streamrf")
+    try:
+        app(prog_name="streamrf")
+    except OSError as error:  # of the help or the version; commands have their own
+        _drop_output()
+        say(_unprinted(error))
+        sys.exit(1)
+
+
+def _open_streams() -> None:
+    """Open standard streams that were closed, or a data file would take their numbers.
+
+    What is written to standard output then fails, as it does where it is full; messages are lost.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, flags)
+            os.dup2(nowhere, number)
+            if nowhere != number:
+                os.close(nowhere)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @dataclass(frozen=True)
@@ -87,8 +112,9 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
 
 
 def say(message: str) -> None:
-    """Print one line on standard error, above a progress bar that is there."""
-    print(f"streamrf: {' '.join(message.splitlines())}", file=sys.stderr)  # which the bar replaces
+    """Print one line on standard error, above a progress bar that is there, which replaces it."""
+    with contextlib.suppress(OSError):  # nobody reads it, or its disk is full: the work goes on
+        print(f"streamrf: {' '.join(message.splitlines())}", file=sys.stderr)
 
 
 def warn_skipped(n_rows: int) -> None:
@@ -146,7 +172,11 @@ def _print(answer: Answer, as_json: bool) -> None:
         _drop_output()
     except OSError as error:
         _drop_output()
-        raise StorageError(f"cannot write to standard output: {reason(error)}") from error
+        raise StorageError(_unprinted(error)) from error
+
+
+def _unprinted(error: OSError) -> str:
+    return f"cannot write to standard output: {reason(error)}"
 
 
 def _drop_output() -> None:

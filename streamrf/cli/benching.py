@@ -90,8 +90,8 @@ def _sources(
     if data:
         test = None
         if options.test_x is not None:
-            test = HDF5Source(data, x=options.test_x, y=options.test_y)
-        yield HDF5Source(data, x=names.x, y=names.y), test
+            test = HDF5Source(data, x=options.test_x, y=options.test_y, **names.trust())
+        yield HDF5Source(data, x=names.x, y=names.y, **names.trust()), test
         return
     with tempfile.TemporaryDirectory(prefix="streamrf-bench-") as folder:
         path = os.path.join(folder, "rows.h5")

@@ -15,6 +15,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
+from streamrf.storage import identity
 from streamrf.training import parse_bytes
 
 
@@ -35,13 +36,13 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
         if target in taken:
             raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
         taken[target] = "is written to"
-    before = {path: _identity(path) for path in named.values()}
+    before = {path: identity(path) for path in named.values()}
     try:
         yield
     except Interruption:  # it says itself what was written
         raise
     except (KeyboardInterrupt, StreamrfError) as end:
-        written = [path for path in before if _identity(path) != before[path]]
+        written = [path for path in before if identity(path) != before[path]]
         outcome = f"{' and '.join(written) or 'nothing'} was written"
         if isinstance(end, KeyboardInterrupt):
             raise KeyboardInterrupt(f"interrupted; {outcome}") from None
@@ -54,15 +55,6 @@ def _files(pattern: str) -> list[str]:
     """Return the files that a path or pattern stands for, links followed."""
     name = os.path.expanduser(pattern)
     return [os.path.realpath(found) for found in [name, *glob.glob(name, recursive=True)]]
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Return what changes when a file is replaced."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
 
 
 def _check_output(what: str, target: str) -> None:

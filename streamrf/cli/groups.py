@@ -57,6 +57,16 @@ class RowOptions:
 
     panel: ClassVar = "Data"
     x: str = option("Dataset of rows.", "--x", default="X", show_default=True)
+    allow_sparse: bool = option(
+        "Read datasets of which hardly anything is stored.", "--allow-sparse", default=False
+    )
+    allow_external: bool = option(
+        "Follow links to files in other folders.", "--allow-external", default=False
+    )
+
+    def trust(self) -> dict[str, Any]:
+        """Return what files are allowed."""
+        return {"allow_sparse": self.allow_sparse, "allow_external": self.allow_external}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +87,7 @@ class WeightedRowOptions(TargetRowOptions):
 
     def source(self, data: list[str]) -> HDF5Source:
         """Return the rows of HDF5 files."""
-        return HDF5Source(data, x=self.x, y=self.y, weights=self.weights)
+        return HDF5Source(data, x=self.x, y=self.y, weights=self.weights, **self.trust())
 
 
 @dataclass(frozen=True, kw_only=True)

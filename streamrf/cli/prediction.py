@@ -64,7 +64,7 @@ def predict(
     output = wanted.output
     with writing({"--output": output}, [model, *data]):
         trained = load_model(model)
-        source = HDF5Source(data, x=rows.x, y=None)
+        source = HDF5Source(data, x=rows.x, y=None, **rows.trust())
         columns = _columns(trained, model, wanted)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")

@@ -1,11 +1,12 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
 from streamrf.engine.base import Reading, Runner, StateStore, Summary, Update
-from streamrf.engine.checkpoint import Checkpoint, ShardFolder, State, first_file
+from streamrf.engine.checkpoint import Checkpoint, State
 from streamrf.engine.cluster import ClusterAddress, connected
 from streamrf.engine.folding import fold, map_blocks, runner
 from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker
 from streamrf.engine.shards import cut, default_parts
+from streamrf.engine.spill import ShardFolder, first_file
 from streamrf.engine.tasks import map_in_order, map_reduce, workers
 from streamrf.engine.worker import ShardTask
 

@@ -12,24 +12,18 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from streamrf import storage
 from streamrf.engine.base import StateStore, Summary, Update
-from streamrf.errors import (
-    CheckpointError,
-    FormatError,
-    Interruption,
-    StorageError,
-    StreamrfError,
-)
+from streamrf.engine.samples import Samples
+from streamrf.errors import CheckpointError, Interruption, StorageError, StreamrfError
 from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
 
 KIND = "checkpoint"
-SHARD = "shard"
-FIRST = "start.checkpoint"
 SHARE = 0.02  # of the time that writing may take
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MAX_SHOWN = 60  # characters of a setting in a message
@@ -75,7 +69,11 @@ class Checkpoint(StateStore[S]):
         self._job = job
         self._start = start
         self._where = source.where
+        self._source = source
+        self._versions = source.versions
         self._stores = source.stores
+        self._samples = Samples()
+        self._found: tuple[int, int] | None = None  # the file that was read
 
     @property
     def stop(self) -> int:
@@ -95,11 +93,16 @@ class Checkpoint(StateStore[S]):
         if not os.path.lexists(self.path):
             _check_folder(self.path)
             return None
+        self._found = storage.identity(self.path)
         fields = Fields(storage.read(self.path, KIND), self.path)
         with loading(self.path):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
             self.n_done = self.n_resumed = fields.integer("n_done", minimum=0)
             fields.end()
+            versions: list[str] = []
+            if stores.is_tree("samples"):  # files of earlier versions have none
+                versions = stores.texts("versions")
+                self._samples = Samples.from_tree(stores.tree("samples"))
             earlier = _as_stores(stores)
         differences = _differences("", job.rest(), self._job)
         if differences:
@@ -109,6 +112,7 @@ class Checkpoint(StateStore[S]):
                 "settings, or give this job a checkpoint file of its own"
             )
         self._check_stores(earlier)
+        self._check_rows(versions)
         logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
         return state
 
@@ -129,6 +133,32 @@ class Checkpoint(StateStore[S]):
                     "rows at the end only, or give this job a checkpoint file of its own"
                 )
             place += self.stop if old.n_rows is None else old.n_rows
+
+    def _check_rows(self, versions: list[str]) -> None:
+        """Raise CheckpointError if rows counted have other values now, by samples of them."""
+        source = self._source
+        if not source.seekable or (versions and versions == self._versions):
+            return
+        row = self._samples.changed(source)
+        if row is not None:
+            raise CheckpointError(
+                f"the checkpoint {self.path} has counted rows of {self._where} that have been "
+                f"written again since: row {row:,} is not what it was. Sum them anew, by a "
+                "checkpoint file of their own"
+            )
+
+    def check_unchanged(self) -> None:
+        """Raise CheckpointError if another run has written the file since it was read."""
+        if storage.identity(self.path) != self._found:
+            raise CheckpointError(
+                f"another run has written the checkpoint {self.path} since this one began; run "
+                "the same again to go on from there, or give this run a file of its own"
+            )
+
+    def count(self, block: Block) -> None:
+        """Take note of a block that was added up."""
+        self.n_done += block.span
+        self._samples.add(block)
 
     def _check_begin(self, earlier: list[Store]) -> None:
         """Raise CheckpointError if the stores calibrated on are not the first ones any more."""
@@ -151,6 +181,8 @@ class Checkpoint(StateStore[S]):
             "keys": [store.key for store in self._stores],
             "names": [store.where for store in self._stores],
             "n_rows": [store.n_rows for store in self._stores],
+            "versions": self._versions,
+            "samples": self._samples.to_tree(),
         }
         tree = {"job": self._job, "stores": stores, "n_done": self.n_done, "state": state}
         storage.write(self.path, KIND, tree)
@@ -179,8 +211,19 @@ class CheckpointWriter(Generic[S]):
         self._written = checkpoint.n_done
         self._signal: int | None = None
         self._handlers: dict[int, Any] = {}
+        self._lock = ExitStack()
 
     def __enter__(self) -> Update[S]:
+        if not self._lock.enter_context(storage.alone(self._checkpoint.path)):
+            raise CheckpointError(
+                f"another run is writing the checkpoint {self._checkpoint.path}; wait for its end, "
+                "or give this run a file of its own"
+            )
+        try:
+            self._checkpoint.check_unchanged()
+        except CheckpointError:
+            self._lock.close()
+            raise
         self._next = time.monotonic() + self._every
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
@@ -198,19 +241,19 @@ class CheckpointWriter(Generic[S]):
     ) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        if error is None:
-            self._write()
-            self._leave()
-        elif isinstance(error, StreamrfError) and self._whole and self._write():
-            logger.warning(
-                "%s holds the %s rows before the error", self._checkpoint.path, f"{self._written:,}"
-            )
+        with self._lock:
+            if error is None:
+                self._write()
+                self._leave()
+            elif isinstance(error, StreamrfError) and self._whole and self._write():
+                path, written = self._checkpoint.path, f"{self._written:,}"
+                logger.warning("%s holds the %s rows before the error", path, written)
 
     def _step(self, subject: S, block: Block) -> None:
         """Update, then do what is due between two blocks."""
         self._whole = False
         self._update(subject, block)
-        self._checkpoint.n_done += block.span
+        self._checkpoint.count(block)
         self._whole = True
         if self._signal is not None:
             self._write()
@@ -254,7 +297,7 @@ class CheckpointWriter(Generic[S]):
 
 
 def _check_folder(path: str) -> None:
-    """Raise StorageError where no file can be written, before hours of work."""
+    """Raise StorageError where no file can be written."""
     folder = os.path.dirname(os.path.realpath(path))
     if not os.access(folder, os.W_OK | os.X_OK):
         what = "no right to write in" if os.path.isdir(folder) else "there is no"
@@ -305,46 +348,3 @@ def _shown(value: Any) -> str:
         return str(value.get("class", "given"))
     text = " ".join(repr(value).split())
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
-
-
-class ShardFolder(StateStore[S]):
-    """A folder that the workers share: a file for each finished shard.
-
-    Parameters
-    ----------
-    prefix : path of the files, without ``-start-stop.h5``
-    read : rebuilds a summary from its tree
-    """
-
-    def __init__(self, prefix: str, read: Callable[[dict], S]):
-        self._prefix = prefix
-        self._read = read
-
-    def load(self, start: int, stop: int) -> S | None:
-        """Return the summary in a shard's file; None where there is no whole one."""
-        path = self._path(start, stop)
-        if not os.path.lexists(path):
-            return None
-        try:
-            return self._read(storage.read(path, SHARD))
-        except FormatError:
-            return None
-
-    def save(self, start: int, stop: int, summary: S) -> None:
-        """Write a shard's file."""
-        storage.write(self._path(start, stop), SHARD, summary.to_tree())
-
-    def _path(self, start: int, stop: int) -> str:
-        return f"{self._prefix}-{start}-{stop}.h5"
-
-
-def first_file(spill: str | os.PathLike) -> str:
-    """Return the file in a spill folder, made if need be, that holds map and calibration."""
-    folder = os.path.abspath(spill)
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"cannot make the spill folder {folder}: {storage.reason(error)}"
-        ) from error
-    return os.path.join(folder, FIRST)

@@ -125,11 +125,13 @@ class Worker:
     n_threads : threads it computes with
     memory_limit : bytes it may use, None without a limit
     peak_bytes : most bytes it has had in use
+    versions : names and versions of the packages that features depend on
     """
 
     n_threads: int
     memory_limit: int | None
     peak_bytes: int
+    versions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from streamrf.engine.worker import (
     merge,
     processing_at_paused,
     summarise,
+    versions,
 )
 from streamrf.errors import ClusterError, StreamrfError, first_line
 
@@ -44,7 +45,7 @@ def workers(client: "Client") -> dict[str, Worker]:
     Raises
     ------
     ClusterError
-        If none comes, or one cannot import streamrf.
+        If none comes, or one cannot import streamrf, or has other versions than this process.
     """
     with _cluster_errors(client):
         try:
@@ -55,12 +56,22 @@ def workers(client: "Client") -> dict[str, Worker]:
                 f"some: dask worker {_address(client)}"
             ) from None
         try:
-            return client.run(describe)
+            found = client.run(describe)
         except ImportError as error:
             raise ClusterError(
                 f"a worker of {_address(client)} cannot import streamrf ({error}); install it "
                 "where the workers run"
             ) from error
+        ours = versions()
+        for address, worker in found.items():
+            for name, version in ours:
+                theirs = dict(worker.versions).get(name, "of an earlier time")
+                if theirs != version:
+                    raise ClusterError(
+                        f"the worker {address} has {name} {theirs} and this process {version}, so "
+                        "its sums may not be the same bytes; install the same versions in both"
+                    )
+        return found
 
 
 def map_reduce(

@@ -1,5 +1,6 @@
 """What runs on the workers and, to find those that are paused, on the scheduler."""
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from streamrf.timing import peak_bytes
 
 T = TypeVar("T")
 
+BITS_OF = ("streamrf", "numba", "numpy", "scipy")  # packages that the bits of features depend on
 _one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
 
 
@@ -75,7 +77,12 @@ def merge(a: Any, b: Any) -> Any:
 def describe(dask_worker: Any) -> Worker:
     """Return the figures of this worker."""
     limit = dask_worker.memory_manager.memory_limit
-    return Worker(dask_worker.state.nthreads, limit, peak_bytes())
+    return Worker(dask_worker.state.nthreads, limit, peak_bytes(), versions())
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions here of the packages that the bits of features depend on."""
+    return tuple((name, sys.modules[name].__version__) for name in BITS_OF)
 
 
 def executing(dask_worker: Any) -> list:

@@ -203,7 +203,8 @@ class PolynomialMap(FeatureMap):
 
     def _roots(self) -> tuple[np.float32, np.float32]:
         """Return ``sqrt(gamma)`` and ``sqrt(coef0)``, the factor of x and the last entry of v."""
-        return np.float32(np.sqrt(self.kernel_.gamma)), np.float32(np.sqrt(self.kernel_.coef0))
+        gamma, coef0 = float(self.kernel_.gamma), float(self.kernel_.coef0)
+        return np.float32(np.sqrt(gamma)), np.float32(np.sqrt(coef0))
 
 
 def panels(features: FeatureMap, n_rows: int, n_features: int) -> Iterator[tuple[slice, F32, F32]]:

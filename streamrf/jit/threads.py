@@ -19,7 +19,7 @@ import numpy as np
 import threadpoolctl
 
 Task = Callable[[Any], object]  # a function of one task
-_lock = threading.RLock()
+_lock: Any = threading.RLock()
 
 
 @functools.cache
@@ -91,8 +91,32 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="streamrf")
 
 
-if os.name == "posix":  # a child has none of its parent's threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+class _Forked:
+    """Takes the lock's place where the threads of the parent are lost."""
+
+    def __enter__(self) -> None:
+        raise RuntimeError(
+            "this process was forked from one that has computed already, and GNU OpenMP cannot go "
+            "on in it; start processes by 'spawn' or 'forkserver' "
+            "(multiprocessing.set_start_method), or joblib's 'loky', or fork before the first use"
+        )
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def _after_fork() -> None:
+    """Begin anew: a child has none of its parent's threads, one of which may hold the lock."""
+    global _lock
+    _pool.cache_clear()
+    try:
+        layer = numba.threading_layer()
+    except ValueError:  # none was started
+        layer = ""
+    _lock = _Forked() if layer == "omp" else threading.RLock()  # omp would end the process
+
+
+if os.name == "posix":
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _one_by_one(function: Task, tasks: Iterable[Any]) -> None:

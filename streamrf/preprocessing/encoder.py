@@ -13,6 +13,7 @@ from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
+from streamrf.jit.lapack import MAX_COLUMNS
 from streamrf.jit.threads import featurising
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, calibration_class
@@ -222,6 +223,8 @@ class Encoder:
         if not isinstance(features, FeatureMap):
             raise fields.wrong("features", f"is a {type(features).__name__}; expected a map")
         features.check_fitted(preprocessing.n_features, fields, "features")
+        if features.n_components > MAX_COLUMNS:  # arrays of some maps do not grow with them
+            raise fields.wrong("features", f"has over {MAX_COLUMNS} components, as no Gram can")
         width, selected = len(calibration.shift), None
         if fields.is_array("picks"):
             selected = fields.indices("picks", np.int64, (width,), features.n_components)

@@ -115,6 +115,8 @@ class Calibration(ABC):
         target_step = fields.array("target_step", np.float64, target_shift.shape)
         mean_weight = fields.maybe_number("mean_weight", above=0.0)
         fields.end()
+        if not len(shift):
+            raise fields.wrong("shift", "is empty; expected one number for each feature")
         for name, steps in (("step", step), ("target_step", target_step)):
             if not (steps > 0).all():
                 raise fields.wrong(name, "holds a step that is not positive")

@@ -88,7 +88,7 @@ def searched_weights(score: Score, normal: Normal, blocks: Indices) -> Floats:
     blocks : (n_components,) block of each feature
     """
     n_blocks, unit = int(blocks.max()) + 1, normal.mean_diagonal() or 1.0
-    sizes = np.bincount(blocks, normal.variances(), n_blocks)
+    sizes = np.bincount(blocks, normal.diagonal(), n_blocks)
     varying = np.flatnonzero(sizes > 1e-12 * sizes.max())
     scores: dict[tuple[int, ...], float] = {}
 

@@ -7,6 +7,7 @@ intercept b is not penalised. The coefficient of the feature itself is ``v_j / s
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -14,10 +15,12 @@ import numpy as np
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import lapack, packed
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
+from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
 
 # Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
 # 1e-7 and 1e-3.
+UNEVEN = 1e6  # times the deviation that a tenth of the features does not reach
 RELATIVE_ALPHAS = np.asarray(10.0 ** np.arange(-8, 1), dtype=np.float64)
 
 
@@ -35,6 +38,7 @@ class Normal:
     step : (n_components,) float64, size of one unit of each rounded feature; where rows carry
         weights, times the root of their unit, so that alpha means what it does for plain weights
     squares : (n_outputs,) float64, ``sum t^2``; empty where no residuals are asked for
+    is_exact : whether these are sums of integers without error
     """
 
     gram: Array
@@ -44,6 +48,7 @@ class Normal:
     totals: Floats
     step: Floats
     squares: Floats = field(default_factory=lambda: np.empty(0))
+    is_exact: bool = False
 
     @property
     def factor_dtype(self) -> type:
@@ -69,6 +74,7 @@ class Normal:
             self.totals - other.totals,
             self.step,
             self.squares - other.squares,
+            self.is_exact and other.is_exact,
         )
 
     def centred(self, out: Array | None = None) -> Array:
@@ -91,15 +97,15 @@ class Normal:
         """Return the equations of features multiplied by `scales` (n_components,), above 0."""
         return replace(self, step=self.step * scales)
 
-    def variances(self) -> Floats:
-        """Return the squared norms of the centred features, (n_components,)."""
+    def diagonal(self) -> Floats:
+        """Return the squared norms of the centred features in their own units."""
         diagonal = np.empty(len(self.step))
         packed.diagonal(self.gram, diagonal)
         return (diagonal - self.feature_sums**2 / self.weight) * self.step**2
 
     def mean_diagonal(self) -> float:
         """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
-        return float(self.variances().mean())
+        return float(self.diagonal().mean())
 
     def alpha_grid(self) -> Floats:
         """Return penalties that suit the size of the features."""
@@ -119,23 +125,53 @@ class Normal:
         SolveError
             If the penalised Gram is not positive definite to the factor's precision.
         """
-        return self.solved(self.factored(alpha, work))
+        factor, digits = self._factored(alpha, work)
+        v, b = self.solved(factor)
+        settled, is_long = False, self.is_exact and factor.dtype == np.float64
+        if is_long and digits < REFINED_DIGITS and not np.may_share_memory(factor, self.gram):
+            coef, settled = refined((v / self.step).T, factor, partial(self._residual, alpha))
+            v, b = self.unscaled(coef)
+        if not settled:
+            warn_of_digits(digits, alpha, len(self.step))
+        return v, b
 
     def factored(self, alpha: float, work: Array | None = None) -> Array:
         """Return the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
+        factor, digits = self._factored(alpha, work)
+        warn_of_digits(digits, alpha, len(self.step))
+        return factor
+
+    def _factored(self, alpha: float, work: Array | None) -> tuple[Array, float]:
+        """Return the factor, and how many digits of what it solves are sure."""
         check_alpha(alpha)
         work = self._work() if work is None else work
+        diagonal = self.diagonal()
         overwritten = np.may_share_memory(work, self.gram)
         factor = self._factor(alpha, self.centred(work))
-        if factor is None:
-            advice = "use a larger one"
-            if not overwritten:
-                advice = f"alpha={self._safe_alpha(alpha):.3g} factors, so use that, a larger one"
-            raise SolveError(
-                f"alpha={alpha:.3g} is too small: the Gram of {len(self.step)} features is "
-                f"singular to working precision; {advice}, or alpha='auto'"
-            )
-        return factor
+        if factor is not None:
+            return factor, digits_left(factor, np.maximum(diagonal + alpha, 0.0), alpha)
+        singular = f"the Gram of {len(self.step)} features is singular to working precision"
+        uneven = _uneven(diagonal)
+        if uneven:
+            raise SolveError(f"{singular}, and not for alpha={alpha:.3g}: {uneven}")
+        advice = "use a larger one"
+        if not overwritten:
+            advice = f"alpha={self._safe_alpha(alpha):.3g} factors, so use that, a larger one"
+        raise SolveError(f"alpha={alpha:.3g} is too small: {singular}; {advice}, or alpha='auto'")
+
+    def _residual(self, alpha: float, coef: Array) -> Array:
+        """Return ``m - (A + alpha I) coef`` of coef (n_components, n_outputs), long doubles."""
+        step, sums = (
+            np.array(s, coef.dtype)[:, np.newaxis] for s in (self.step, self.feature_sums)
+        )
+        v = step * coef
+        found = (self.moments - self.totals[:, np.newaxis] * sums.T / self.weight).T
+        found += sums * (sums.T @ v) / self.weight
+        column = np.empty(len(step))
+        for j, row in enumerate(v):
+            packed.column(self.gram, j, column)
+            found -= np.multiply.outer(column, row)
+        return step * found - alpha * coef
 
     def factor(self, alpha: float) -> Array | None:
         """Return the packed Cholesky factor of the penalised Gram, or None where there is none."""
@@ -158,9 +194,14 @@ class Normal:
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> Floats:
-        """Return the moments of centred features in their own units, (n_outputs, n_components)."""
+        """Return the moments of centred features in their own units, (n_outputs, n_components).
+
+        SolveError if they overflow.
+        """
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
-        return moments * self.step
+        moments *= self.step
+        _check_finite(moments)
+        return moments
 
     def centred_squares(self) -> Floats:
         """Return the squares of the centred targets, (n_outputs,)."""
@@ -208,6 +249,22 @@ class Normal:
                 return trial
             trial *= 10
         return scale
+
+
+def _uneven(diagonal: Floats) -> str:
+    """Return which features are so much larger than the others that these are lost, or ""."""
+    size = np.sqrt(np.maximum(diagonal, 0.0))
+    small = float(np.quantile(size[size > 0], 0.1)) if size.any() else np.inf
+    large = np.flatnonzero(size > UNEVEN * small)
+    if not len(large):
+        return ""
+    shown = ", ".join(map(str, large[np.argsort(-size[large], kind="stable")][:5]))
+    return (
+        f"{len(large)} of them (columns {shown}{', ...' if len(large) > 5 else ''}) vary up to "
+        f"{size.max() / small:.1g} times as much as the others, which drown in their rounding; "
+        "columns or rows with heavy tails do that: scale them (normalize='asinh' or 'l2') and sum "
+        "them again"
+    )
 
 
 def _check_finite(found: Floats) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.errors import SolveError
 from streamrf.jit.arrays import Floats
 from streamrf.models import Model
 from streamrf.preprocessing import as_columns
@@ -59,7 +60,9 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
                 rows[1, i] = rows[0, i]
         parts.append(rows)
     squares, losses = np.concatenate(parts, axis=2) / (total or 1.0)
-    columns = zip(models, losses.sum(axis=1), squares.sum(axis=1), squares, losses, strict=True)
+    sums = [rows.sum(axis=1) for rows in (losses, squares)]
+    figures, mses = (np.where(np.isnan(sum_), np.inf, sum_) for sum_ in sums)  # infinite outputs
+    columns = zip(models, figures, mses, squares, losses, strict=True)
     return [Trial(model, float(figure), float(mse), *rows) for model, figure, mse, *rows in columns]
 
 
@@ -105,6 +108,11 @@ def safest(trials: Sequence[Trial]) -> Trial:
     """
     leader = best(trials)
     is_values = leader.model.book is None
+    if is_values and not np.isfinite(leader.figure):
+        raise SolveError(
+            "the squared errors on the rows held out overflow; scale the rows (normalize=) and the "
+            "targets, or give alpha as a number"
+        )
 
     def is_alike(trial: Trial) -> bool:
         apart = trial.squares - leader.squares if is_values else trial.losses - leader.losses

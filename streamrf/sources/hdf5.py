@@ -11,6 +11,7 @@ from streamrf.sources.hdf5_files import (
     File,
     Names,
     Paths,
+    Trust,
     datasets,
     expand,
     inspect,
@@ -37,6 +38,10 @@ class HDF5Source(SeekableSource):
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
         Labels are integers, floats or strings of fixed or variable length.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
+    allow_sparse : read a dataset of over 1 GiB of which less than a thousandth is stored, and the
+        others are its fill value
+    allow_external : follow external links, virtual datasets and external raw storage to files
+        outside the folder of the file that was given
 
     Raises
     ------
@@ -45,7 +50,7 @@ class HDF5Source(SeekableSource):
     DatasetNotFoundError
         A file without the dataset; the message lists those it has.
     CorruptFileError
-        Not an HDF5 file, or a truncated or damaged one.
+        Not an HDF5 file, or a truncated or damaged one, or one that is not allowed what it claims.
     ShapeError
         A group, a dataset of the wrong rank or dtype, y or weights of another length than X, files
         of different width.
@@ -62,13 +67,21 @@ class HDF5Source(SeekableSource):
     """
 
     def __init__(
-        self, path: Paths, x: str = "X", y: str | None = "y", weights: str | None = None
+        self,
+        path: Paths,
+        x: str = "X",
+        y: str | None = "y",
+        weights: str | None = None,
+        *,
+        allow_sparse: bool = False,
+        allow_external: bool = False,
     ) -> None:
         self._names = Names(x, y, weights)
+        trust = Trust(allow_sparse, allow_external)
         files: list[File] = []
         n_rows = 0
         for name in expand(path):
-            file = inspect(name, self._names, n_rows)
+            file = inspect(name, self._names, n_rows, trust)
             _check_alike(file, files[0] if files else file, self._names)
             files.append(file)
             n_rows += file.n_rows
@@ -86,12 +99,12 @@ class HDF5Source(SeekableSource):
     def stores(self) -> list[Store]:
         """The files."""
         x = self._names.x
-        return [Store(file.key, where_of(file.name, x), file.n_rows) for file in self._files]
+        return [Store(file.key, file.where(x), file.n_rows) for file in self._files]
 
     @property
     def versions(self) -> list[str]:
         """Sizes of the files, and when they were last written to."""
-        states = [os.stat(file.path) for file in self._files]
+        states = [os.stat(path) for file in self._files for path in (file.path, *file.origins)]
         return [f"{state.st_size} {state.st_mtime_ns}" for state in states]
 
     @property
@@ -116,7 +129,7 @@ class HDF5Source(SeekableSource):
                 yield from self._read_file(file, inside, block_rows)
 
     def _read_file(self, file: File, ranges: Ranges, block_rows: int) -> Iterator[Block]:
-        where = where_of(file.name, self._names.x)
+        where = file.where(self._names.x)
         # rdcc_w0 stays at HDF5's 0.75: at 1 a chunk read in part is never let go, and a sample of
         # a file of big chunks would hold them all
         cache = {"rdcc_nbytes": file.cache_bytes, "rdcc_nslots": file.cache_slots}

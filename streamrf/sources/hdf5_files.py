@@ -19,6 +19,7 @@ from streamrf.errors import (
     SourceNotFoundError,
 )
 from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
+from streamrf.sources.hdf5_trust import check_origins, check_sparse, origins
 from streamrf.sources.validation import (
     as_matrix,
     check_rank,
@@ -36,6 +37,13 @@ class Names(NamedTuple):
     x: str
     y: str | None
     weights: str | None
+
+
+class Trust(NamedTuple):
+    """What a file is allowed."""
+
+    sparse: bool = False  # to claim rows that it does not store
+    external: bool = False  # to send its readers to files in other folders
 
 
 class Datasets(NamedTuple):
@@ -60,6 +68,13 @@ class File:
     cache_slots: int
     key: str
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
+    origins: tuple[str, ...] = ()  # other files that the rows are really in
+
+    def where(self, dataset: str | None) -> str:
+        """Return a dataset in words, with the files that its rows are really in."""
+        more = f", and {len(self.origins) - 1} others" if len(self.origins) > 1 else ""
+        inside = f" (rows of {self.origins[-1]}{more})" if self.origins else ""
+        return where_of(self.name, dataset) + inside
 
     @property
     def stop(self) -> int:
@@ -118,11 +133,19 @@ def opened(path: str, name: str, **cache: Any) -> h5py.File:
         ) from error
 
 
-def inspect(name: str, names: Names, first: int) -> File:
+def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     """Return what is known of a file before its rows are read; `first` is its first row's index."""
     path = os.path.abspath(name)
     with opened(path, name) as handle:
         found = datasets(handle, name, names)
+        others: dict[str, list[str]] = {}
+        for dataset, key in zip(found, names, strict=True):
+            if dataset is not None and key is not None:
+                others[key] = origins(dataset, path)
+                if not trust.external:
+                    check_origins(others[key], path, where_of(name, key))
+                if not trust.sparse:
+                    check_sparse(dataset, others[key], where_of(name, key))
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         where = where_of(name, names.x)
         n_rows = len(found.x)
@@ -138,6 +161,7 @@ def inspect(name: str, names: Names, first: int) -> File:
             cache_slots=cache_slots,
             key=fingerprint(head, os.path.basename(path)),
             target=None if found.y is None else (_is_text(found.y), found.y.shape[1:]),
+            origins=tuple(others[names.x]),
         )
 
 

@@ -249,6 +249,10 @@ class BitSums(TargetSums):
         labels = fields.labels("labels")
         n = len(labels)
         matrix = fields.array("matrix", np.float64, (n, None))
+        if n < 2 or not matrix.shape[1]:
+            raise fields.wrong(
+                "matrix", f"has shape {matrix.shape}; expected two classes and a bit"
+            )
         if not (np.abs(matrix) == 1).all():
             raise fields.wrong("matrix", "holds numbers that are neither -1 nor 1")
         sums = fields.array("sums", np.float64, (matrix.shape[1], n_components))

@@ -65,6 +65,7 @@ def normal_equations(
         totals,
         step * encoder.block_scales(block_weights),
         targets.squares_of(matrix, calibration.root_scale),
+        sums.exact,
     )
 
 

@@ -152,6 +152,8 @@ class ValueSums(TargetSums):
     @classmethod
     def from_fields(cls, fields: Fields, n_components: int, exact: bool) -> Self:
         sums = fields.array("sums", np.float64, (None, n_components))
+        if not len(sums):
+            raise fields.wrong("sums", "is of no targets; expected one or more")
         totals = fields.totals("totals", len(sums), exact)
         squares = fields.totals("squares", len(sums), exact)
         if any(square < 0 for square in squares):

@@ -3,14 +3,16 @@
 from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
-from streamrf.storage.files import reason, replacing, unwritten
+from streamrf.storage.files import alone, identity, reason, replacing, unwritten
 from streamrf.storage.trees import read, read_kind, write
 
 __all__ = [
     "Datasets",
     "Fields",
+    "alone",
     "digest",
     "from_tree",
+    "identity",
     "loading",
     "read",
     "read_kind",

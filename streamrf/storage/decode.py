@@ -69,7 +69,7 @@ class Reader:
         """Read an array; nothing is allocated before its bytes are known to be in the file."""
         size = dtype.itemsize * math.prod(shape)
         if not (
-            all(type(n) is int and n >= 0 for n in (offset, *shape))
+            all(type(n) is int and 0 <= n <= self._length for n in (offset, *shape))
             and USER_BLOCK <= offset <= self._length - size
             and size <= self._unclaimed
         ):

@@ -25,19 +25,16 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
     if os.path.lexists(target) and not os.path.isfile(target):
         raise StorageError(f"cannot write {os.fspath(path)}: it exists and is no regular file")
     _sweep(folder, name)
-    temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            with contextlib.suppress(OSError):  # some file systems have no locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with _temporary(folder, name) as file:
+        try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+            os.replace(file.name, target)  # still locked, or it could be swept away before
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(file.name)
+            raise
     # The new file is whole and in its place; some file systems cannot sync a folder.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -45,6 +42,56 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _temporary(folder: str, name: str) -> io.BufferedWriter:
+    """Return a new file, with a lock that says that its writer lives."""
+    while True:
+        path = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+        file = open(path, "xb")  # noqa: SIM115 - the caller closes it
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.exists(path):  # or it was swept away before it had its lock
+            return file
+        file.close()
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[bool]:
+    """Yield whether no other holds the lock of a path, which ends with the context or the process.
+
+    It is that of a hidden file next to the path, deleted at the end; one that a killed process left
+    behind locks nothing. True where a file system has no locks.
+    """
+    folder, name = os.path.split(os.path.realpath(path))
+    lock = os.path.join(folder, f".{name[:200]}.lock")
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                file = stack.enter_context(open(lock, "ab"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            except OSError:
+                break
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(lock)):
+                    break  # else its holder has just deleted it
+        try:
+            yield True
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(lock)
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> StorageError:

@@ -1,0 +1,55 @@
+"""A folder that the workers of a cluster share: a file for each finished shard."""
+
+import os
+from collections.abc import Callable
+
+from streamrf import storage
+from streamrf.engine.base import StateStore
+from streamrf.engine.checkpoint import S
+from streamrf.errors import FormatError, StorageError
+
+SHARD = "shard"
+FIRST = "start.checkpoint"
+
+
+class ShardFolder(StateStore[S]):
+    """A folder that the workers share: a file for each finished shard.
+
+    Parameters
+    ----------
+    prefix : path of the files, without ``-start-stop.h5``
+    read : rebuilds a summary from its tree
+    """
+
+    def __init__(self, prefix: str, read: Callable[[dict], S]):
+        self._prefix = prefix
+        self._read = read
+
+    def load(self, start: int, stop: int) -> S | None:
+        """Return the summary in a shard's file; None where there is no whole one."""
+        path = self._path(start, stop)
+        if not os.path.lexists(path):
+            return None
+        try:
+            return self._read(storage.read(path, SHARD))
+        except FormatError:
+            return None
+
+    def save(self, start: int, stop: int, summary: S) -> None:
+        """Write a shard's file."""
+        storage.write(self._path(start, stop), SHARD, summary.to_tree())
+
+    def _path(self, start: int, stop: int) -> str:
+        return f"{self._prefix}-{start}-{stop}.h5"
+
+
+def first_file(spill: str | os.PathLike) -> str:
+    """Return the file in a spill folder, made if need be, that holds map and calibration."""
+    folder = os.path.abspath(spill)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot make the spill folder {folder}: {storage.reason(error)}"
+        ) from error
+    return os.path.join(folder, FIRST)

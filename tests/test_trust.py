@@ -1,0 +1,152 @@
+"""HDF5 files that claim rows they do not store, or send their readers elsewhere."""
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+import streamrf as srf
+from commands import answer, refused
+from streamrf.errors import CorruptFileError
+
+ROWS = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+LABELS = np.arange(40) % 2
+
+
+@pytest.fixture
+def inside(tmp_path):
+    """A folder with a whole file in it, and one next to it."""
+    folder = tmp_path / "inside"
+    for place in (folder, tmp_path / "outside"):
+        (place / "deep").mkdir(parents=True)
+        for path in (place / "whole.h5", place / "deep" / "whole.h5"):
+            with h5py.File(path, "w") as file:
+                file["X"], file["y"] = ROWS, LABELS
+    return folder
+
+
+def linked(path, target):
+    """By an external link."""
+    with h5py.File(path, "w") as file:
+        file["X"], file["y"] = h5py.ExternalLink(target, "X"), LABELS
+
+
+def linked_twice(path, target):
+    """By a link within the file to an external link."""
+    linked(path, target)
+    with h5py.File(path, "r+") as file:
+        file.move("X", "there")
+        file["X"] = h5py.SoftLink("/there")
+
+
+def virtual(path, target):
+    """By a virtual dataset."""
+    layout = h5py.VirtualLayout(shape=ROWS.shape, dtype=ROWS.dtype)
+    layout[:] = h5py.VirtualSource(target, "X", shape=ROWS.shape)
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = LABELS
+
+
+def virtual_of_linked(path, target):
+    """By a virtual dataset of a file in the same folder, which only links."""
+    linked(path.with_name("between.h5"), target)
+    virtual(path, "between.h5")
+
+
+def raw(path, target):
+    """By bytes of another file that is none of HDF5."""
+    place = (path.parent / target).with_suffix(".raw")
+    ROWS.tofile(place)
+    with h5py.File(path, "w") as file:
+        external = [(os.fspath(place.resolve()), 0, ROWS.nbytes)]
+        file.create_dataset("X", ROWS.shape, ROWS.dtype, external=external)
+        file["y"] = LABELS
+
+
+ways = pytest.mark.parametrize("way", [linked, linked_twice, virtual, virtual_of_linked, raw])
+
+
+@ways
+def test_rows_in_files_of_the_same_folder_are_read_and_named(way, inside):
+    way(inside / "data.h5", "deep/whole.h5")
+    source = srf.HDF5Source(inside / "data.h5")
+    block = next(source.blocks())
+    np.testing.assert_array_equal(block.X, ROWS)
+    place = (inside / "deep" / "whole.h5").with_suffix(".raw" if way is raw else ".h5")
+    assert f"(rows of {place}" in source.stores[0].where == block.where
+
+
+@ways
+def test_rows_elsewhere_are_refused_unless_allowed(way, inside):
+    way(inside / "data.h5", "../outside/whole.h5")
+    with pytest.raises(CorruptFileError, match=r"dataset 'X' is in another file, .*/outside/whole"):
+        srf.HDF5Source(inside / "data.h5")
+    source = srf.HDF5Source(inside / "data.h5", allow_external=True)
+    np.testing.assert_array_equal(next(source.blocks()).X, ROWS)
+    assert "outside/whole" in source.stores[0].where
+
+
+def test_the_ledger_names_the_file_that_rows_came_from(inside):
+    linked(inside / "data.h5", "whole.h5")
+    source = srf.HDF5Source(inside / "data.h5")
+    statistics = srf.accumulate(source, srf.RandomFourier(n_components=4, random_state=0))
+    assert str(inside / "whole.h5") in next(iter(statistics.ledger.names.values()))
+
+
+def test_a_linked_file_that_was_written_to_is_another_version(inside):
+    linked(inside / "data.h5", "whole.h5")
+    source = srf.HDF5Source(inside / "data.h5")
+    before = source.versions
+    os.utime(inside / "whole.h5", (1, 1))
+    assert source.versions != before
+
+
+@pytest.mark.parametrize("layout", [{}, {"chunks": (1000, 3)}], ids=["contiguous", "chunked"])
+def test_rows_that_are_claimed_and_not_stored_are_refused_unless_allowed(layout, tmp_path):
+    n_rows = 10**9
+    path = tmp_path / "data.h5"
+    with h5py.File(path, "w") as file:
+        X = file.create_dataset("X", (n_rows, 3), np.float32, **layout)
+        if layout:
+            X[:5000] = 1
+        file.create_dataset("y", (n_rows,), np.int8, **dict.fromkeys(layout, (1000,)))
+    with pytest.raises(CorruptFileError) as told:
+        srf.HDF5Source(path)
+    stored = "60,000" if layout else "0"
+    assert f"claims 1,000,000,000 rows, 12 GB, and stores {stored} bytes" in str(told.value)
+    assert "--allow-sparse" in str(told.value)
+    assert srf.HDF5Source(path, allow_sparse=True).n_rows == n_rows
+
+
+def test_a_virtual_dataset_of_files_that_are_not_there_is_refused(tmp_path):
+    layout = h5py.VirtualLayout(shape=(10**12, 3), dtype=np.float32)
+    layout[:40] = h5py.VirtualSource("missing.h5", "X", shape=ROWS.shape)
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+    with pytest.raises(CorruptFileError, match=r"claims 1,000,000,000,000 rows, .* stores 0 bytes"):
+        srf.HDF5Source(tmp_path / "data.h5", y=None)
+
+
+def test_equal_rows_that_compress_to_nothing_are_stored(tmp_path, monkeypatch):
+    monkeypatch.setattr("streamrf.sources.hdf5_trust.SMALL_BYTES", 0)
+    path = tmp_path / "data.h5"
+    with h5py.File(path, "w") as file:
+        X = np.zeros((100_000, 8))
+        X[0] = 1
+        chunks = {"chunks": (50_000, 8), "compression": "gzip", "shuffle": True}
+        data = file.create_dataset("X", data=X, **chunks)
+        file["y"] = np.zeros(100_000, dtype=np.int8)
+        assert data.id.get_storage_size() < X.nbytes / 200
+    assert srf.HDF5Source(path).n_rows == 100_000
+
+
+def test_the_command_has_both_options(inside, monkeypatch):
+    monkeypatch.chdir(inside)
+    linked(inside / "data.h5", "../outside/whole.h5")
+    words = ["data.h5", "--map", "fourier", "--components", "4", "--model", "m.h5"]
+    assert "--allow-external" in refused("fit", *words)
+    answer("fit", *words, "--allow-external")
+    assert "--allow-external" in refused("predict", "m.h5", "data.h5", "-o", "p.h5")
+    answer("predict", "m.h5", "data.h5", "-o", "p.h5", "--allow-external", "--allow-sparse")
