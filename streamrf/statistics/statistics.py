@@ -37,12 +37,15 @@ class Statistics:
     sums : the sums, in folds or not
     ledger : the row ranges counted
     n_skipped : rows left out for NaN or infinity
+    n_unseen : cells of tables unlike the calibration rows: of a level that those did not have, or
+        missing where none of theirs was
     """
 
     encoder: Encoder
     sums: AbstractSums
     ledger: Ledger
     n_skipped: int = 0
+    n_unseen: int = 0
 
     @property
     def gram(self) -> Array:
@@ -116,7 +119,8 @@ class Statistics:
         # First the ledger: it may refuse, and costs little.
         ledger = self.ledger + other.ledger if sign > 0 else self.ledger - other.ledger
         n_skipped = self.n_skipped + sign * other.n_skipped
-        if n_skipped < 0 or self.n_rows + sign * other.n_rows < 0:
+        n_unseen = self.n_unseen + sign * other.n_unseen
+        if min(n_skipped, n_unseen, self.n_rows + sign * other.n_rows) < 0:
             raise MergeError(
                 f"the right side has {other.n_rows} rows and left out {other.n_skipped} of those "
                 f"it counted, the left side only {self.n_rows} and {self.n_skipped}: they were not "
@@ -124,7 +128,7 @@ class Statistics:
             )
         sums = self.sums.combined(other.sums, sign, in_place)
         sums.check_exact()
-        return Statistics(self.encoder, sums, ledger, n_skipped)
+        return Statistics(self.encoder, sums, ledger, n_skipped, n_unseen)
 
     def scale(self, factor: float) -> "Statistics":
         """Return the statistics with every weight multiplied by `factor`: below 1, old rows fade.
@@ -146,8 +150,9 @@ class Statistics:
     ) -> None:
         if not isinstance(other, Statistics):
             raise MergeError(f"expected statistics to merge with, got {type(other).__name__}")
-        for name, digest in self.encoder.digests.items():
-            if other.encoder.digests[name] != digest:
+        ours, theirs = self.encoder.digests, other.encoder.digests
+        for name in ours | theirs:
+            if ours.get(name) != theirs.get(name):
                 raise MergeError(f"the two sides were summed with different {name}; {advice}")
         if self.n_folds != other.n_folds:
             raise MergeError(
@@ -353,12 +358,13 @@ class Statistics:
 
     def to_tree(self) -> dict:
         """Return the statistics as a tree."""
-        return {
+        tree = {
             "encoder": self.encoder.to_tree(),
             "sums": self.sums.to_tree(),
             "ledger": self.ledger.to_tree(),
             "n_skipped": self.n_skipped,
         }
+        return tree if not self.n_unseen else tree | {"n_unseen": self.n_unseen}
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Statistics":
@@ -369,13 +375,14 @@ class Statistics:
         sums = read_sums(fields.tree("sums"), encoder.n_components, calibration.exact)
         ledger = Ledger.from_tree(fields.tree("ledger"))
         n_skipped = fields.integer("n_skipped")
+        n_unseen = fields.integer("n_unseen") if "n_unseen" in fields.keys else 0
         fields.end()
         n_targets = 0 if sums.targets.labels is not None else len(sums.targets.sums)
         if n_targets != len(calibration.target_shift):
             raise fields.wrong("sums", "and the calibration are for different targets")
         if sums.n_rows + n_skipped > ledger.n_rows:
             raise fields.wrong("ledger", f"has fewer rows than the {sums.n_rows} summed")
-        return cls(encoder, sums, ledger, n_skipped)
+        return cls(encoder, sums, ledger, n_skipped, n_unseen)
 
 
 def load_statistics(path: str | os.PathLike) -> Statistics:

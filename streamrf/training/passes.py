@@ -51,7 +51,7 @@ class Pass(State):
     def __init__(self, statistics: Statistics, holdout: Holdout | None = None):
         self.statistics = statistics
         self.holdout = holdout
-        self._n_skipped = statistics.n_skipped
+        self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def update(self, block: Block) -> None:
@@ -62,6 +62,7 @@ class Pass(State):
         self.statistics.sums.targets.check(block.y)  # now, as rows held out are summed much later
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
+        self._n_unseen += block.n_unseen
         if not len(block.X):
             return
         for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
@@ -97,7 +98,11 @@ class Pass(State):
         with computing():
             self.statistics.sums.release()
             self.statistics.sums.check_exact()
-        return replace(self.statistics, n_skipped=self._n_skipped)
+        return self._counted
+
+    @property
+    def _counted(self) -> Statistics:
+        return replace(self.statistics, n_skipped=self._n_skipped, n_unseen=self._n_unseen)
 
     def fresh(self) -> "Pass":
         """Return a pass that goes on from here by itself."""
@@ -107,6 +112,7 @@ class Pass(State):
             statistics.sums.copy(),
             statistics.ledger + Ledger(),
             self._n_skipped,
+            self._n_unseen,
         )
         return Pass(statistics, None if self.holdout is None else self.holdout.copy())
 
@@ -125,7 +131,7 @@ class Pass(State):
             statistics.sums.writable(),  # what has come over a network may not be
             statistics.ledger,
         )
-        self._n_skipped = statistics.n_skipped
+        self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         if self.holdout is not None:
             for rows in self.holdout.absorb(total.holdouts):
                 self._sum(rows)
@@ -141,7 +147,7 @@ class Pass(State):
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""
         return {
-            "statistics": replace(self.statistics, n_skipped=self._n_skipped).to_tree(),
+            "statistics": self._counted.to_tree(),
             "holdout": None if self.holdout is None else self.holdout.to_tree(),
         }
 
