@@ -12,9 +12,10 @@ from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourc
 from streamrf.sources.columns import arrow, kind_of
 from streamrf.sources.paths import absolute, open_bytes, version
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table
+from streamrf.sources.tables import Table, is_number
 
 CHUNK_BYTES = 2 << 20
+HEAD_BYTES = 1 << 20  # that hold the first line
 MAX_SEEN = 16  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _BOM = b"\xef\xbb\xbf"
@@ -41,13 +42,13 @@ class CSVTable(Table):
         self._path = absolute(name)
         self._compression = _COMPRESSIONS.get(os.path.splitext(name)[1].lower())
         with self._opened() as file:
-            head = file.read(CHUNK_BYTES)
+            head = file.read(HEAD_BYTES)
         first = self._line(head)
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
         self._delimiter = "\t" if tab else max(",;\t|", key=first.decode("latin-1").count)
         fields = self._parsed(first.removeprefix(_BOM).rstrip(b"\r\n") + b"\n", None).column_names
         counted = [str(place) for place in range(len(fields))]
-        is_row = fields != counted and all(_is_number(field) for field in fields)
+        is_row = fields != counted and all(is_number(field) for field in fields)
         self._names = counted if is_row else fields
         repeated = sorted({name for name in self._names if self._names.count(name) > 1})
         if repeated:
@@ -131,6 +132,9 @@ class CSVTable(Table):
             for row, piece in seen:  # the first row that is wrong, by its number in the file
                 self._table(piece, row, {})
             raise
+        for name, type_ in zip(schema.names, schema.types, strict=True):
+            if arrow().types.is_binary(type_):
+                raise DataError(f"{self.where}: column {name!r} is not UTF-8; convert the file")
         return dict(zip(schema.names, schema.types, strict=True))
 
     def _index(self) -> list[tuple[int, bytes]]:
@@ -199,14 +203,12 @@ class CSVTable(Table):
                 f"{where} has {fields[2]} fields but the first line {fields[1]}; quote fields that"
                 f" hold {self._delimiter!r}, or mend the row"
             )
-        if value := re.search(r"CSV column #(\d+): .*(invalid value '.*')", message, re.S):
-            names = list(types) or self._names
-            name = names[int(value[1])]
+        if value := re.search(r"CSV column #(\d+): .*: (invalid .*)", message, re.S):
+            name = self._names[int(value[1])]
             kind = kind_of(types[name]) if name in types else None
-            found = " ".join(value[2].split())
-            of_kind = f"a {kind}, as in other rows" if kind else "another"
             return BadRowError(
-                f"{where}: column {name!r} has the {found}; expected {of_kind}: clean the data"
+                f"{where}: column {name!r} has {' '.join(value[2].split())}; expected"
+                f" {'UTF-8 text' if kind in (None, 'category') else f'a {kind}'}: clean the data"
             )
         return DataError(f"{where} cannot be read as CSV ({' '.join(message.split())})")
 
@@ -271,11 +273,3 @@ class _Decompressed:
                 " damaged or truncated: copy or write it again"
             ) from error
         return b"".join(parts)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -20,16 +20,18 @@ class NpyMatrix(LazyMatrix):
     """A `.npy` file of rows, and `.npy` files of their targets and weights."""
 
     def __init__(self, name: str, y: Name, weights: Name) -> None:
-        self._paths = [None if path is None else absolute(path) for path in (name, y, weights)]
+        self._paths = [(path, absolute(path)) for path in (name, y, weights) if path is not None]
+        self._roles = [path is not None for path in (name, y, weights)]
         super().__init__(name)
 
     @property
     def version(self) -> str:
         """Sizes of the files, and when they were last written to."""
-        return ", ".join(version(path) for path in self._paths if path is not None)
+        return ", ".join(version(path) for _, path in self._paths)
 
     def _open(self) -> Arrays:
-        return Arrays(*(None if path is None else _mapped(path) for path in self._paths))
+        mapped = (_mapped(path, name) for name, path in self._paths)
+        return Arrays(*(next(mapped) if has_file else None for has_file in self._roles))
 
 
 class NpzMatrix(LazyMatrix):
@@ -69,7 +71,7 @@ class NpzMatrix(LazyMatrix):
         if name is None:
             return None
         (path,) = _companions(name, [self._path], "y")
-        return _mapped(path)
+        return _mapped(path, path)
 
 
 def open_npy(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
@@ -125,11 +127,11 @@ def _is_called(name: str, pattern: str) -> bool:
     return fnmatch.fnmatch(base, pattern) or fnmatch.fnmatch(base, f"{pattern}.npy")
 
 
-def _mapped(path: str) -> np.ndarray:
+def _mapped(path: str, name: str) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise _corrupt(path, error) from error
+        raise _corrupt(name, error) from error
 
 
 def _corrupt(where: str, error: Exception) -> CorruptFileError:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from streamrf.errors import MissingPackageError, SourceNotFoundError, first_line
+from streamrf.errors import MissingPackageError, ParameterError, SourceNotFoundError, first_line
 from streamrf.sources.columns import arrow
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -101,6 +101,8 @@ def open_bytes(path: str, name: str) -> Any:
         raise MissingPackageError(f"{name} cannot be opened: {first_line(error)}") from error
     except FileNotFoundError as error:
         raise SourceNotFoundError(f"there is no file {name}") from error
+    except ValueError as error:  # of a protocol that it does not know
+        raise ParameterError(f"{name} cannot be opened: {first_line(error)}") from error
 
 
 def version(path: str) -> str:

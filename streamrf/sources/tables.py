@@ -3,6 +3,7 @@
 import copy
 import difflib
 import fnmatch
+import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,7 +19,10 @@ from streamrf.sources.stored import Stored, StoredSource
 from streamrf.sources.validation import as_targets, weight_column
 
 PEEK_ROWS = 4096  # that columns are learnt from
+MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be one of numbers
 _SHOWN = 12  # names of columns in a message
+
+logger = logging.getLogger("streamrf")
 
 Wanted = str | Iterable[str] | None
 
@@ -131,6 +135,9 @@ class TableSource(StoredSource[Table]):
         ]
         peek = arrow().concat_tables(parts, promote_options="permissive").combine_chunks()
         columns = [Column.learn(name, peek.column(name), self.where) for name in types]
+        for column in columns:
+            if self._list[0].is_text and column.kind == "category":
+                _warn_of_numbers(self.where, column.name, peek.column(column.name))
         return Columns(tuple(columns), tuple(self._targets), next(iter(self._weights), None))
 
     def _x_types(self) -> dict[str, Any]:
@@ -245,11 +252,11 @@ def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None
     for name in (*x, *y, *weights):
         right = kinds[name] is not None and (name not in y or kinds[name] != "date")
         if not right or (name in weights and kinds[name] != "number"):
-            allowed = "numbers" if name in weights else "numbers, booleans or strings"
+            dates = ", dates" if name in x else ""
+            allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
             raise DataError(
-                f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}"
-                f"{', or dates' if name in x else ''}; convert it, or leave it out of X with"
-                " x='-NAME' (--x=-NAME)"
+                f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
+                " convert it, or leave it out of X with x='-NAME' (--x=-NAME)"
             )
     if len(y) > 1 and any(kinds[name] not in ("number", "boolean") for name in y):
         raise DataError(f"{table.where}: targets {y} are not all numbers; name one of labels")
@@ -277,6 +284,29 @@ def _joined_types(tables: Sequence[Table], names: list[str]) -> dict[str, Any]:
                     )
                 types[name] = pa.string()
     return types
+
+
+def _warn_of_numbers(where: str, name: str, values: Any) -> None:
+    """Log that text is read as categories though nearly all of it is numbers."""
+    levels = values.unique().drop_null().to_pylist()
+    odd = [level for level in levels if not is_number(level)]
+    if levels and len(odd) <= MAX_ODD * len(levels):
+        some = f"{odd[0]!r}" if odd else "a value that is none"
+        logger.warning(
+            "%s: column %r holds numbers, but also %s, so it is read as categories; clean it if"
+            " they are meant as numbers",
+            where,
+            name,
+            some,
+        )
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _kinds(table: Table) -> dict[str, str | None]:
