@@ -287,6 +287,17 @@ def test_statistics_of_other_columns_are_not_merged():
     assert (first + alike).n_rows == N
 
 
+def test_estimators_take_tables():
+    pytest.importorskip("pandas")
+    frame = ROWS.slice(0, 600).to_pandas()
+    X, y = frame.drop(columns="label"), frame["label"]
+    features = srf.RandomFourier(srf.Gaussian(gamma=0.003), 64, random_state=0)
+    clf = srf.RandomFeatureClassifier(features, alpha=1e-3, normalize="standard")
+    expected = accumulated(srf.open_source(ROWS.slice(0, 600), y="label")).solve(1e-3)
+    np.testing.assert_array_equal(clf.fit(X, y).predict(X), expected.predict(X))
+    assert clf.score(X, y) == clf.score(srf.open_source(frame, y="label")) > 0.65
+
+
 def test_a_model_of_numbers_takes_a_table_of_numbers(tmp_path):
     X = np.random.default_rng(0).normal(size=(200, 3))
     model = accumulated(srf.ArraySource(X, X[:, 0] > 0)).solve(1e-3)

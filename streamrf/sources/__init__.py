@@ -4,6 +4,7 @@ from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Block, Source, Store, check_rows
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
+from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
@@ -35,6 +36,7 @@ __all__ = [
     "find_labels",
     "is_dask_array",
     "is_known",
+    "is_mixed",
     "join_labels",
     "narrowed",
     "open_source",

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from streamrf.errors import DataError, ShapeError
-from streamrf.sources.columns import arrow
+from streamrf.errors import DataError, MissingPackageError, ShapeError
+from streamrf.sources.columns import arrow, kind_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
@@ -102,6 +102,17 @@ class DaskFrameTable(Table):
 def is_frame(X: Any) -> bool:
     """Return whether X is a table in memory, or a Dask data frame."""
     return is_dask_frame(X) or (isinstance(X, Frame) and len(X.shape) == 2)
+
+
+def is_mixed(X: Any) -> bool:
+    """Return whether X is a table that has columns other than numbers, or a Dask data frame."""
+    if not is_frame(X) or is_dask_frame(X):
+        return is_dask_frame(X)
+    try:
+        types = arrow().table(X).schema.types
+    except (MissingPackageError, ValueError, TypeError):
+        return False  # which others refuse
+    return any(kind_of(type_) not in ("number", "boolean") for type_ in types)
 
 
 def is_dask_frame(X: Any) -> bool:
