@@ -14,9 +14,9 @@ from streamrf.sources.paths import absolute, open_bytes, version
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table, is_number
 
-CHUNK_BYTES = 2 << 20
+CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
-MAX_SEEN = 16  # pieces that types are guessed from, spread over the file
+MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'

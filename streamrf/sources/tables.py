@@ -19,6 +19,7 @@ from streamrf.sources.stored import Stored, StoredSource
 from streamrf.sources.validation import as_targets, weight_column
 
 PEEK_ROWS = 4096  # that columns are learnt from
+ARROW_BYTES = 80 << 20  # pyarrow and its pools after a peek at a CSV file, measured
 MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be one of numbers
 _SHOWN = 12  # names of columns in a message
 
@@ -107,6 +108,11 @@ class TableSource(StoredSource[Table]):
     def n_features(self) -> int:  # type: ignore[override]
         """Width of X, which is more than the columns where there are categories, dates or holes."""
         return len(self._columns.outputs)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What pyarrow holds, and the reading of one table."""
+        return ARROW_BYTES + super().buffer_bytes
 
     def adapted(self, columns: Columns | None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
