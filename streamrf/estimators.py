@@ -53,7 +53,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : Source with targets, array or Dask array (n_rows, n_features), or table; see `open_source`
+        X : Source with targets, array, Dask array (n_rows, n_features), or table; see `open_source`
         y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
         sample_weight : (n_rows,) or None; None with a Source, which brings its own
         engine, parts, spill : a `distributed.Client` whose workers do it, see `accumulate`
