@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.sources import DaskArraySource as DaskArraySource
     from streamrf.sources import HDF5Source as HDF5Source
     from streamrf.sources import IteratorSource as IteratorSource
+    from streamrf.sources import MatrixSource as MatrixSource
+    from streamrf.sources import TableSource as TableSource
+    from streamrf.sources import open_source as open_source
     from streamrf.statistics import Statistics as Statistics
     from streamrf.statistics import load_statistics as load_statistics
     from streamrf.training import Selection as Selection
@@ -38,7 +41,15 @@ _PUBLIC = {
     "errors": ("StreamrfWarning",),
     "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
     "preprocessing": ("Moments", "Warp"),
-    "sources": ("ArraySource", "DaskArraySource", "HDF5Source", "IteratorSource"),
+    "sources": (
+        "ArraySource",
+        "DaskArraySource",
+        "HDF5Source",
+        "IteratorSource",
+        "MatrixSource",
+        "TableSource",
+        "open_source",
+    ),
     "statistics": ("Statistics", "load_statistics"),
     "training": (
         *("Selection", "Settings", "accumulate", "select"),

@@ -29,6 +29,7 @@ from streamrf.sources import (
     Source,
     as_source,
     is_dask_array,
+    is_mixed,
 )
 from streamrf.statistics import Statistics
 from streamrf.training import (
@@ -74,7 +75,7 @@ class _RandomFeatureEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : Source with targets, or array or Dask array (n_rows, n_features)
+        X : Source with targets, array, Dask array (n_rows, n_features), or table; see `open_source`
         y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
         sample_weight : (n_rows,) or None; None with a Source, which brings its own
         engine, parts, spill : a `distributed.Client` whose workers do it, see `accumulate`
@@ -83,7 +84,7 @@ class _RandomFeatureEstimator(BaseEstimator):
         -------
         self
         """
-        if isinstance(X, Source) or is_dask_array(X):
+        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
             source = as_source(X, y, sample_weight)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
@@ -224,8 +225,8 @@ class _RandomFeatureEstimator(BaseEstimator):
         return self._solved
 
     def _rows(self, X: Rows) -> Any:
-        if isinstance(X, Source) or is_dask_array(X):
-            return X
+        if isinstance(X, Source) or is_dask_array(X) or self.model_.encoder.table is not None:
+            return X  # a table is read by the names of its columns
         return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:

@@ -1,13 +1,21 @@
 """Tables of implementations: the laws run over every row, and a new implementation is a new row."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import dask.array
 import h5py
 import numpy as np
+import pyarrow
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+import scipy.sparse
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.preprocessing import normalize
 
@@ -37,6 +45,7 @@ from streamrf.kernels import (
     VovkInfinite,
     VovkReal,
 )
+from streamrf.sources import csv_files, libsvm_files
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,9 @@ class SourceCase:
     make : ``make(folder, X, y, weights) -> Source``
     passes : "many", or "one" where a second pass is refused
     stores : number of ledger keys
+    dtype : dtype that all rows travel in; "" where it follows that of the rows given
+    is_weighted : whether it has a place for weights
+    has_only_numbers : whether targets are one number a row
     """
 
     name: str
@@ -57,6 +69,17 @@ class SourceCase:
     make: Callable[..., sources.Source]
     passes: str = "many"
     stores: int = 1
+    dtype: str = ""
+    is_weighted: bool = True
+    has_only_numbers: bool = False
+
+    def weights(self, weights):
+        """The weights, None where there is no place for them."""
+        return weights if self.is_weighted else None
+
+    def takes(self, y) -> bool:
+        """Whether it has a place for such targets."""
+        return not self.has_only_numbers or (y.ndim == 1 and y.dtype.kind in "iuf")
 
 
 def write_hdf5(path: Path, X, y=None, weights=None, **layout) -> Path:
@@ -134,6 +157,142 @@ def _list(folder, X, y=None, weights=None):
     return sources.IteratorSource(list(arrivals(X, y, weights)))
 
 
+def columns_of(X, y=None, weights=None) -> dict[str, list]:
+    """The rows as named columns: c0, c1, ..., y or y0, y1, ..., and weights."""
+    X = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    found = {f"c{place}": column.tolist() for place, column in enumerate(X.T)}
+    if y is not None:
+        many = np.ndim(y) == 2
+        found |= {f"y{k}": c.tolist() for k, c in enumerate(y.T)} if many else {"y": y.tolist()}
+    return found if weights is None else found | {"weights": weights.tolist()}
+
+
+def _tabled(write):
+    """A source of what ``write(folder, pyarrow.Table)`` returns."""
+
+    def make(folder, X, y=None, weights=None):
+        data = write(folder, pyarrow.table(columns_of(X, y, weights)))
+        wanted = None if y is None else "y" if np.ndim(y) == 1 else "y?"
+        return opened(data, None, wanted, _name("weights", weights))
+
+    return make
+
+
+def opened(data, x=None, y=None, weights=None, chunk_bytes=700):
+    """A source of text in pieces of few rows."""
+    with (
+        patch.object(csv_files, "CHUNK_BYTES", chunk_bytes),
+        patch.object(libsvm_files, "CHUNK_BYTES", chunk_bytes),
+    ):
+        return sources.open_source(data, x, y, weights)
+
+
+def write_csv(path, table, **options):
+    """A file of comma-separated values, compressed by its ending."""
+    with pyarrow.output_stream(path, compression="detect") as file:
+        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(**options))
+    return path
+
+
+def _csv(folder, table):
+    return write_csv(folder / "rows.csv", table)
+
+
+def _csv_zstd(folder, table):
+    return write_csv(folder / "rows.csv.zst", table)
+
+
+def _tsv_files(folder, table):
+    """Three files of a folder."""
+    cuts = [0, len(table) // 5, len(table) // 2, len(table)]
+    for number, (low, high) in enumerate(itertools.pairwise(cuts)):
+        write_csv(folder / f"part{number}.tsv.gz", table.slice(low, high - low), delimiter="\t")
+    return folder
+
+
+def _parquet(folder, table):
+    pyarrow.parquet.write_table(table, folder / "rows.parquet", row_group_size=30)
+    return folder / "rows.parquet"
+
+
+def _arrow(folder, table):
+    pyarrow.feather.write_feather(table, str(folder / "rows.arrow"), chunksize=17)
+    return folder / "rows.arrow"
+
+
+def _arrow_table(folder, table):
+    return table
+
+
+def _pandas(folder, table):
+    pytest.importorskip("pandas")
+    return table.to_pandas()
+
+
+def _polars(folder, table):
+    return pytest.importorskip("polars").from_arrow(table)
+
+
+def _dask_frame(folder, table):
+    pytest.importorskip("pandas")
+    import dask.dataframe
+
+    return dask.dataframe.from_pandas(table.to_pandas(), npartitions=4)
+
+
+def _save_npy(folder, **arrays):
+    for name, values in arrays.items():
+        if values is not None:
+            np.save(folder / f"{name}.npy", values)
+
+
+def _npy(folder, X, y=None, weights=None):
+    _save_npy(folder, X=X, y=y, weights=weights)
+    return sources.open_source(folder, "X", _name("y", y), _name("weights", weights))
+
+
+def _npz(folder, X, y=None, weights=None):
+    given = {"X": X, "y": y, "weights": weights}
+    np.savez(folder / "rows.npz", **{k: v for k, v in given.items() if v is not None})
+    return sources.open_source(folder / "rows.npz", "X", _name("y", y), _name("weights", weights))
+
+
+def _sparse_npz(folder, X, y=None, weights=None):
+    _save_npy(folder, y=y, weights=weights)
+    rows = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    scipy.sparse.save_npz(folder / "rows.npz", scipy.sparse.csr_array(rows))
+    return sources.open_source(folder / "rows.npz", None, _name("y", y), _name("weights", weights))
+
+
+def _libsvm(folder, X, y=None, weights=None):
+    rows = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    labels = np.zeros(len(rows)) if y is None else np.asarray(y)
+    with open(folder / "rows.svm", "w") as file:
+        for label, row in zip(labels.tolist(), rows.tolist(), strict=True):
+            entries = (f"{place + 1}:{value!r}" for place, value in enumerate(row) if value)
+            file.write(f"{label!r} {' '.join(entries)}\n")
+    return opened(folder / "rows.svm", rows.shape[1], _name("y", y))
+
+
+def _zarr(version):
+    def make(folder, X, y=None, weights=None):
+        import zarr
+
+        group = zarr.open_group(folder / "rows.zarr", mode="w", zarr_format=version)
+        group.create_array("X", data=np.asarray(X), chunks=(20, *X.shape[1:]))
+        for name, values in (("y", y), ("weights", weights)):
+            if values is not None and values.dtype.kind == "U":
+                text = np.asarray(values).astype(np.dtypes.StringDType())
+                group.create_array(name, shape=values.shape, chunks=(33,), dtype="string")[:] = text
+            elif values is not None:
+                group.create_array(name, data=np.asarray(values), chunks=(33, *values.shape[1:]))
+        return sources.open_source(
+            folder / "rows.zarr", None, _name("y", y), _name("weights", weights)
+        )
+
+    return make
+
+
 def _name(name, values):
     return None if values is None else name
 
@@ -173,6 +332,28 @@ SOURCES = [
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),
+    SourceCase("csv", sources.TableSource, _tabled(_csv), dtype="float64"),
+    SourceCase("csv-zstd", sources.TableSource, _tabled(_csv_zstd), dtype="float64"),
+    SourceCase("tsv-files", sources.TableSource, _tabled(_tsv_files), stores=3, dtype="float64"),
+    SourceCase("parquet", sources.TableSource, _tabled(_parquet), dtype="float64"),
+    SourceCase("arrow", sources.TableSource, _tabled(_arrow), dtype="float64"),
+    SourceCase("arrow-table", sources.TableSource, _tabled(_arrow_table), dtype="float64"),
+    SourceCase("pandas", sources.TableSource, _tabled(_pandas), dtype="float64"),
+    SourceCase("polars", sources.TableSource, _tabled(_polars), dtype="float64"),
+    SourceCase("dask-frame", sources.TableSource, _tabled(_dask_frame), dtype="float64"),
+    SourceCase("npy", sources.MatrixSource, _npy),
+    SourceCase("npz", sources.MatrixSource, _npz),
+    SourceCase("npz-sparse", sources.MatrixSource, _sparse_npz, dtype="float64"),
+    SourceCase(
+        "libsvm",
+        sources.MatrixSource,
+        _libsvm,
+        dtype="float64",
+        is_weighted=False,
+        has_only_numbers=True,
+    ),
+    SourceCase("zarr-2", sources.MatrixSource, _zarr(2)),
+    SourceCase("zarr-3", sources.MatrixSource, _zarr(3)),
 ]
 
 

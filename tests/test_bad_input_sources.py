@@ -350,7 +350,7 @@ def test_what_is_not_rows_is_sent_to_the_right_source():
         as_source(source, Y)
     with refuses(ParameterError, "weights was given with X; a source gives its own"):
         as_source(source, weights=Y)
-    with refuses(ParameterError, "X is the path 'data.h5'; use HDF5Source('data.h5', x=..., y="):
+    with refuses(ParameterError, "X is the path 'data.h5'; use open_source('data.h5', y="):
         as_source("data.h5")
     for stream in ((x for x in [X]), lambda: iter([X])):
         with refuses(ParameterError, "X is a", "use IteratorSource(X)"):

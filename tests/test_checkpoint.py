@@ -134,7 +134,7 @@ def test_a_pass_killed_and_resumed_gives_the_same_bytes(kind, n_rows, path, monk
 def test_every_source_goes_on(case, path, tmp_path, monkeypatch):
     """A generator too, if it gives the rows counted once more."""
     (tmp_path / "data").mkdir()
-    make = partial(case.make, tmp_path / "data", X, LABELS, WEIGHTS)
+    make = partial(case.make, tmp_path / "data", X, LABELS, case.weights(WEIGHTS))
     stopped(make(), path, 600)
     blocks_of(monkeypatch, 333)
     resumed = accumulate(make(), path)

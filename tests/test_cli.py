@@ -597,7 +597,7 @@ def holed(path) -> bytes:
     ],
 )
 def test_outputs_are_checked_before_the_data_are_read(option, path, message, monkeypatch):
-    monkeypatch.setattr(groups, "HDF5Source", lambda *args, **kwargs: pytest.fail("was read"))
+    monkeypatch.setattr(groups, "open_source", lambda *args, **kwargs: pytest.fail("was read"))
     os.symlink("data.h5", "link.h5")
     os.mkfifo("pipe")
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)

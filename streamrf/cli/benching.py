@@ -91,7 +91,7 @@ def _sources(
         test = None
         if options.test_x is not None:
             test = HDF5Source(data, x=options.test_x, y=options.test_y, **names.trust())
-        yield HDF5Source(data, x=names.x, y=names.y, **names.trust()), test
+        yield HDF5Source(data, x=names.x or "X", y=names.y or "y", **names.trust()), test
         return
     with tempfile.TemporaryDirectory(prefix="streamrf-bench-") as folder:
         path = os.path.join(folder, "rows.h5")

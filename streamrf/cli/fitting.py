@@ -1,4 +1,4 @@
-"""`streamrf fit`: one pass over HDF5 files."""
+"""`streamrf fit`: one pass over files of data."""
 
 import contextlib
 import time
@@ -33,7 +33,7 @@ from streamrf.engine import Outlook, RunOptions
 from streamrf.errors import ClusterError
 from streamrf.models import Model
 from streamrf.report import facts
-from streamrf.sources import HDF5Source
+from streamrf.sources import SeekableSource
 from streamrf.statistics import TOTALS, Statistics, packed_size
 from streamrf.timing import peak_bytes
 from streamrf.training import TASKS, Job, Pass, Settings, begin, finish, is_auto_decode
@@ -47,7 +47,7 @@ class PassRows(WeightedRowOptions):
         Settings, "rows", metavar="START:STOP", read=read_rows
     )
 
-    def n_rows(self, source: HDF5Source) -> int:
+    def n_rows(self, source: SeekableSource) -> int:
         """Return the number of rows to read."""
         start, stop = self.rows or (0, None)
         stop = source.n_rows if stop is None else min(stop, source.n_rows)
@@ -124,7 +124,7 @@ def fit(
     cluster: ShardOptions,
     output: FitOutput,
 ) -> Answer:
-    """Train on HDF5 files in one pass; write a model, its statistics, or both."""
+    """Train on files of data in one pass; write a model, its statistics, or both."""
     _check(targets, cluster, output)
     codes = targets.made(targets.is_of_values)
     settings = Settings(
@@ -272,6 +272,12 @@ def _finish(
 def _warn(sums: Statistics, trained: Model | None) -> None:
     """Print what was left out or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
+    if sums.n_unseen:
+        say(
+            f"warning: {sums.n_unseen:,} values were of levels that the rows looked at before the "
+            "pass did not have, or missing where none of theirs was; the former count as no level, "
+            "the latter as typical values"
+        )
     advice = None if trained is None else sums.rounding_advice(trained.alpha)
     tried = [] if trained is None else [alpha for alpha, _ in trained.history]
     if advice and trained is not None and trained.alpha <= min(tried, default=trained.alpha):
@@ -290,6 +296,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
     return {
         "n_rows": sums.n_rows,
         "n_rows_skipped": sums.n_skipped,
+        "n_values_unseen": sums.n_unseen,
         "n_entries_clipped": sums.n_clipped,
         "n_rows_too_long": sums.n_too_long,
         "unfair_columns": sums.unfair_columns.tolist(),

@@ -22,7 +22,7 @@ from streamrf.cli.options import (
 from streamrf.engine import ClusterAddress, RunOptions
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.solving import check_alpha
-from streamrf.sources import HDF5Source
+from streamrf.sources import Columns, SeekableSource, open_source
 from streamrf.training import Settings
 
 CODES: dict[str, type[OneVsRest] | type[ErrorCorrectingCodes]] = {
@@ -34,8 +34,9 @@ Data = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA...",
-        help="HDF5 files, read one after the other; a quoted pattern such as 'day*.h5' stands for "
-        "the files it matches.",
+        help="Files of one format (HDF5, CSV, Parquet, Arrow, npy, npz, libsvm, zarr), or a folder "
+        "of them, read one after the other; a quoted pattern such as 'day*.h5' stands for the "
+        "files it matches.",
         show_default=False,
     ),
 ]
@@ -56,7 +57,11 @@ class RowOptions:
     """Rows without targets."""
 
     panel: ClassVar = "Data"
-    x: str = option("Dataset of rows.", "--x", default="X", show_default=True)
+    x: str | None = option(
+        "Dataset of rows, X; of tables columns or patterns, with commas, all that are left; those "
+        "after - are left out.",
+        "--x",
+    )
     allow_sparse: bool = option(
         "Read datasets of which hardly anything is stored.", "--allow-sparse", default=False
     )
@@ -73,21 +78,23 @@ class RowOptions:
 class TargetRowOptions(RowOptions):
     """Rows with targets."""
 
-    y: str = option("Dataset of targets.", "--y", default="y", show_default=True)
+    y: str | None = option("Dataset or column of targets; y, or what a model learnt.", "--y")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedRowOptions(TargetRowOptions):
     """Rows with targets and perhaps weights."""
 
-    weights: str | None = option("Dataset of sample weights.")
+    weights: str | None = option("Dataset or column of sample weights.")
     on_bad_rows: str = option_from(
         Settings, "on_bad_rows", words=("raise", "skip"), show_default=True
     )
 
-    def source(self, data: list[str]) -> HDF5Source:
-        """Return the rows of HDF5 files."""
-        return HDF5Source(data, x=self.x, y=self.y, weights=self.weights, **self.trust())
+    def source(self, data: list[str], columns: Columns | None = None) -> SeekableSource:
+        """Return the rows of files; `columns` are those that a model learnt."""
+        targets = "y" if columns is None else list(columns.targets)
+        y = self.y or targets or "y"
+        return open_source(data, self.x, y, self.weights, **self.trust())
 
 
 @dataclass(frozen=True, kw_only=True)

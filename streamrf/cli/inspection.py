@@ -15,13 +15,14 @@ from streamrf.cli.groups import StatisticsFile
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
+from streamrf.sources import is_known, open_source
 from streamrf.statistics import load_statistics
 from streamrf.training import load_moments
 
 
 def info(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Model, statistics, moments or HDF5 data file.")
+        str, typer.Argument(metavar="FILE", help="Model, statistics, moments or data file.")
     ],
 ) -> Answer:
     """Show what a model, statistics or data file holds."""
@@ -32,6 +33,8 @@ def info(
         figures = facts.of_statistics(load_statistics(file))
     elif kind == "moments":
         figures = facts.of_moments(load_moments(file))
+    elif kind == "rows":
+        figures = _rows(file)
     else:
         figures = _data(file)
     return _answer(file, kind, figures)
@@ -48,7 +51,9 @@ def _answer(file: str, kind: str, figures: dict[str, Any]) -> Answer:
 
 
 def _kind(path: str) -> str:
-    """Return "model", "statistics", "moments" or "data"."""
+    """Return "model", "statistics", "moments", "data", or "rows" of other formats than HDF5."""
+    if is_known(path):
+        return "rows"
     try:
         return storage.read_kind(path)
     except FormatError:
@@ -59,6 +64,13 @@ def _kind(path: str) -> str:
         if ours or not h5py.is_hdf5(path):  # HDF5 may begin after a header of another program
             raise
         return "data"
+
+
+def _rows(path: str) -> dict[str, Any]:
+    """Return the rows and columns of a file, and what becomes of them without targets."""
+    source = open_source(path)
+    columns = None if source.columns is None else facts.of_columns(source.columns)
+    return {"n_rows": source.n_rows, "n_features": source.n_features, "columns": columns}
 
 
 def _data(path: str) -> dict[str, Any]:
@@ -100,6 +112,10 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     if figures["kind"] == "moments":
         yield from facts.moments_summary(figures)
+    if figures["kind"] == "rows":
+        yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns of numbers"
+        if figures["columns"] is not None:
+            yield from facts.columns_lines(figures["columns"])
         return
     yield from facts.summary(figures)
 

@@ -10,7 +10,7 @@ from streamrf.cli.options import option_from, parameter
 from streamrf.cli.progress import working
 from streamrf.engine import RunOptions
 from streamrf.report import facts
-from streamrf.sources import HDF5Source
+from streamrf.sources import open_source
 from streamrf.training import Settings, moments
 
 
@@ -33,7 +33,7 @@ def measure(
 ) -> Answer:
     """Sum count, mean and deviation of every column, for fit --scale-like."""
     with writing({"--out": out}, data):
-        source = HDF5Source(data, x=rows.x, y=None)
+        source = open_source(data, rows.x, **rows.trust())
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("reading")
             run = RunOptions(engine=client, n_threads=threads, progress=bar.advance)

@@ -18,7 +18,7 @@ from streamrf.cli.options import option
 from streamrf.cli.progress import working
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import Model, load_model
-from streamrf.sources import HDF5Source
+from streamrf.sources import SeekableSource, open_source
 from streamrf.storage import Datasets, replacing, unwritten
 
 Columns = Callable[[np.ndarray], np.ndarray]
@@ -59,12 +59,12 @@ def predict(
     threads: Threads = None,
     cluster: ClusterOptions,
 ) -> Answer:
-    """Write the label or value of each row of HDF5 files to a new HDF5 file."""
+    """Write the label or value of each row of files of data to a new HDF5 file."""
     began = time.perf_counter()
     output = wanted.output
     with writing({"--output": output}, [model, *data]):
         trained = load_model(model)
-        source = HDF5Source(data, x=rows.x, y=None, **rows.trust())
+        source = open_source(data, rows.x, **rows.trust())
         columns = _columns(trained, model, wanted)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")
@@ -108,7 +108,7 @@ def _columns(model: Model, where: str, options: PredictOutput) -> dict[str, Colu
 
 def _predict(
     model: Model,
-    source: HDF5Source,
+    source: SeekableSource,
     columns: dict[str, Columns],
     output: str,
     scored: Iterator[tuple[int, np.ndarray]],

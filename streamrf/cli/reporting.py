@@ -56,7 +56,8 @@ def report(
     with writing({"--output": output}, [*files, *(data.data or [])]):
         reports.check_drawing()
         given = _load(files)
-        source = rows.source(data.data) if data.data else None
+        columns = next((item.encoder.table for item in given.values()), None)
+        source = rows.source(data.data, columns) if data.data else None
         with computing(threads), Bar(None if source is None else source.n_rows) as bar:
             figures = reports.write(
                 output,

@@ -32,10 +32,10 @@ def evaluate(
     threads: Threads = None,
     cluster: ClusterOptions,
 ) -> Answer:
-    """Report the errors of a model on HDF5 files with targets."""
+    """Report the errors of a model on files of rows with targets."""
     began = time.perf_counter()
     trained = load_model(model)
-    source = rows.source(data)
+    source = rows.source(data, trained.encoder.table)
     with working(cluster, threads, source.n_rows) as (client, bar):
         bar.stage("evaluating")
         report = trained.evaluate(

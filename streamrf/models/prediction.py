@@ -59,7 +59,7 @@ class Predictor(ABC):
         **options: Any,
     ) -> tuple[Reading, RunOptions]:
         """Return which rows to read and how; raise ShapeError for rows of another width."""
-        source = as_source(source)
+        source = as_source(source).adapted(self.encoder.table)
         if source.n_features != self.n_features:
             raise ShapeError(
                 f"{source.where} has {source.n_features} features, "

@@ -19,7 +19,7 @@ from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.preprocessing.warp import Warp
-from streamrf.sources import Block
+from streamrf.sources import Block, Columns
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 from streamrf.timing import stage
 
@@ -36,6 +36,7 @@ class Encoder:
     selected : (n_components,) int64, the columns of the map that are used, or None for all
     tried : what a selection tried, the winner first, or None where nothing was chosen: columns of
         equal length by their names, "candidate", "n_components", "n_rows" and "error"
+    table : what the columns of a table became to be a raw row, or None for rows of numbers
     """
 
     preprocessing: Preprocessing
@@ -43,6 +44,7 @@ class Encoder:
     calibration: Calibration
     selected: I64 | None = None
     tried: dict[str, list] | None = None
+    table: Columns | None = None
 
     @classmethod
     def calibrate(
@@ -109,11 +111,12 @@ class Encoder:
         """Fingerprints of the parts, by their names for messages."""
         tree = self.to_tree()
         features = tree["features"] if self.selected is None else [tree["features"], tree["picks"]]
-        return {
+        digests = {
             "feature maps": digest(features),
             "preprocessing": digest(tree["preprocessing"]),
             "calibrations": digest(tree["calibration"]),
         }
+        return digests if self.table is None else digests | {"columns": self.table.digest}
 
     def encode(self, X: NDArray[Any], roots: F64, out: NDArray[Any]) -> int:
         """Fill `out` (n, n_components) with rounded features; return the number of entries clipped.
@@ -211,7 +214,9 @@ class Encoder:
         }
         if self.selected is not None:
             tree["picks"] = self.selected
-        return tree if self.tried is None else tree | {"tried": self.tried}
+        if self.tried is not None:
+            tree["tried"] = self.tried
+        return tree if self.table is None else tree | {"columns": self.table.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any] | Fields) -> "Encoder":
@@ -233,8 +238,11 @@ class Encoder:
                 "calibration", f"is for {width} features; the map has {features.n_components}"
             )
         tried = _read_tried(fields.tree("tried")) if fields.is_tree("tried") else None
+        table = Columns.from_tree(fields.tree("columns")) if fields.is_tree("columns") else None
+        if table is not None and len(table.outputs) != preprocessing.n_features:
+            raise fields.wrong("columns", f"are not the {preprocessing.n_features} of a raw row")
         fields.end()
-        return cls(preprocessing, features, calibration, selected, tried)
+        return cls(preprocessing, features, calibration, selected, tried, table)
 
 
 def _read_tried(fields: Fields) -> dict[str, list]:

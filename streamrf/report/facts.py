@@ -8,10 +8,11 @@ from sklearn.base import BaseEstimator
 
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder, Moments
-from streamrf.sources import Ledger
+from streamrf.sources import Columns, Ledger
 from streamrf.statistics import Statistics
 
 MAX_IMPORTANT = 5  # columns shown to a person
+MAX_COLUMNS = 40  # columns of a table shown to a person
 MAX_SHOWN = 10  # labels, stores or ranges shown to a person; the figures have them all
 
 
@@ -48,6 +49,7 @@ def of_statistics(statistics: Statistics) -> dict[str, Any]:
         "weight": float(statistics.weight),
         "n_rows": statistics.n_rows,
         "n_rows_skipped": statistics.n_skipped,
+        "n_values_unseen": statistics.n_unseen,
         "n_entries_clipped": statistics.n_clipped,
         "n_rows_too_long": statistics.n_too_long,
         "unfair_columns": statistics.unfair_columns.tolist(),
@@ -116,7 +118,28 @@ def _encoder(encoder: Encoder) -> dict[str, Any]:
         "feature_importances": None if warp is None else warp.importances.tolist(),
         "precision": "exact" if encoder.calibration.exact else "float64",
         "tried": encoder.tried,
+        "columns": None if encoder.table is None else of_columns(encoder.table),
     }
+
+
+def of_columns(columns: Columns) -> dict[str, Any]:
+    """Return the figures of what became of the columns of a table."""
+    return {
+        "columns": [
+            column.to_tree() | {"becomes": column.words, "n_columns": len(column.outputs)}
+            for column in columns.columns
+        ],
+        "targets": list(columns.targets),
+        "weights": columns.weights,
+    }
+
+
+def columns_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return what became of the columns, a line each, as `summary`."""
+    for column in figures["columns"][:MAX_COLUMNS]:
+        yield f"column {column['name']}", column["becomes"]
+    if len(figures["columns"]) > MAX_COLUMNS:
+        yield "", f"and {len(figures['columns']) - MAX_COLUMNS:,} more columns"
 
 
 def _settings(value: Any) -> Any:
@@ -147,6 +170,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["tried"] is not None:
         names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
         yield "chosen", f"{names[0]}; of {len(names)} tried, error held out {errors[0]:.4g}"
+    if figures["columns"] is not None:
+        yield from columns_lines(figures["columns"])
     name, text = targets_line(figures)
     yield name, text + (f": {_few(map(str, figures['labels']))}" if figures["labels"] else "")
     if "alpha" in figures:
@@ -164,6 +189,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["is_scaled"]:
         yield "scaled", "rows count with factors: exact to rounding only"
     yield "skipped", f"{figures['n_rows_skipped']:,} rows with NaN or infinity"
+    if figures["n_values_unseen"]:
+        yield "unseen", f"{figures['n_values_unseen']:,} values unlike the rows looked at before"
     yield "clipped", f"{figures['n_entries_clipped']:,} entries"
     if figures["n_rows_too_long"]:
         yield "too long", f"{figures['n_rows_too_long']:,} rows, for the series of the kernel"

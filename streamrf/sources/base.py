@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError, ParameterError
+from streamrf.sources.columns import Columns
 
 FINGERPRINT_ROWS = 64
 
@@ -49,6 +50,8 @@ class Block:
     span : rows of the store covered, ``[row, row + span)``; more than n where rows were skipped
     kept : int64 ndarray of shape (n,), offsets within the span of the rows kept; None means all
     where : the store, for messages
+    names : names of the columns of X, for messages; empty where they have none
+    n_unseen : cells unlike those that the columns of a table were learnt from, see `Columns`
     """
 
     X: NDArray[Any]
@@ -60,6 +63,8 @@ class Block:
     span: int
     kept: NDArray[np.int64] | None
     where: str
+    names: tuple[str, ...] = ()
+    n_unseen: int = 0
 
     @property
     def arrays(self) -> Arrays:
@@ -105,6 +110,21 @@ class Source(ABC):
     seekable: bool
     has_targets: bool
     has_weights: bool
+
+    @property
+    def columns(self) -> Columns | None:
+        """What the columns of a table became; None for rows that are numbers already."""
+        return None
+
+    def adapted(self, columns: Columns | None) -> "Source":
+        """Return the source with its columns read as others were; itself if it is no table.
+
+        Raises
+        ------
+        ShapeError
+            If a table lacks columns or their types changed; the message has the difference.
+        """
+        return self
 
     @property
     @abstractmethod
@@ -200,7 +220,8 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     columns = np.flatnonzero(~np.isfinite(block.X[index]))
     targets = columns if block.y is None else _not_finite(block.y[index : index + 1])
     if len(columns):
-        what = f"column {columns[0]} is {_shown(block.X[index, columns[0]])}"
+        name = repr(block.names[columns[0]]) if block.names else columns[0]
+        what = f"column {name} is {_shown(block.X[index, columns[0]])}"
     elif len(targets):
         what = f"the target is {_shown(targets[0])}"
     else:

@@ -10,15 +10,14 @@ from streamrf.sources.hdf5_files import (
     Datasets,
     File,
     Names,
-    Paths,
     Trust,
     datasets,
-    expand,
     inspect,
     opened,
     read_rows,
     where_of,
 )
+from streamrf.sources.paths import Paths, expand
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 

@@ -1,12 +1,9 @@
 """HDF5 files of rows: found, opened, and looked at before their rows are read."""
 
-import difflib
-import glob
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import h5py
 import hdf5plugin  # noqa: F401  registers the common filters (Blosc, LZ4, Zstandard, ...)
@@ -16,10 +13,10 @@ from streamrf.errors import (
     CorruptFileError,
     DatasetNotFoundError,
     ShapeError,
-    SourceNotFoundError,
 )
 from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
 from streamrf.sources.hdf5_trust import check_origins, check_sparse, origins
+from streamrf.sources.paths import raise_missing
 from streamrf.sources.validation import (
     as_matrix,
     check_rank,
@@ -27,8 +24,6 @@ from streamrf.sources.validation import (
     check_weights_shape,
     matrix_dtype,
 )
-
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class Names(NamedTuple):
@@ -85,45 +80,12 @@ def where_of(name: str, dataset: str | None) -> str:
     return f"{name}, dataset {dataset!r}"
 
 
-def expand(path: Paths) -> list[str]:
-    """Return the files that paths and patterns mean."""
-    entries = [path] if isinstance(path, str | os.PathLike) else list(path)
-    if not entries:
-        raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
-    return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]
-
-
-def _matches(name: str) -> list[str]:
-    if os.path.isfile(name):  # first: a file's name may hold brackets
-        return [name]
-    if os.path.isdir(name):
-        pattern = os.path.join(name, "*.h5")
-        raise SourceNotFoundError(f"{name!r} is a folder; expected HDF5 files, such as {pattern!r}")
-    if not glob.has_magic(name):
-        _raise_missing(name, os.path.abspath(name))
-    found = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
-    if not found:
-        raise SourceNotFoundError(
-            f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"
-        )
-    return found
-
-
-def _raise_missing(name: str, path: str) -> NoReturn:
-    folder, base = os.path.split(path)
-    if not os.path.isdir(folder):
-        raise SourceNotFoundError(f"there is no file {name!r}: no folder {folder!r}")
-    near = difflib.get_close_matches(base, os.listdir(folder), n=5)
-    hint = f"near names there: {near}" if near else "no name there is like it"
-    raise SourceNotFoundError(f"there is no file {name!r} in {folder!r}; {hint}")
-
-
 def opened(path: str, name: str, **cache: Any) -> h5py.File:
     """Open a file for reading."""
     try:
         return h5py.File(path, "r", **cache)
     except FileNotFoundError:
-        _raise_missing(name, path)
+        raise_missing(name, path)
     except (PermissionError, BlockingIOError):
         raise  # the file may be well: it belongs to another, or is being written
     except OSError as error:

@@ -120,4 +120,5 @@ def join_sample(blocks: Iterable[Block], n_rows: int, where: str) -> Block:
     blocks = list(blocks)
     kept = np.concatenate([block.positions for block in blocks])
     arrays = joined([block.arrays for block in blocks])
-    return Block(*arrays, 0, blocks[0].key, 0, n_rows, kept, where)
+    key, names = blocks[0].key, blocks[0].names
+    return Block(*arrays, 0, key, 0, n_rows, kept, where, names)

@@ -1,5 +1,6 @@
 """Rows weighed by their classes."""
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.sources.base import Block, Source, Store
+from streamrf.sources.columns import Columns
 from streamrf.sources.labels import as_labels, find_labels
 
 BALANCED = "balanced"
@@ -107,6 +109,15 @@ class ClassWeighted(Source):
         pairs = zip([*self._labels.tolist(), "others"], self._factors.tolist(), strict=True)
         words = ", ".join(f"{label}={factor:.17g}" for label, factor in pairs)
         return self._source.settings | {"class_weight": words}
+
+    @property
+    def columns(self) -> Columns | None:
+        return self._source.columns
+
+    def adapted(self, columns: Columns | None) -> "ClassWeighted":
+        adapted = copy.copy(self)
+        adapted._source = self._source.adapted(columns)
+        return adapted
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096

@@ -40,6 +40,8 @@ class Statistics:
     moments : of the columns of the raw rows summed; None where they are not known, as in files of
         earlier versions, and of sums of rows calibrated elsewhere
     n_too_long : rows summed for which the map's series, cut for the sample's longest row, is wrong
+    n_unseen : cells of tables unlike the calibration rows: of a level that those did not have, or
+        missing where none of theirs was
     """
 
     encoder: Encoder
@@ -48,6 +50,7 @@ class Statistics:
     n_skipped: int = 0
     moments: Moments | None = None
     n_too_long: int = 0
+    n_unseen: int = 0
 
     @property
     def gram(self) -> Array:
@@ -128,7 +131,8 @@ class Statistics:
         # First the ledger: it may refuse, and costs little.
         ledger = self.ledger + other.ledger if sign > 0 else self.ledger - other.ledger
         n_skipped = self.n_skipped + sign * other.n_skipped
-        if n_skipped < 0 or self.n_rows + sign * other.n_rows < 0:
+        n_unseen = self.n_unseen + sign * other.n_unseen
+        if min(n_skipped, n_unseen, self.n_rows + sign * other.n_rows) < 0:
             raise MergeError(
                 f"the right side has {other.n_rows} rows and left out {other.n_skipped} of those "
                 f"it counted, the left side only {self.n_rows} and {self.n_skipped}: they were not "
@@ -138,7 +142,7 @@ class Statistics:
         sums.check_exact()
         n_too_long = self.n_too_long + sign * other.n_too_long
         moments = combined_moments(self.moments, other.moments, sign)
-        return Statistics(self.encoder, sums, ledger, n_skipped, moments, n_too_long)
+        return Statistics(self.encoder, sums, ledger, n_skipped, moments, n_too_long, n_unseen)
 
     def scale(self, factor: float) -> "Statistics":
         """Return the statistics with every weight multiplied by `factor`: below 1, old rows fade.
@@ -160,8 +164,9 @@ class Statistics:
     ) -> None:
         if not isinstance(other, Statistics):
             raise MergeError(f"expected statistics to merge with, got {type(other).__name__}")
-        for name, digest in self.encoder.digests.items():
-            if other.encoder.digests[name] != digest:
+        ours, theirs = self.encoder.digests, other.encoder.digests
+        for name in ours | theirs:
+            if ours.get(name) != theirs.get(name):
                 raise MergeError(f"the two sides were summed with different {name}; {advice}")
         if self.n_folds != other.n_folds:
             raise MergeError(
@@ -397,7 +402,7 @@ class Statistics:
         }
         if self.moments is not None:
             tree |= {"moments": self.moments.to_tree(), "n_too_long": self.n_too_long}
-        return tree
+        return tree if not self.n_unseen else tree | {"n_unseen": self.n_unseen}
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Statistics":
@@ -414,13 +419,14 @@ class Statistics:
             n_too_long = fields.integer("n_too_long", maximum=sums.n_rows)
             if (moments.n_features, moments.n_rows) != (encoder.n_features, sums.n_rows):
                 raise fields.wrong("moments", "and the sums are not of the same rows")
+        n_unseen = fields.integer("n_unseen") if "n_unseen" in fields.keys else 0
         fields.end()
         n_targets = 0 if sums.targets.labels is not None else len(sums.targets.sums)
         if n_targets != len(calibration.target_shift):
             raise fields.wrong("sums", "and the calibration are for different targets")
         if sums.n_rows + n_skipped > ledger.n_rows:
             raise fields.wrong("ledger", f"has fewer rows than the {sums.n_rows} summed")
-        return cls(encoder, sums, ledger, n_skipped, moments, n_too_long)
+        return cls(encoder, sums, ledger, n_skipped, moments, n_too_long, n_unseen)
 
 
 def load_statistics(path: str | os.PathLike) -> Statistics:

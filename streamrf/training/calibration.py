@@ -83,6 +83,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         moments = Moments.zero(Sample.of(sample.X))
         if chosen is not None and chosen.trials:
             encoder = replace(encoder, tried=chosen.table())
+        encoder = replace(encoder, table=source.columns)
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums

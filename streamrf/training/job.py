@@ -92,6 +92,8 @@ class Job:
         like = settings.like
         if like is not None and not isinstance(like, Statistics):
             like = load_statistics(like)
+        if like is not None:
+            source = source.adapted(like.encoder.table)
         source, settings = settled(source, settings, like)
         start, stop = _window(source, settings.rows)
         n_folds = _n_folds(settings.folds, like)
@@ -243,7 +245,7 @@ class Job:
         elif self.checkpoint is not None:
             store, first = self.checkpoint, self.checkpoint.stop
         reading = Reading(
-            self.source,
+            self.source.adapted(pass_.statistics.encoder.table),  # which a restart may have read
             first,
             self.stop,
             planned.block_rows,

@@ -55,7 +55,7 @@ class Pass(State):
     def __init__(self, statistics: Statistics, holdout: Holdout | None = None):
         self.statistics = statistics
         self.holdout = holdout
-        self._n_skipped = statistics.n_skipped
+        self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._n_too_long = statistics.n_too_long
         self._told: set[int] = set()  # columns that were not fairly sampled
         self._next_look: float = 0  # rows at which columns are looked at again
@@ -69,6 +69,7 @@ class Pass(State):
         self.statistics.sums.targets.check(block.y)  # now, as rows held out are summed much later
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
+        self._n_unseen += block.n_unseen
         if not len(block.X):
             return
         for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
@@ -165,11 +166,16 @@ class Pass(State):
             self.statistics.sums.check_exact()
         if self.statistics.moments is not None:
             self.statistics.moments.join()
-        return self._counted()
+        return self._counted
 
+    @property
     def _counted(self) -> Statistics:
-        n_skipped, n_too_long = self._n_skipped, self._n_too_long
-        return replace(self.statistics, n_skipped=n_skipped, n_too_long=n_too_long)
+        return replace(
+            self.statistics,
+            n_skipped=self._n_skipped,
+            n_too_long=self._n_too_long,
+            n_unseen=self._n_unseen,
+        )
 
     def fresh(self) -> "Pass":
         """Return a pass that goes on from here by itself."""
@@ -181,6 +187,7 @@ class Pass(State):
             self._n_skipped,
             None if statistics.moments is None else statistics.moments.copy(),
             self._n_too_long,
+            self._n_unseen,
         )
         fresh = Pass(statistics, None if self.holdout is None else self.holdout.copy())
         fresh._told, fresh._next_look = set(self._told), np.inf  # it leaves warnings to us
@@ -202,7 +209,8 @@ class Pass(State):
             statistics.ledger,
             moments=None if statistics.moments is None else statistics.moments.copy(),
         )
-        self._n_skipped, self._n_too_long = statistics.n_skipped, statistics.n_too_long
+        self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
+        self._n_too_long = statistics.n_too_long
         if self.holdout is not None:
             for rows in self.holdout.absorb(total.holdouts):
                 self._sum(rows)
@@ -227,7 +235,7 @@ class Pass(State):
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""
         return {
-            "statistics": self._counted().to_tree(),
+            "statistics": self._counted.to_tree(),
             "holdout": None if self.holdout is None else self.holdout.to_tree(),
         }
 

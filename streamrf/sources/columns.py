@@ -1,0 +1,374 @@
+"""Columns of tables as numbers: what each one became, learnt from a peek and kept without code."""
+
+import datetime
+import functools
+import math
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import DataError, MissingPackageError, ShapeError
+from streamrf.storage import Fields, digest
+
+KINDS = ("number", "boolean", "category", "date")
+MAX_LEVELS = 64  # more are hashed, into as many columns
+CYCLES = {"year": 366, "week": 7 * 1440, "day": 1440}  # steps of a turn: days, minutes, minutes
+_MINUTE = 60_000_000  # microseconds
+_DAY = 1440 * _MINUTE
+
+
+def arrow() -> Any:
+    """Return the module pyarrow; raise MissingPackageError where it is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.compute  # which pyarrow does not import by itself
+    except ImportError as error:
+        raise MissingPackageError(
+            "tables are read by pyarrow, which is not installed: pip install 'streamrf[formats]'"
+        ) from error
+    return pyarrow
+
+
+def kind_of(type_: Any) -> str | None:
+    """Return the kind of column that an Arrow type is, "empty" for null, None for no known kind."""
+    types = arrow().types
+    if types.is_dictionary(type_) or types.is_string(type_) or types.is_large_string(type_):
+        return "category"
+    if types.is_string_view(type_):
+        return "category"
+    if types.is_boolean(type_):
+        return "boolean"
+    if types.is_date(type_) or types.is_timestamp(type_):
+        return "date"
+    if types.is_null(type_):
+        return "empty"
+    numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
+    return "number" if any(is_kind(type_) for is_kind in (*numbers, types.is_time)) else None
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one column of a table becomes.
+
+    Parameters
+    ----------
+    name : of the column
+    kind : "number", "boolean" (0 and 1), "category" or "date"
+    fill : what a missing value becomes: the median, the most frequent level, or NaN for none
+    has_indicator : whether a last column of 0 and 1 says which values were missing
+    levels : of a category, sorted, each of which is a column of 0 and 1; a level that is not among
+        them has 0 in all
+    n_buckets : columns that a category of more levels is hashed into, with +1 or -1, else 0
+    cycles : of a date, in addition to its days since 1970: "year", "week", "day", of which each
+        becomes a sine and a cosine
+    """
+
+    name: str
+    kind: str
+    fill: float | str = math.nan
+    has_indicator: bool = False
+    levels: tuple[str, ...] = ()
+    n_buckets: int = 0
+    cycles: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the columns that it becomes."""
+        name = self.name
+        if self.kind == "category":
+            shown = [f"{name}={level}" for level in self.levels]
+            shown += [f"{name}#{bucket}" for bucket in range(self.n_buckets)]
+        else:
+            waves = [f"{wave} of {cycle}" for cycle in self.cycles for wave in ("sine", "cosine")]
+            shown = [name, *(f"{name}, {wave}" for wave in waves)]
+        return (*shown, *([f"{name} missing"] if self.has_indicator else []))
+
+    @property
+    def words(self) -> str:
+        """What it becomes, in scikit-learn's names."""
+        encoder = {"number": "passthrough", "boolean": "0 and 1"}.get(self.kind, "")
+        if self.kind == "date":
+            encoder = " and ".join(["days", *(f"cycle of the {cycle}" for cycle in self.cycles)])
+        if self.levels:
+            encoder = f"OneHotEncoder({len(self.levels)} levels)"
+        elif self.n_buckets:
+            encoder = f"FeatureHasher({self.n_buckets})"
+        imputer = ""
+        if self.has_indicator:
+            fill = self.fill if isinstance(self.fill, str) else f"{self.fill:.6g}"
+            imputer = f", SimpleImputer({fill}) with MissingIndicator"
+        return f"{self.kind}: {encoder}{imputer}"
+
+    @classmethod
+    def learn(cls, name: str, values: Any, where: str) -> "Column":
+        """Return what suits the values of a peek, a column of an Arrow table."""
+        values = _one(values)
+        kind = kind_of(values.type)
+        if kind is None:
+            raise DataError(
+                f"{where}: column {name!r} has type {values.type}; expected numbers, booleans,"
+                " strings or dates: leave it out with x='-NAME' (--x=-NAME), or convert it"
+            )
+        if kind == "empty":  # nothing is known of it but that it may be missing
+            return cls(name, "number", 0.0, True)
+        has_indicator = bool(values.null_count)
+        if kind == "category":
+            names, counts = np.unique(_texts(_strings(values).drop_null()), return_counts=True)
+            fill = str(names[counts.argmax()]) if len(names) else ""
+            if len(names) > MAX_LEVELS:
+                return cls(name, kind, fill, has_indicator, n_buckets=MAX_LEVELS)
+            return cls(name, kind, fill, has_indicator, tuple(names.tolist()))
+        numbers = _numbers(values, kind)
+        known = numbers[np.isfinite(numbers)]
+        has_indicator = bool(np.isnan(numbers).any())
+        if kind == "boolean":
+            return cls(name, kind, float(known.mean() > 0.5) if len(known) else 0.0, has_indicator)
+        median = float(np.median(known)) if len(known) else 0.0
+        if kind == "number":
+            return cls(name, kind, median, has_indicator)
+        has_time = bool((known % 1 != 0).any())
+        cycles = tuple(cycle for cycle in CYCLES if has_time or cycle != "day")
+        return cls(name, kind, median, has_indicator, cycles=cycles)
+
+    def encode(self, values: Any, out: NDArray[np.float64]) -> int:
+        """Fill `out` (n, n_outputs) with an Arrow array; return the values unlike those learnt."""
+        if self.kind == "category":
+            missing, n_unseen = self._encode_levels(values, out)
+        else:
+            numbers = _numbers(values, self.kind)
+            missing, n_unseen = np.isnan(numbers), 0
+            if missing.any():
+                numbers = np.where(missing, self.fill, numbers)
+            out[:, 0] = numbers
+            for place, cycle in enumerate(self.cycles):
+                out[:, 1 + 2 * place : 3 + 2 * place] = _waves(numbers, cycle)
+        if self.has_indicator:
+            out[:, -1] = missing
+            return n_unseen
+        return n_unseen + (0 if self.fill != self.fill else int(np.count_nonzero(missing)))
+
+    def _encode_levels(self, values: Any, out: NDArray[Any]) -> tuple[NDArray[np.bool_], int]:
+        """Fill `out`; return which are missing, and how many are of no known level."""
+        coded = _coded(values)
+        names = _texts(coded.dictionary)
+        codes = coded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        missing = codes == len(names)
+        n_values = len(self.levels) or self.n_buckets
+        places, signs = np.full(len(names) + 1, n_values), np.ones(len(names) + 1)
+        index = {level: place for place, level in enumerate(self.levels)}
+        for i, name in enumerate([*names.tolist(), self.fill]):
+            places[i] = index.get(name, n_values)
+            if self.n_buckets:
+                hashed = _hashed(name)
+                places[i], signs[i] = hashed % self.n_buckets, 1 - 2 * (hashed >> 63)
+        out[:, :n_values] = 0
+        known = np.flatnonzero(places[codes] < n_values)
+        out[known, places[codes[known]]] = signs[codes[known]]
+        return missing, len(codes) - len(known) - int(missing[places[codes] == n_values].sum())
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the column as a tree."""
+        tree = {name: vars(self)[name] for name in ("name", "kind", "fill", "has_indicator")}
+        return tree | {
+            "levels": list(self.levels),
+            "n_buckets": self.n_buckets,
+            "cycles": list(self.cycles),
+        }
+
+    @classmethod
+    def from_tree(cls, fields: Fields) -> "Column":
+        """Return what `to_tree` described."""
+        kind = fields.text("kind", KINDS)
+        column = cls(
+            fields.text("name"),
+            kind,
+            fields.text("fill") if kind == "category" else fields.number("fill"),
+            fields.flag("has_indicator"),
+            tuple(fields.texts("levels")),
+            fields.integer("n_buckets", maximum=1 << 20),
+            tuple(fields.texts("cycles")),
+        )
+        if not set(column.cycles) <= set(CYCLES):
+            raise fields.wrong("cycles", f"is {list(column.cycles)}; expected some of {[*CYCLES]}")
+        fields.end()
+        return column
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table became: a table of transformations, without code.
+
+    Parameters
+    ----------
+    columns : in the order of the columns of X
+    targets : names of the columns of targets that were learnt from
+    weights : name of the column of weights, or None
+    """
+
+    columns: tuple[Column, ...]
+    targets: tuple[str, ...] = field(default=())
+    weights: str | None = None
+
+    @functools.cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return tuple(name for column in self.columns for name in column.outputs)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns are numbers as they are."""
+        return all(column.kind in ("number", "boolean") for column in self.columns)
+
+    def plain(self) -> "Columns":
+        """Return the same numbers with missing values left as NaN."""
+        columns = tuple(Column(column.name, column.kind) for column in self.columns)
+        return Columns(columns, self.targets, self.weights)
+
+    def encode(self, table: Any) -> tuple[NDArray[np.float64], int]:
+        """Return X of an Arrow table, float64 (n, n_features), and the values unlike the peek's.
+
+        Those are of levels that the peek did not have, and missing where it missed none.
+        """
+        X = np.empty((len(table), len(self.outputs)))
+        first = n_unseen = 0
+        for column in self.columns:
+            last = first + len(column.outputs)
+            n_unseen += column.encode(_one(table.column(column.name)), X[:, first:last])
+            first = last
+        return X, n_unseen
+
+    def check(self, kinds: dict[str, str | None], where: str, is_text: bool) -> None:
+        """Raise ShapeError with the difference if a table has not these columns.
+
+        Parameters
+        ----------
+        kinds : kinds of the table's columns, see `kind_of`
+        where : the table, for messages
+        is_text : whether they are only guessed from text, which can be read as any kind
+        """
+        lacks = [column.name for column in self.columns if column.name not in kinds]
+        changed = [
+            f"{column.name!r} was {column.kind} and is {kinds[column.name] or 'of no known kind'}"
+            for column in self.columns
+            if not is_text
+            and column.name in kinds
+            and kinds[column.name] not in (column.kind, "empty")
+            and (column.kind, kinds[column.name]) != ("number", "boolean")
+        ]
+        if lacks or changed:
+            told = [f"it lacks {lacks}"] if lacks else []
+            raise ShapeError(
+                f"{where} has not the columns learnt from: {'; '.join([*told, *changed])}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of what becomes of the columns."""
+        return digest(self.to_tree()["columns"])
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the columns as a tree."""
+        columns = {str(place): column.to_tree() for place, column in enumerate(self.columns)}
+        return {"columns": columns, "targets": list(self.targets), "weights": self.weights}
+
+    @classmethod
+    def from_tree(cls, fields: Fields) -> "Columns":
+        """Return what `to_tree` described."""
+        found = {int(place): tree for place, tree in fields.trees("columns")}
+        columns = tuple(Column.from_tree(found[place]) for place in range(len(found)))
+        targets = tuple(fields.texts("targets"))
+        weights = fields.value("weights")
+        if weights is not None and not isinstance(weights, str):
+            raise fields.wrong("weights", "is not the name of a column")
+        fields.end()
+        return cls(columns, targets, weights)
+
+
+def raw_numbers(table: Any, names: list[str]) -> NDArray[np.float64]:
+    """Return columns as numbers before anything is learnt: for fingerprints, missing ones NaN."""
+    out = np.empty((len(table), len(names)))
+    for place, name in enumerate(names):
+        values = _one(table.column(name))
+        kind = kind_of(values.type)
+        if kind == "category":
+            coded = _coded(values)
+            codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            hashed = [float(_hashed(text) >> 11) for text in _texts(coded.dictionary).tolist()]
+            out[:, place] = np.array([*hashed, np.nan])[codes]
+        else:
+            out[:, place] = np.nan if kind in (None, "empty") else _numbers(values, str(kind))
+    return out
+
+
+def _one(values: Any) -> Any:
+    """Return a column as one Arrow array."""
+    pa = arrow()
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _strings(values: Any) -> Any:
+    """Return strings or categories as an Arrow array of strings."""
+    pa = arrow()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.cast(pa.large_string()).take(values.indices)
+    return values.cast(pa.large_string())
+
+
+def _coded(values: Any) -> Any:
+    """Return strings or categories as a dictionary array, whose dictionary has each only once."""
+    return _strings(values).dictionary_encode()
+
+
+def _texts(strings: Any) -> NDArray[Any]:
+    """Return an Arrow array of strings without nulls as NumPy strings."""
+    return np.array(strings.to_pylist(), dtype=np.str_)
+
+
+def _numbers(values: Any, kind: str) -> NDArray[np.float64]:
+    """Return an Arrow array as float64, missing ones NaN; dates as days since 1970."""
+    pa = arrow()
+    types = pa.types
+    if kind == "date":
+        micros = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
+        return _floats(micros.cast(pa.int64())) / _DAY
+    if types.is_time(values.type) or types.is_duration(values.type):
+        unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[values.type.unit]
+        wide = pa.int32() if types.is_time32(values.type) else pa.int64()
+        return _floats(values.cast(wide)) / unit
+    return _floats(values)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    pa = arrow()
+    floats = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
+    numbers: NDArray[np.float64] = floats.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _hashed(text: str) -> int:
+    """Return 64 bits that stand for a text on every machine."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+@functools.cache
+def _turn(n_steps: int) -> NDArray[np.float64]:
+    """Sines and cosines of a turn: by the C library, because NumPy's depend on the place."""
+    angles = [2 * math.pi * step / n_steps for step in range(n_steps)]
+    return np.array([(math.sin(angle), math.cos(angle)) for angle in angles])
+
+
+def _waves(days: NDArray[np.float64], cycle: str) -> NDArray[np.float64]:
+    """Return the sine and cosine of the place in a cycle, (n, 2); NaN where days are not finite."""
+    finite = np.isfinite(days)
+    minutes = np.floor(np.where(finite, days, 0.0) * 1440 + 1e-6).astype(np.int64)
+    steps = minutes
+    if cycle == "year":
+        dates = (minutes // 1440).astype("datetime64[D]")
+        steps = (dates - dates.astype("datetime64[Y]")).astype(np.int64)
+    elif cycle == "week":
+        steps = minutes + datetime.date(1970, 1, 1).weekday() * 1440  # from Monday on
+    turn = _turn(CYCLES[cycle])[steps % CYCLES[cycle]]
+    return np.where(finite[:, np.newaxis], turn, np.nan)

@@ -1,0 +1,275 @@
+"""CSV files, plain or compressed, read in pieces of some thousand rows."""
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
+from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.seekable import Ranges
+from streamrf.sources.tables import Table, is_number
+
+CHUNK_BYTES = 1 << 20
+HEAD_BYTES = 1 << 20  # that hold the first line
+MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_BOM = b"\xef\xbb\xbf"
+_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
+
+
+class CSVTable(Table):
+    """A CSV file: comma, semicolon, tab or bar between fields, double quotes, UTF-8.
+
+    One look through the file finds where lines end and what types suit the columns, so that any row
+    can be read; a compressed file is decompressed from its beginning each time. Where all fields of
+    the first line are numbers it is a row, and the columns are called "0", "1" and so on.
+
+    Parameters
+    ----------
+    name : path or URL
+    """
+
+    is_text = True
+
+    def __init__(self, name: str) -> None:
+        self.where = name
+        self.name = os.path.basename(name)
+        self._path = absolute(name)
+        self._compression = _COMPRESSIONS.get(os.path.splitext(name)[1].lower())
+        with self._opened() as file:
+            head = file.read(HEAD_BYTES)
+        first = self._line(head)
+        tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
+        self._delimiter = "\t" if tab else max(",;\t|", key=first.decode("latin-1").count)
+        fields = self._parsed(first.removeprefix(_BOM).rstrip(b"\r\n") + b"\n", None).column_names
+        counted = [str(place) for place in range(len(fields))]
+        is_row = fields != counted and all(is_number(field) for field in fields)
+        self._names = counted if is_row else fields
+        repeated = sorted({name for name in self._names if self._names.count(name) > 1})
+        if repeated:
+            raise DataError(f"{name} has several columns called {repeated}; rename them")
+        self._offsets, self._rows = [0 if is_row else len(first)], [0]
+        seen = self._index()
+        self.n_rows = self._rows[-1]
+        if not self.n_rows:
+            raise EmptySourceError(f"{name}: 0 rows below the names of columns; expected 1 or more")
+        self.types = self._guessed(seen)
+
+    @property
+    def version(self) -> str:
+        """Size of the file, and when it was last written to."""
+        return version(self._path)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """A piece of the file, and what becomes of it."""
+        return 8 * int(max(np.diff(self._offsets), default=0))
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the piece with a row; a compressed file is one."""
+        if self._compression:
+            return 0, self.n_rows
+        index = bisect_right(self._rows, row) - 1
+        return self._rows[index], self._rows[index + 1]
+
+    def read(
+        self, ranges: Ranges, types: dict[str, Any], block_rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the rows of ascending ranges piece by piece, each piece parsed once."""
+        place, held, table = 0, -1, None
+        with self._opened() as file:
+            for start, stop in ranges:
+                index = bisect_right(self._rows, start) - 1
+                while index < len(self._rows) - 1 and self._rows[index] < stop:
+                    first, end = self._rows[index], self._rows[index + 1]
+                    if index != held:
+                        begin, finish = self._offsets[index], self._offsets[index + 1]
+                        self._skip(file, place, begin)
+                        data, place, held = file.read(finish - begin), finish, index
+                        table = self._table(data, first, types)
+                        if len(table) != end - first:
+                            raise CorruptFileError(
+                                f"{self.where}, rows {first} to {end - 1}: {len(table)} rows were"
+                                f" read where {end - first} lines end; a quote is not closed there,"
+                                " or the file has changed"
+                            )
+                    assert table is not None
+                    low, high = max(start, first), min(stop, end)
+                    yield low, table.slice(low - first, high - low)
+                    index += 1
+
+    def _opened(self) -> Any:
+        """Open the file for reading decompressed bytes."""
+        file = open_bytes(self._path, self.where)
+        return file if not self._compression else _Decompressed(file, self._compression, self.where)
+
+    def _skip(self, file: Any, place: int, target: int) -> None:
+        if not self._compression:
+            file.seek(target)
+            return
+        while place < target:
+            place += len(file.read(min(CHUNK_BYTES, target - place)))
+
+    def _line(self, head: bytes) -> bytes:
+        """Return the first line, with its end."""
+        first = head[: head.find(b"\n") + 1] or head
+        if not first.strip():
+            raise EmptySourceError(f"{self.where} begins with an empty line; expected names")
+        if b"\0" in first:
+            raise DataError(f"{self.where} is not UTF-8 text; convert it, or name its format")
+        return first
+
+    def _guessed(self, seen: list[tuple[int, bytes]]) -> dict[str, Any]:
+        """Return the types that suit pieces of the file, each with its first row."""
+        try:
+            schema = self._table(b"".join(piece for _, piece in seen), 0, {}).schema
+        except DataError:
+            for row, piece in seen:  # the first row that is wrong, by its number in the file
+                self._table(piece, row, {})
+            raise
+        for name, type_ in zip(schema.names, schema.types, strict=True):
+            if arrow().types.is_binary(type_):
+                raise DataError(f"{self.where}: column {name!r} is not UTF-8; convert the file")
+        return dict(zip(schema.names, schema.types, strict=True))
+
+    def _index(self) -> list[tuple[int, bytes]]:
+        """Find the offsets and rows where pieces begin; return some pieces from all over."""
+        seen: list[tuple[int, bytes]] = []
+        stride, n_pieces = 1, 0
+        lines = _Lines(self._offsets[0])
+        with self._opened() as file:
+            self._skip(file, 0, self._offsets[0])
+            left = b""
+            while True:
+                data = file.read(CHUNK_BYTES)
+                ends = lines.ends(data) if data else len(left)
+                if data and not ends:  # a line longer than a piece
+                    left += data
+                    continue
+                piece, left = (left + data[:ends], data[ends:]) if data else (left, b"")
+                if piece:
+                    n_rows = lines.n_rows if data else lines.finish(len(piece))
+                    self._offsets.append(self._offsets[-1] + len(piece))
+                    self._rows.append(n_rows)
+                    if n_pieces % stride == 0:
+                        seen.append((self._rows[-2], piece))
+                    n_pieces += 1
+                    if len(seen) > MAX_SEEN:
+                        seen, stride = seen[::2], 2 * stride
+                if not data:
+                    return seen
+
+    def _table(self, data: bytes, row: int, types: dict[str, Any]) -> Any:
+        """Parse whole lines, the first of which is a row; `types` are of the columns wanted."""
+        pa = arrow()
+        try:
+            return self._parsed(data, types)
+        except pa.ArrowInvalid as error:
+            raise self._blame(str(error), row, types) from error
+        except KeyError as error:  # as pyarrow raises for a column that is not there
+            raise CorruptFileError(f"{self.where}: {error}; the file has changed") from error
+
+    def _parsed(self, data: bytes, types: dict[str, Any] | None) -> Any:
+        """Parse lines; with types None the first has the names."""
+        pa = arrow()
+        from pyarrow import csv
+
+        return csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(
+                use_threads=False,  # or errors would not name the row
+                block_size=len(data) + 1,
+                column_names=None if types is None else self._names,
+            ),
+            csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types) if types else None,
+                strings_can_be_null=True,
+            ),
+        )
+
+    def _blame(self, message: str, row: int, types: dict[str, Any]) -> Exception:
+        """Return the error of a row that cannot be read, out of pyarrow's message."""
+        number = re.search(r"Row #(\d+): ", message)
+        where = f"{self.where}, row {row + int(number[1]) - 1}" if number else self.where
+        if fields := re.search(r"Expected (\d+) columns, got (\d+)", message):
+            return DataError(
+                f"{where} has {fields[2]} fields but the first line {fields[1]}; quote fields that"
+                f" hold {self._delimiter!r}, or mend the row"
+            )
+        if value := re.search(r"CSV column #(\d+): .*: (invalid .*)", message, re.S):
+            name = self._names[int(value[1])]
+            kind = kind_of(types[name]) if name in types else None
+            return BadRowError(
+                f"{where}: column {name!r} has {' '.join(value[2].split())}; expected"
+                f" {'UTF-8 text' if kind in (None, 'category') else f'a {kind}'}: clean the data"
+            )
+        return DataError(f"{where} cannot be read as CSV ({' '.join(message.split())})")
+
+
+class _Lines:
+    """Counts rows as lines come: those that are not empty, and end outside quotes."""
+
+    def __init__(self, offset: int) -> None:
+        self.n_rows = 0
+        self._in_quotes = False
+        self._offset = offset  # of the next byte
+        self._line = offset  # where the line begun last began
+        self._last = 0  # the byte before the next
+
+    def ends(self, data: bytes) -> int:
+        """Count the rows that end in `data`; return the place after the last end, 0 for none."""
+        bytes_ = np.frombuffer(data, dtype=np.uint8)
+        ends = np.flatnonzero(bytes_ == _NEWLINE)
+        if self._in_quotes or b'"' in data:
+            inside = np.cumsum(bytes_ == _QUOTE, dtype=np.int64) + self._in_quotes
+            ends = ends[inside[ends] % 2 == 0]
+            self._in_quotes = bool(inside[-1] % 2)
+        lengths = np.diff(ends + self._offset, prepend=self._line - 1)
+        before = np.where(ends > 0, bytes_[ends - 1], self._last)
+        empty = (lengths == 1) | ((lengths == 2) & (before == _RETURN))
+        self.n_rows += len(ends) - int(np.count_nonzero(empty))
+        if len(ends):
+            self._line = self._offset + int(ends[-1]) + 1
+        self._offset += len(data)
+        self._last = data[-1]
+        return int(ends[-1]) + 1 if len(ends) else 0
+
+    def finish(self, length: int) -> int:
+        """Return the rows, with a last line of some length that has no end."""
+        self.n_rows += int(length > 0)
+        return self.n_rows
+
+
+class _Decompressed:
+    """A compressed file as bytes; what is wrong with it is an error that names it."""
+
+    def __init__(self, file: Any, compression: str, where: str) -> None:
+        self._file = arrow().CompressedInputStream(file, compression)
+        self._where = where
+
+    def __enter__(self) -> "_Decompressed":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def read(self, n_bytes: int) -> bytes:
+        """Return the next bytes, fewer only at the end."""
+        parts = []
+        try:
+            while n_bytes and (part := self._file.read(n_bytes)):
+                parts.append(part)
+                n_bytes -= len(part)
+        except OSError as error:
+            raise CorruptFileError(
+                f"{self._where} cannot be decompressed ({' '.join(str(error).split())}); it is"
+                " damaged or truncated: copy or write it again"
+            ) from error
+        return b"".join(parts)

@@ -1,0 +1,138 @@
+"""Tables in memory: pandas, polars, Arrow and whatever exports Arrow; Dask data frames."""
+
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from streamrf.errors import DataError, MissingPackageError, ShapeError
+from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.seekable import Ranges
+from streamrf.sources.tables import Table
+
+_INDEX = "__index_level_"  # how pandas' index is called in Arrow
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table of any library that exports Arrow (pandas, polars, pyarrow, DuckDB)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+class FrameTable(Table):
+    """A table in memory.
+
+    Parameters
+    ----------
+    frame : what exports Arrow
+    extra : more columns by their names, arrays of as many rows: targets and weights
+    """
+
+    def __init__(self, frame: Frame, extra: dict[str, Any] | None = None) -> None:
+        self.where = self.name = type(frame).__name__
+        table = _table(frame, self.where)
+        for name, values in (extra or {}).items():
+            if len(values) != len(table):
+                raise ShapeError(f"{name} has {len(values)} rows but X has {len(table)}")
+            column = _table({name: values}, name).column(0)
+            table = table.append_column(name, column)
+        self._table = table.combine_chunks()
+        self.n_rows = len(table)
+        self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
+
+    def read(
+        self, ranges: Ranges, types: dict[str, Any], block_rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield views of the rows of ascending ranges."""
+        for start, stop in ranges:
+            yield start, self._table.select(list(types)).slice(start, stop - start)
+
+
+class DaskFrameTable(Table):
+    """A Dask data frame; each partition is computed when it is read, in the thread that reads.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame; the lengths of its partitions are computed
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.where = self.name = "DataFrame"
+        self._frame = frame
+        lengths = frame.map_partitions(len).compute(scheduler="synchronous")
+        self._borders = [0, *accumulate(int(length) for length in lengths)]
+        self.n_rows = self._borders[-1]
+        filled = int(np.argmax(lengths))
+        first = _table(self._partition(filled), self.where)
+        self.types = dict(zip(first.schema.names, first.schema.types, strict=True))
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the partition with a row."""
+        index = bisect_right(self._borders, row)
+        return self._borders[index - 1], self._borders[index]
+
+    def read(
+        self, ranges: Ranges, types: dict[str, Any], block_rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the rows of ascending ranges partition by partition, each computed once."""
+        held, table = -1, None
+        for start, stop in ranges:
+            row = start
+            while row < stop:
+                index = bisect_right(self._borders, row) - 1
+                if index != held:
+                    frame = self._partition(index)
+                    held, table = index, _table(frame[list(types)], self.where)
+                assert table is not None
+                first, end = self._borders[index], min(self._borders[index + 1], stop)
+                yield row, table.slice(row - first, end - row)
+                row = end
+
+    def _partition(self, index: int) -> Any:
+        return self._frame.get_partition(index).compute(scheduler="synchronous")
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a table in memory, or a Dask data frame."""
+    return is_dask_frame(X) or (isinstance(X, Frame) and len(X.shape) == 2)
+
+
+def is_mixed(X: Any) -> bool:
+    """Return whether X is a table that has columns other than numbers, or a Dask data frame."""
+    if not is_frame(X) or is_dask_frame(X):
+        return is_dask_frame(X)
+    try:
+        types = arrow().table(X).schema.types
+    except (MissingPackageError, ValueError, TypeError):
+        return False  # which others refuse
+    return any(kind_of(type_) not in ("number", "boolean") for type_ in types)
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Return whether X is a Dask data frame, without importing Dask."""
+    frames = sys.modules.get("dask.dataframe")
+    return frames is not None and isinstance(X, frames.DataFrame)
+
+
+def _table(frame: Any, where: str) -> Any:
+    """Return an Arrow table, without the index that pandas' tables have."""
+    pa = arrow()
+    try:
+        table = pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise DataError(
+            f"{where} has a column that is of several types ({' '.join(str(error).split())});"
+            " convert it to numbers or strings"
+        ) from error
+    names = table.schema.names
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"{where} has several columns called {repeated}; rename them")
+    return table.select([name for name in names if not name.startswith(_INDEX)])

@@ -1,0 +1,124 @@
+"""Text of libsvm (svmlight): a label, then "index:value" of all entries that are not zero."""
+
+import io
+import os
+import re
+from bisect import bisect_right
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
+
+from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
+from streamrf.sources.base import Arrays
+from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.stored import Matrix, MatrixSource
+
+CHUNK_BYTES = 2 << 20
+_LINE = re.compile(rb"\s*([^\s#]+)(?:\s+qid:\d+)?((?:\s+\d+:[^\s:#]+)*)\s*(?:#.*)?")
+
+
+class LibsvmMatrix(Matrix):
+    """A file of libsvm text, made dense a block at a time.
+
+    One look through the file finds where lines begin, the largest index, and whether indices begin
+    at 0 or, as usual, at 1.
+
+    Parameters
+    ----------
+    name : path or URL
+    y : None for rows without targets; else targets are the labels
+    """
+
+    has_weights = False
+
+    def __init__(self, name: str, y: str | None) -> None:
+        self.where = name
+        self.name = os.path.basename(name)
+        self.has_targets = y is not None
+        self._path = absolute(name)
+        self._offsets, self._rows = [0], [0]
+        self.n_rows = self.max_index = 0
+        self.is_zero_based, self._has_fractions = False, False
+        with open_bytes(self._path, name) as file:
+            left = b""
+            while data := file.read(CHUNK_BYTES):
+                piece, _, left = (left + data).rpartition(b"\n")
+                self._index(piece, len(piece) + 1)
+            self._index(left, len(left))
+        if not self.n_rows:
+            raise EmptySourceError(f"{name}: 0 rows; expected at least 1")
+        self.n_features = self.max_index + self.is_zero_based
+
+    @property
+    def version(self) -> str:
+        """Size of the file, and when it was last written to."""
+        return version(self._path)
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the piece of text with a row."""
+        index = bisect_right(self._rows, row) - 1
+        return self._rows[index], self._rows[index + 1]
+
+    def read(self, start: int, stop: int) -> Arrays:
+        """Return some rows, dense float64."""
+        first = bisect_right(self._rows, start) - 1
+        last = bisect_right(self._rows, stop - 1)
+        with open_bytes(self._path, self.where) as file:
+            file.seek(self._offsets[first])
+            text = file.read(self._offsets[last] - self._offsets[first])
+        try:
+            rows, labels = load_svmlight_file(
+                io.BytesIO(text), n_features=self.n_features, zero_based=self.is_zero_based
+            )
+        except ValueError as error:
+            raise DataError(f"{self.where}: rows from {self._rows[first]} on: {error}") from error
+        wanted = slice(start - self._rows[first], stop - self._rows[first])
+        y = labels[wanted] if self._has_fractions else labels[wanted].astype(np.int64)
+        return Arrays(rows[wanted].toarray(), y if self.has_targets else None, None)
+
+    def _index(self, piece: bytes, length: int) -> None:
+        """Count the lines of a piece and look at their indices."""
+        for line in piece.split(b"\n"):
+            if not line.strip() or line.lstrip().startswith(b"#"):
+                continue
+            match = _LINE.fullmatch(line)
+            if match is None or not _is_number(match[1]):
+                shown = line[:60].decode("latin-1")
+                raise DataError(
+                    f"{self.where}, row {self.n_rows}: {shown!r} is no line of libsvm text;"
+                    " expected a label and then entries such as 3:0.5"
+                )
+            self.n_rows += 1
+            self._has_fractions |= not float(match[1]).is_integer()
+            if entries := match[2].split():
+                self.max_index = max(self.max_index, int(entries[-1].partition(b":")[0]))
+                self.is_zero_based |= int(entries[0].partition(b":")[0]) == 0
+        if length:
+            self._offsets.append(self._offsets[-1] + length)
+            self._rows.append(self.n_rows)
+
+
+def open_libsvm(
+    names: list[str], x: str | None, y: str | None, weights: str | None
+) -> MatrixSource:
+    """Return the rows of libsvm files; x is the number of columns, by default the largest index."""
+    if weights is not None:
+        raise ParameterError(f"{names[0]}: libsvm text has no weights; leave weights= out")
+    if x is not None and not str(x).isdigit():
+        raise ParameterError(f"{names[0]}: x={x!r} is no number of columns, as libsvm text needs")
+    stores = [LibsvmMatrix(name, y) for name in names]
+    is_zero_based = any(store.is_zero_based for store in stores)
+    width = max(store.max_index + is_zero_based for store in stores)
+    if x is not None and int(x) < width:
+        raise ShapeError(f"{names[0]}: an entry has index {width}, above the {x} columns of x=")
+    for store in stores:
+        store.is_zero_based = is_zero_based
+        store.n_features = width if x is None else int(x)
+    return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False

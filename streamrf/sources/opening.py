@@ -1,0 +1,200 @@
+"""One door to all formats: what DATA of a command and `open_source` may be."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from streamrf.errors import ParameterError, SourceNotFoundError
+from streamrf.sources.arrays import ArraySource
+from streamrf.sources.base import Source
+from streamrf.sources.csv_files import CSVTable
+from streamrf.sources.dask_array import DaskArraySource, is_dask_array
+from streamrf.sources.frames import DaskFrameTable, FrameTable, is_dask_frame, is_frame
+from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.libsvm_files import open_libsvm
+from streamrf.sources.npy_files import open_npy, open_npz
+from streamrf.sources.parquet_files import open_arrow, open_parquet
+from streamrf.sources.paths import expand, listed
+from streamrf.sources.seekable import SeekableSource
+from streamrf.sources.tables import Table, TableSource
+from streamrf.sources.zarr_arrays import open_zarr
+
+Opener = Callable[[list[str], Any, Any, Any], SeekableSource]  # files, x, y and weights
+
+
+def _tables(open_table: Callable[[str], Table]) -> Opener:
+    """Return what opens files as tables, each by `open_table`."""
+
+    def opened(names: list[str], x: Any, y: Any, weights: Any) -> SeekableSource:
+        return TableSource([open_table(name) for name in names], x, y, weights)
+
+    return opened
+
+
+def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any) -> SeekableSource:
+    return HDF5Source(names, "X" if x is None else x, y, weights)
+
+
+# The formats by the endings of files; others are taken for HDF5. A new one is its file and a row.
+_FORMATS: dict[tuple[str, ...], Opener] = {
+    (".h5", ".hdf5", ".hdf"): _open_hdf5,
+    (".csv", ".tsv", ".tab"): _tables(CSVTable),
+    (".parquet", ".pq"): _tables(open_parquet),
+    (".arrow", ".feather", ".ipc"): _tables(open_arrow),
+    (".npy",): open_npy,
+    (".npz",): open_npz,
+    (".svm", ".libsvm", ".svmlight"): open_libsvm,
+    (".zarr",): open_zarr,
+}
+_COMPRESSED = (".gz", ".zst", ".bz2")
+_ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
+
+
+def open_source(
+    data: Any,
+    x: Any = None,
+    y: Any = None,
+    weights: Any = None,
+    *,
+    allow_sparse: bool = False,
+    allow_external: bool = False,
+) -> SeekableSource:
+    """Return the rows of files of any format, or of tables and arrays in memory.
+
+    Parameters
+    ----------
+    data : path, pattern, URL or folder, or a list of them, all of one format; or a table of pandas,
+        polars, Arrow or Dask; or an array. The formats are HDF5, CSV and TSV (also .gz, .zst,
+        .bz2), Parquet, Arrow, `.npy`, `.npz` (also sparse), libsvm text and zarr
+    x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
+        patterns, a list or one text with commas, where "-name" leaves one out, by default all
+        that are no targets or weights;
+        of libsvm text the number of columns; of `.npy` files in a folder a pattern
+    y : dataset or columns of targets, or None for none; of `.npy` a file beside; of libsvm text
+        anything, for its labels; of what is in memory also an array
+    weights : dataset, column, file or array of sample weights, or None
+    allow_sparse, allow_external : of HDF5, see `HDF5Source`
+
+    Returns
+    -------
+    SeekableSource; its `columns` say what became of the columns of a table
+
+    Raises
+    ------
+    SourceNotFoundError, DatasetNotFoundError
+        A file, dataset or column that is not there.
+    MissingPackageError
+        An optional package that the format needs; the message names the extra.
+    DataError, CorruptFileError
+        Files that cannot be read as what their names say, or columns that have no numbers.
+    """
+    if is_paths(data):
+        entries = [data] if isinstance(data, str | os.PathLike) else data
+        names = [name for entry in entries for name in _files(os.fsdecode(entry))]
+        openers = {_opener(name): name for name in names}
+        if len(openers) > 1:
+            raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
+        opener = next(iter(openers), _open_hdf5)
+        if opener is _open_hdf5:
+            trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
+            return HDF5Source(names, "X" if x is None else x, y, weights, **trust)
+        return opener(names, x, y, weights)
+    if is_frame(data):
+        return _of_frame(data, x, y, weights)
+    if x is not None:
+        raise ParameterError("x= names a dataset or columns; an array has none")
+    if is_dask_array(data):
+        return DaskArraySource(data, y, weights)
+    return ArraySource(data, y, weights)
+
+
+def is_paths(data: Any) -> bool:
+    """Return whether data is a path, or a list of paths."""
+    entries = data if isinstance(data, list | tuple) else [data]
+    return all(isinstance(entry, str | os.PathLike) for entry in entries)
+
+
+def is_known(name: str) -> bool:
+    """Return whether the ending of a name is of a format other than HDF5, or it is a zarr store."""
+    return _opener(name) is not _open_hdf5
+
+
+def _opener(name: str) -> Opener:
+    """Return what opens a file, by the ending of its name."""
+    return next((o for endings, o in _FORMATS.items() if _ending(name) in endings), _open_hdf5)
+
+
+def _ending(name: str) -> str:
+    """Return the ending of a file's name that says its format.
+
+    Examples
+    --------
+    >>> _ending("a/rows.CSV.gz")
+    '.csv'
+    """
+    if os.path.isdir(name) and any(os.path.exists(os.path.join(name, file)) for file in _ZARR):
+        return ".zarr"
+    stem, ending = os.path.splitext(name.lower().rstrip("/"))
+    return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
+
+
+def _files(entry: str) -> Iterable[str]:
+    """Return the files that a path, pattern, URL or folder means; zarr stores are folders."""
+    name = os.path.expanduser(entry)
+    if _ending(name) == ".zarr" and os.path.isdir(name):
+        return [name]
+    if not os.path.isdir(name):
+        return expand(name)
+    known = [ending for endings in _FORMATS for ending in endings]
+    found = [file for file in listed(name) if _ending(file) in known]
+    if not found:
+        raise SourceNotFoundError(
+            f"{name!r} is a folder without files of data; expected HDF5 files, such as"
+            f" {os.path.join(name, '*.h5')!r}, or others that end in {', '.join(known)}"
+        )
+    return found
+
+
+def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
+    """Return the rows of a table in memory; y and weights are columns of it, or arrays."""
+    if is_dask_frame(frame):
+        return TableSource([DaskFrameTable(frame)], x, y, weights)
+    extra: dict[str, Any] = {}
+    names = []
+    for role, values in (("y", y), ("weights", weights)):
+        is_name = values is None or is_paths(values)
+        names.append(values if is_name else role)
+        if not is_name:
+            extra[role] = values
+    return TableSource([FrameTable(frame, extra)], x, *names)
+
+
+def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
+    """Return `X` itself if it is a source, else the source of a table or of arrays.
+
+    Parameters
+    ----------
+    X : Source; table, see `open_source`; or array-like or Dask array of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_targets), or None
+    weights : array-like of shape (n_rows,), or None
+
+    Raises
+    ------
+    ParameterError
+        Targets or weights with a source, which holds its own; a path; an iterator.
+    ShapeError, DataError, EmptySourceError
+        See `ArraySource`.
+    """
+    if isinstance(X, Source):
+        if y is not None or weights is not None:
+            name = "y" if y is not None else "weights"
+            raise ParameterError(
+                f"{name} was given with {X.where}; a source gives its own targets and weights,"
+                f" so leave {name} out"
+            )
+        return X
+    if isinstance(X, str | bytes | os.PathLike):
+        raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
+    if isinstance(X, Iterator) or (callable(X) and not isinstance(X, type)):
+        raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
+    return open_source(X, None, y, weights)

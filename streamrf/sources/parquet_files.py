@@ -1,0 +1,140 @@
+"""Parquet and Arrow (Feather) files, read by row groups or record batches."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any
+
+from streamrf.errors import CorruptFileError
+from streamrf.sources.columns import arrow
+from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.seekable import Ranges
+from streamrf.sources.tables import Table
+
+
+class ChunkedTable(Table):
+    """A file whose rows lie in chunks of known length.
+
+    Parameters
+    ----------
+    name : path or URL
+    open_file : what opens a file of this format
+    """
+
+    def __init__(self, name: str, open_file: "Callable[[Any], _File]") -> None:
+        self.where = name
+        self.name = os.path.basename(name)
+        self._path = absolute(name)
+        self._open_file = open_file
+        with self._opened() as file:
+            self.types = dict(zip(file.schema.names, file.schema.types, strict=True))
+            self._borders = [0, *accumulate(file.lengths())]
+            self._chunk_bytes = file.chunk_bytes()
+        self.n_rows = self._borders[-1]
+
+    @property
+    def version(self) -> str:
+        """Size of the file, and when it was last written to."""
+        return version(self._path)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The largest chunk."""
+        return self._chunk_bytes
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the row group or batch with a row."""
+        index = bisect_right(self._borders, row)
+        return self._borders[index - 1], self._borders[index]
+
+    def read(
+        self, ranges: Ranges, types: dict[str, Any], block_rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the rows of ascending ranges; a chunk that several ranges share is read again."""
+        with self._opened() as file:
+            for start, stop in ranges:
+                first = bisect_right(self._borders, start) - 1
+                last = bisect_right(self._borders, stop - 1) - 1
+                row = self._borders[first]
+                for table in file.tables(first, last, list(types), block_rows):
+                    low, high = max(start, row), min(stop, row + len(table))
+                    if low < high:
+                        yield low, table.slice(low - row, high - low)
+                    row += len(table)
+                    if row >= stop:
+                        break
+
+    @contextmanager
+    def _opened(self) -> "Iterator[_File]":
+        """Open the file; whatever is wrong with it is an error that names it."""
+        pa = arrow()
+        with open_bytes(self._path, self.where) as file:
+            try:
+                yield self._open_file(file)
+            except (pa.ArrowException, OSError, KeyError) as error:
+                if isinstance(error, CorruptFileError):
+                    raise
+                raise CorruptFileError(
+                    f"{self.where} cannot be read ({' '.join(str(error).split())}); it is of"
+                    " another format, damaged or truncated: copy or write it again"
+                ) from error
+
+
+class _File:
+    """A Parquet file that is open."""
+
+    def __init__(self, file: Any) -> None:
+        from pyarrow import parquet
+
+        self._file = parquet.ParquetFile(file)
+        self.schema = self._file.schema_arrow
+
+    def lengths(self) -> list[int]:
+        """Return the rows of each chunk."""
+        metadata = self._file.metadata
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    def chunk_bytes(self) -> int:
+        """Return the bytes of the largest chunk."""
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        return max(sizes, default=0)
+
+    def tables(self, first: int, last: int, names: list[str], block_rows: int) -> Iterator[Any]:
+        """Yield the rows of the chunks from `first` to `last`."""
+        groups = list(range(first, last + 1))
+        pa = arrow()
+        for batch in self._file.iter_batches(block_rows, row_groups=groups, columns=names):
+            yield pa.Table.from_batches([batch])
+
+
+class _ArrowFile(_File):
+    """An Arrow IPC file that is open."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = arrow().ipc.open_file(file)
+        self.schema = self._file.schema
+
+    def lengths(self) -> list[int]:
+        return [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
+
+    def chunk_bytes(self) -> int:
+        sizes = [self._file.get_batch(i).nbytes for i in range(self._file.num_record_batches)]
+        return max(sizes, default=0)
+
+    def tables(self, first: int, last: int, names: list[str], block_rows: int) -> Iterator[Any]:
+        pa = arrow()
+        for index in range(first, last + 1):
+            yield pa.Table.from_batches([self._file.get_batch(index)]).select(names)
+
+
+def open_parquet(name: str) -> Table:
+    """Return the table of a Parquet file."""
+    return ChunkedTable(name, _File)
+
+
+def open_arrow(name: str) -> Table:
+    """Return the table of an Arrow IPC file, also called Feather."""
+    return ChunkedTable(name, _ArrowFile)

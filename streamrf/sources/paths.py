@@ -1,0 +1,113 @@
+"""Files that paths, patterns and URLs mean, and how their bytes are read."""
+
+import difflib
+import glob
+import os
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from streamrf.errors import MissingPackageError, ParameterError, SourceNotFoundError, first_line
+from streamrf.sources.columns import arrow
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def expand(path: Paths) -> list[str]:
+    """Return the files that paths and patterns mean."""
+    entries = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not entries:
+        raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
+    return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]
+
+
+def listed(folder: str) -> list[str]:
+    """Return all files in a folder and the folders in it, sorted; not those of "_" or "." names."""
+    found = []
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        found += [os.path.join(path, name) for name in files if name[0] not in "._"]
+    return sorted(found)
+
+
+def _matches(name: str) -> list[str]:
+    if is_url(name):
+        return _urls(name)
+    if os.path.isfile(name):  # first: a file's name may hold brackets
+        return [name]
+    if os.path.isdir(name):
+        pattern = os.path.join(name, "*.h5")
+        raise SourceNotFoundError(f"{name!r} is a folder; expected HDF5 files, such as {pattern!r}")
+    if not glob.has_magic(name):
+        raise_missing(name, os.path.abspath(name))
+    found = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+    if not found:
+        raise SourceNotFoundError(
+            f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"
+        )
+    return found
+
+
+def raise_missing(name: str, path: str) -> NoReturn:
+    folder, base = os.path.split(path)
+    if not os.path.isdir(folder):
+        raise SourceNotFoundError(f"there is no file {name!r}: no folder {folder!r}")
+    near = difflib.get_close_matches(base, os.listdir(folder), n=5)
+    hint = f"near names there: {near}" if near else "no name there is like it"
+    raise SourceNotFoundError(f"there is no file {name!r} in {folder!r}; {hint}")
+
+
+def is_url(name: str) -> bool:
+    """Return whether a name is a URL, such as memory://a.csv, rather than a path."""
+    return "://" in name
+
+
+def _urls(name: str) -> list[str]:
+    if not glob.has_magic(name):
+        return [name]
+    import fsspec
+
+    filesystem, path = fsspec.core.url_to_fs(name)
+    found = [filesystem.unstrip_protocol(match) for match in sorted(filesystem.glob(path))]
+    if not found:
+        raise SourceNotFoundError(f"no file matches {name!r}")
+    return found
+
+
+def absolute(name: str) -> str:
+    """Return a path that holds in any folder, because a worker may run in another; a URL as is."""
+    return name if is_url(name) else os.path.abspath(name)
+
+
+def open_bytes(path: str, name: str) -> Any:
+    """Open a file or URL, called `name` in messages, for reading, as pyarrow's files are.
+
+    Raises
+    ------
+    SourceNotFoundError
+        No such file.
+    MissingPackageError
+        A URL whose filesystem is not installed.
+    """
+    if not is_url(path):
+        try:
+            return arrow().OSFile(path)
+        except FileNotFoundError:
+            raise_missing(name, path)
+    try:
+        import fsspec
+
+        return arrow().PythonFile(fsspec.open(path, "rb").open(), mode="r")
+    except ImportError as error:
+        raise MissingPackageError(f"{name} cannot be opened: {first_line(error)}") from error
+    except FileNotFoundError as error:
+        raise SourceNotFoundError(f"there is no file {name}") from error
+    except ValueError as error:  # of a protocol that it does not know
+        raise ParameterError(f"{name} cannot be opened: {first_line(error)}") from error
+
+
+def version(path: str) -> str:
+    """Return what changes when a file is written to; of a URL nothing."""
+    if is_url(path):
+        return ""
+    state = os.stat(path)
+    return f"{state.st_size} {state.st_mtime_ns}"

@@ -1,0 +1,261 @@
+"""Sources of one store or many, each of which can be read from any row on."""
+
+import math
+import os
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Generic, TypeVar
+
+from scipy.sparse import issparse
+
+from streamrf.errors import EmptySourceError, ShapeError
+from streamrf.sources.base import (
+    FINGERPRINT_ROWS,
+    Arrays,
+    Block,
+    Store,
+    fingerprint,
+)
+from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
+from streamrf.sources.validation import (
+    as_matrix,
+    as_targets,
+    check_rank,
+    check_targets_shape,
+    check_weights_shape,
+    matrix_dtype,
+    weight_column,
+)
+
+
+class Stored(ABC):
+    """One store: holds paths and bounds, never an open file.
+
+    Attributes
+    ----------
+    where : the store, for messages
+    name : what tells it from stores that begin with the same rows, all equal
+    n_rows : its rows
+    """
+
+    where: str
+    name: str
+    n_rows: int
+
+    @property
+    def version(self) -> str:
+        """What changes when the store is written to; empty where it cannot be."""
+        return ""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes held while reading, in addition to what is yielded."""
+        return 0
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the piece that has to be read for a row."""
+        return row, row + 1
+
+
+class Matrix(Stored):
+    """A store of numbers.
+
+    Attributes
+    ----------
+    n_features : its columns
+    has_targets, has_weights : whether `read` returns them
+    """
+
+    n_features: int
+    has_targets: bool
+    has_weights: bool
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Arrays:
+        """Return some rows: X of any dtype of numbers, y and weights as they are or None."""
+
+
+class LazyMatrix(Matrix):
+    """Arrays of a file, opened when they are first read, and anew in another process.
+
+    Parameters
+    ----------
+    name : path as the user gave it
+
+    Raises
+    ------
+    ShapeError, DataError
+        X, y or weights of a wrong rank, length or dtype.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.where = name
+        self.name = os.path.basename(name)
+        self._held: Arrays | None = None
+        X, y, weights = self._arrays
+        check_rank(X.shape, name)
+        matrix_dtype(X.dtype, name)
+        self.n_rows = X.shape[0]
+        self.n_features = math.prod(X.shape[1:])
+        self.has_targets, self.has_weights = y is not None, weights is not None
+        if y is not None:
+            check_targets_shape(y.shape, self.n_rows, f"{name}, y")
+        if weights is not None:
+            check_weights_shape(weights.shape, self.n_rows, f"{name}, weights")
+
+    @abstractmethod
+    def _open(self) -> Arrays:
+        """Return the arrays, which have a shape, a dtype and slices of rows."""
+
+    @property
+    def _arrays(self) -> Arrays:
+        if self._held is None:
+            self._held = self._open()
+        return self._held
+
+    def read(self, start: int, stop: int) -> Arrays:
+        """Return some rows."""
+        X, y, weights = self._arrays.take(slice(start, stop))
+        return Arrays(X.toarray() if issparse(X) else X, y, weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_held": None}
+
+
+S = TypeVar("S", bound=Stored)
+
+
+class StoredSource(SeekableSource, Generic[S]):
+    """Rows of stores, one after the other.
+
+    The calibration rows are the same ones however a store is cut into chunks, so that the same rows
+    in another format are calibrated alike.
+    """
+
+    def __init__(self, stores: Sequence[S], settings: dict[str, str | None]) -> None:
+        self._list = [store for store in stores if store.n_rows]
+        self._settings = settings
+        wheres = [store.where for store in stores]
+        several = f"{len(stores)} stores, {wheres[0]} to {wheres[-1]}"
+        self.where = wheres[0] if len(stores) == 1 else several
+        if not self._list:
+            raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
+        self._borders = [0, *accumulate(store.n_rows for store in self._list)]
+        self.n_rows = self._borders[-1]
+        self._keys = [self._key_of(store) for store in self._list]
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores that have rows."""
+        keyed = zip(self._list, self._keys, strict=True)
+        return [Store(key, store.where, store.n_rows) for store, key in keyed]
+
+    @property
+    def versions(self) -> list[str]:
+        """Sizes of the files, and when they were last written to."""
+        return [store.version for store in self._list]
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What the reading of one store holds."""
+        return max(store.buffer_bytes for store in self._list)
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Names of columns or datasets."""
+        return self._settings
+
+    def sample(self, n_rows: int) -> Block:
+        """Return `n_rows` rows, the same each time, from 8 ranges spread over all rows."""
+        ranges = even_stretches(self.n_rows, n_rows, lambda row: row)
+        return join_sample(self._read(ranges, n_rows), self.n_rows, self.where)
+
+    @abstractmethod
+    def _key_of(self, store: S) -> str:
+        """Return the ledger key of a store."""
+
+    @abstractmethod
+    def _blocks(
+        self, store: S, ranges: Ranges, block_rows: int, first: int, key: str
+    ) -> Iterator[Block]:
+        """Yield the blocks of ascending ranges of a store, whose first row is the row `first`."""
+
+    def _inside(self, ranges: Ranges) -> Iterator[tuple[int, S, Ranges]]:
+        """Yield the first row of each store that is to be read, the store, and its ranges."""
+        for first, store in zip(self._borders, self._list, strict=False):
+            inside = [
+                (max(start - first, 0), min(stop - first, store.n_rows))
+                for start, stop in ranges
+                if start < first + store.n_rows and stop > first
+            ]
+            if inside:
+                yield first, store, inside
+
+    def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
+        keys = dict(zip(self._borders, self._keys, strict=False))
+        for first, store, inside in self._inside(ranges):
+            yield from self._blocks(store, inside, block_rows, first, keys[first])
+
+    def _chunk(self, row: int) -> tuple[int, int]:
+        index = bisect_right(self._borders, row) - 1
+        first, store = self._borders[index], self._list[index]
+        start, stop = store.chunk(row - first)
+        return first + start, first + min(stop, store.n_rows)
+
+
+class MatrixSource(StoredSource[Matrix]):
+    """Rows of stores of numbers: `.npy` and `.npz` files, libsvm text, zarr; see `open_source`.
+
+    Raises
+    ------
+    ShapeError
+        Stores of different width, or of which only some have targets or weights.
+    EmptySourceError
+        No rows.
+    """
+
+    def __init__(self, stores: Sequence[Matrix], settings: dict[str, str | None]) -> None:
+        first = stores[0]
+        for store in stores:
+            if store.n_features != first.n_features:
+                raise ShapeError(
+                    f"{store.where} has {store.n_features} features but {first.where} has"
+                    f" {first.n_features}; all files must have the same columns"
+                )
+        self.n_features = first.n_features
+        self.has_targets = first.has_targets
+        self.has_weights = first.has_weights
+        super().__init__(stores, settings)
+
+    def _key_of(self, store: Matrix) -> str:
+        head = store.read(0, min(FINGERPRINT_ROWS, store.n_rows))
+        return fingerprint(as_matrix(head.X, store.where), store.name)
+
+    def _blocks(
+        self, store: Matrix, ranges: Ranges, block_rows: int, first: int, key: str
+    ) -> Iterator[Block]:
+        for start, stop in ranges:
+            for low, high in _pieces(store, start, stop, block_rows):
+                X, y, weights = store.read(low, high)
+                arrays = Arrays(
+                    as_matrix(X, store.where),
+                    None if y is None else as_targets(y, high - low, f"{store.where}, y"),
+                    None if weights is None else weight_column(weights, high - low, store.where),
+                )
+                for row in range(low, high, block_rows):
+                    part = arrays.take(slice(row - low, row - low + block_rows))
+                    n_rows = len(part.X)
+                    yield Block(*part, first + row, key, row, n_rows, None, store.where)
+
+
+def _pieces(store: Stored, start: int, stop: int, block_rows: int) -> Iterator[tuple[int, int]]:
+    """Cut rows at chunk borders, into whole chunks where several fit a block."""
+    low = start
+    while low < stop:
+        high = stop
+        if low + block_rows < stop:
+            high = min(max(store.chunk(low)[1], store.chunk(low + block_rows)[0]), stop)
+        yield low, high
+        low = high

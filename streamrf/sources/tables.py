@@ -1,0 +1,345 @@
+"""Rows of tables: named columns of numbers, booleans, categories and dates, with holes."""
+
+import copy
+import difflib
+import fnmatch
+import logging
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import BadRowError, DataError, DatasetNotFoundError, ParameterError, ShapeError
+from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprint
+from streamrf.sources.columns import Column, Columns, arrow, kind_of, raw_numbers
+from streamrf.sources.seekable import Ranges, even_stretches
+from streamrf.sources.stored import Stored, StoredSource
+from streamrf.sources.validation import as_targets, weight_column
+
+PEEK_ROWS = 4096  # that columns are learnt from
+ARROW_BYTES = 80 << 20  # pyarrow and its pools after a peek at a CSV file, measured
+MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be one of numbers
+_SHOWN = 12  # names of columns in a message
+
+logger = logging.getLogger("streamrf")
+
+Wanted = str | Iterable[str] | None
+
+
+class Table(Stored):
+    """A store of named columns.
+
+    Attributes
+    ----------
+    types : Arrow types of the columns, by their names
+    is_text : whether the types are only guessed from text
+    """
+
+    types: dict[str, Any]
+    is_text: bool = False
+
+    @abstractmethod
+    def read(
+        self, ranges: Ranges, types: dict[str, Any], block_rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield Arrow tables of the rows of ascending ranges, with the index of the first row.
+
+        Parameters
+        ----------
+        ranges : of rows, disjoint
+        types : the columns wanted, and for text the types they are read as
+        block_rows : rows of a table, about; more are cut, fewer are left as they are
+        """
+
+
+class TableSource(StoredSource[Table]):
+    """Rows of tables, one after the other; see `open_source`.
+
+    What becomes of each column is learnt from a peek at the rows, unless `adapted` to columns
+    learnt before. X is float64.
+
+    Parameters
+    ----------
+    tables : with the same columns
+    x : names or patterns of columns, a list or one text with commas, those after "-" left out; None
+        means all others
+    y : names of targets, likewise, or None
+    weights : name of the column of weights, or None
+
+    Raises
+    ------
+    DatasetNotFoundError
+        A column that is not there.
+    ShapeError
+        A file whose columns differ from those of the first.
+    DataError
+        A column of a type that has no numbers.
+    EmptySourceError
+        No rows.
+    """
+
+    def __init__(
+        self, tables: Sequence[Table], x: Wanted = None, y: Wanted = None, weights: Wanted = None
+    ) -> None:
+        first = tables[0]
+        self._targets = chosen(first, y, "y")
+        self._weights = chosen(first, weights, "weights")
+        others = [name for name in first.types if name not in (*self._targets, *self._weights)]
+        x_names = chosen(first, x, "x", others)
+        _check(first, x_names, self._targets, self._weights)
+        self.has_targets = bool(self._targets)
+        self.has_weights = bool(self._weights)
+        self._joined = _joined_types(tables, [*x_names, *self._targets, *self._weights])
+        # for keys, before anything is learnt
+        self._columns = Columns(tuple(_blank(name, self._joined[name]) for name in x_names))
+        names = {"x": x_names, "y": self._targets, "weights": self._weights}
+        settings = {key: ", ".join(value) or None for key, value in names.items()}
+        super().__init__(tables, settings)
+        self._columns = self._learnt()
+
+    @property
+    def columns(self) -> Columns:
+        """What the columns became."""
+        return self._columns
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Width of X, which is more than the columns where there are categories, dates or holes."""
+        return len(self._columns.outputs)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What pyarrow holds, and the reading of one table."""
+        return ARROW_BYTES + super().buffer_bytes
+
+    def adapted(self, columns: Columns | None) -> "TableSource":
+        """Return the source with columns as learnt before; None means plain numbers."""
+        if columns is None:
+            if not self._columns.is_plain:
+                odd = next(c for c in self._columns.columns if c.kind not in ("number", "boolean"))
+                raise ShapeError(
+                    f"{self.where}: column {odd.name!r} is a {odd.kind}, but the model was made for"
+                    " plain numbers; leave it out with x='-NAME' (--x=-NAME)"
+                )
+            columns = self._columns.plain()
+        for table in self._list:
+            columns.check(_kinds(table), table.where, table.is_text)
+        adapted = copy.copy(self)
+        adapted._columns = columns
+        return adapted
+
+    def _learnt(self) -> Columns:
+        """Return what suits a peek at the rows."""
+        types = self._x_types()
+        ranges = even_stretches(self.n_rows, PEEK_ROWS, lambda row: row)
+        parts = [
+            part.select(list(types))
+            for _, table, inside in self._inside(ranges)
+            for _, part in table.read(inside, types, PEEK_ROWS)
+        ]
+        peek = arrow().concat_tables(parts, promote_options="permissive").combine_chunks()
+        columns = [Column.learn(name, peek.column(name), self.where) for name in types]
+        for column in columns:
+            if self._list[0].is_text and column.kind == "category":
+                _warn_of_numbers(self.where, column.name, peek.column(column.name))
+        return Columns(tuple(columns), tuple(self._targets), next(iter(self._weights), None))
+
+    def _x_types(self) -> dict[str, Any]:
+        return {column.name: self._types([column])[column.name] for column in self._columns.columns}
+
+    def _types(self, columns: Iterable[Column]) -> dict[str, Any]:
+        """Return the types that text is read as: those of the columns, of targets and weights."""
+        pa = arrow()
+        of_kinds = {
+            "number": pa.float64(),
+            "boolean": pa.bool_(),
+            "category": pa.string(),
+            "date": pa.timestamp("us"),
+        }
+        types = {column.name: of_kinds[column.kind] for column in columns}
+        for name in self._targets:
+            types[name] = self._joined[name]
+        return types | dict.fromkeys(self._weights, pa.float64())
+
+    def _key_of(self, store: Table) -> str:
+        """Return the fingerprint of what is stored, which does not depend on what was learnt."""
+        types = self._x_types()
+        ranges = [(0, min(FINGERPRINT_ROWS, store.n_rows))]
+        parts = [raw_numbers(part, list(types)) for _, part in store.read(ranges, types, 64)]
+        return fingerprint(np.concatenate(parts), store.name)
+
+    def _blocks(
+        self, store: Table, ranges: Ranges, block_rows: int, first: int, key: str
+    ) -> Iterator[Block]:
+        types = self._types(self._columns.columns)
+        for start, table in store.read(ranges, types, block_rows):
+            for row in range(start, start + len(table), block_rows):
+                part = table.slice(row - start, block_rows)
+                X, n_unseen = self._columns.encode(part)
+                yield Block(
+                    X,
+                    self._y(store, part, row),
+                    self._row_weights(store, part),
+                    position=first + row,
+                    key=key,
+                    row=row,
+                    span=len(X),
+                    kept=None,
+                    where=store.where,
+                    names=self._columns.outputs,
+                    n_unseen=n_unseen,
+                )
+
+    def _y(self, store: Table, part: Any, row: int) -> NDArray[Any] | None:
+        if not self._targets:
+            return None
+        columns = [_target(store, part, row, name) for name in self._targets]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def _row_weights(self, store: Table, part: Any) -> NDArray[np.float64] | None:
+        for name in self._weights:
+            values = part.column(name).cast(arrow().float64(), safe=False).to_numpy()
+            return weight_column(values, len(part), f"{store.where}, column {name!r}")
+        return None
+
+
+def chosen(table: Table, wanted: Wanted, argument: str, default: Sequence[str] = ()) -> list[str]:
+    """Return the columns that names and patterns mean, in the order wanted, each once.
+
+    Those after "-" are left out, of the default where only such are named.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        A name or pattern without a column.
+    """
+    if wanted is None:
+        return list(default)
+    if isinstance(wanted, str):
+        wanted = [wanted] if wanted in table.types else wanted.split(",")
+    entries = [str(entry).strip() for entry in wanted]
+    dropped = [entry[1:] for entry in entries if entry[:1] == "-" and entry not in table.types]
+    entries = [entry for entry in entries if entry[:1] != "-" or entry in table.types]
+    if dropped:
+        left_out = chosen(table, dropped, argument)
+        kept = chosen(table, entries or None, argument, default)
+        return [name for name in kept if name not in left_out]
+    found: dict[str, None] = {}
+    for entry in entries:
+        names = [entry] if entry in table.types else fnmatch.filter(table.types, entry)
+        if not names:
+            near = difflib.get_close_matches(entry, table.types, n=5)
+            have = [*table.types][:_SHOWN]
+            more = f" and {len(table.types) - _SHOWN} more" if len(table.types) > _SHOWN else ""
+            hint = f"near names there: {near}" if near else f"it has {have}{more}"
+            raise DatasetNotFoundError(
+                f"{table.where} has no column {entry!r}; {hint}; name it with {argument}= (--"
+                f"{argument})"
+            )
+        found |= dict.fromkeys(names)
+    return list(found)
+
+
+def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None:
+    """Raise an error for columns that cannot be what they are wanted for."""
+    if not x:
+        raise ShapeError(f"{table.where}: 0 columns are left for X; expected at least 1")
+    for name in (*y, *weights):
+        if name in x:
+            raise ParameterError(
+                f"{table.where}: column {name!r} is asked for both as X and as target or weight;"
+                " leave it out of X with x='-NAME' (--x=-NAME)"
+            )
+    if len(weights) > 1:
+        raise ParameterError(f"weights are the columns {weights}; expected one")
+    kinds = _kinds(table)
+    for name in (*x, *y, *weights):
+        right = kinds[name] is not None and (name not in y or kinds[name] != "date")
+        if not right or (name in weights and kinds[name] != "number"):
+            dates = ", dates" if name in x else ""
+            allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
+            raise DataError(
+                f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
+                " convert it, or leave it out of X with x='-NAME' (--x=-NAME)"
+            )
+    if len(y) > 1 and any(kinds[name] not in ("number", "boolean") for name in y):
+        raise DataError(f"{table.where}: targets {y} are not all numbers; name one of labels")
+
+
+def _joined_types(tables: Sequence[Table], names: list[str]) -> dict[str, Any]:
+    """Return types that suit the columns of all tables; raise ShapeError where none does."""
+    pa = arrow()
+    types = {name: tables[0].types[name] for name in names}
+    for table in tables[1:]:
+        lacks = [name for name in names if name not in table.types]
+        if lacks:
+            raise ShapeError(f"{table.where} lacks the columns {lacks}, which others have")
+        for name in names:
+            ours, theirs = kind_of(types[name]), kind_of(table.types[name])
+            if ours == "empty":
+                types[name] = table.types[name]
+            elif ours == theirs == "number" and types[name] != table.types[name]:
+                types[name] = pa.float64()
+            elif ours != theirs and theirs != "empty":
+                if not table.is_text:
+                    raise ShapeError(
+                        f"{table.where}: column {name!r} has type {table.types[name]}, but in"
+                        f" {tables[0].where} {types[name]}; all files must have the same columns"
+                    )
+                types[name] = pa.string()
+    return types
+
+
+def _warn_of_numbers(where: str, name: str, values: Any) -> None:
+    """Log that text is read as categories though nearly all of it is numbers."""
+    levels = values.unique().drop_null().to_pylist()
+    odd = [level for level in levels if not is_number(level)]
+    if levels and len(odd) <= MAX_ODD * len(levels):
+        some = f"{odd[0]!r}" if odd else "a value that is none"
+        logger.warning(
+            "%s: column %r holds numbers, but also %s, so it is read as categories; clean it if"
+            " they are meant as numbers",
+            where,
+            name,
+            some,
+        )
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _kinds(table: Table) -> dict[str, str | None]:
+    return {name: kind_of(type_) for name, type_ in table.types.items()}
+
+
+def _blank(name: str, type_: Any) -> Column:
+    kind = kind_of(type_)
+    return Column(name, "number" if kind in (None, "empty") else str(kind))
+
+
+def _target(store: Table, table: Any, row: int, name: str) -> NDArray[Any]:
+    """Return a column of targets as numbers or strings."""
+    pa = arrow()
+    values = table.column(name).combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.take(values.indices)
+    kind = kind_of(values.type)
+    if kind in ("number", "empty") and not pa.types.is_integer(values.type):
+        values = values.cast(pa.float64(), safe=False)
+    elif kind != "number" and values.null_count:
+        place = values.is_null().to_pylist().index(True)
+        raise BadRowError(
+            f"{store.where}, row {row + place}: the target {name!r} is missing, and a missing label"
+            " cannot be filled in; take such rows out"
+        )
+    if kind == "category":
+        values = values.cast(pa.large_string())
+    numbers = values.to_numpy(zero_copy_only=False)
+    return as_targets(numbers, len(numbers), f"{store.where}, column {name!r}")

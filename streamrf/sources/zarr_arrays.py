@@ -1,0 +1,77 @@
+"""Zarr stores, of version 2 or 3, read by chunks."""
+
+from typing import Any
+
+from streamrf.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    MissingPackageError,
+    ShapeError,
+    first_line,
+)
+from streamrf.sources.base import Arrays
+from streamrf.sources.paths import absolute
+from streamrf.sources.stored import LazyMatrix, MatrixSource
+
+Name = str | None
+
+
+class ZarrMatrix(LazyMatrix):
+    """Arrays of a zarr group; or a store that is one array, without targets."""
+
+    def __init__(self, name: str, x: Name, y: Name, weights: Name) -> None:
+        self._path = absolute(name)
+        self._names = (x, y, weights)
+        super().__init__(name)
+        X = self._arrays.X
+        self._chunk_rows = X.chunks[0]
+        self._row_bytes = X.dtype.itemsize * self.n_features
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The chunks of some rows, all columns."""
+        return self._chunk_rows * self._row_bytes
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the chunks with a row."""
+        start = row - row % self._chunk_rows
+        return start, min(start + self._chunk_rows, self.n_rows)
+
+    def _open(self) -> Arrays:
+        try:
+            import zarr
+        except ImportError as error:
+            raise MissingPackageError(
+                f"{self.where} is read by zarr, which is not installed: pip install"
+                " 'streamrf[formats]'"
+            ) from error
+        try:
+            store = zarr.open(self._path, mode="r")
+        except (ValueError, OSError, KeyError) as error:
+            raise CorruptFileError(
+                f"{self.where} cannot be opened as a zarr store ({first_line(error)}); it is of"
+                " another format, or not all of it was copied"
+            ) from error
+        x, y, weights = self._names
+        if isinstance(store, zarr.Array):
+            if y is not None or weights is not None:
+                raise ShapeError(
+                    f"{self.where} is one array, without {y or weights!r}; keep X and y in a group"
+                )
+            return Arrays(store, None, None)
+        return Arrays(*(self._array(store, name) for name in (x or "X", y, weights)))
+
+    def _array(self, store: Any, name: Name) -> Any:
+        if name is None:
+            return None
+        if name not in store or not hasattr(store[name], "chunks"):
+            raise DatasetNotFoundError(
+                f"{self.where} has no array {name!r}; it has {sorted(store.array_keys())}"
+            )
+        return store[name]
+
+
+def open_zarr(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
+    """Return the rows of zarr stores."""
+    stores = [ZarrMatrix(name, x, y, weights) for name in names]
+    return MatrixSource(stores, {"x": x, "y": y, "weights": weights})

@@ -1,0 +1,211 @@
+"""Malformed files of every format: one sentence that names file, column and row."""
+
+import gzip
+import re
+import sys
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import scipy.sparse
+
+import streamrf as srf
+from cases import opened
+from commands import refused
+from streamrf.errors import StreamrfError
+from streamrf.sources import check_rows
+
+LINES = "".join(f"{i},{i * 2},{i % 2}\n" for i in range(100))
+CSV = "a,b,y\n" + LINES
+
+
+def text(name, content):
+    """What writes a file of text or bytes and returns its name."""
+
+    def write():
+        data = content if isinstance(content, bytes) else content.encode()
+        with open(name, "wb") as file:
+            file.write(data)
+        return name
+
+    return write
+
+
+def array(name, *values, **more):
+    def write():
+        if name.endswith(".npz"):
+            np.savez(name, *values, **more)
+        else:
+            np.save(name, *values)
+        return name
+
+    return write
+
+
+def sparse():
+    scipy.sparse.save_npz("s.npz", scipy.sparse.csr_array(np.eye(4)))
+    return "s.npz"
+
+
+def truncated_parquet():
+    pyarrow.parquet.write_table(pyarrow.table({"a": range(1000), "y": range(1000)}), "t.parquet")
+    with open("t.parquet", "r+b") as file:
+        file.truncate(900)
+    return "t.parquet"
+
+
+def folder(*writes):
+    def write():
+        return [write() for write in writes]
+
+    return write
+
+
+def zarr_group():
+    import zarr
+
+    zarr.open_group("g.zarr", mode="w").create_array("X", data=np.eye(3))
+    return "g.zarr"
+
+
+def table(**columns):
+    return lambda: pyarrow.table(columns)
+
+
+BAD = [
+    # CSV
+    (text("a.csv", ""), {}, "a.csv begins with an empty line"),
+    (text("a.csv", "a,b,y\n"), {}, "a.csv: 0 rows below the names"),
+    (text("a.csv", "a,a,y\n1,2,3\n"), {}, "a.csv has several columns called ['a']"),
+    (text("a.csv", b"\x00\x01,\x02\n"), {}, "a.csv is not UTF-8 text"),
+    (text("a.csv", b"a,y\n\xe9t\xe9,1\n"), {}, "a.csv: column 'a' is not UTF-8"),
+    (text("a.csv", CSV.replace("\n70,140", "\n70,140,5")), {}, "a.csv, row 70 has 4 fields"),
+    (text("a.csv", CSV.replace("\n70,140,", "\n70,")), {}, "a.csv, row 70 has 2 fields"),
+    (text("a.csv", CSV.replace("\n70,140", '\n70,"140')), {}, "a.csv, row 70 has 2 fields"),
+    (text("a.csv", CSV.replace("\n70,140", "\n70,inf")), {}, "a.csv, row 70: column 'b' is inf"),
+    (text("a.csv", CSV.replace("\n70,140,0", "\n70,140,")), {}, "a.csv, row 70: the target is NaN"),
+    (
+        text("a.csv", CSV.replace(",0\n", ",no\n").replace(",1\n", ",yes\n") + "1,2,\n"),
+        {},
+        "a.csv, row 100: the target 'y' is missing",
+    ),
+    (text("a.csv", CSV), {"y": "yy"}, "a.csv has no column 'yy'; near names there: ['y']"),
+    (text("a.csv", CSV), {"x": "q*"}, "a.csv has no column 'q*'; it has ['a', 'b', 'y']"),
+    (text("a.csv", CSV), {"x": "a,y"}, "a.csv: column 'y' is asked for both as X and as target"),
+    (text("a.csv", CSV), {"x": "-a,-b"}, "a.csv: 0 columns are left for X"),
+    (text("a.csv", CSV), {"weights": "w"}, "a.csv has no column 'w'"),
+    (
+        text("a.csv", "a,b,c,y\n1,2,3,4\n"),
+        {"weights": "a,b"},
+        "weights are the columns ['a', 'b']",
+    ),
+    (text("a.csv", "a,w,y\n1,x,2\n"), {"weights": "w"}, "a.csv: column 'w' has type string"),
+    (
+        text("a.csv", "a,y,z\n1,x,2\n"),
+        {"y": "y,z"},
+        "a.csv: targets ['y', 'z'] are not",
+    ),
+    (text("a.csv", "a,y\n1,2020-01-01\n"), {}, "a.csv: column 'y' has type date32"),
+    (text("a.csv", "a,w,y\n1,-1,2\n1,1,2\n"), {"weights": "w"}, "a.csv, row 0: the weight is -1"),
+    (text("a.csv.gz", gzip.compress(CSV.encode())[:-99]), {}, "a.csv.gz cannot be decompressed"),
+    (text("a.csv.gz", CSV), {}, "a.csv.gz cannot be decompressed"),
+    (text("a.csv.zst", CSV), {}, "a.csv.zst cannot be decompressed"),
+    (
+        folder(text("a.csv", CSV), text("b.csv", CSV.replace("b,", "c,", 1))),
+        {},
+        "b.csv lacks the columns ['b']",
+    ),
+    (folder(text("a.csv", CSV), text("b.svm", "1 1:1\n")), {}, "['a.csv', 'b.svm'] are of several"),
+    (lambda: "nope.csv", {}, "there is no file 'nope.csv'"),
+    (lambda: "*.csv", {}, "no file matches '*.csv'"),
+    (lambda: "foo://a.csv", {}, "foo://a.csv cannot be opened"),
+    (lambda: "memory://nope.csv", {}, "there is no file memory://nope.csv"),
+    # Parquet and Arrow
+    (text("a.parquet", b"PAR1 and more"), {}, "a.parquet cannot be read"),
+    (text("a.parquet", b""), {}, "a.parquet cannot be read"),
+    (truncated_parquet, {}, "t.parquet cannot be read"),
+    (text("a.arrow", b"ARROW1 and more"), {}, "a.arrow cannot be read"),
+    (lambda: "nope.parquet", {}, "there is no file 'nope.parquet'"),
+    # tables in memory
+    (table(a=[[1], [2]], y=[1, 2]), {}, "Table: column 'a' has type list"),
+    (table(a=[1, 2], y=[[1], [2]]), {}, "Table: column 'y' has type list"),
+    (table(a=[b"x"], y=[1]), {}, "Table: column 'a' has type binary"),
+    (table(a=pyarrow.array([], "i8"), y=pyarrow.array([], "i8")), {}, "Table: 0 rows"),
+    (table(y=[1]), {}, "Table: 0 columns are left for X"),
+    (table(a=[1, 2]), {"y": [1, 2, 3]}, "y has 3 rows but X has 2"),
+    (table(a=[1.0, None], y=[True, None]), {}, "Table, row 1: the target 'y' is missing"),
+    # NumPy
+    (text("a.npy", "junk"), {"y": None}, "a.npy cannot be read"),
+    (text("a.npy", b""), {"y": None}, "a.npy cannot be read"),
+    (array("a.npy", np.zeros(3)), {"y": None}, "a.npy has shape (3,); expected 2-D"),
+    (array("a.npy", np.array([["x"]])), {"y": None}, "a.npy has dtype <U1"),
+    (array("a.npy", np.zeros((3, 2))), {}, "there is no file 'y', nor 'y.npy'"),
+    (array("a.npy", np.array([[{}]])), {"y": None}, "a.npy cannot be read"),
+    (
+        folder(array("a.npy", np.zeros((3, 2))), array("b.npy", np.zeros((3, 4)))),
+        {"y": None},
+        "b.npy has 4 features but a.npy has 2",
+    ),
+    (array("a.npz", X=np.zeros((3, 2))), {}, "a.npz has no array 'y'; it has ['X']"),
+    (array("a.npz", X=np.eye(3), y=np.zeros(2)), {}, "a.npz, y has 2 rows but X has 3"),
+    (text("a.npz", "junk"), {}, "a.npz cannot be read"),
+    (sparse, {}, "there is no file 'y', nor 'y.npy'"),
+    # libsvm
+    (text("a.svm", ""), {}, "a.svm: 0 rows"),
+    (text("a.svm", "1 1:2\n0 b:2\n"), {}, "a.svm, row 1: '0 b:2' is no line of libsvm text"),
+    (text("a.svm", "nan 1:2\n"), {}, "a.svm, row 0: 'nan 1:2' is no line"),
+    (text("a.svm", "1 1:2 1:3\n"), {}, "a.svm: rows from 0 on: "),
+    (text("a.svm", "1 1:x\n"), {}, "a.svm: rows from 0 on: "),
+    (text("a.svm", "1 9:2\n"), {"x": "5"}, "a.svm: an entry has index 9, above the 5 columns"),
+    (text("a.svm", "1 9:2\n"), {"x": "five"}, "a.svm: x='five' is no number of columns"),
+    (text("a.svm", "1 9:2\n"), {"weights": "w"}, "a.svm: libsvm text has no weights"),
+    # zarr
+    (zarr_group, {}, "g.zarr has no array 'y'; it has ['X']"),
+    (zarr_group, {"x": "Z", "y": None}, "g.zarr has no array 'Z'; it has ['X']"),
+    (lambda: "nope.zarr", {}, "there is no file 'nope.zarr'"),
+]
+
+
+def checked(data, **options):
+    """Read all rows, in pieces of few."""
+    for block in opened(data, **options, chunk_bytes=120).blocks():
+        check_rows(block, "raise")
+
+
+@pytest.mark.parametrize(("write", "options", "message"), BAD, ids=lambda value: str(value)[:40])
+def test_what_is_wrong_is_told_in_a_sentence(write, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = write()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(StreamrfError, match="^" + re.escape(message)) as caught:
+        checked(data, **{"y": "y", **options})
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_value_of_another_kind_is_told_by_row_and_column(tmp_path, monkeypatch):
+    """Which none of the pieces looked at has."""
+    monkeypatch.chdir(tmp_path)
+    text("a.csv", "a,b,y\n" + 30 * LINES + "1,abc,0\n" + 30 * LINES)()
+    source = opened("a.csv", y="y", chunk_bytes=256)
+    expected = "^a.csv, row 3000: column 'b' has invalid value 'abc'; expected a number"
+    with pytest.raises(StreamrfError, match=expected):
+        list(source.blocks())
+
+
+def test_a_command_says_it_in_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text("a.csv", CSV.replace("\n70,140", "\n70,140,5"))()
+    assert refused("fit", "a.csv", "--model", "m.h5").startswith("a.csv, row 70 has 4 fields")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize(("package", "name"), [("pyarrow", "a.csv"), ("zarr", "g.zarr")])
+def test_a_missing_package_is_named_with_its_extra(package, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    zarr_group()
+    text("a.csv", CSV)()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"{package}, which is not .*'streamrf\\[formats\\]'"):
+        srf.open_source(name)

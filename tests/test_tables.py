@@ -1,0 +1,413 @@
+"""Tables: what becomes of columns, the same in every format, and kept with a model."""
+
+import csv
+import datetime
+import gzip
+import hashlib
+import io
+import math
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streamrf as srf
+from cases import opened, write_csv
+from commands import answer, refused, streamrf, told
+from streamrf import storage
+from streamrf.errors import BadRowError, DatasetNotFoundError, MergeError, ShapeError
+from streamrf.sources import check_rows
+
+N = 3000
+CITIES = ["Oslo, N", "Paris", 'R"ome']
+
+
+def some_rows(n=N, seed=0) -> pyarrow.Table:
+    """Numbers, booleans, categories and dates, with holes, and labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    age, city = rng.normal(40, 10, n), rng.choice(CITIES, n)
+    label = np.where(age + 8 * (city == "Paris") + rng.normal(0, 2, n) > 42, "yes", "no")
+    start = np.datetime64("2020-01-01T00:00", "us")
+    return pyarrow.table(
+        {
+            "age": pyarrow.array(age, mask=rng.random(n) < 0.1),
+            "rooms": rng.integers(1, 9, n),
+            "city": pyarrow.array(city, mask=rng.random(n) < 0.05),
+            "user": [f"u{i}" for i in rng.integers(0, 200, n)],
+            "when": start + rng.integers(0, 1000 * 1440, n) * np.timedelta64(60, "s"),
+            "day": (start + rng.integers(0, 900, n) * np.timedelta64(1, "D")).astype("M8[D]"),
+            "ok": rng.random(n) < 0.4,
+            "label": label,
+        }
+    )
+
+
+ROWS = some_rows()
+
+
+def everything(source):
+    """X and y of all blocks."""
+    X, y = zip(*((block.X, block.y) for block in source.blocks(block_rows=700)), strict=True)
+    return np.concatenate(X), None if y[0] is None else np.concatenate(y)
+
+
+def accumulated(source, **options):
+    features = srf.RandomFourier(srf.Gaussian(gamma=0.003), 64, random_state=0)
+    options = {"normalize": "standard", "random_state": 0, **options}
+    return srf.accumulate(source, features, **options)
+
+
+def fingerprint(statistics) -> str:
+    """A digest of all but the names of stores."""
+    tree = statistics.to_tree()
+    return storage.digest([tree["encoder"], tree["sums"], tree["ledger"]["ranges"]])
+
+
+# What becomes of columns
+
+
+def test_columns_become_what_their_definitions_say():
+    table = ROWS.slice(0, 500)
+    X, _ = everything(srf.open_source(table, y="label"))
+    found = dict(zip(srf.open_source(table, y="label").columns.outputs, X.T, strict=True))
+    rows = table.to_pylist()
+    known = [row["age"] for row in rows if row["age"] is not None]
+    expected = {
+        "age": [np.median(known) if row["age"] is None else row["age"] for row in rows],
+        "age missing": [row["age"] is None for row in rows],
+        "rooms": [row["rooms"] for row in rows],
+        "ok": [row["ok"] for row in rows],
+        "city missing": [row["city"] is None for row in rows],
+    }
+    cities = [row["city"] for row in rows if row["city"] is not None]
+    usual = max(sorted(set(cities)), key=cities.count)
+    for city in set(cities):
+        expected[f"city={city}"] = [(row["city"] or usual) == city for row in rows]
+    hashed = np.zeros((500, 64))
+    for place, row in enumerate(rows):
+        bits = int.from_bytes(hashlib.blake2b(row["user"].encode(), digest_size=8).digest(), "big")
+        hashed[place, bits % 64] = -1 if bits >> 63 else 1
+    expected |= {f"user#{bucket}": hashed[:, bucket] for bucket in range(64)}
+    for name in ("when", "day"):
+        moments = [row[name] for row in rows]
+        since = datetime.datetime(1970, 1, 1)
+        if name == "day":
+            moments = [datetime.datetime(m.year, m.month, m.day) for m in moments]
+        expected[name] = [(m - since) / datetime.timedelta(days=1) for m in moments]
+        turns = {
+            "year": [(m.timetuple().tm_yday - 1) / 366 for m in moments],
+            "week": [(m.weekday() + (m.hour * 60 + m.minute) / 1440) / 7 for m in moments],
+            "day": [(m.hour * 60 + m.minute) / 1440 for m in moments],
+        }
+        for cycle, turn in turns.items():
+            if (name, cycle) != ("day", "day"):  # dates have no time of day
+                angles = 2 * math.pi * np.array(turn)
+                expected[f"{name}, sine of {cycle}"] = np.sin(angles)
+                expected[f"{name}, cosine of {cycle}"] = np.cos(angles)
+    assert set(found) == set(expected)
+    for name, column in expected.items():
+        np.testing.assert_allclose(found[name], column, rtol=0, atol=1e-9, err_msg=name)
+
+
+def test_levels_and_holes_that_the_peek_did_not_have_are_counted():
+    source = srf.open_source(pyarrow.table({"c": ["a", "b", "a"], "n": [1.0, 5.0, 2.0]}))
+    later = pyarrow.table({"c": ["b", "z", None, "a"], "n": [None, 7.0, 8.0, math.nan]})
+    (block,) = srf.open_source(later).adapted(source.columns).blocks()
+    np.testing.assert_array_equal(block.X, [[0, 1, 2], [0, 0, 7], [1, 0, 8], [1, 0, 2]])
+    assert block.n_unseen == 4
+
+
+def test_unseen_values_add_up_and_are_kept(tmp_path):
+    table = ROWS.slice(0, 400)
+    first = accumulated(srf.open_source(table, y="label"))
+    cities = pyarrow.array(["Rome"] * 3 + table["city"].to_pylist()[3:])
+    other = table.slice(0).set_column(2, "city", cities)
+    second = accumulated(srf.open_source(other, y="label"), like=first)
+    assert (first.n_unseen, second.n_unseen) == (0, 3)
+    both = first + second
+    both.save(tmp_path / "s.h5")
+    loaded = srf.load_statistics(tmp_path / "s.h5")
+    assert (loaded.n_unseen, (loaded - second).n_unseen) == (3, 0)
+    assert loaded.encoder.table == first.encoder.table
+
+
+def test_bad_values_are_told_by_the_names_of_columns():
+    table = pyarrow.table({"a": [1.0, 2.0, math.inf], "b": ["x", "y", "x"]})
+    (block,) = srf.open_source(table.select(["b", "a"])).blocks()
+    with pytest.raises(BadRowError, match=r"^Table, row 2: column 'a' is inf"):
+        check_rows(block, "raise")
+
+
+def test_columns_are_chosen_by_names_and_patterns():
+    def names(x):
+        return [c.name for c in srf.open_source(ROWS, x, "label").columns.columns]
+
+    assert names("day,a*") == ["day", "age"]
+    assert names(["rooms", "?ity"]) == ["rooms", "city"]
+    assert names("-user, -w*") == ["age", "rooms", "city", "day", "ok"]
+    assert names("*o*,-rooms,-label") == ["ok"]
+    with pytest.raises(DatasetNotFoundError, match="near names there: \\['user'\\]"):
+        names("usr")
+
+
+# The same in every format
+
+
+def formats(folder):
+    """The rows in every format that has names."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    import dask.dataframe
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    (folder / "parts").mkdir()
+    write_csv(folder / "rows.csv", ROWS)
+    write_csv(folder / "rows.csv.gz", ROWS)
+    for number in range(3):
+        part = ROWS.slice(number * 1000, 1000)
+        pyarrow.parquet.write_table(part, folder / f"parts/{number}.parquet", row_group_size=170)
+    pyarrow.parquet.write_table(ROWS, folder / "rows.parquet", row_group_size=700)
+    pyarrow.feather.write_feather(ROWS, str(folder / "rows.arrow"), chunksize=450)
+    frame = ROWS.to_pandas()
+    return {
+        "csv": folder / "rows.csv",
+        "csv.gz": folder / "rows.csv.gz",
+        "parquet": folder / "rows.parquet",
+        "arrow": folder / "rows.arrow",
+        "table": ROWS,
+        "pandas": frame,
+        "categories": frame.astype({"city": pandas.CategoricalDtype(CITIES[::-1])}),
+        "polars": polars.from_arrow(ROWS),
+        "dask": dask.dataframe.from_pandas(
+            frame.astype({"day": "datetime64[us]"}),  # dates are objects to pandas, text to Dask
+            npartitions=5,
+        ),
+    }
+
+
+def test_every_format_gives_the_same_statistics(tmp_path):
+    found = formats(tmp_path)
+    sources = {name: opened(data, y="label", chunk_bytes=20_000) for name, data in found.items()}
+    X, y = everything(sources["csv"])
+    whole = accumulated(sources["csv"])
+    prints = {name: fingerprint(accumulated(source)) for name, source in sources.items()}
+    assert set(prints.values()) == {fingerprint(whole)}
+    # and those of numbers: but for the table of columns
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    plain = srf.open_source(tmp_path / "X.npy", y="y")
+    for source in (plain, srf.ArraySource(X, y)):
+        sums = accumulated(source)
+        assert storage.digest(sums.sums.to_tree()) == storage.digest(whole.sums.to_tree())
+
+
+def test_two_workers_give_the_same_statistics(tmp_path, two_workers):
+    write_csv(tmp_path / "rows.csv", ROWS)
+    write_csv(tmp_path / "rows.csv.gz", ROWS)
+    expected = fingerprint(accumulated(srf.open_source(ROWS, y="label")))
+    for name in ("rows.csv", "rows.csv.gz"):
+        source = opened(tmp_path / name, y="label", chunk_bytes=20_000)
+        assert fingerprint(accumulated(source, engine=two_workers, parts=3)) == expected
+
+
+def test_a_folder_is_all_its_files(tmp_path):
+    formats(tmp_path)
+    source = srf.open_source(tmp_path / "parts", y="label")
+    np.testing.assert_array_equal(
+        everything(source)[0], everything(srf.open_source(ROWS, y="label"))[0]
+    )
+    assert len(source.stores) == 3
+
+
+def test_a_url_is_read_by_fsspec():
+    import fsspec
+
+    text = io.BytesIO()
+    pyarrow.csv.write_csv(ROWS, text)
+    for name, data in (("a.csv", text.getvalue()), ("a.csv.gz", gzip.compress(text.getvalue()))):
+        with fsspec.open(f"memory://streamrf/{name}", "wb") as file:
+            file.write(data)
+        source = srf.open_source(f"memory://streamrf/{name}", y="label")
+        X, y = everything(source)
+        np.testing.assert_array_equal(X, everything(srf.open_source(ROWS, y="label"))[0])
+        assert y.tolist() == ROWS["label"].to_pylist()
+
+
+# Prediction
+
+
+@pytest.fixture(scope="module")
+def model():
+    return accumulated(srf.open_source(ROWS, y="label")).solve(1e-3)
+
+
+def test_a_model_reads_columns_by_name(model, tmp_path):
+    expected = model.predict(srf.open_source(ROWS, y="label"))
+    assert np.mean(expected == ROWS["label"].to_numpy()) > 0.65
+    shuffled = ROWS.select(["when", "ok", "city", "label", "user", "age", "day", "rooms"])
+    more = shuffled.append_column("more", [["?"] * N])
+    for data in (ROWS, shuffled, more, write_csv(tmp_path / "rows.csv", more)):
+        np.testing.assert_array_equal(model.predict(srf.open_source(data)), expected)
+    model.save(tmp_path / "m.h5")
+    loaded = srf.load_model(tmp_path / "m.h5")
+    np.testing.assert_array_equal(loaded.predict(more), expected)
+    assert loaded.to_tree()["encoder"]["columns"] == model.encoder.table.to_tree()
+    assert loaded.evaluate(srf.open_source(ROWS, y="label"))["n_rows"] == N
+
+
+def test_one_row_of_a_csv_is_read_as_the_model_learnt(model, tmp_path):
+    """Whose one age looks like an integer, and whose user like a number."""
+    row = {**ROWS.to_pylist()[5], "age": 41, "user": "7", "city": None}
+    with open(tmp_path / "one.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, row)
+        writer.writeheader()
+        writer.writerow(row)
+    table = pyarrow.Table.from_pylist([row | {"age": 41.0}], ROWS.schema)
+    one = model.predict(srf.open_source(tmp_path / "one.csv"))
+    np.testing.assert_array_equal(one, model.predict(table))
+
+
+def test_columns_that_lack_or_changed_are_told(model):
+    with pytest.raises(ShapeError, match="it lacks \\['age', 'day'\\]"):
+        model.predict(ROWS.drop_columns(["age", "day"]))
+    text = pyarrow.array(["9"] * N)
+    with pytest.raises(ShapeError, match="'rooms' was number and is category"):
+        model.predict(ROWS.set_column(1, "rooms", text))
+
+
+def test_statistics_of_other_columns_are_not_merged():
+    first = accumulated(srf.open_source(ROWS.slice(0, 1500), y="label"))
+    other = accumulated(srf.open_source(ROWS.slice(1500), y="label"))
+    with pytest.raises(MergeError, match="different"):
+        first + other
+    alike = accumulated(srf.open_source(ROWS.slice(1500), y="label"), like=first)
+    assert (first + alike).n_rows == N
+
+
+def test_estimators_take_tables():
+    pytest.importorskip("pandas")
+    frame = ROWS.slice(0, 600).to_pandas()
+    X, y = frame.drop(columns="label"), frame["label"]
+    features = srf.RandomFourier(srf.Gaussian(gamma=0.003), 64, random_state=0)
+    clf = srf.RandomFeatureClassifier(features, alpha=1e-3, normalize="standard")
+    expected = accumulated(srf.open_source(ROWS.slice(0, 600), y="label")).solve(1e-3)
+    np.testing.assert_array_equal(clf.fit(X, y).predict(X), expected.predict(X))
+    assert clf.score(X, y) == clf.score(srf.open_source(frame, y="label")) > 0.65
+
+
+def test_a_model_of_numbers_takes_a_table_of_numbers(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = accumulated(srf.ArraySource(X, X[:, 0] > 0)).solve(1e-3)
+    table = pyarrow.table(dict(zip("abc", X.T, strict=True)))
+    np.testing.assert_array_equal(model.predict(table), model.predict(X))
+    holed = table.set_column(1, "b", pyarrow.array([None, *X[1:, 1]]))
+    with pytest.raises(BadRowError, match="row 0: column 'b' is NaN"):
+        model.predict(holed)
+    with pytest.raises(ShapeError, match="column 'c' is a category"):
+        model.predict(table.set_column(2, "c", pyarrow.array(["x"] * 200)))
+
+
+def test_a_pass_goes_on_over_a_file_that_grew(tmp_path):
+    """The columns stay those learnt first, though a new peek would learn others."""
+    path, state = tmp_path / "rows.csv", tmp_path / "state"
+    write_csv(path, ROWS.slice(0, 1000))
+    first = accumulated(srf.open_source(path, y="label"), checkpoint=state)
+    write_csv(path, ROWS)
+    grown = accumulated(srf.open_source(path, y="label"), checkpoint=state)
+    whole = accumulated(srf.open_source(ROWS, y="label"), like=first)
+    assert grown.encoder.table == first.encoder.table
+    assert fingerprint(grown) == fingerprint(whole)
+
+
+# CSV
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.text('ab",;\n\r\t é', max_size=6), st.integers(-9, 9)), min_size=1, max_size=30
+    ),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(",;\t|"),
+    st.booleans(),
+    st.integers(5, 60),
+)
+def test_rows_are_found_as_the_csv_module_wrote_them(
+    tmp_path_factory, rows, end, comma, ends, chunk_bytes
+):
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=comma, lineterminator=end, quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(["word", "number"])
+    writer.writerows(rows)
+    path.write_bytes((text.getvalue() if ends else text.getvalue().rstrip("\r\n")).encode())
+    source = opened(path, "number", chunk_bytes=chunk_bytes)
+    np.testing.assert_array_equal(everything(source)[0][:, 0], [number for _, number in rows])
+    (table,) = source._list
+    types = {"word": pyarrow.string()}
+    words = [w for _, part in table.read([(0, len(rows))], types, 9) for w in part["word"]]
+    normal = [word.replace("\r\n", "\n").replace("\r", "\n") for word, _ in rows]
+    got = [(w.as_py() or "").replace("\r\n", "\n").replace("\r", "\n") for w in words]
+    assert got == normal
+
+
+def test_lines_that_are_empty_are_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n\n1,2\n\r\n3,4\n\n\n5,6\n\n")
+    source = opened(tmp_path / "a.csv", chunk_bytes=4)
+    np.testing.assert_array_equal(everything(source)[0], [[1, 2], [3, 4], [5, 6]])
+
+
+def test_a_file_without_names_has_numbers_for_names(tmp_path):
+    (tmp_path / "a.csv").write_text("1,0.5\n0,2\n")
+    X, y = everything(srf.open_source(tmp_path / "a.csv", y="0"))
+    np.testing.assert_array_equal(X, [[0.5], [2]])
+    assert y.tolist() == [1, 0]
+
+
+# libsvm
+
+
+def test_libsvm_rows_are_those_of_scikit_learn(tmp_path):
+    from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 9)) * (rng.random((60, 9)) < 0.3)
+    X[0, 8] = 1.0
+    for zero_based in (False, True):
+        path = str(tmp_path / f"{zero_based}.svm")
+        dump_svmlight_file(X, rng.integers(0, 3, 60), path, zero_based=zero_based, comment="hello")
+        expected, y = load_svmlight_file(path, zero_based=zero_based)
+        got, labels = everything(opened(path, y="y", chunk_bytes=100))
+        np.testing.assert_array_equal(got, expected.toarray())
+        np.testing.assert_array_equal(labels, y)
+        assert labels.dtype == np.int64
+        assert srf.open_source(path, x="20").n_features == 20
+
+
+# The command line
+
+
+def test_a_csv_with_categories_and_holes_becomes_a_model_in_three_commands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "train.csv", ROWS)
+    write_csv(tmp_path / "test.csv", some_rows(500, seed=1))
+    maps = ("--map", "fourier", "--kernel", "gaussian", "--gamma", "0.003", "--components", "64")
+    scaled = (*maps, "--normalize", "standard", "--threads", "1")
+    done = streamrf("fit", "train.csv", "--y", "label", *scaled, "--model", "m.h5")
+    assert done.exit_code == 0, done.stderr
+    assert answer("evaluate", "m.h5", "test.csv")["accuracy"] > 0.65
+    assert answer("predict", "m.h5", "test.csv", "-o", "p.h5")["n_rows"] == 500
+    shown = told("info", "m.h5")
+    assert "column age    number: passthrough, SimpleImputer(" in shown
+    assert "column city   category: OneHotEncoder(3 levels), SimpleImputer(" in shown
+    assert "column user   category: FeatureHasher(64)" in shown
+    figures = answer("info", "train.csv")
+    assert (figures["kind"], figures["n_rows"]) == ("rows", N)
+    assert refused("fit", "train.csv", "--model", "n.h5") == (
+        "train.csv has no column 'y'; it has ['age', 'rooms', 'city', 'user', 'when', 'day', 'ok',"
+        " 'label']; name it with y= (--y)"
+    )
+    assert not (tmp_path / "n.h5").exists()
