@@ -173,7 +173,9 @@ def checked(data, **options):
         check_rows(block, "raise")
 
 
-@pytest.mark.parametrize(("write", "options", "message"), BAD, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("write", "options", "message"), BAD, ids=[message[:40] for _, _, message in BAD]
+)
 def test_what_is_wrong_is_told_in_a_sentence(write, options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = write()
