@@ -1,0 +1,167 @@
+"""The classifier."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    column_or_1d,
+)
+
+from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
+from streamrf.features import FeatureMap
+from streamrf.models import ErrorCorrectingCodes, OneVsRest
+from streamrf.preprocessing import Warp
+from streamrf.solving import BlockWeights
+from streamrf.sources import (
+    ClassWeight,
+    Source,
+)
+from streamrf.training import (
+    WARP_ROUNDS,
+)
+
+
+def _has_probabilities(estimator: "RandomFeatureEstimator") -> bool:
+    """Return whether probabilities are, or are going to be, fitted."""
+    solved = getattr(estimator, "_solved", None)
+    if isinstance(estimator.alpha, str) or (solved and solved[0].probabilities is not None):
+        return True
+    raise AttributeError(
+        "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
+        "fit_probabilities(X, y) takes them after fit"
+    )
+
+
+class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
+    """Ridge regression of class codes on random features, learnt in one pass.
+
+    Parameters
+    ----------
+    features : a feature map, unfitted, or "auto": scaling, kernel, map and width are chosen from a
+        peek at the rows (`streamrf.select`)
+    alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
+        out by a hash of their position, which then join the others
+    prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
+        means all
+    block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
+    codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
+    class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
+    normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
+        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
+        peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
+    warp_rounds : how often the warp is learnt from the rows warped so far
+    scale_like : moments of all rows (`streamrf.moments`), or their file, to scale columns by
+    precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
+    memory_limit, n_threads : see `RunOptions`
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) sorted labels
+    n_features_in_ : int
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
+    """
+
+    _regression = False
+    uncertainty = False
+
+    def __init__(
+        self,
+        features: FeatureMap | str | None = "auto",
+        *,
+        alpha: float | NDArray[np.float64] | str = "auto",
+        prune: int | None = None,
+        block_weights: BlockWeights | None = None,
+        codes: OneVsRest | ErrorCorrectingCodes | None = None,
+        class_weight: ClassWeight | None = None,
+        normalize: str | None = "auto",
+        warp: Warp | str | None = "auto",
+        warp_rounds: int = WARP_ROUNDS,
+        scale_like: Any = None,
+        precision: str = "exact",
+        on_bad_rows: str = "raise",
+        memory_limit: int | str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+    ):
+        self.features = features
+        self.alpha = alpha
+        self.prune = prune
+        self.block_weights = block_weights
+        self.codes = codes
+        self.class_weight = class_weight
+        self.normalize = normalize
+        self.warp = warp
+        self.warp_rounds = warp_rounds
+        self.scale_like = scale_like
+        self.precision = precision
+        self.on_bad_rows = on_bad_rows
+        self.memory_limit = memory_limit
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: Values = None, sample_weight: Values = None
+    ) -> Self:
+        """Add a batch of rows.
+
+        The first rows, up to 20,000 or 64 MiB, wait until the map is drawn for them; a prediction
+        or an attribute asked for earlier draws it for the rows so far. They should be a fair sample
+        of the stream. Coefficients are solved for when they are next asked for.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features)
+        y : (n_rows,) labels
+        classes : all labels that will appear, or None: labels may also appear as they come
+        sample_weight : (n_rows,) or None; given always or never
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    def decision_function(self, X: Rows) -> NDArray[np.float64]:
+        """Return scores by class, float64 (n, n_classes); (n,) for two, above 0 the second."""
+        return self.model_.decision_function(self._rows(X))
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Rows, **options: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, float64 (n, n_classes), rows adding up to 1.
+
+        Fitted with ``alpha="auto"`` on the rows held out, or by `fit_probabilities`. The most
+        probable class is the one that `predict` returns.
+        """
+        return self.model_.predict_proba(self._rows(X), **options)
+
+    def fit_probabilities(self, X: Rows, y: Values = None) -> Self:
+        """Fit the probabilities on rows that were not trained on.
+
+        Parameters
+        ----------
+        X : Source with labels, or array (n_rows, n_features)
+        y : (n_rows,) labels; None with a Source
+        """
+        model = self.model_.fit_probabilities(self._rows(X), y)
+        self._solved = (model, self.statistics_)
+        return self
+
+    def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
+        """Return the accuracy on a source, or on arrays X and y."""
+        if isinstance(X, Source):
+            return self.evaluate(X)["accuracy"]
+        return super().score(X, y, sample_weight)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels, sorted."""
+        return self.model_.labels
+
+    def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
+        X, y, sample_weight = super()._checked(X, y, sample_weight, reset)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y, sample_weight

@@ -1,0 +1,95 @@
+"""The regressor."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
+from streamrf.features import FeatureMap
+from streamrf.preprocessing import Warp
+from streamrf.solving import BlockWeights
+from streamrf.sources import (
+    Source,
+)
+from streamrf.training import (
+    WARP_ROUNDS,
+)
+
+
+class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
+    """Ridge regression on random features, learnt in one pass.
+
+    Parameters
+    ----------
+    features, prune, block_weights, normalize, warp, warp_rounds, scale_like, precision,
+    on_bad_rows, memory_limit, n_threads, random_state : see `RandomFeatureClassifier`
+    alpha : as there, or (n_targets,) floats, one penalty for each target
+    uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
+        model is then as large as the statistics
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    model_, statistics_, features_, columns_, alpha_, coef_, intercept_, feature_importances_
+    """
+
+    _regression = True
+    codes = class_weight = None
+
+    def __init__(
+        self,
+        features: FeatureMap | str | None = "auto",
+        *,
+        alpha: float | NDArray[np.float64] | str = "auto",
+        prune: int | None = None,
+        block_weights: BlockWeights | None = None,
+        normalize: str | None = "auto",
+        warp: Warp | str | None = "auto",
+        warp_rounds: int = WARP_ROUNDS,
+        scale_like: Any = None,
+        precision: str = "exact",
+        uncertainty: bool = False,
+        on_bad_rows: str = "raise",
+        memory_limit: int | str | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+    ):
+        self.features = features
+        self.alpha = alpha
+        self.prune = prune
+        self.block_weights = block_weights
+        self.normalize = normalize
+        self.warp = warp
+        self.warp_rounds = warp_rounds
+        self.scale_like = scale_like
+        self.precision = precision
+        self.uncertainty = uncertainty
+        self.on_bad_rows = on_bad_rows
+        self.memory_limit = memory_limit
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def predict(self, X: Rows, return_std: bool = False, **options: Any) -> Any:
+        """Return the value of each row of an array or source, see `Model.predict`.
+
+        With `return_std` return the standard deviations of new targets as well, noise included;
+        it needs ``uncertainty=True``.
+        """
+        return self.model_.predict(self._rows(X), return_std=return_std, **options)
+
+    def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
+        """Return the coefficient of determination R2 on a source, or on arrays X and y."""
+        if isinstance(X, Source):
+            return self.evaluate(X)["r2"]
+        return super().score(X, y, sample_weight)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
+        """Add rows, y (n_rows,) or (n_rows, n_targets); see `RandomFeatureClassifier`."""
+        return self._partial_fit(X, y, None, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

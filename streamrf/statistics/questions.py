@@ -1,0 +1,202 @@
+"""What can be asked of statistics: sizes, penalties, models."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streamrf.errors import ParameterError
+from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models import Codes, Model, Seed
+from streamrf.preprocessing import Encoder, Moments
+from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
+from streamrf.sources import ClassWeight, Ledger, class_factors
+from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
+from streamrf.statistics.sums import AbstractSums
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What sums of rows, and how they came to be, can answer; see `Statistics`."""
+
+    encoder: Encoder
+    sums: AbstractSums
+    ledger: Ledger
+    n_skipped: int = 0
+    moments: Moments | None = None
+    n_too_long: int = 0
+    n_unseen: int = 0
+
+    @property
+    def gram(self) -> Array:
+        """Sums of products of features, packed (LAPACK's RFP, TRANSR 'N', UPLO 'L').
+
+        float64, or int32 where they were summed with ``totals="int32"``.
+        """
+        return self.sums.gram.totals
+
+    @property
+    def n_rows(self) -> int:
+        """Rows counted."""
+        return self.sums.n_rows
+
+    @property
+    def n_folds(self) -> int:
+        """Folds that the sums are kept in; 0 where they are not."""
+        return self.sums.n_folds
+
+    @property
+    def n_clipped(self) -> int:
+        """Entries clipped to the calibration's range."""
+        return self.sums.n_clipped
+
+    @property
+    def unfair_columns(self) -> Indices:
+        """Columns that the calibration rows did not show as they are, see `Moments`; int64."""
+        if self.moments is None:
+            return np.empty(0, dtype=np.int64)
+        return self.moments.unfair_columns()
+
+    @property
+    def labels(self) -> Array | None:
+        """Class labels, sorted; None for regression."""
+        return self.sums.targets.labels
+
+    @property
+    def class_sums(self) -> Floats:
+        """Sums of features by class, or by bit or target: float64 (n_outputs, n_components)."""
+        return self.sums.targets.sums
+
+    @property
+    def weight(self) -> float:
+        """Sum of the rows' weights; `n_rows` where they carry none."""
+        return total_weight(self.encoder, self.sums)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether rows were scaled, so that the sums are exact to rounding only."""
+        return self.sums.is_scaled
+
+    @property
+    def columns(self) -> Indices:
+        """Features of the map that are summed, int64 (n_components,)."""
+        return self.encoder.columns
+
+    @property
+    def rounding_alpha(self) -> float:
+        """The ridge penalty that rounding the features amounts to, in the unit of `alpha`.
+
+        ``n_rows mean(step^2) / 12``, times the mean weight: an `alpha` far below it has no effect.
+        0 with ``precision="float64"``.
+        """
+        calibration = self.encoder.calibration
+        n_rows: float = self.n_rows
+        if self.is_scaled:
+            n_rows = self.weight / (calibration.mean_weight or 1.0)
+        return calibration.noise_alpha(n_rows)
+
+    def rounding_advice(self, alpha: ArrayLike) -> str | None:
+        """Return what to do where the rounding is the binding penalty, as a sentence, or None.
+
+        Parameters
+        ----------
+        alpha : float or (n_outputs,) floats, as chosen
+        """
+        smallest, noise = float(np.min(alpha)), self.rounding_alpha
+        if smallest >= noise:
+            return None
+        return (
+            f"alpha={smallest:.3g} is below {noise:.3g}, the penalty that the rounding of the "
+            f"features amounts to, so the rounding decides; {self.encoder.calibration.advice()}"
+        )
+
+    def normal(self, matrix: Floats | None = None) -> Normal:
+        """Return the normal equations, for code words `matrix` (n_classes, n_bits) of classes."""
+        return normal_equations(self.encoder, self.sums, matrix)
+
+    def alpha_scale(self) -> float:
+        """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
+        return self.normal().mean_diagonal()
+
+    def alpha_grid(self) -> Floats:
+        """Return nine decades of penalties that suit the size of the features."""
+        return self.normal().alpha_grid()
+
+    def problem(
+        self, codes: Codes = None, random_state: Seed = 0, class_weight: ClassWeight | None = None
+    ) -> RidgeProblem:
+        """Return what all solves for some outputs share; the parameters are those of `solve`."""
+        book = self.sums.targets.book(codes, random_state)
+        factors = None
+        if class_weight is not None:
+            if book is None or self.labels is None:
+                raise ParameterError("class_weight (--class-weight) is for classes, not for values")
+            book.decoder.check_weighable()
+            weights = self.sums.targets.moments(np.eye(len(self.labels)), 1.0)[1]
+            factors = class_factors(class_weight, self.labels, weights)
+        ledger = self.ledger.nameless()
+        return RidgeProblem(self.encoder, self.sums, book, ledger=ledger, class_factors=factors)
+
+    def solve(
+        self,
+        alpha: ArrayLike = 1.0,
+        codes: Codes = None,
+        *,
+        block_weights: BlockWeights | None = None,
+        uncertainty: bool = False,
+        overwrite: bool = False,
+        random_state: Seed = 0,
+        class_weight: ClassWeight | None = None,
+    ) -> Model:
+        """Solve for one penalty, or for one for each output.
+
+        Parameters
+        ----------
+        alpha : float, as in `sklearn.linear_model.Ridge`, or (n_outputs,) floats, one for each
+            target or bit of the code, at one factorisation for each value; the intercept is not
+            penalised
+        codes : target codes of the classes; None means one-vs-rest, or the bits summed
+        block_weights : what the kernels of the map's blocks (`Concatenate`: its maps;
+            `RandomMaclaurin`: its degrees from 0 on) are multiplied by: (n_blocks,) numbers, 0
+            leaves one out; a dot-product kernel that a `RandomMaclaurin` is to be for; or "auto",
+            the best by coordinate search on the folds, else by the evidence (some 40
+            factorisations a fold). Its penalty is ``alpha / weight``, so with "auto" `alpha` is
+            but the unit of the weights. None means 1 for each
+        uncertainty : keep the packed factor in the model, for the deviations of its predictions
+            and the variances of its coefficients; regression only. As large as the Gram, and four
+            times the cost of the solve
+        overwrite : factor in the memory of the sums, which are lost: half the memory. Only for one
+            alpha, without uncertainty or folds. The solution is the same, but not refined where
+            alpha leaves it fewer than 5 digits
+        random_state : int, seed of the code book, where `codes` has none
+        class_weight : dict of labels to factors or "balanced", for codes of decode="discriminant":
+            the shares of the classes count so many times, exactly. Other decoders need rows that
+            were weighed in the pass (`accumulate`), since one Gram is summed for all classes
+        """
+        problem = self.problem(codes, random_state, class_weight).weighted(block_weights, alpha)
+        return problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
+
+    def path(
+        self, alphas: Alphas = None, codes: Codes = None, *, random_state: Seed = 0
+    ) -> Path[Model]:
+        """Compare many penalties by what the sums know of each; no data, no coefficients.
+
+        One reduction of the Gram serves all penalties: ten of them, or a hundred, cost about as
+        much as six calls of `solve`. Needs a full matrix of n_components^2 numbers for a while.
+
+        Parameters
+        ----------
+        alphas : penalties; None means nine decades that suit the size of the features
+        codes, random_state : see `solve`
+        """
+        return self.problem(codes, random_state).path(alphas)
+
+    def cross_validate(
+        self, alphas: Alphas = None, codes: Codes = None, *, random_state: Seed = 0
+    ) -> CrossValidation[Model]:
+        """Return the exact K-fold mean squared errors of many penalties; no data is read again.
+
+        Each fold costs about as much as six calls of `solve`, for any number of penalties. The
+        parameters are those of `path`; ParameterError if the sums are not kept in folds.
+        """
+        return self.problem(codes, random_state).cross_validate(alphas)
