@@ -32,11 +32,11 @@ TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
 MIN_GAIN = 0.05  # relative; a width that gains less than this over the one before is not worth it
 FADING = 0.8  # of the gain of one doubling of the width, that of the next
-ROWS_A_FEATURE = 2  # that a chosen width wants at least
+ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
 WARPED = 2  # candidates that warps are tried for
-WARP_NOISE = (1.0, 2.0)  # standard errors that a warp must gain, in errors and in squares
+WARP_NOISE = (0.0, 1.0)  # standard errors that a warp must gain, in errors and in squares
 WARP_SHARE = 0.3  # of the budget, for warps
 
 
@@ -235,7 +235,7 @@ def is_better(a: Trial, b: Trial) -> bool:
     """
     if not np.isfinite(a.error) or not np.isfinite(b.error):
         return bool(a.error < b.error)
-    gains = b.losses - a.losses
+    gains = b.losses - a.losses  # of errors and of squares
     noise = np.sqrt(gains.shape[1]) * gains.std(axis=1) * np.array(WARP_NOISE)
     return bool((gains.sum(axis=1) > noise).all())
 
