@@ -5,7 +5,7 @@ import pytest
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 import naive
-from cases import histograms
+from cases import nonnegative
 from streamrf.errors import BadRowError, ParameterError
 from streamrf.features import AdditiveFourier, AdditiveSampler, Concatenate, Craft, RandomFourier
 from streamrf.jit import additive
@@ -16,13 +16,13 @@ SAMPLED = (Chi2(), Intersection(), JensenShannon())
 
 @pytest.fixture
 def rows(rng):
-    return histograms(rng.standard_normal((60, 7)))
+    return nonnegative(rng.standard_normal((60, 7)))
 
 
 @pytest.mark.parametrize("n", [1, 33])
 @pytest.mark.parametrize("n_steps", [1, 2, 5])
 def test_the_compiled_map_is_that_of_its_twin(rng, n, n_steps):
-    X = histograms(rng.standard_normal((n, 4))).astype(np.float32)
+    X = nonnegative(rng.standard_normal((n, 4))).astype(np.float32)
     amplitudes = rng.uniform(0.1, 1, n_steps)
     out = np.full((-(-n // 16), (2 * n_steps - 1) * 4 + 2, 16), np.nan, dtype=np.float32)
     additive.homogeneous(naive.lanes(X), amplitudes, 0.3, out)
@@ -82,9 +82,7 @@ def test_a_negative_entry_is_one_error_with_the_cure(rows, kernel):
     wrong[3, 2] = -0.25
     fitted = AdditiveSampler(kernel).fit(rows)
     for use in (kernel, kernel.diagonal, lambda X: kernel(rows, X), fitted.transform):
-        with pytest.raises(
-            BadRowError, match=r"-0\.25, but .* no negative ones: use"
-        ):
+        with pytest.raises(BadRowError, match=r"-0\.25, but .* no negative ones: use"):
             use(wrong)
 
 

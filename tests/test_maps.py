@@ -244,7 +244,7 @@ def test_a_map_works_in_a_pipeline(case):
     )
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     accuracy = pipeline.fit(X_train, y_train).score(X_test, y_test)
-    assert accuracy > 0.95  # of the rows themselves, scaled alike: 0.936
+    assert accuracy > case.accuracy  # of the rows themselves, scaled alike: 0.936
 
 
 @every_map

@@ -127,7 +127,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Draw the map for rows as wide as X; only data-dependent maps read its values."""
-        rows = validate_data(self, X, dtype=RAW_DTYPES)
+        rows = validate_data(self, X, dtype=RAW_DTYPES, ensure_non_negative=not self.takes_negative)
         self.draw_for(rows.shape[1], np.asarray(rows, dtype=np.float32))
         return self
 

@@ -15,8 +15,8 @@ from streamrf.kernels.base import Kernel, distance_sample, is_finite
 
 Floats = NDArray[np.float64]
 
-INTERVALS = np.arange(1, 101) * 0.02  # of sampling, to choose from
-RATIOS = (np.arange(400) + 0.5) / 400  # of two entries, over which an interval is measured
+INTERVALS = np.arange(1, 76) * 0.02  # of sampling, to choose from
+RATIOS = (np.arange(200) + 0.5) / 200  # of two entries, over which an interval is measured
 MEDIAN_ROWS = 300  # a matrix of an additive kernel takes a pass for each column
 
 
