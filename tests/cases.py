@@ -411,9 +411,9 @@ MAPS = [
     _sampler(Intersection(), sample_steps=3)("additive-sampler-intersection"),
     _sampler(JensenShannon(), sample_interval=0.4)("additive-sampler-jensen-shannon"),
     _sampler(Hellinger())("additive-sampler-hellinger"),
-    _additive_fourier("additive-fourier-chi2", ExpChi2(3.0)),
-    _additive_fourier("additive-fourier-jensen-shannon", ExpJensenShannon(3.0)),
-    _additive_fourier("additive-fourier-hellinger", ExpHellinger(3.0)),
+    _additive_fourier("additive-fourier-chi2", ExpChi2(2.0)),
+    _additive_fourier("additive-fourier-jensen-shannon", ExpJensenShannon(2.0)),
+    _additive_fourier("additive-fourier-hellinger", ExpHellinger(2.0)),
     MapCase("nystroem", partial(Nystroem, Gaussian("median")), shrinks=False),
     MapCase(
         "nystroem-uniform", partial(Nystroem, Polynomial(), landmarks="uniform"), shrinks=False

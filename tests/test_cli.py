@@ -21,6 +21,7 @@ from commands import answer, misused, refused, streamrf, told
 from streamrf.cli import base, fitting, groups, maps
 from streamrf.cli import files as checks
 from streamrf.cli.progress import pace
+from streamrf.kernels import AdditiveKernel, DotProductKernel, Polynomial
 
 ROOT = Path(__file__).resolve().parents[1]
 X, Y = load_digits(return_X_y=True)
@@ -29,6 +30,8 @@ Y = Y[:900]
 NAMES = np.array([f"Ziffer {'ä' * (digit % 2)}{digit}" for digit in Y])
 VALUES = X[:, :4].sum(axis=1) / 7.0
 
+DOT_PRODUCTS = [word for word, kind in maps.KERNELS.items() if issubclass(kind, DotProductKernel)]
+ADDITIVE = [word for word, kind in maps.KERNELS.items() if issubclass(kind, AdditiveKernel)]
 SMALL = ("--map", "maclaurin", "--components", "100", "--degree", "2", "--normalize", "l2")
 
 
@@ -202,6 +205,7 @@ def test_components_before_compacting_are_eight_times_as_many_by_default():
         *(("--map", word) for word in maps.MAP_WORDS),
         *(("--kernel", word) for word in maps.KERNELS),
         *(("--projection", word) for word in maps.PROJECTIONS),
+        *(("--landmarks", word) for word in maps.LANDMARKS),
         *(("--normalize", word) for word in maps.NORMALIZE),
         *(("--precision", word) for word in maps.PRECISIONS),
         *(("--codes", word) for word in groups.CODES),
@@ -212,14 +216,19 @@ def test_every_word_of_the_tables_trains(option, word):
     words = dict(zip(SMALL[::2], SMALL[1::2], strict=True))
     if word == "error-correcting" or option == "--decode":
         words |= {"--codes": "error-correcting", "--bits": "20"}
+    if option == "--landmarks":
+        words |= {"--map": "nystroem"}
     words |= {option: word}
-    if "fourier" in word or "fastfood" in word:
+    if word.endswith(("fourier", "fastfood")) and "additive" not in word:
         words |= {"--kernel": "gaussian", "--gamma": "median"}
     elif word == "coarse":  # five deviations are clipped: waves of all phases have none
         words |= {"--map": "fourier", "--kernel": "gaussian", "--gamma": "9"}
-    elif word in ("gaussian", "laplacian", "cauchy"):
+    elif option == "--kernel" and word not in DOT_PRODUCTS:
         words.pop("--map")
-    if option == "--kernel" or words.get("--kernel") == "gaussian":
+    if word in ("additive-sampler", *ADDITIVE):
+        words.pop("--components")  # its width follows from the columns
+    made_for = maps.MAPS[words.get("--map", "maclaurin").removeprefix(maps.CRAFT)].default_kernel
+    if "--kernel" in words or made_for is not Polynomial:
         words.pop("--degree", None)
         words.pop("--coef0", None)
     if word == "vovk-infinite":

@@ -105,7 +105,10 @@ class FeatureOptions:
         words=MAP_WORDS,
     )
     kernel: str | None = option(
-        "Kernel it approximates; polynomial, or what the map is made for.", words=KERNELS
+        "Kernel it approximates, such as gaussian or chi2 (a wrong one lists all); polynomial, "
+        "or what the map is made for.",
+        words=KERNELS,
+        metavar="KERNEL",
     )
     degree: int | None = option("Degree of the kernel; 3.")
     gamma: Any = option(
