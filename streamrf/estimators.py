@@ -217,8 +217,8 @@ class RandomFeatureClassifier(ClassifierMixin, _RandomFeatureEstimator):
         means all
     block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
-    normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
-        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
+        (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
     memory_limit, n_threads : see `RunOptions`

@@ -239,6 +239,18 @@ def test_every_word_of_the_tables_trains(option, word):
     assert word in misused("fit", "data.h5", *given, "--model", "new.h5")
 
 
+def test_an_additive_map_is_as_wide_as_its_columns_say():
+    words = ("--map", "additive-sampler", "--kernel", "chi2", "--sample-steps", "3")
+    told("fit", "data.h5", *words, "--model", "new.h5")
+    told("fit", "data.h5", *words, "--model", "again.h5", "--threads", "1")
+    assert Path("new.h5").read_bytes() == Path("again.h5").read_bytes()
+    figures = answer("info", "new.h5")
+    assert (figures["map"]["class"], figures["map"]["sample_steps"]) == ("AdditiveSampler", 3)
+    assert figures["n_components"] == 5 * 64
+    asked = ("fit", "data.h5", *words, "--normalize", "standard", "--model", "no.h5")
+    assert "takes no negative ones: use normalize='l1'" in refused(*asked)
+
+
 @pytest.mark.parametrize(
     ("kernel", "name"),
     [
@@ -652,8 +664,9 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
         ((*FIT, "--nonsense"), ["No such option"]),
         ((*FIT, "--degree", "x"), ["--degree", "valid integer"]),
         ((*FIT, "--alpha", "x"), ["--alpha", "'x' is neither auto nor a number"]),
-        ((*FIT, "--map", "nystrom"), ["--map", "'nystrom' is not one of fastfood, craft-fast"]),
+        ((*FIT, "--map", "nystrom"), ["--map", "'nystrom' is not one of ", "mean nystroem?"]),
         ((*FIT, "--on-bad-rows", "drop"), ["--on-bad-rows", "'drop' is not one of raise, skip"]),
+        ((*FIT[:2], "--map", "additive-sampler", "--components", "9", *MODEL), ["--components"]),
         ((*FIT, "--up-components", "900"), ["--up-components", "is for --map craft-maclaurin"]),
         ((*FIT, "--codes", "error-correcting"), ["--bits", "needs --bits"]),
         ((*FIT, "--bits", "30"), ["--bits", "is no setting of --codes one-vs-rest"]),

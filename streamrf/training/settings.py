@@ -30,8 +30,8 @@ class Settings:
     features : an unfitted feature map; "auto": scaling, kernel, map and width chosen by `select`
         from a peek at the rows; a list of maps: for `accumulate` alone; not needed with `like`
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
-    normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
-        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
+        (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
