@@ -79,6 +79,8 @@ def scaled_by_definition(normalize_, X, calibration_rows):
     match normalize_:
         case "l2":
             return normalize(X)
+        case "l1":
+            return normalize(X, norm="l1")
         case "max":
             return X / np.linalg.norm(calibration_rows, axis=1).max()
         case "standard":

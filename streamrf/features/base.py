@@ -85,7 +85,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def check_fitted(self, n_features: int, fields: Fields, key: str) -> None:
         """Raise FormatError if a fitted state, read from `fields` at `key`, is not valid."""
         state = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        fitted = fields.inside(key, state | {"n_components": self.n_components})
+        fitted = fields.inside(key, state | {"n_components": getattr(self, "n_components", None)})
         fitted.integer("n_components", minimum=1, maximum=MAX_COMPONENTS)
         fitted.integer("n_features_in_", minimum=n_features, maximum=n_features)
         self.check_drawn(fitted, n_features)

@@ -51,7 +51,7 @@ class Craft(FeatureMap):
             raise ParameterError(
                 f"Craft goes down from the {n_up} components of its up-projection, "
                 f"so n_components must not exceed that, got {self.n_components}; "
-                f"set up's n_components to {8 * self.n_components} (8 times is common)"
+                f"make it wider, such as {8 * self.n_components} (8 times is common)"
             )
         up.draw_for(n_features, sample)
         self.up_ = up
