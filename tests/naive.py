@@ -48,6 +48,22 @@ def full(vector, n):
     return lower + np.tril(lower, -1).T
 
 
+# streamrf/jit/additive.py
+
+
+def homogeneous(X, amplitudes, interval):
+    """``sqrt(x)`` times the first amplitude, then times ``cos(k L log x)`` and ``sin`` and its own.
+
+    Whole rows next to each other, zeros where x is 0.
+    """
+    X = X.astype(np.float64)
+    root, phase = np.sqrt(X), interval * np.log(np.where(X > 0, X, 1))
+    blocks = [amplitudes[0] * root]
+    for k, amplitude in enumerate(amplitudes[1:], 1):
+        blocks += [amplitude * root * np.cos(k * phase), amplitude * root * np.sin(k * phase)]
+    return np.hstack(blocks)
+
+
 # streamrf/jit/hadamard.py
 
 
@@ -167,13 +183,13 @@ def fastfood(X, signs, permutations, normals, scales, offsets, amplitude, n_sine
 # streamrf/jit/lanes.py
 
 
-def load(X, shift, inverse_scale, unit_length, compress=False):
-    """``(x - shift) * inverse_scale``, of unit length or compressed by asinh where asked."""
+def load(X, shift, inverse_scale, norm, compress=False):
+    """``(x - shift) * inverse_scale``, of norm 1 or compressed by asinh where asked."""
     scaled = np.empty(X.shape)
     for i, x in enumerate(X.astype(np.float64)):
         scaled[i] = (x - shift) * inverse_scale
-        if unit_length and scaled[i].any():
-            scaled[i] /= np.linalg.norm(scaled[i])
+        if norm and scaled[i].any():
+            scaled[i] /= np.linalg.norm(scaled[i], norm)
     return np.arcsinh(scaled) if compress else scaled
 
 

@@ -21,6 +21,7 @@ from commands import answer, misused, refused, streamrf, told
 from streamrf.cli import base, fitting, groups, maps
 from streamrf.cli import files as checks
 from streamrf.cli.progress import pace
+from streamrf.kernels import AdditiveKernel, DotProductKernel, Polynomial
 
 ROOT = Path(__file__).resolve().parents[1]
 X, Y = load_digits(return_X_y=True)
@@ -29,6 +30,8 @@ Y = Y[:900]
 NAMES = np.array([f"Ziffer {'ä' * (digit % 2)}{digit}" for digit in Y])
 VALUES = X[:, :4].sum(axis=1) / 7.0
 
+DOT_PRODUCTS = [word for word, kind in maps.KERNELS.items() if issubclass(kind, DotProductKernel)]
+ADDITIVE = [word for word, kind in maps.KERNELS.items() if issubclass(kind, AdditiveKernel)]
 SMALL = ("--map", "maclaurin", "--components", "100", "--degree", "2", "--normalize", "l2")
 
 
@@ -202,6 +205,7 @@ def test_components_before_compacting_are_eight_times_as_many_by_default():
         *(("--map", word) for word in maps.MAP_WORDS),
         *(("--kernel", word) for word in maps.KERNELS),
         *(("--projection", word) for word in maps.PROJECTIONS),
+        *(("--landmarks", word) for word in maps.LANDMARKS),
         *(("--normalize", word) for word in maps.NORMALIZE),
         *(("--precision", word) for word in maps.PRECISIONS),
         *(("--codes", word) for word in groups.CODES),
@@ -212,14 +216,19 @@ def test_every_word_of_the_tables_trains(option, word):
     words = dict(zip(SMALL[::2], SMALL[1::2], strict=True))
     if word == "error-correcting" or option == "--decode":
         words |= {"--codes": "error-correcting", "--bits": "20"}
+    if option == "--landmarks":
+        words |= {"--map": "nystroem"}
     words |= {option: word}
-    if "fourier" in word or "fastfood" in word:
+    if word.endswith(("fourier", "fastfood")) and "additive" not in word:
         words |= {"--kernel": "gaussian", "--gamma": "median"}
     elif word == "coarse":  # five deviations are clipped: waves of all phases have none
         words |= {"--map": "fourier", "--kernel": "gaussian", "--gamma": "9"}
-    elif word in ("gaussian", "laplacian", "cauchy"):
+    elif option == "--kernel" and word not in DOT_PRODUCTS:
         words.pop("--map")
-    if option == "--kernel" or words.get("--kernel") == "gaussian":
+    if word in ("additive-sampler", *ADDITIVE):
+        words.pop("--components")  # its width follows from the columns
+    made_for = maps.MAPS[words.get("--map", "maclaurin").removeprefix(maps.CRAFT)].default_kernel
+    if "--kernel" in words or made_for is not Polynomial:
         words.pop("--degree", None)
         words.pop("--coef0", None)
     if word == "vovk-infinite":
@@ -228,6 +237,18 @@ def test_every_word_of_the_tables_trains(option, word):
     words |= {option: "nonsense"}
     given = (part for pair in words.items() for part in pair)
     assert word in misused("fit", "data.h5", *given, "--model", "new.h5")
+
+
+def test_an_additive_map_is_as_wide_as_its_columns_say():
+    words = ("--map", "additive-sampler", "--kernel", "chi2", "--sample-steps", "3")
+    told("fit", "data.h5", *words, "--model", "new.h5")
+    told("fit", "data.h5", *words, "--model", "again.h5", "--threads", "1")
+    assert Path("new.h5").read_bytes() == Path("again.h5").read_bytes()
+    figures = answer("info", "new.h5")
+    assert (figures["map"]["class"], figures["map"]["sample_steps"]) == ("AdditiveSampler", 3)
+    assert figures["n_components"] == 5 * 64
+    asked = ("fit", "data.h5", *words, "--normalize", "standard", "--model", "no.h5")
+    assert "takes no negative ones: use normalize='l1'" in refused(*asked)
 
 
 @pytest.mark.parametrize(
@@ -647,8 +668,9 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
         ((*FIT, "--nonsense"), ["No such option"]),
         ((*FIT, "--degree", "x"), ["--degree", "valid integer"]),
         ((*FIT, "--alpha", "x"), ["--alpha", "'x' is neither auto nor a number"]),
-        ((*FIT, "--map", "nystrom"), ["--map", "'nystrom' is not one of fastfood, craft-fast"]),
+        ((*FIT, "--map", "nystrom"), ["--map", "'nystrom' is not one of ", "mean nystroem?"]),
         ((*FIT, "--on-bad-rows", "drop"), ["--on-bad-rows", "'drop' is not one of raise, skip"]),
+        ((*FIT[:2], "--map", "additive-sampler", "--components", "9", *MODEL), ["--components"]),
         ((*FIT, "--up-components", "900"), ["--up-components", "is for --map craft-maclaurin"]),
         ((*FIT, "--codes", "error-correcting"), ["--bits", "needs --bits"]),
         ((*FIT, "--bits", "30"), ["--bits", "is no setting of --codes one-vs-rest"]),

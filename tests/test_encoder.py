@@ -79,6 +79,8 @@ def scaled_by_definition(normalize_, X, calibration_rows):
     match normalize_:
         case "l2":
             return normalize(X)
+        case "l1":
+            return normalize(X, norm="l1")
         case "max":
             return X / np.linalg.norm(calibration_rows, axis=1).max()
         case "standard":
@@ -122,8 +124,8 @@ def test_rows_of_nothing_but_zeros_stay_zero(normalize_):
 
 
 def test_an_unknown_scaling_is_named():
-    with pytest.raises(ParameterError, match=r"normalize must be one of .*'l2'.*, got 'l1'"):
-        Preprocessing.learn("l1", np.ones((3, 2)))
+    with pytest.raises(ParameterError, match=r"normalize must be one of .*'l2'.*, got 'l3'"):
+        Preprocessing.learn("l3", np.ones((3, 2)))
 
 
 @pytest.mark.parametrize("normalize_", CHOICES)
@@ -137,7 +139,7 @@ def test_preprocessing_survives_its_tree(rng, normalize_):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"normalize": "l1"}, "'normalize' is 'l1'"), ({"shift": np.zeros(7)}, "'inverse_scale' is")],
+    [({"normalize": "l3"}, "'normalize' is 'l3'"), ({"shift": np.zeros(7)}, "'inverse_scale' is")],
 )
 def test_a_tree_that_is_no_preprocessing_is_refused(rng, change, message):
     tree = Preprocessing.learn("l2", raw_rows(rng)).to_tree()

@@ -29,10 +29,10 @@ def raw_rows(rng, shape, dtype):
     return X
 
 
-def load(X, shift, inverse_scale, unit_length, compress=False, groups=None):
+def load(X, shift, inverse_scale, norm, compress=False, groups=None):
     groups = -(-len(X) // LANES) if groups is None else groups
     out = np.full((groups, X.shape[1], LANES), np.nan, dtype=np.float32)
-    lanes.load(X, shift, inverse_scale, unit_length, compress, out)
+    lanes.load(X, shift, inverse_scale, norm, compress, out)
     return out
 
 
@@ -68,23 +68,24 @@ def assert_same(actual, expected):
 def test_loaded_rows_are_shifted_and_scaled(rng, shape, dtype):
     X = raw_rows(rng, shape, dtype)
     shift, inverse_scale = rng.standard_normal(shape[1]), rng.uniform(0.1, 3, shape[1])
-    expected = naive.load(X, shift, inverse_scale, False)
+    expected = naive.load(X, shift, inverse_scale, 0)
     # The same float64 operations, rounded once: nothing may differ.
     np.testing.assert_array_equal(
-        load(X, shift, inverse_scale, False), naive.lanes(expected), strict=True
+        load(X, shift, inverse_scale, 0), naive.lanes(expected), strict=True
     )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_loaded_rows_have_unit_length_where_asked(rng, shape, dtype):
+@pytest.mark.parametrize("norm", [1, 2])
+def test_loaded_rows_have_a_norm_of_one_where_asked(rng, shape, dtype, norm):
     X = raw_rows(rng, shape, dtype)
     shift, inverse_scale = np.zeros(shape[1]), rng.uniform(0.1, 3, shape[1])
-    actual = naive.rows(load(X, shift, inverse_scale, True), len(X))
-    expected = naive.load(X, shift, inverse_scale, True)
+    actual = naive.rows(load(X, shift, inverse_scale, norm), len(X))
+    expected = naive.load(X, shift, inverse_scale, norm)
     # The norms' sums are in float64 and may differ in order: one rounding to float32 apart.
     np.testing.assert_allclose(actual, expected, rtol=2**-23, atol=0)
-    norms = np.linalg.norm(actual.astype(np.float64), axis=1)
+    norms = np.linalg.norm(actual.astype(np.float64), norm, axis=1)
     np.testing.assert_allclose(norms[X.any(axis=1)], 1, rtol=1e-6)
     assert not actual[~X.any(axis=1)].any()
 
@@ -93,14 +94,14 @@ def test_loaded_rows_have_unit_length_where_asked(rng, shape, dtype):
 def test_loaded_rows_are_compressed_where_asked(rng, dtype):
     X = raw_rows(rng, (35, 5), dtype)
     shift, inverse_scale = rng.standard_normal(5), rng.uniform(0.1, 3, 5)
-    actual = naive.rows(load(X, shift, inverse_scale, False, True), len(X))
-    expected = naive.load(X, shift, inverse_scale, False, True)
+    actual = naive.rows(load(X, shift, inverse_scale, 0, True), len(X))
+    expected = naive.load(X, shift, inverse_scale, 0, True)
     np.testing.assert_allclose(actual, expected, rtol=2**-23, atol=0)
 
 
 def test_lanes_past_the_last_row_are_zero(rng):
     X = raw_rows(rng, (18, 3), np.float32)
-    x = load(X, np.ones(3), np.ones(3), True, groups=4)
+    x = load(X, np.ones(3), np.ones(3), 2, groups=4)
     assert not x[1, :, 2:].any()
     assert not x[2:].any()
 

@@ -47,7 +47,7 @@ def test_a_kernel_is_float64_whatever_the_rows(case, rng):
 @every_kernel
 def test_a_kernel_is_symmetric_and_positive_semidefinite(case, rng):
     X = rows_of(case, rng, 80)
-    X = np.concatenate((X, X[:10], -X[:10]))  # rows twice, and opposite rows
+    X = np.concatenate((X, X[:10], case.domain(-X[:10])))  # rows twice, and opposite rows
     K = case.make()(X)
     np.testing.assert_allclose(K, K.T, rtol=1e-12)
     eigenvalues = np.linalg.eigvalsh(K)

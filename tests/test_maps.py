@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
 from draws import errors_over_draws
 from streamrf.errors import ParameterError, ShapeError
-from streamrf.features import DESCRIBED, TABLE, Craft, RandomMaclaurin
+from streamrf.features import DESCRIBED, TABLE, AdditiveSampler, Craft, RandomMaclaurin
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
 from streamrf.kernels import TABLE as TABLE_OF_KERNELS
@@ -30,6 +30,9 @@ N_FEATURES = 5
 
 every_map = pytest.mark.parametrize("case", MAPS, ids=lambda case: case.name)
 every_mixture = pytest.mark.parametrize("case", [*MAPS, *MIXTURES], ids=lambda case: case.name)
+every_random = pytest.mark.parametrize(
+    "case", [case for case in [*MAPS, *MIXTURES] if case.is_random], ids=lambda case: case.name
+)
 every_shrinking = pytest.mark.parametrize(
     "case", [case for case in [*MAPS, *MIXTURES] if case.shrinks], ids=lambda case: case.name
 )
@@ -74,7 +77,7 @@ def name_of_kernel(case):
     return type(fitted(case, X).kernel_).__name__
 
 
-@every_mixture
+@every_random
 def test_products_of_features_are_unbiased(case, rng):
     errors = errors_over_draws(of_width(case, case.n_random), rows_of(case, rng, 5), 300)
     assert greatest_z_score(errors) < z_bound(errors.shape[1])
@@ -158,8 +161,8 @@ def test_the_same_seed_gives_the_same_features(case, rng):
     X = rows_of(case, rng, 8)
     Z = fitted(case, X, random_state=3).transform(X)
     np.testing.assert_array_equal(fitted(case, X, random_state=3).transform(X), Z)
-    assert (fitted(case, X, random_state=4).transform(X) != Z).any()
-    assert (fitted(case, X, random_state=None).transform(X) != Z).any()
+    assert (fitted(case, X, random_state=4).transform(X) != Z).any() == case.is_random
+    assert (fitted(case, X, random_state=None).transform(X) != Z).any() == case.is_random
 
 
 @every_map
@@ -241,7 +244,7 @@ def test_a_map_works_in_a_pipeline(case):
     )
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     accuracy = pipeline.fit(X_train, y_train).score(X_test, y_test)
-    assert accuracy > 0.95  # of the rows themselves, scaled alike: 0.936
+    assert accuracy > case.accuracy  # of the rows themselves, scaled alike: 0.936
 
 
 @every_map
@@ -254,6 +257,8 @@ def test_features_have_names(case, rng):
 @pytest.mark.parametrize("n_components", [0, -1, 2.5, "8", None])
 def test_a_width_that_is_no_count_is_refused(case, rng, n_components):
     features = case.make(n_components=64, random_state=0)
+    if isinstance(features, AdditiveSampler):
+        pytest.skip("its width follows from the columns")
     own = features if "n_components" in features.get_params(deep=False) else features.maps[0]
     own.set_params(n_components=n_components)
     with pytest.raises(ParameterError, match=r"n_components must be an integer above 0, got"):

@@ -1,9 +1,8 @@
 """Words to feature maps and kernels."""
 
-import inspect
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, fields
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,19 +11,28 @@ from streamrf.cli.groups import number_or, several
 from streamrf.cli.options import construct, option, option_from, option_name, wrong
 from streamrf.errors import ParameterError
 from streamrf.features import (
+    LANDMARKS,
     MEASURES,
     PROJECTIONS,
     TABLE,
     Concatenate,
     Craft,
     FeatureMap,
-    FourierMap,
 )
 from streamrf.kernels import (
+    AdditiveKernel,
     ArcCosine,
     Cauchy,
+    Chi2,
+    ExpAdditive,
+    ExpChi2,
+    ExpHellinger,
+    ExpJensenShannon,
     Exponential,
     Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
     Kernel,
     Laplacian,
     Polynomial,
@@ -58,8 +66,15 @@ KERNELS: dict[str, type[Kernel]] = {
     "gaussian": Gaussian,
     "laplacian": Laplacian,
     "cauchy": Cauchy,
+    "intersection": Intersection,
+    "chi2": Chi2,
+    "jensen-shannon": JensenShannon,
+    "hellinger": Hellinger,
+    "exp-chi2": ExpChi2,
+    "exp-jensen-shannon": ExpJensenShannon,
+    "exp-hellinger": ExpHellinger,
 }
-MAPS: dict[str, Callable[..., FeatureMap]] = {
+MAPS: dict[str, type[FeatureMap]] = {
     _word(name): make for name, make in TABLE.items() if make not in (Concatenate, Craft)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
@@ -67,13 +82,15 @@ NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 WARP_WORDS = ("none", *WARPS)
 
 CRAFT = "craft-"  # before a map's word: made wide, then compacted
-MAP_WORDS = [prefix + word for word in MAPS for prefix in ("", CRAFT)]
+UNSIZED = {word for word, make in MAPS.items() if "n_components" not in signature(make).parameters}
+MAP_WORDS = [p + word for word in MAPS for p in ("", *(() if word in UNSIZED else (CRAFT,)))]
 
 MAP, FOURIER_MAP, COMPONENTS, UP_FACTOR = "craft-maclaurin", "structured-fourier", 4096, 8
 # Any of these names a map; without them one is chosen.
 MAP_OPTIONS = (
     *("map_", "kernel", "degree", "gamma", "sigma", "coef0", "order"),
     *("up_components", "projection", "h01", "p", "measure", "tolerance"),
+    *("sample_steps", "landmarks"),
 )
 LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
 
@@ -90,7 +107,10 @@ class FeatureOptions:
         words=MAP_WORDS,
     )
     kernel: str | None = option(
-        "Kernel it approximates; polynomial, of Fourier maps gaussian.", words=KERNELS
+        "Kernel it approximates, such as gaussian or chi2 (a wrong one lists all); polynomial, "
+        "or what the map is made for.",
+        words=KERNELS,
+        metavar="KERNEL",
     )
     degree: int | None = option("Degree of the kernel; 3.")
     gamma: Any = option(
@@ -118,6 +138,8 @@ class FeatureOptions:
     tolerance: float | None = option(
         "Share of the kernel that an infinite series may lose; 0.0001."
     )
+    sample_steps: int | None = option("Samples of the spectrum of an additive kernel; 2.", min=1)
+    landmarks: str | None = option("How Nystroem chooses landmarks; kmeans.", words=LANDMARKS)
     normalize: str | None = option_from(Settings, "normalize", default=None, words=NORMALIZE)
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
@@ -175,19 +197,20 @@ class FeatureOptions:
     def _map(self, gamma: float | str | None, width: int) -> FeatureMap:
         word = self.map_ or _default_map(self.kernel)
         make = MAPS[word.removeprefix(CRAFT)]
-        is_fourier = inspect.isclass(make) and issubclass(make, FourierMap)
-        kernel = self.kernel or ("gaussian" if is_fourier else "polynomial")
+        kernel = self.kernel or _kernel_word(make.default_kernel)
         given = {name: getattr(self, name) for name in ("degree", "sigma", "coef0", "order")}
         given["gamma"] = gamma
         exact = construct(KERNELS[kernel], f"--kernel {kernel}", given)
-        names = ("projection", "h01", "p", "measure", "tolerance")
+        names = ("projection", "h01", "p", "measure", "tolerance", "sample_steps", "landmarks")
         settings = {name: getattr(self, name) for name in names} | {"kernel": exact}
-        if self.h01 is None and "h01" in inspect.signature(make).parameters:
+        if self.h01 is None and "h01" in signature(make).parameters:
             settings["h01"] = True
         if not word.startswith(CRAFT):
             if self.up_components is not None:
-                raise wrong("--up-components", f"is for --map {CRAFT}{word}; leave it out")
-            return construct(make, f"--map {word}", settings | {"n_components": width})
+                known = CRAFT + (word if CRAFT + word in MAP_WORDS else "maclaurin")
+                raise wrong("--up-components", f"is for --map {known}; leave it out")
+            settings["n_components"] = self.components if word in UNSIZED else width
+            return construct(make, f"--map {word}", settings)
         wide = UP_FACTOR * width if self.up_components is None else self.up_components
         up = construct(make, f"--map {word}", settings | {"n_components": wide})
         return Craft(up, width)
@@ -201,7 +224,15 @@ def warp_settings(word: str | None, n_rounds: int | None) -> dict[str, Any]:
 
 def _default_map(kernel: str | None) -> str:
     """Return the word of the fast map of a kernel; without a kernel, the default one."""
-    kind = KERNELS.get(kernel or "")
-    if kind is None or not issubclass(kind, ShiftInvariantKernel):
-        return MAP
-    return FOURIER_MAP if kind is Gaussian else "fourier"
+    kind = KERNELS[kernel] if kernel else Polynomial
+    fast = {
+        Gaussian: FOURIER_MAP,
+        ShiftInvariantKernel: "fourier",
+        AdditiveKernel: "additive-sampler",
+        ExpAdditive: "additive-fourier",
+    }
+    return next((word for base, word in fast.items() if issubclass(kind, base)), MAP)
+
+
+def _kernel_word(kind: type[Kernel]) -> str:
+    return next(word for word, each in KERNELS.items() if each is kind)

@@ -46,7 +46,7 @@ def option(
     """
     words = tuple(words)
     if words:
-        more["metavar"] = "|".join(words)
+        more.setdefault("metavar", "|".join(words))
     more = {"help": help, "show_default": False, **more}
     return field(default=default, metadata={"option": _Declared(names, words, read, more)})
 

@@ -50,8 +50,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
     class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
-    normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
-        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
+        (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
         peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
     warp_rounds : how often the warp is learnt from the rows warped so far

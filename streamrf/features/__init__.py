@@ -6,26 +6,32 @@ tests/cases.py holds it to the laws.
 
 import inspect
 
+from streamrf.features.additive import AdditiveFourier, AdditiveSampler
 from streamrf.features.base import RAW_DTYPES, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.features.concatenate import Concatenate
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
+from streamrf.features.nystroem import LANDMARKS, Nystroem
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
 from streamrf.kernels import TABLE as KERNELS
 
 __all__ = [
     "DESCRIBED",
+    "LANDMARKS",
     "MEASURES",
     "PROJECTIONS",
     "RAW_DTYPES",
     "TABLE",
+    "AdditiveFourier",
+    "AdditiveSampler",
     "Concatenate",
     "Craft",
     "Fastfood",
     "FeatureMap",
     "FourierMap",
+    "Nystroem",
     "RandomFourier",
     "RandomMaclaurin",
     "StructuredFourier",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numba
 import numpy as np
@@ -36,6 +36,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     A feature's bits depend on its row alone: never on its position in a block or on the threads.
     """
 
+    default_kernel: ClassVar[type[Kernel]] = Polynomial  # what None for a kernel means
+    takes_negative: ClassVar[bool] = True  # whether entries of rows may be negative
     n_components: int
     kernel_: Kernel  # the exact kernel that the fitted map approximates
 
@@ -96,7 +98,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def check_fitted(self, n_features: int, fields: Fields, key: str) -> None:
         """Raise FormatError if a fitted state, read from `fields` at `key`, is not valid."""
         state = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        fitted = fields.inside(key, state | {"n_components": self.n_components})
+        fitted = fields.inside(key, state | {"n_components": getattr(self, "n_components", None)})
         fitted.integer("n_components", minimum=1, maximum=MAX_COMPONENTS)
         fitted.integer("n_features_in_", minimum=n_features, maximum=n_features)
         self.check_drawn(fitted, n_features)
@@ -122,6 +124,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Groups of rows that a thread takes at once; a panel holds as many for every thread."""
         return 1
 
+    def width_for(self, n_features: int) -> int:
+        """Return `n_components` of the map once it is fitted to rows of `n_features` columns."""
+        return self.n_components
+
     def lane_width(self, n_features: int) -> int:
         """Return how many numbers a row occupies at once, for the size of a panel."""
         return n_features + self.n_components
@@ -134,7 +140,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Draw the map for rows as wide as X; only data-dependent maps read its values."""
-        rows = validate_data(self, X, dtype=RAW_DTYPES)
+        rows = validate_data(self, X, dtype=RAW_DTYPES, ensure_non_negative=not self.takes_negative)
         self.draw_for(rows.shape[1], np.asarray(rows, dtype=np.float32))
         return self
 
@@ -170,7 +176,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         shift, scale = np.zeros(d), np.ones(d)
         with featurising():
             for panel, x, z in panels(self, n, d):
-                lanes.load(rows[panel], shift, scale, False, False, x)
+                lanes.load(rows[panel], shift, scale, 0, False, x)
                 self.map_lanes(x, z)
                 lanes.store(z, out[panel])
         return out
@@ -182,6 +188,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
+        tags.input_tags.positive_only = not self.takes_negative
         return tags
 
 
@@ -271,9 +278,14 @@ def check_kernel(fitted: Fields, key: str, kind: type) -> Any:
     return kernel
 
 
-def learn_kernel(kernel: Kernel | None, kind: type[K], sample: F32 | None) -> K:
-    """Return `kernel` (None: `Polynomial()`) with settings as numbers, or raise ParameterError."""
-    kernel = Polynomial() if kernel is None else kernel
+def learn_kernel(
+    kernel: Kernel | None,
+    kind: type[K],
+    sample: F32 | None,
+    default: type[Kernel] = Polynomial,
+) -> K:
+    """Return `kernel` (None: ``default()``) with settings as numbers, or raise ParameterError."""
+    kernel = default() if kernel is None else kernel
     if not isinstance(kernel, kind):
         known = [name for name, cls in KERNELS.items() if issubclass(cls, kind)]
         raise ParameterError(

@@ -54,6 +54,12 @@ class Concatenate(FeatureMap, _BaseComposition):
         """Width of the features, the sum of the maps' own."""
         return sum(map_.n_components for map_ in getattr(self, "maps_", self._checked()))
 
+    def width_for(self, n_features: int) -> int:
+        return sum(map_.width_for(n_features) for map_ in self._checked())
+
+    def check_width(self) -> None:
+        self._checked()
+
     def _checked(self) -> list[FeatureMap]:
         """Return the maps; raise ParameterError if they are none."""
         maps = self.maps

@@ -46,11 +46,12 @@ class Craft(FeatureMap):
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         up = clone_with_seed(self.up, rng)
-        if up.n_components < self.n_components:
+        n_up = up.width_for(n_features)
+        if n_up < self.n_components:
             raise ParameterError(
-                f"Craft goes down from the {up.n_components} components of its up-projection, "
+                f"Craft goes down from the {n_up} components of its up-projection, "
                 f"so n_components must not exceed that, got {self.n_components}; "
-                f"set up's n_components to {8 * self.n_components} (8 times is common)"
+                f"make it wider, such as {8 * self.n_components} (8 times is common)"
             )
         up.draw_for(n_features, sample)
         self.up_ = up

@@ -30,6 +30,7 @@ class FourierMap(FeatureMap):
     distances count and offsets do not (``normalize="standard"`` takes offsets away).
     """
 
+    default_kernel = Gaussian
     kind: type[ShiftInvariantKernel]
     kernel_: ShiftInvariantKernel
 
@@ -47,8 +48,7 @@ class FourierMap(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        kernel = Gaussian() if self.kernel is None else self.kernel
-        self.kernel_ = learn_kernel(kernel, self.kind, sample)
+        self.kernel_ = learn_kernel(self.kernel, self.kind, sample, self.default_kernel)
         self.kernel_.check_settings()
         n_frequencies = self.n_components - self._n_sines
         offsets = rng.uniform(0, 2 * np.pi, size=n_frequencies)

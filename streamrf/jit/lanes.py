@@ -15,16 +15,14 @@ ROWS = 4  # of a matrix, whose sums with the same lanes are kept at a time
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def load(
-    X: Numbers, shift: F64, inverse_scale: F64, unit_length: bool, compress: bool, out: F32
-) -> None:
+def load(X: Numbers, shift: F64, inverse_scale: F64, norm: int, compress: bool, out: F32) -> None:
     """Scale rows and lay them out as lanes: ``(x - shift) * inverse_scale``, then as asked for.
 
     Parameters
     ----------
     X : (n, d) of any real dtype
     shift, inverse_scale : (d,) float64
-    unit_length : bool, divide each row by its Euclidean norm (a zero row stays zero)
+    norm : 2 or 1, divide each row by its 2-norm or 1-norm (a zero row stays zero), or 0
     compress : bool, take asinh of each value
     out : (groups, d, 16) float32 with ``16 * groups >= n``; lanes past the last row become zero
     """
@@ -38,13 +36,13 @@ def load(
                     out[g, j, lane] = 0.0
                 continue
             factor = 1.0
-            if unit_length:
-                square = 0.0
+            if norm > 0:
+                total = 0.0
                 for j in range(d):
                     value = (np.float64(X[i, j]) - shift[j]) * inverse_scale[j]
-                    square += value * value
-                if square > 0.0:
-                    factor = 1.0 / np.sqrt(square)
+                    total += value * value if norm == 2 else abs(value)
+                if total > 0.0:
+                    factor = 1.0 / (np.sqrt(total) if norm == 2 else total)
             for j in range(d):
                 value = (np.float64(X[i, j]) - shift[j]) * inverse_scale[j]
                 if compress:

@@ -6,6 +6,17 @@ public; it has its word in `streamrf.cli` and a row in tests/cases.py.
 
 import inspect
 
+from streamrf.kernels.additive import (
+    AdditiveKernel,
+    Chi2,
+    ExpAdditive,
+    ExpChi2,
+    ExpHellinger,
+    ExpJensenShannon,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+)
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.composed import Composed, KernelSum, check_weights
 from streamrf.kernels.dot_product import (
@@ -23,13 +34,22 @@ from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftI
 __all__ = [
     "MAX_TERMS",
     "TABLE",
+    "AdditiveKernel",
     "ArcCosine",
     "Cauchy",
+    "Chi2",
     "Composed",
     "DotProduct",
     "DotProductKernel",
+    "ExpAdditive",
+    "ExpChi2",
+    "ExpHellinger",
+    "ExpJensenShannon",
     "Exponential",
     "Gaussian",
+    "Hellinger",
+    "Intersection",
+    "JensenShannon",
     "Kernel",
     "KernelSum",
     "Laplacian",

@@ -13,19 +13,21 @@ from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.warp import Warp
 from streamrf.storage import Fields
 
-CHOICES = (None, "l2", "max", "standard", "asinh")
+CHOICES = (None, "l2", "l1", "max", "standard", "asinh")
+NORMS = {"l2": 2, "l1": 1}
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Scaling of rows: ``(x - shift) * inverse_scale``, then unit length if "l2", asinh if "asinh".
+    """Scaling of rows: ``(x - shift) * inverse_scale``, then unit length or asinh where asked.
 
     Parameters
     ----------
-    normalize : None, "l2" (each row to unit length; a zero row stays zero), "max" (one constant,
-        the greatest Euclidean norm of the calibration rows), "standard" (column means and
-        deviations of the calibration rows; a constant column keeps its scale) or "asinh" (asinh of
-        the standardised columns: outliers have bounded influence)
+    normalize : None, "l2" (each row to unit length; a zero row stays zero), "l1" (absolute entries
+        of each row to sum 1), "max" (one constant, the greatest Euclidean norm of the calibration
+        rows), "standard" (column means and deviations of the calibration rows; a constant column
+        keeps its scale) or "asinh" (asinh of the standardised columns: outliers have bounded
+        influence)
     shift, inverse_scale : (n_features,) float64
     warp : a linear map of the scaled row, or None
     """
@@ -73,8 +75,8 @@ class Preprocessing:
 
     def load(self, X: NDArray[Any], out: F32) -> None:
         """Scale and warp rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
-        unit_length, compress = self.normalize == "l2", self.normalize == "asinh"
-        lanes.load(X, self.shift, self.inverse_scale, unit_length, compress, out)
+        norm, compress = NORMS.get(self.normalize or "", 0), self.normalize == "asinh"
+        lanes.load(X, self.shift, self.inverse_scale, norm, compress, out)
         if self.warp is not None:
             self.warp.load(out)
 

@@ -26,6 +26,7 @@ from streamrf.errors import (
     MemoryBudgetError,
     ParameterError,
 )
+from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
 from streamrf.solving import BlockWeights, check_kept
@@ -169,8 +170,11 @@ class Job:
             encoder = pass_.statistics.encoder
         elif self.like is not None:
             encoder = self.like.encoder
-        width = getattr(settings.features, "n_components", settings.n_components)
-        width = width if encoder is None else encoder.n_components
+        width: int | None = settings.n_components
+        if encoder is not None:
+            width = encoder.n_components
+        elif isinstance(settings.features, FeatureMap):
+            width = settings.features.width_for(self.source.n_features)
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory

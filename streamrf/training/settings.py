@@ -32,8 +32,8 @@ class Settings:
     features : an unfitted feature map; "auto": scaling, kernel, map and width chosen by `select`
         from a peek at the rows; a list of maps: for `accumulate` alone; not needed with `like`
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
-    normalize : None, "l2" (rows to unit length), "max" (one constant), "standard" (columns) or
-        "asinh" (of standardised columns); "auto": chosen with the features, None before a map
+    normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
+        (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     warp : a linear map of scaled rows, learnt from the gradients of a ridge fitted to a peek: None,
         "diagonal" (weights of columns), "full" (a matrix; up to 2,000 columns), a `Warp` that was
         learnt before, for a map; "auto": tried with the features, and None before a map

@@ -9,10 +9,13 @@ import numpy as np
 
 from streamrf.features import (
     RAW_DTYPES,
+    AdditiveFourier,
+    AdditiveSampler,
     Concatenate,
     Craft,
     Fastfood,
     FeatureMap,
+    Nystroem,
     RandomFourier,
     RandomMaclaurin,
     StructuredFourier,
@@ -84,6 +87,9 @@ def _maps() -> list[FeatureMap]:
         RandomFourier(n_components=width),
         StructuredFourier(n_components=width),
         Fastfood(n_components=width),
+        AdditiveSampler(),
+        AdditiveFourier(n_components=width),
+        Nystroem(n_components=width),
         Concatenate([RandomFourier(n_components=width), maclaurin]),
     ]
 

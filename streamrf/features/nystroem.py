@@ -1,0 +1,141 @@
+"""Nystroem features: a row by its kernel values at landmarks, for any kernel."""
+
+import numpy as np
+from numpy.random import Generator
+
+from streamrf.errors import ParameterError
+from streamrf.features.base import TILE_GROUPS, FeatureMap, Seed, check_kernel, learn_kernel
+from streamrf.jit.arrays import F32, F64, I64
+from streamrf.jit.lanes import LANES
+from streamrf.jit.threads import on_single_blas_threads, single_blas_threads
+from streamrf.kernels import Gaussian, Kernel
+from streamrf.storage import Fields
+
+LANDMARKS = ("kmeans", "uniform", "leverage")
+KMEANS_ROUNDS = 20
+LEVERAGE_ROWS = 1000  # scored, or twice the landmarks if more: their matrix is decomposed
+CUTOFF = 1e-12  # of the greatest eigenvalue; what is below is rounding
+
+
+class Nystroem(FeatureMap):
+    """``Z(x) = K_mm^(-1/2) k_m(x)``: kernel values at m landmarks, whitened.
+
+    ``<Z(x), Z(y)>`` is the kernel, exactly where x or y is a landmark. Landmarks come from the
+    sample that the map is fitted to, in a pass the calibration rows; where there are fewer than
+    landmarks, rows repeat. Each row takes m kernel values and m^2 multiplications.
+
+    Parameters
+    ----------
+    kernel : any kernel; None means ``Gaussian()``
+    n_components : int, m
+    landmarks : "kmeans" (centres of the sample), "uniform" (rows of the sample) or "leverage" (rows
+        drawn by their ridge leverage scores, whose penalty is a mean of the eigenvalues past m)
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    kernel_ : the kernel with every setting a number
+    landmarks_ : (n_components, n_features) float32
+    root_ : (n_components, n_components) float64, ``K_mm^(-1/2)``, the pseudo-inverse of a root
+
+    Notes
+    -----
+    Williams and Seeger, Using the Nystroem Method to Speed Up Kernel Machines, NIPS 2000; k-means:
+    Zhang, Tsang and Kwok, ICML 2008; leverage: Musco and Musco, NIPS 2017.
+    """
+
+    default_kernel = Gaussian
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 100,
+        *,
+        landmarks: str = "kmeans",
+        random_state: Seed = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
+        if self.landmarks not in LANDMARKS:
+            raise ParameterError(f"landmarks must be one of {LANDMARKS}, got {self.landmarks!r}")
+        if sample is None:
+            raise ParameterError("Nystroem takes landmarks from rows, and none were given")
+        kind: type[Kernel] = Kernel  # type: ignore[type-abstract]
+        self.kernel_ = learn_kernel(self.kernel, kind, sample, self.default_kernel)
+        self.kernel_.check_settings()
+        with single_blas_threads():  # for bits that do not depend on the threads
+            self.landmarks_ = self._choose(sample, rng)
+            values, vectors = np.linalg.eigh(self.kernel_(self.landmarks_))
+            kept = values > CUTOFF * values[-1]
+            scaled = vectors[:, kept] * values[kept] ** -0.25
+            self.root_ = scaled @ scaled.T
+
+    def _choose(self, sample: F32, rng: Generator) -> F32:
+        m = self.n_components
+        if self.landmarks == "leverage":
+            sample = sample[:: -(-len(sample) // max(LEVERAGE_ROWS, 2 * m))]
+            keys = rng.exponential(size=len(sample)) / _leverage(self.kernel_(sample), m)
+            order = np.argsort(keys)
+        else:
+            order = rng.permutation(len(sample))
+        rows = sample[np.resize(order, m)]
+        return _centres(sample, rows) if self.landmarks == "kmeans" else rows
+
+    def check_drawn(self, fitted: Fields, n_features: int) -> None:
+        check_kernel(fitted, "kernel_", Kernel)
+        fitted.array("landmarks_", np.float32, (self.n_components, n_features))
+        fitted.array("root_", np.float64, (self.n_components, self.n_components))
+
+    @property
+    def grain(self) -> int:
+        return TILE_GROUPS
+
+    def lane_width(self, n_features: int) -> int:
+        return 3 * n_features + 5 * self.n_components  # tiles are float64
+
+    def map_lanes(self, x: F32, out: F32) -> None:
+        """Map tiles of a fixed shape on single BLAS threads, so that bits depend on no other row.
+
+        Landmarks stand first: kernels of differences subtract the mean of their first rows.
+        """
+
+        def tile(start: int) -> None:
+            part = x[start : start + TILE_GROUPS]
+            rows = np.zeros((TILE_GROUPS, LANES, x.shape[1]), dtype=np.float32)
+            rows[: len(part)] = part.transpose(0, 2, 1)
+            values = self.root_ @ self.kernel_(self.landmarks_, rows.reshape(-1, x.shape[1]))
+            z = values.reshape(self.n_components, TILE_GROUPS, LANES)[:, : len(part)]
+            out[start : start + TILE_GROUPS, : self.n_components] = z.transpose(1, 0, 2)
+
+        on_single_blas_threads(tile, range(0, len(x), TILE_GROUPS))
+
+
+def _leverage(K: F64, n_landmarks: int) -> F64:
+    """Return ridge leverage scores ``(K (K + lambda)^-1)_ii``, none of them 0."""
+    values, vectors = np.linalg.eigh(K)
+    values = np.maximum(values, 0.0)
+    penalty = values[: max(0, len(values) - n_landmarks)].sum() / n_landmarks
+    penalty = max(penalty, CUTOFF * values[-1], np.finfo(np.float64).tiny)
+    scores: F64 = np.square(vectors) @ (values / (values + penalty))
+    return np.maximum(scores, CUTOFF)
+
+
+def _centres(sample: F32, first: F32) -> F32:
+    """Return centres of `sample` by Lloyd's rounds from `first`; one without rows stays."""
+    rows, centres = np.asarray(sample, np.float64), np.array(first, np.float64)
+    nearest: I64 | None = None
+    for _ in range(KMEANS_ROUNDS):
+        before = nearest
+        nearest = np.argmin(np.square(centres).sum(axis=1) - 2 * (rows @ centres.T), axis=1)
+        if before is not None and (nearest == before).all():
+            break
+        counts = np.bincount(nearest, minlength=len(centres))
+        sums = np.zeros_like(centres)
+        np.add.at(sums, nearest, rows)
+        has_rows = counts > 0
+        centres[has_rows] = sums[has_rows] / counts[has_rows, np.newaxis]
+    return centres.astype(np.float32)
