@@ -49,6 +49,15 @@ class TreeSketch(PolynomialMap):
     -----
     Ahle et al., Oblivious Sketching of High-Degree Polynomial Kernels, SODA 2020. Leaves are not
     sketched here, which costs no time below n_components and no variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.TreeSketch(srf.Polynomial(2, gamma=0.5), 1000, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:

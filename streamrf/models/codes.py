@@ -152,6 +152,14 @@ class OneVsRest(BaseEstimator):
         wins in place of the largest output. Its cost is negligible and its error lower where the
         features are few for the rows, or one class is much larger than the others; where they fit
         the training rows almost wholly, its error is higher.
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.OneVsRest().book(3).matrix
+    array([[ 1., -1., -1.],
+           [-1.,  1., -1.],
+           [-1., -1.,  1.]])
     """
 
     decodings = ("euclidean", "discriminant")

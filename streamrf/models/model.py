@@ -42,6 +42,16 @@ class Model(Predictor):
     probabilities : what turns scores into probabilities, or None where no rows were held out
     block_weights : (n_blocks,) float64, weights of the kernels of the map's blocks that the model
         was solved with, or None for those of the map; the coefficients have them in already
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> X = np.linspace(0, 3, 200)[:, None]
+    >>> source = srf.ArraySource(X, X[:, 0] > 2)
+    >>> model = srf.accumulate(source, srf.TreeSketch(n_components=16, random_state=0)).solve(0.01)
+    >>> model.predict([[0.5], [2.9]]), model.evaluate(source)["accuracy"] > 0.9
+    (array([False,  True]), True)
     """
 
     encoder: Encoder
@@ -313,7 +323,20 @@ class Model(Predictor):
 
 
 def load_model(path: str | os.PathLike) -> Model:
-    """Read a model that `Model.save` wrote; raise FormatError if the file holds none."""
+    """Read a model that `Model.save` wrote; raise FormatError if the file holds none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import streamrf as srf
+    >>> source = srf.ArraySource([[0.0], [1.0], [2.0]], [0, 1, 1])
+    >>> model = srf.accumulate(source, srf.TreeSketch(n_components=8)).solve(0.1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.h5")
+    ...     model = srf.load_model(f"{folder}/model.h5")
+    >>> model.labels
+    array([0, 1])
+    """
     tree = storage.read(path, KIND)
     with loading(path):
         return Model.from_tree(Fields(tree, os.fspath(path)))
