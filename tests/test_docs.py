@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from streamrf.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "data/README.md", *sorted(ROOT.glob("design/*.md"))]
 
-FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(\w*)")
+FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(\{code-cell\} )?(\w*)")
 NOT_RUN = re.compile(r"<!-- *not run: *(.*?) *-->")
 
 

@@ -23,7 +23,7 @@ Step = tuple[int, int, int, int, int, int]
 
 
 class TreeSketch(PolynomialMap):
-    """A sketch of ``v (x) ... (x) v`` (`degree` times), ``v = (sqrt(gamma) x, sqrt(coef0))``.
+    """A sketch of the tensor product of `degree` times ``v = (sqrt(gamma) x, sqrt(coef0))``.
 
     A binary tree, as even as it can be, of `degree` leaves that are v itself. A node sketches the
     tensor product of its children u and w to m numbers ``(H D u)_i (H D' w)_j / sqrt(m)``, where D

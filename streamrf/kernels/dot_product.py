@@ -210,7 +210,7 @@ class Exponential(DotProductKernel):
 
 
 class VovkReal(DotProductKernel):
-    """``K(x, y) = (1 - t^degree) / (1 - t) = 1 + t + ... + t^(degree-1)``, ``t = gamma <x, y>``.
+    """``K(x, y) = sum_(n < degree) t^n = (1 - t^degree) / (1 - t)``, with ``t = gamma <x, y>``.
 
     Parameters
     ----------
