@@ -4,7 +4,6 @@ The source folder is the root, so that links from docs to design and CHANGELOG h
 are made before a build and not kept: pages of the public names (docs/api) and docs/commands.md.
 """
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,12 @@ import streamrf
 from streamrf.cli import app as commands
 
 ROOT = Path(__file__).resolve().parents[1]
+ENGINE = {  # methods that are public between rooms, not to users
+    *("draw", "draw_for", "map_lanes", "check_drawn", "check_fitted", "check_width", "lane_width"),
+    *("grain", "to_tree", "from_tree", "count", "no_errors", "n_scores", "decide", "kind"),
+    *("check_settings", "check_domain", "checked_gamma", "n_bytes"),
+    *("buffer_bytes", "versions", "settings", "stores"),
+}
 
 project = "streamrf"
 author = "streamrf developers"
@@ -37,7 +42,7 @@ html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc
 html_sidebars = {"docs/index": []}
 html_show_sourcelink = False
 html_additional_pages = {"index": "redirect.html"}
-templates_path = ["_templates"]
+templates_path = [str(ROOT / "docs/_templates")]
 
 default_role = "py:obj"
 autosummary_generate = True
@@ -55,16 +60,17 @@ suppress_warnings = ["myst.strikethrough"]
 
 def commands_page() -> str:
     """Return the reference of every command and option, Markdown."""
-    lines = ["# The command line", "", "`streamrf COMMAND -h` prints the options of every day, "]
-    lines += ["`--help-all` all. The same as `python -m streamrf`.", ""]
+    lines = ["# The command line", ""]
+    lines += ["Also `python -m streamrf`. `streamrf COMMAND -h` prints the options of every day;"]
+    lines += ["where there are more, `--help-all` prints all.", ""]
     for name, command, context in all_commands(typer.main.get_command(commands), "streamrf"):
         lines += [f"## {name}", "", command.help or "", "", "```text"]
         usage = " ".join(command.collect_usage_pieces(context))
         lines += [f"{name} {usage}", "```", ""]
-        rows = [row for option in command.params if (row := option.get_help_record(context))]
+        rows = [found for option in command.params if (found := option.get_help_record(context))]
         if rows:
             lines += ["| option | meaning |", "|---|---|"]
-            lines += [f"| `{cell(left)}` | {cell(right)} |" for left, right in rows]
+            lines += [row(*record) for record in rows]
             lines.append("")
     return "\n".join(lines)
 
@@ -81,10 +87,23 @@ def all_commands(
         yield name, command, context
 
 
-def cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "\\<")
+def row(option: str, meaning: str) -> str:
+    """Return a row of the table; a list of words to choose from goes to the meaning."""
+    name, _, kind = option.rpartition(" ")
+    if "|" in kind:
+        words = ", ".join(f"`{word}`" for word in kind.split("|"))
+        option, meaning = name, f"{meaning} One of {words}."
+    meaning = " ".join(meaning.split()).replace("|", "\\|").replace("<", "\\<")
+    return f"| `{option}` | {meaning} |"
+
+
+def is_internal(app, what, name: str, member, skip: bool, options) -> bool | None:
+    """Leave out what maps offer to the engine, and what scikit-learn's own bases bring."""
+    brought = getattr(member, "__module__", None) or ""
+    request = name.startswith("set_") and name.endswith("_request")
+    return True if name in ENGINE or request or brought.startswith("sklearn") else None
 
 
 def setup(app) -> None:
-    sys.stdout.flush()
+    app.connect("autodoc-skip-member", is_internal)
     (ROOT / "docs/commands.md").write_text(commands_page())
