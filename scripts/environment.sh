@@ -4,6 +4,8 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 venv=$root/.venv
+pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input install -qq
+    --constraint "$root/constraints.txt")
 
 say() { printf 'streamrf: %s\n' "$*" >&2; }
 
@@ -43,8 +45,6 @@ is_ready() { [[ -x $venv/bin/python && -f $venv/stamp && $(<"$venv/stamp") == "$
 
 build_environment() {
     local python=$1 key=$2
-    local pip=("$venv/bin/python" -m pip --disable-pip-version-check --no-input install -qq
-        --constraint "$root/constraints.txt")
     say "setting up .venv with $("$python" --version); this takes a few minutes, once"
     if rm -rf "$venv" &&
         "$python" -m venv "$venv" &&
@@ -58,6 +58,16 @@ build_environment() {
         say "could not set up .venv (see above); run $0 again to retry"
         return 1
     fi
+}
+
+# Add the packages of a dependency group of pyproject.toml, with a stamp of their own.
+ensure_group() {
+    local group=$1 stamp=$venv/stamp.$1
+    if [[ -f $stamp && $(<"$stamp") == "$(<"$venv/stamp")" ]]; then return; fi
+    say "adding the packages of the group '$group' to .venv; this takes a minute, once"
+    "${pip[@]}" --group "$root/pyproject.toml:$group"
+    cp "$venv/stamp" "$stamp.new"
+    mv "$stamp.new" "$stamp"
 }
 
 ensure_environment() {

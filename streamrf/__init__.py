@@ -1,4 +1,24 @@
-"""Kernel machines on data larger than memory, trained by reading it once."""
+"""Kernel machines on data larger than memory, trained by reading it once.
+
+Estimators, as in scikit-learn
+    RandomFeatureClassifier, RandomFeatureRegressor
+Rows
+    HDF5Source, ArraySource, DaskArraySource, IteratorSource
+One pass, and what can be asked of its sums
+    accumulate, Statistics, load_statistics, Settings, RunOptions
+Models
+    Model, load_model; codes of the classes: OneVsRest, ErrorCorrectingCodes
+Choosing scaling, kernel and width
+    select, Selection
+Feature maps
+    StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TreeSketch,
+    Craft, Concatenate
+Kernels
+    Gaussian, Laplacian, Cauchy, Polynomial, Exponential, ArcCosine, VovkReal, VovkInfinite,
+    DotProduct, Composed, KernelSum
+
+Each has its own help: ``help(streamrf.HDF5Source)``. The command ``streamrf`` does the same.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,7 @@
 """Every code block of the pages for readers runs, or says why not."""
 
 import re
+import runpy
 import shlex
 import textwrap
 from dataclasses import dataclass
@@ -9,13 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import streamrf
 from streamrf.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "data/README.md", *sorted(ROOT.glob("design/*.md"))]
 
-FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(\w*)")
+FENCE = re.compile(r"^ *(`{3,}|~{3,}) *(?:\{code-cell\} )?(\w*)")
 NOT_RUN = re.compile(r"<!-- *not run: *(.*?) *-->")
 
 
@@ -142,3 +144,27 @@ def test_links_within_the_repository_lead_somewhere(page):
         path = page.parent / name if name else page
         assert path.exists(), target
         assert not anchor or anchor in anchors(path), target
+
+
+def test_every_public_name_has_a_place_and_an_example():
+    page = (ROOT / "docs/api.md").read_text()
+    examples = "".join(b.text for b in code_blocks(page) if b.language == "python")
+    listed = re.findall(r"^   (\w+)$", page, flags=re.M)
+    assert sorted(listed) == streamrf.__all__
+    for name in streamrf.__all__:
+        assert re.search(rf"\b{name}\b", streamrf.__doc__), name
+        has_doctest = ">>>" in getattr(streamrf, name).__doc__
+        assert has_doctest or re.search(rf"srf\.{name}\b", examples), name
+
+
+def test_the_reference_of_commands_has_every_option():
+    page = runpy.run_path(str(ROOT / "docs/conf.py"))["commands_page"]()
+    for name in ("fit", "solve", "stats merge", "stats subtract"):
+        _, _, section = page.partition(f"## streamrf {name}\n")
+        options = set(re.findall(r"--[a-z0-9-]+", section.partition("\n## ")[0]))
+        shown = CliRunner().invoke(app, [*name.split(), "--help"]).output
+        assert (
+            set(re.findall(r"^ +(?:-\w, )?(--[a-z0-9-]+)", shown, flags=re.M))
+            - {"--help", "--help-all"}
+            <= options
+        )

@@ -45,6 +45,12 @@ class RunOptions:
     ------
     ParameterError
         If an option is not what it should be, or two contradict each other.
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.RunOptions(memory_limit="2 GiB", n_threads=1).n_threads
+    1
     """
 
     engine: "Client | None" = field(default=None, metadata={"help": "Cluster that does it."})

@@ -36,6 +36,15 @@ class Concatenate(FeatureMap, _BaseComposition):
     kernel_ : `KernelSum`
     maps_ : list of the fitted maps
     scales_ : (n_maps,) float32, roots of the weights
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> maps = [srf.StructuredFourier(srf.Gaussian(gamma), 40) for gamma in (0.1, 1.0)]
+    >>> features = srf.Concatenate(maps, random_state=0)
+    >>> features.fit_transform(np.eye(3)).shape
+    (3, 80)
     """
 
     def __init__(

@@ -35,6 +35,14 @@ class Craft(FeatureMap):
     Notes
     -----
     Hamid et al., Compact Random Feature Maps, ICML 2014, algorithm 2 and section 3.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> wide = srf.RandomMaclaurin(srf.Polynomial(2), 1000)
+    >>> srf.Craft(wide, 50, random_state=0).fit_transform(np.eye(3)).shape
+    (3, 50)
     """
 
     def __init__(

@@ -103,6 +103,15 @@ class RandomFourier(FourierMap):
     -----
     Rahimi and Recht, Random Features for Large-Scale Kernel Machines, NIPS 2007; pairs against
     offsets: Sutherland and Schneider, On the Error of Random Fourier Features, UAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.RandomFourier(srf.Laplacian(0.5), 1000, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     kind = ShiftInvariantKernel
@@ -161,6 +170,15 @@ class StructuredFourier(FourierMap):
     -----
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal Random Features, NIPS 2016,
     section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.StructuredFourier(srf.Gaussian(0.5), 1000, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     kind = Gaussian
@@ -209,6 +227,15 @@ class Fastfood(FourierMap):
     Notes
     -----
     Le, Sarlos and Smola, Fastfood: Approximating Kernel Expansions in Loglinear Time, ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.Fastfood(srf.Gaussian(0.5), 1000, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     kind = Gaussian

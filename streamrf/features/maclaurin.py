@@ -80,6 +80,15 @@ class RandomMaclaurin(FeatureMap):
     the product unbiased. "optimized" after Wacker, Kanagawa and Filippone, Improved Random Features
     for Dot Product Kernels; "complex" after Wacker, Ohana and Filippone, Complex-to-Real Sketches
     for Tensor Products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.RandomMaclaurin(srf.Polynomial(2), 1000, h01=True, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     def __init__(

@@ -33,6 +33,15 @@ class TensorSketch(PolynomialMap):
     Notes
     -----
     Pham and Pagh, Fast and Scalable Polynomial Kernels via Explicit Feature Maps, KDD 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.TensorSketch(srf.Polynomial(2, gamma=0.5), 1000, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:

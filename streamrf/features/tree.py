@@ -23,7 +23,7 @@ Step = tuple[int, int, int, int, int, int]
 
 
 class TreeSketch(PolynomialMap):
-    """A sketch of ``v (x) ... (x) v`` (`degree` times), ``v = (sqrt(gamma) x, sqrt(coef0))``.
+    """A sketch of the tensor product of `degree` times ``v = (sqrt(gamma) x, sqrt(coef0))``.
 
     A binary tree, as even as it can be, of `degree` leaves that are v itself. A node sketches the
     tensor product of its children u and w to m numbers ``(H D u)_i (H D' w)_j / sqrt(m)``, where D
@@ -49,6 +49,15 @@ class TreeSketch(PolynomialMap):
     -----
     Ahle et al., Oblivious Sketching of High-Degree Polynomial Kernels, SODA 2020. Leaves are not
     sketched here, which costs no time below n_components and no variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> features = srf.TreeSketch(srf.Polynomial(2, gamma=0.5), 1000, random_state=0)
+    >>> Z = features.fit_transform(np.eye(3))
+    >>> Z.shape, bool(abs(Z @ Z.T - features.kernel_(np.eye(3))).max() < 0.2)
+    ((3, 1000), True)
     """
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:

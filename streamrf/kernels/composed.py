@@ -18,6 +18,12 @@ class Composed(Kernel):
     ----------
     outer : a dot-product kernel
     inner : any kernel
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Composed(srf.Exponential(), srf.Gaussian(0.5))([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[2.718, 1.145]])
     """
 
     def __init__(self, outer: DotProductKernel, inner: Kernel) -> None:
@@ -58,6 +64,13 @@ class KernelSum(Kernel):
     ----------
     kernels : list of kernels, one or more
     weights : (n_kernels,) numbers, none below 0 and not all 0; None means 1 for each
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> kernel = srf.KernelSum([srf.Gaussian(0.5), srf.Polynomial(2)], weights=[0.9, 0.1])
+    >>> kernel([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.222]])
     """
 
     def __init__(self, kernels: Sequence[Kernel], weights: ArrayLike | None = None) -> None:

@@ -158,6 +158,12 @@ class Polynomial(DotProductKernel):
     degree : int, at least 1
     gamma : float, positive
     coef0 : float, not negative
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Polynomial(degree=2)([[1.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]])
+    array([[4., 1.]])
     """
 
     def __init__(self, degree: int = 3, gamma: float = 1.0, coef0: float = 1.0) -> None:
@@ -189,6 +195,12 @@ class Exponential(DotProductKernel):
     ----------
     sigma : float, positive, or "mean_distance": the mean Euclidean distance between rows of a
         sample, after Kar and Karnick, AISTATS 2012, section 6
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Exponential(sigma=2.0)([[1.0]], [[0.0], [4.0]]).round(3)
+    array([[1.   , 2.718]])
     """
 
     def __init__(self, sigma: float | str = 1.0) -> None:
@@ -225,12 +237,18 @@ class Exponential(DotProductKernel):
 
 
 class VovkReal(DotProductKernel):
-    """``K(x, y) = (1 - t^degree) / (1 - t) = 1 + t + ... + t^(degree-1)``, ``t = gamma <x, y>``.
+    """``K(x, y) = sum_(n < degree) t^n = (1 - t^degree) / (1 - t)``, with ``t = gamma <x, y>``.
 
     Parameters
     ----------
     degree : int, at least 1
     gamma : float, positive
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.VovkReal(degree=3)([[1.0]], [[0.0], [2.0]])
+    array([[1., 7.]])
     """
 
     def __init__(self, degree: int = 3, gamma: float = 1.0) -> None:
@@ -254,6 +272,12 @@ class VovkInfinite(DotProductKernel):
     Parameters
     ----------
     gamma : float, positive; below 1 for rows of unit length
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.VovkInfinite(gamma=0.5)([[1.0]], [[0.0], [1.0]])
+    array([[1., 2.]])
     """
 
     def __init__(self, gamma: float = 1.0) -> None:
@@ -281,6 +305,12 @@ class DotProduct(DotProductKernel):
     Parameters
     ----------
     coefficients : (n_terms,) numbers, none negative, not all zero
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.DotProduct([1.0, 0.0, 0.5])([[1.0]], [[1.0], [2.0]])
+    array([[1.5, 3. ]])
     """
 
     def __init__(self, coefficients: ArrayLike = (1.0, 1.0)) -> None:
@@ -316,6 +346,12 @@ class ArcCosine(DotProductKernel):
     Cho and Saul, Kernel Methods for Deep Learning, NIPS 2009. At ``t = 1`` the tail of the series
     shrinks only as ``1/sqrt(N)`` (order 0) and ``N^(-3/2)`` (order 1), so order 0 needs a tolerance
     of 0.02 on rows of unit length.
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.ArcCosine(order=0)([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    array([[1. , 0.5]])
     """
 
     closed = True

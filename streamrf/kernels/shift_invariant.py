@@ -68,6 +68,12 @@ class Gaussian(ShiftInvariantKernel):
     ----------
     gamma : float, positive, "scale" (1 / (n_features * variance of all entries), as scikit-learn's
         SVC) or "median" (1 / median squared distance), the last two learnt from rows
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Gaussian(gamma=0.5)([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.135]])
     """
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -85,6 +91,12 @@ class Laplacian(ShiftInvariantKernel):
     ----------
     gamma : float, positive, "scale" (1 / (n_features * standard deviation of all entries)) or
         "median" (1 / median 1-norm distance), the last two learnt from rows
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Laplacian(gamma=0.5)([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.368]])
     """
 
     order = 1
@@ -103,6 +115,12 @@ class Cauchy(ShiftInvariantKernel):
     ----------
     gamma : float, positive, "scale" (1 / sqrt(n_features * variance of all entries)) or "median"
         (1 / median distance), the last two learnt from rows
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Cauchy(gamma=1.0)([[0.0]], [[0.0], [1.0], [3.0]])
+    array([[1. , 0.5, 0.1]])
     """
 
     power = 0.5

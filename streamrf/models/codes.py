@@ -153,6 +153,14 @@ class OneVsRest(BaseEstimator):
         features are few for the rows, or one class is much larger than the others; where they fit
         the training rows almost wholly, its error is higher. "auto": the better of the two on rows
         held out of the pass (the estimators and `fit`).
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.OneVsRest().book(3).matrix
+    array([[ 1., -1., -1.],
+           [-1.,  1., -1.],
+           [-1., -1.,  1.]])
     """
 
     decodings = ("euclidean", "discriminant", AUTO)

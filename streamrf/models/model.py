@@ -45,6 +45,16 @@ class Model(Predictor):
         was solved with, or None for those of the map; the coefficients have them in already
     ledger : the rows it was trained on, without the names of their stores; None where not known
     notes : sentences on what the choice by rows held out should make one doubt
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> X = np.linspace(0, 3, 200)[:, None]
+    >>> source = srf.ArraySource(X, X[:, 0] > 2)
+    >>> model = srf.accumulate(source, srf.TreeSketch(n_components=16, random_state=0)).solve(0.01)
+    >>> model.predict([[0.5], [2.9]]), model.evaluate(source)["accuracy"] > 0.9
+    (array([False,  True]), True)
     """
 
     encoder: Encoder
@@ -342,7 +352,20 @@ class Model(Predictor):
 
 
 def load_model(path: str | os.PathLike) -> Model:
-    """Read a model that `Model.save` wrote; raise FormatError if the file holds none."""
+    """Read a model that `Model.save` wrote; raise FormatError if the file holds none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import streamrf as srf
+    >>> source = srf.ArraySource([[0.0], [1.0], [2.0]], [0, 1, 1])
+    >>> model = srf.accumulate(source, srf.TreeSketch(n_components=8)).solve(0.1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.h5")
+    ...     model = srf.load_model(f"{folder}/model.h5")
+    >>> model.labels
+    array([0, 1])
+    """
     tree = storage.read(path, KIND)
     with loading(path):
         return Model.from_tree(Fields(tree, os.fspath(path)))

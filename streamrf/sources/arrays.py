@@ -43,6 +43,14 @@ class ArraySource(SeekableSource):
     -----
     The ledger key is the `fingerprint` of the rows. Two arrays whose first 64 rows are the same,
     all blank for example, count as one store.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> source = srf.ArraySource(np.eye(3), y=[0, 1, 1])
+    >>> source.n_rows, source.n_features, source.has_targets
+    (3, 3, True)
     """
 
     def __init__(

@@ -44,6 +44,14 @@ class DaskArraySource(SeekableSource):
     Notes
     -----
     The ledger key is the `fingerprint` of the rows, for which the first chunk is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import streamrf as srf
+    >>> source = srf.DaskArraySource(da.ones((6, 2), chunks=(3, 2)), y=da.arange(6, chunks=3))
+    >>> source.n_rows, source.n_features
+    (6, 2)
     """
 
     def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:

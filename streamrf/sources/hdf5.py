@@ -63,6 +63,18 @@ class HDF5Source(SeekableSource):
     Each chunk is decompressed once in a pass. A block ends on a chunk border, and where a chunk is
     longer than a block, HDF5's chunk cache, set to hold all chunks that lie side by side over the
     columns, keeps it until its last piece is read. So a file of huge chunks needs that much memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import h5py
+    >>> import streamrf as srf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with h5py.File(f"{folder}/rows.h5", "w") as file:
+    ...         file["X"], file["y"] = [[1.0], [2.0]], [0, 1]
+    ...     source = srf.HDF5Source(f"{folder}/rows.h5", x="X", y="y")
+    >>> source.n_rows, source.n_features
+    (2, 1)
     """
 
     def __init__(

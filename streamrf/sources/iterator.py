@@ -53,6 +53,14 @@ class IteratorSource(Source):
     -----
     Errors of the iterator itself pass through as they are. An iterator is closed when its pass
     ends or is abandoned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> source = srf.IteratorSource(lambda: ((np.eye(3), [0, 1, 1]) for _ in range(4)))
+    >>> source.n_features, [len(block.X) for block in source.blocks()]
+    (3, [12])
     """
 
     n_rows = None
