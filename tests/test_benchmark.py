@@ -17,9 +17,9 @@ import streamrf as srf
 from streamrf.cli import app, benching
 from streamrf.features import TABLE
 from streamrf.jit import gram
-from streamrf.preprocessing.rounding import CALIBRATION_ROWS
 from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
+from streamrf.training.choosing import PEEK_ROWS
 from streamrf.training.warmup import warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,12 +62,12 @@ def test_a_pass_counts_the_seconds_of_the_reading_thread(features):
     def blocks():
         for _ in range(3):
             time.sleep(0.02)
-            yield np.ones((CALIBRATION_ROWS, 4), np.uint8), np.arange(CALIBRATION_ROWS) % 2
+            yield np.ones((PEEK_ROWS, 4), np.uint8), np.arange(PEEK_ROWS) % 2
 
     with watching() as seconds:
         srf.accumulate(srf.IteratorSource(blocks()), features)
     assert seconds["read"] >= 0.04  # the calibration took the first block
-    assert set(seconds) == {"read", "wait", "featurise", "targets", "gram"}
+    assert set(seconds) == {"read", "wait", "moments", "featurise", "targets", "gram"}
 
 
 def test_made_rows_are_sparse_bytes_that_compress_and_can_be_told_apart(rows_file, features):

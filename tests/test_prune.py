@@ -210,7 +210,7 @@ def test_names_that_cannot_be_given_are_refused():
         digits(codes=codes, classes=range(10)).relabel({1: 2})
 
 
-@pytest.mark.parametrize("decode", srf.models.DECODINGS)
+@pytest.mark.parametrize("decode", srf.models.DECODERS)
 def test_a_model_can_choose_among_some_classes(decode):
     X, y = DIGITS
     codes = srf.ErrorCorrectingCodes(n_bits=15, decode=decode)

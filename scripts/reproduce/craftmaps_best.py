@@ -86,7 +86,7 @@ def cells():
         for up in (None, *UPS)
         for width in widths
         if (width > WIDEST_CHOSEN) == is_wide and (up is None or up > width)
-        for decode in srf.OneVsRest.decodings
+        for decode in ("euclidean", "discriminant")
     ]
 
 

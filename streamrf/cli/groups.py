@@ -34,9 +34,8 @@ Data = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA...",
-        help="Files of one format (HDF5, CSV, Parquet, Arrow, npy, npz, libsvm, zarr), or a folder "
-        "of them, read one after the other; a quoted pattern such as 'day*.h5' stands for the "
-        "files it matches.",
+        help="Files or folders of HDF5, CSV, Parquet, Arrow, npy, npz, libsvm or zarr, read one "
+        "after the other; patterns such as 'day*.h5', quoted, too.",
         show_default=False,
     ),
 ]

@@ -112,6 +112,7 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     if figures["kind"] == "moments":
         yield from facts.moments_summary(figures)
+        return
     if figures["kind"] == "rows":
         yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns of numbers"
         if figures["columns"] is not None:

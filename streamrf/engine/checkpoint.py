@@ -69,10 +69,10 @@ class Checkpoint(StateStore[S]):
         self._job = job
         self._start = start
         self._where = source.where
-        self._source = source
         self._versions = source.versions
         self._stores = source.stores
         self._samples = Samples()
+        self._earlier_versions: list[str] = []
         self._found: tuple[int, int] | None = None  # the file that was read
 
     @property
@@ -99,9 +99,8 @@ class Checkpoint(StateStore[S]):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
             self.n_done = self.n_resumed = fields.integer("n_done", minimum=0)
             fields.end()
-            versions: list[str] = []
             if stores.is_tree("samples"):  # files of earlier versions have none
-                versions = stores.texts("versions")
+                self._earlier_versions = stores.texts("versions")
                 self._samples = Samples.from_tree(stores.tree("samples"))
             earlier = _as_stores(stores)
         differences = _differences("", job.rest(), self._job)
@@ -112,7 +111,6 @@ class Checkpoint(StateStore[S]):
                 "settings, or give this job a checkpoint file of its own"
             )
         self._check_stores(earlier)
-        self._check_rows(versions)
         logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
         return state
 
@@ -134,10 +132,13 @@ class Checkpoint(StateStore[S]):
                 )
             place += self.stop if old.n_rows is None else old.n_rows
 
-    def _check_rows(self, versions: list[str]) -> None:
-        """Raise CheckpointError if rows counted have other values now, by samples of them."""
-        source = self._source
-        if not source.seekable or (versions and versions == self._versions):
+    def check_rows(self, source: Source) -> None:
+        """Raise CheckpointError if rows counted have other values now, by samples of them.
+
+        `source` reads the columns of tables as they were read then.
+        """
+        earlier = self._earlier_versions
+        if not source.seekable or (earlier and earlier == self._versions):
             return
         row = self._samples.changed(source)
         if row is not None:

@@ -135,6 +135,7 @@ class Job:
             return None
         with loading(checkpoint.path):
             pass_ = Pass.from_tree(state)
+        checkpoint.check_rows(self.source.adapted(pass_.statistics.encoder.table))
         if self.stop is not None and checkpoint.stop > self.stop:
             raise CheckpointError(
                 f"the checkpoint {checkpoint.path} has counted the rows up to {checkpoint.stop:,}, "
