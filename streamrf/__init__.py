@@ -3,19 +3,23 @@
 Estimators, as in scikit-learn
     RandomFeatureClassifier, RandomFeatureRegressor
 Rows
-    HDF5Source, ArraySource, DaskArraySource, IteratorSource
+    open_source, HDF5Source, ArraySource, DaskArraySource, IteratorSource, TableSource,
+    MatrixSource
 One pass, and what can be asked of its sums
-    accumulate, Statistics, load_statistics, Settings, RunOptions
+    accumulate, Statistics, load_statistics, Settings, RunOptions, StreamrfWarning
+Columns
+    moments, Moments, load_moments, Warp
 Models
     Model, load_model; codes of the classes: OneVsRest, ErrorCorrectingCodes
 Choosing scaling, kernel and width
     select, Selection
 Feature maps
     StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TreeSketch,
-    Craft, Concatenate
+    Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem
 Kernels
     Gaussian, Laplacian, Cauchy, Polynomial, Exponential, ArcCosine, VovkReal, VovkInfinite,
-    DotProduct, Composed, KernelSum
+    DotProduct, Composed, KernelSum, Intersection, Chi2, JensenShannon, Hellinger, ExpChi2,
+    ExpJensenShannon, ExpHellinger
 
 Each has its own help: ``help(streamrf.HDF5Source)``. The command ``streamrf`` does the same.
 """

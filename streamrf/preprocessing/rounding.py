@@ -145,7 +145,7 @@ class Rounding(Calibration):
     levels: ClassVar[int] = 32
     limit: ClassVar[int] = 4095
     floor: ClassVar[float] = 1 / 64
-    usual_clipped: ClassVar[float] = 1e-6
+    usual_clipped: ClassVar[float] = 1e-4
 
     @classmethod
     def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
