@@ -30,8 +30,8 @@ def penalty_finding(alpha: float, tried: Sequence[float] | Floats) -> str | None
             "given: more of them (n_components, --components) are likely to help"
         )
     return (
-        f"alpha={alpha:.3g} is the greatest penalty tried, so the features say little of the "
-        "targets: another kernel or scaling (normalize, --normalize) may say more"
+        f"alpha={alpha:.3g} is the greatest penalty tried, so a greater one may do better (alpha, "
+        "--alpha), or a smoother kernel or another scaling (normalize, --normalize)"
     )
 
 
