@@ -17,11 +17,11 @@ from streamrf.kernels.additive import (
     Intersection,
     JensenShannon,
 )
+from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.composed import Composed, KernelSum, check_weights
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
-    ArcCosine,
     DotProduct,
     DotProductKernel,
     Exponential,
