@@ -7,22 +7,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    column_or_1d,
-)
+from sklearn.utils.validation import column_or_1d
 
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Warp
 from streamrf.solving import BlockWeights
-from streamrf.sources import (
-    ClassWeight,
-    Source,
-)
-from streamrf.training import (
-    WARP_ROUNDS,
-)
+from streamrf.sources import ClassWeight, Source
+from streamrf.training import WARP_ROUNDS
 
 
 def _has_probabilities(estimator: "RandomFeatureEstimator") -> bool:

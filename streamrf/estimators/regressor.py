@@ -10,12 +10,8 @@ from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.features import FeatureMap
 from streamrf.preprocessing import Warp
 from streamrf.solving import BlockWeights
-from streamrf.sources import (
-    Source,
-)
-from streamrf.training import (
-    WARP_ROUNDS,
-)
+from streamrf.sources import Source
+from streamrf.training import WARP_ROUNDS
 
 
 class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):

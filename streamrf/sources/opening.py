@@ -19,7 +19,7 @@ from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.zarr_arrays import open_zarr
 
-Opener = Callable[[list[str], Any, Any, Any], SeekableSource]  # files, x, y and weights
+Opener = Callable[..., SeekableSource]  # of files, x, y and weights
 
 
 def _tables(open_table: Callable[[str], Table]) -> Opener:
@@ -31,8 +31,8 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
     return opened
 
 
-def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any) -> SeekableSource:
-    return HDF5Source(names, "X" if x is None else x, y, weights)
+def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any, **trust: bool) -> SeekableSource:
+    return HDF5Source(names, "X" if x is None else x, y, weights, **trust)
 
 
 # The formats by the endings of files; others are taken for HDF5. A new one is its file and a row.
@@ -95,10 +95,8 @@ def open_source(
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
-        if opener is _open_hdf5:
-            trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
-            return HDF5Source(names, "X" if x is None else x, y, weights, **trust)
-        return opener(names, x, y, weights)
+        trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
+        return opener(names, x, y, weights, **(trust if opener is _open_hdf5 else {}))
     if is_frame(data):
         return _of_frame(data, x, y, weights)
     if x is not None:
