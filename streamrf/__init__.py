@@ -4,7 +4,7 @@ Estimators, as in scikit-learn
     RandomFeatureClassifier, RandomFeatureRegressor
 Rows
     open_source, HDF5Source, ArraySource, DaskArraySource, IteratorSource, TableSource,
-    MatrixSource
+    MatrixSource; deformed_mnist, Deformation: rows that are made as they are read
 One pass, and what can be asked of its sums
     accumulate, Statistics, load_statistics, Settings, RunOptions, StreamrfWarning
 Columns
@@ -42,10 +42,12 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.preprocessing import Warp as Warp
     from streamrf.sources import ArraySource as ArraySource
     from streamrf.sources import DaskArraySource as DaskArraySource
+    from streamrf.sources import Deformation as Deformation
     from streamrf.sources import HDF5Source as HDF5Source
     from streamrf.sources import IteratorSource as IteratorSource
     from streamrf.sources import MatrixSource as MatrixSource
     from streamrf.sources import TableSource as TableSource
+    from streamrf.sources import deformed_mnist as deformed_mnist
     from streamrf.sources import open_source as open_source
     from streamrf.statistics import Statistics as Statistics
     from streamrf.statistics import load_statistics as load_statistics
@@ -68,10 +70,12 @@ _PUBLIC = {
     "sources": (
         "ArraySource",
         "DaskArraySource",
+        "Deformation",
         "HDF5Source",
         "IteratorSource",
         "MatrixSource",
         "TableSource",
+        "deformed_mnist",
         "open_source",
     ),
     "statistics": ("Statistics", "load_statistics"),

@@ -4,6 +4,7 @@ from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Block, Source, Store, check_rows
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
+from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
@@ -31,6 +32,7 @@ __all__ = [
     "ClassWeighted",
     "Columns",
     "DaskArraySource",
+    "Deformation",
     "HDF5Source",
     "IteratorSource",
     "Ledger",
@@ -46,6 +48,7 @@ __all__ = [
     "check_class_weight",
     "check_rows",
     "class_factors",
+    "deformed_mnist",
     "find_labels",
     "is_dask_array",
     "is_known",

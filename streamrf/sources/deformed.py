@@ -1,0 +1,172 @@
+"""Images deformed at random: a source of any number of rows that needs no disk."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.jit.arrays import Array
+from streamrf.jit.deform import deform
+from streamrf.sources.base import Arrays, Source
+from streamrf.sources.stored import Matrix, MatrixSource
+
+
+@dataclass(frozen=True)
+class Deformation:
+    """How far images are moved, at most; each number is drawn uniformly from both sides.
+
+    Parameters
+    ----------
+    rotation : degrees
+    shear, scale : relative, along both axes
+    shift : pixels, along both axes
+    elastic : pixels, the factor of the smoothed fields of uniform noise in (-1, 1)
+    smoothing : pixels, the deviation of the Gaussian that smooths them
+    """
+
+    rotation: float = 10.0
+    shear: float = 0.1
+    scale: float = 0.1
+    shift: float = 1.0
+    elastic: float = 20.0
+    smoothing: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not (math.isfinite(value) and value >= 0):
+                raise ParameterError(f"{name}={value}; expected a finite number, 0 or more")
+
+    @property
+    def affine(self) -> Array:
+        """The limits as `streamrf.jit.deform` takes them."""
+        turn = math.tan(math.radians(self.rotation) / 2)
+        limits = [turn, self.shear, self.shear, self.scale, self.scale, self.shift, self.shift]
+        return np.array(limits, np.float32)
+
+    @property
+    def taps(self) -> Array:
+        """Weights of the Gaussian within three deviations; their sum is 1."""
+        reach = math.ceil(3 * self.smoothing)
+        distances = np.arange(-reach, reach + 1)
+        weights = np.exp(-0.5 * (distances / max(self.smoothing, 1e-9)) ** 2)
+        return (weights / weights.sum()).astype(np.float32)
+
+
+class DeformedImages(Matrix):
+    """Rows made of the images of another source, which are read once in each process."""
+
+    def __init__(
+        self, images: Source, shape: tuple[int, int], n_rows: int, seed: int, how: Deformation
+    ) -> None:
+        self.where = f"{images.where}, deformed"
+        self.name = images.where
+        self.n_rows = n_rows
+        self.n_features = images.n_features
+        self.has_targets, self.has_weights = images.has_targets, False
+        self.images, self.shape, self.seed, self.how = images, shape, seed, how
+        self._held: Arrays | None = None
+
+    def read(self, start: int, stop: int) -> Arrays:
+        """Make some rows."""
+        if self._held is None:
+            self._held = _all_rows(self.images)
+        X, y, _ = self._held
+        out = np.empty((stop - start, *self.shape), np.uint8)
+        images = X.reshape(-1, *self.shape)
+        deform(images, start, self.seed, self.how.affine, self.how.elastic, self.how.taps, out)
+        labels = None if y is None else y[np.arange(start, stop) % len(X)]
+        return Arrays(out.reshape(len(out), -1), labels, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_held": None}
+
+
+class DeformedSource(MatrixSource):
+    """Rows of `DeformedImages`."""
+
+    def _key_of(self, store: Matrix) -> str:
+        assert isinstance(store, DeformedImages)
+        made = (super()._key_of(store), store.seed, asdict(store.how))
+        return blake2b(repr(made).encode(), digest_size=16).hexdigest()
+
+
+def deformed_mnist(
+    images: Source,
+    n_rows: int = 8_100_000,
+    *,
+    seed: int = 0,
+    deformation: Deformation | None = None,
+    shape: Sequence[int] | None = None,
+) -> MatrixSource:
+    """Return a source of images and of slightly deformed copies of them, made as they are read.
+
+    Row r is image ``r % n`` of the n given: the images themselves first, then copies that are
+    rotated, sheared, scaled, shifted, and moved along smooth random fields (Simard, Steinkraus and
+    Platt, ICDAR 2003), as the tool of Loosli, Canu and Bottou (2007) made the 8.1 million rows of
+    MNIST8M. A row is made from its number and the seed alone, with the same bytes on any processor,
+    so the source splits, starts anywhere and needs no disk.
+
+    Parameters
+    ----------
+    images : Source
+        Images of one channel in uint8, for example ``open_source("mnist.h5", "train/X",
+        "train/y")``; read into memory once in each process.
+    n_rows : int
+        Rows to make.
+    seed : int
+        Of the draws, 0 or more.
+    deformation : Deformation, optional
+        How far images are moved.
+    shape : (int, int), optional
+        Height and width in pixels; needed where they are not square.
+
+    Returns
+    -------
+    MatrixSource
+
+    Raises
+    ------
+    ParameterError
+        No rows, a negative seed, or a negative distance.
+    ShapeError
+        A shape that does not have as many pixels as a row has columns.
+    DataError
+        Pixels that are not uint8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> ten = srf.ArraySource(np.eye(10, 784, dtype=np.uint8), y=np.arange(10))
+    >>> source = srf.deformed_mnist(ten, n_rows=1000)
+    >>> source.n_rows, source.n_features
+    (1000, 784)
+    """
+    if n_rows < 1:
+        raise ParameterError(f"n_rows={n_rows}; expected at least 1")
+    if seed < 0:
+        raise ParameterError(f"seed={seed}; expected 0 or more")
+    side = math.isqrt(images.n_features)
+    height, width = (side, side) if shape is None else shape
+    if height * width != images.n_features:
+        raise ShapeError(
+            f"{images.where} has {images.n_features} columns, which are not images of {height} x"
+            f" {width} pixels; name their shape=(height, width)"
+        )
+    head = next(iter(images.blocks(0, 1, block_rows=1))).X
+    if head.dtype != np.uint8:
+        raise DataError(f"{images.where} holds {head.dtype} pixels; expected uint8, 0 to 255")
+    how = deformation or Deformation()
+    store = DeformedImages(images, (height, width), n_rows, seed, how)
+    return DeformedSource([store], {"x": None, "y": None, "weights": None})
+
+
+def _all_rows(images: Source) -> Arrays:
+    """Read a source into memory."""
+    blocks = list(images.blocks())
+    y = np.concatenate([block.y for block in blocks]) if images.has_targets else None
+    return Arrays(np.concatenate([block.X for block in blocks]), y, None)
