@@ -10,7 +10,9 @@ than `--seconds` (a hang).
 
     scripts/fuzz.py --files 10000
 
-With `--record FILE` the counts are kept, and the same command goes on from them with other files.
+With `--sources` the files are those that rows come from instead, of every format, spoilt blindly
+(fuzz_sources.py), and rows are read. With `--record FILE` the counts are kept, and the same command
+goes on from them with other files.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import os
 import random
 import resource
 import selectors
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,6 +61,7 @@ SOURCE = srf.ArraySource(ROWS, LABELS)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sources", action="store_true", help="files of rows instead of ours")
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--seconds", type=float, default=20.0, help="a file may take")
@@ -67,25 +71,33 @@ def main() -> int:
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
-        return serve(options.child, options.memory)
+        return serve(options)
     seed = random.randrange(2**32) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        originals = [path.read_bytes() for path in write_originals(Path(folder))]
+        originals = kind_of(options).write_originals(Path(folder))
         counts = fuzz(originals, Path(folder), random.Random(seed), options)
     print(json.dumps({"seed": seed, "files": options.files, "originals": len(originals), **counts}))
     return 1 if any(counts[outcome] for outcome in OUTCOMES[2:]) else 0
 
 
-def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> dict[str, int]:
+def kind_of(options) -> Any:
+    """Return what writes the files that are spoilt, and loads them: a module."""
+    if not options.sources:
+        return sys.modules[__name__]
+    import fuzz_sources
+
+    return fuzz_sources
+
+
+def fuzz(originals: list[Path], folder: Path, draw: random.Random, options) -> dict[str, int]:
     """Spoil one file after the other; count what the child makes of them."""
     counts = Counter(dict.fromkeys(("blind", "sealed", *OUTCOMES, "refused_in_use"), 0))
     counts.update(recorded(options.record))
-    path = folder / "spoilt"
     child = Child(folder, options)
     for number in range(counts["blind"] + counts["sealed"], options.files):
-        group = ("blind", "sealed")[number % 2]
+        group = "blind" if options.sources else ("blind", "sealed")[number % 2]
         mutate = draw.choice(mutations.BLIND if group == "blind" else mutations.SEALED)
-        path.write_bytes(mutate(draw.choice(originals), draw))
+        path = spoilt(draw.choice(originals), folder, mutate, draw)
         outcome, told = child.load(path)
         counts[group] += 1
         counts[outcome] += 1
@@ -96,10 +108,26 @@ def fuzz(originals: list[bytes], folder: Path, draw: random.Random, options) -> 
             print(f"file {number} ({mutate.__name__}): {outcome}\n{told}", file=sys.stderr)
             if options.keep is not None:
                 options.keep.mkdir(exist_ok=True)
-                (options.keep / f"{number}-{outcome}").write_bytes(path.read_bytes())
+                copy(path, options.keep / f"{number}-{outcome}{path.suffix}")
     child.end()
     record(options.record, counts)
     return dict(counts)
+
+
+def spoilt(original: Path, folder: Path, mutate, draw: random.Random) -> Path:
+    """Write a copy of a file that is mutated, or of a folder with one such file."""
+    path = folder / f"spoilt{original.suffix}"
+    shutil.rmtree(path, ignore_errors=True)
+    copy(original, path)
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    chosen = draw.choice(files)
+    chosen.write_bytes(mutate(chosen.read_bytes(), draw))
+    return path
+
+
+def copy(path: Path, to: Path) -> None:
+    """Copy a file or a folder."""
+    (shutil.copytree if path.is_dir() else shutil.copyfile)(path, to)
 
 
 class Child:
@@ -111,9 +139,10 @@ class Child:
         self._start()
 
     def _start(self):
-        memory = str(self._options.memory)
+        words = ["--child", self._folder, "--memory", str(self._options.memory)]
+        words += ["--sources"] * self._options.sources
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--child", self._folder, "--memory", memory],
+            [sys.executable, __file__, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -147,23 +176,25 @@ class Child:
         self._process.stdout.close()
 
 
-def serve(folder: Path, memory: int) -> int:
+def serve(options) -> int:
     """Load the files named on standard input; answer by a line each."""
-    warnings.simplefilter("error")
+    load = kind_of(options).load
+    if not options.sources:
+        warnings.simplefilter("error")
     with computing(1):
-        for path in sorted(folder.glob(f"{ORIGINAL}*")):  # compiles what a file needs
-            outcome, told = outcome_of(path)
+        for path in sorted(options.child.glob(f"{ORIGINAL}*")):  # compiles what a file needs
+            outcome, told = outcome_of(path, load)
             assert outcome == "loaded", told
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * os.sysconf("SC_PAGE_SIZE") + (memory << 20)
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + (options.memory << 20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         print("ready", flush=True)
         for line in sys.stdin:
-            print(json.dumps(outcome_of(Path(line.rstrip("\n")))), flush=True)
+            print(json.dumps(outcome_of(Path(line.rstrip("\n")), load)), flush=True)
     return 0
 
 
-def outcome_of(path: Path) -> tuple[str, str]:
+def outcome_of(path: Path, load) -> tuple[str, str]:
     """Load a file, and use what it holds."""
     try:
         held, use = load(path)
@@ -259,7 +290,8 @@ def write_originals(folder: Path) -> list[Path]:
     source = srf.ArraySource(rows, LABELS)
     for case in cases.MAPS:
         features = case.make(n_components=16, random_state=0)
-        srf.accumulate(source, features, random_state=0).solve(1.0).save(place())
+        positive = srf.ArraySource(np.abs(rows), LABELS)  # additive kernels take no other
+        srf.accumulate(positive, features, random_state=0).solve(1.0).save(place())
     bits = {"codes": srf.ErrorCorrectingCodes(2), "classes": np.unique(LABELS)}
     kinds: list[tuple[np.ndarray, dict[str, Any]]] = [
         (LABELS, {}),

@@ -81,17 +81,14 @@ class DeformedImages(Matrix):
         labels = None if y is None else y[np.arange(start, stop) % len(X)]
         return Arrays(out.reshape(len(out), -1), labels, None)
 
+    @property
+    def key(self) -> str:
+        """Ledger key: the images, how they are moved, and the seed, whatever the number of rows."""
+        made = (super().key, self.seed, asdict(self.how))
+        return blake2b(repr(made).encode(), digest_size=16).hexdigest()
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_held": None}
-
-
-class DeformedSource(MatrixSource):
-    """Rows of `DeformedImages`."""
-
-    def _key_of(self, store: Matrix) -> str:
-        assert isinstance(store, DeformedImages)
-        made = (super()._key_of(store), store.seed, asdict(store.how))
-        return blake2b(repr(made).encode(), digest_size=16).hexdigest()
 
 
 def deformed_mnist(
@@ -162,7 +159,7 @@ def deformed_mnist(
         raise DataError(f"{images.where} holds {head.dtype} pixels; expected uint8, 0 to 255")
     how = deformation or Deformation()
     store = DeformedImages(images, (height, width), n_rows, seed, how)
-    return DeformedSource([store], {"x": None, "y": None, "weights": None})
+    return MatrixSource([store], {"x": None, "y": None, "weights": None})
 
 
 def _all_rows(images: Source) -> Arrays:

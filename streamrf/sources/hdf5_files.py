@@ -16,7 +16,7 @@ from streamrf.errors import (
 )
 from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
 from streamrf.sources.hdf5_trust import check_origins, check_sparse, origins
-from streamrf.sources.paths import raise_missing
+from streamrf.sources.paths import decoding, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
     check_rank,
@@ -82,23 +82,16 @@ def where_of(name: str, dataset: str | None) -> str:
 
 def opened(path: str, name: str, **cache: Any) -> h5py.File:
     """Open a file for reading."""
-    try:
-        return h5py.File(path, "r", **cache)
-    except FileNotFoundError:
+    if not os.path.exists(path):
         raise_missing(name, path)
-    except (PermissionError, BlockingIOError):
-        raise  # the file may be well: it belongs to another, or is being written
-    except OSError as error:
-        raise CorruptFileError(
-            f"{name} cannot be opened as an HDF5 file ({error}); it is of another format, or"
-            " truncated: copy or write it again"
-        ) from error
+    with decoding(name, "cannot be opened as an HDF5 file"):
+        return h5py.File(path, "r", **cache)
 
 
 def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     """Return what is known of a file before its rows are read; `first` is its first row's index."""
     path = os.path.abspath(name)
-    with opened(path, name) as handle:
+    with opened(path, name) as handle, decoding(name):
         found = datasets(handle, name, names)
         others: dict[str, list[str]] = {}
         for dataset, key in zip(found, names, strict=True):
@@ -129,7 +122,8 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
 
 def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
     """Return the datasets of a file, their shapes and dtypes checked."""
-    found = Datasets(*(None if n is None else _dataset(file, name, n) for n in names))
+    with decoding(name):
+        found = Datasets(*(None if n is None else _dataset(file, name, n) for n in names))
     x, y, weights = (where_of(name, dataset) for dataset in names)
     check_rank(found.x.shape, x)
     matrix_dtype(found.x.dtype, x)

@@ -3,14 +3,13 @@
 import fnmatch
 import glob
 import os
-from zipfile import BadZipFile
 
 import numpy as np
 from scipy.sparse import load_npz
 
-from streamrf.errors import CorruptFileError, DatasetNotFoundError, ShapeError, SourceNotFoundError
+from streamrf.errors import DatasetNotFoundError, ShapeError, SourceNotFoundError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, version
+from streamrf.sources.paths import absolute, decoding, version
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
 Name = str | None
@@ -51,21 +50,16 @@ class NpzMatrix(LazyMatrix):
         return version(self._path)
 
     def _open(self) -> Arrays:
-        try:
-            with np.load(self._path, allow_pickle=False) as file:
-                if "format" in file.files and "shape" in file.files:
-                    beside = [self._beside(name) for name in self._names[1:]]
-                    return Arrays(load_npz(self._path).tocsr(), *beside)
-                for name in self._names:
-                    if name is not None and name not in file.files:
-                        raise DatasetNotFoundError(
-                            f"{self.where} has no array {name!r}; it has {file.files}"
-                        )
-                return Arrays(*(None if name is None else file[name] for name in self._names))
-        except (BadZipFile, ValueError, EOFError, OSError) as error:
-            if isinstance(error, SourceNotFoundError):
-                raise
-            raise _corrupt(self.where, error) from error
+        with decoding(self.where), np.load(self._path, allow_pickle=False) as file:
+            if "format" in file.files and "shape" in file.files:
+                beside = [self._beside(name) for name in self._names[1:]]
+                return Arrays(load_npz(self._path).tocsr(), *beside)
+            for name in self._names:
+                if name is not None and name not in file.files:
+                    raise DatasetNotFoundError(
+                        f"{self.where} has no array {name!r}; it has {file.files}"
+                    )
+            return Arrays(*(None if name is None else file[name] for name in self._names))
 
     def _beside(self, name: Name) -> np.ndarray | None:
         if name is None:
@@ -128,14 +122,5 @@ def _is_called(name: str, pattern: str) -> bool:
 
 
 def _mapped(path: str, name: str) -> np.ndarray:
-    try:
+    with decoding(name):
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise _corrupt(name, error) from error
-
-
-def _corrupt(where: str, error: Exception) -> CorruptFileError:
-    return CorruptFileError(
-        f"{where} cannot be read ({' '.join(str(error).split())}); it is of another format, of"
-        " Python objects, damaged or truncated: write it again"
-    )

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
-from streamrf.errors import CorruptFileError
 from streamrf.sources.columns import arrow
-from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.paths import absolute, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
@@ -69,17 +68,8 @@ class ChunkedTable(Table):
     @contextmanager
     def _opened(self) -> "Iterator[_File]":
         """Open the file; whatever is wrong with it is an error that names it."""
-        pa = arrow()
-        with open_bytes(self._path, self.where) as file:
-            try:
-                yield self._open_file(file)
-            except (pa.ArrowException, OSError, KeyError) as error:
-                if isinstance(error, CorruptFileError):
-                    raise
-                raise CorruptFileError(
-                    f"{self.where} cannot be read ({' '.join(str(error).split())}); it is of"
-                    " another format, damaged or truncated: copy or write it again"
-                ) from error
+        with open_bytes(self._path, self.where) as file, decoding(self.where):
+            yield self._open_file(file)
 
 
 class _File:
@@ -127,7 +117,9 @@ class _ArrowFile(_File):
     def tables(self, first: int, last: int, names: list[str], block_rows: int) -> Iterator[Any]:
         pa = arrow()
         for index in range(first, last + 1):
-            yield pa.Table.from_batches([self._file.get_batch(index)]).select(names)
+            batch = self._file.get_batch(index).select(names)
+            batch.validate(full=True)  # its offsets are used as they are
+            yield pa.Table.from_batches([batch])
 
 
 def open_parquet(name: str) -> Table:

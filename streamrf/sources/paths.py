@@ -3,10 +3,18 @@
 import difflib
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from streamrf.errors import MissingPackageError, ParameterError, SourceNotFoundError, first_line
+from streamrf.errors import (
+    CorruptFileError,
+    MissingPackageError,
+    ParameterError,
+    SourceNotFoundError,
+    StreamrfError,
+    first_line,
+)
 from streamrf.sources.columns import arrow
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -103,6 +111,20 @@ def open_bytes(path: str, name: str) -> Any:
         raise SourceNotFoundError(f"there is no file {name}") from error
     except ValueError as error:  # of a protocol that it does not know
         raise ParameterError(f"{name} cannot be opened: {first_line(error)}") from error
+
+
+@contextmanager
+def decoding(where: str, wrong: str = "cannot be read") -> Iterator[None]:
+    """Raise CorruptFileError for whatever another library raises of bytes that it cannot read."""
+    try:
+        yield
+    except (StreamrfError, PermissionError, BlockingIOError, MemoryError):
+        raise  # the file may be well: it belongs to another, or is being written
+    except Exception as error:
+        raise CorruptFileError(
+            f"{where} {wrong} ({first_line(error)}); it is of another format, damaged or"
+            " truncated: copy or write it again"
+        ) from error
 
 
 def version(path: str) -> str:

@@ -18,6 +18,7 @@ from streamrf.sources.base import (
     Store,
     fingerprint,
 )
+from streamrf.sources.paths import decoding
 from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
 from streamrf.sources.validation import (
     as_matrix,
@@ -76,6 +77,12 @@ class Matrix(Stored):
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows: X of any dtype of numbers, y and weights as they are or None."""
 
+    @property
+    def key(self) -> str:
+        """Ledger key."""
+        head = self.read(0, min(FINGERPRINT_ROWS, self.n_rows))
+        return fingerprint(as_matrix(head.X, self.where), self.name)
+
 
 class LazyMatrix(Matrix):
     """Arrays of a file, opened when they are first read, and anew in another process.
@@ -117,7 +124,8 @@ class LazyMatrix(Matrix):
 
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows."""
-        X, y, weights = self._arrays.take(slice(start, stop))
+        with decoding(f"{self.where}, rows {start} to {stop - 1},"):
+            X, y, weights = self._arrays.take(slice(start, stop))
         return Arrays(X.toarray() if issparse(X) else X, y, weights)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,8 +238,7 @@ class MatrixSource(StoredSource[Matrix]):
         super().__init__(stores, settings)
 
     def _key_of(self, store: Matrix) -> str:
-        head = store.read(0, min(FINGERPRINT_ROWS, store.n_rows))
-        return fingerprint(as_matrix(head.X, store.where), store.name)
+        return store.key
 
     def _blocks(
         self, store: Matrix, ranges: Ranges, block_rows: int, first: int, key: str

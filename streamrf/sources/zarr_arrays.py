@@ -2,15 +2,9 @@
 
 from typing import Any
 
-from streamrf.errors import (
-    CorruptFileError,
-    DatasetNotFoundError,
-    MissingPackageError,
-    ShapeError,
-    first_line,
-)
+from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute
+from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
 Name = str | None
@@ -45,15 +39,14 @@ class ZarrMatrix(LazyMatrix):
                 f"{self.where} is read by zarr, which is not installed: pip install"
                 " 'streamrf[formats]'"
             ) from error
-        try:
-            store = zarr.open(self._path, mode="r")
-        except (ValueError, OSError, KeyError) as error:
-            raise CorruptFileError(
-                f"{self.where} cannot be opened as a zarr store ({first_line(error)}); it is of"
-                " another format, or not all of it was copied"
-            ) from error
+        with decoding(self.where):
+            return self._of(zarr.open(self._path, mode="r"))
+
+    def _of(self, store: Any) -> Arrays:
+        from zarr import Array
+
         x, y, weights = self._names
-        if isinstance(store, zarr.Array):
+        if isinstance(store, Array):
             if y is not None or weights is not None:
                 raise ShapeError(
                     f"{self.where} is one array, without {y or weights!r}; keep X and y in a group"
