@@ -84,7 +84,7 @@ def fwht_groups(a):
 
 def transforms(X, signs):
     """``H (flip * x)`` for each row of `signs`, one after the other."""
-    n, d = X.shape
+    d = X.shape[1]
     H = hadamard(1 << (d - 1).bit_length())
     return np.concatenate([(X * flip).astype(np.float64) @ H[:, :d].T for flip in signs], axis=1)
 

@@ -79,9 +79,9 @@ class RandomMaclaurin(FeatureMap):
     Kar and Karnick, Random Feature Maps for Dot Product Kernels, AISTATS 2012: algorithm 1, section
     4.2 (cut series), section 5 (`inner`) and section 6 (H0/1). Structured projections as in Hamid
     et al., ICML 2014, section 3.5: "permuted" is their layout, "hadamard" has sign diagonals of
-    their own for every factor, which keeps the product unbiased. "optimized" after Wacker, Kanagawa and Filippone, Improved Random Features
-    for Dot Product Kernels; "complex" after Wacker, Ohana and Filippone, Complex-to-Real Sketches
-    for Tensor Products.
+    their own for every factor, which keeps the product unbiased. "optimized" after Wacker, Kanagawa
+    and Filippone, Improved Random Features for Dot Product Kernels; "complex" after Wacker, Ohana
+    and Filippone, Complex-to-Real Sketches for Tensor Products.
 
     Examples
     --------
