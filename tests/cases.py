@@ -633,6 +633,7 @@ MAPS = [
     MapCase("craft-rademacher", partial(_craft, projection="rademacher")),
     MapCase("craft-hadamard-h01", partial(_craft, h01=True)),
     MapCase("craft-rademacher-h01", partial(_craft, projection="rademacher", h01=True)),
+    MapCase("maclaurin-permuted", _maclaurin(projection="permuted")),
     MapCase("maclaurin-complex", _maclaurin(projection="complex")),
     MapCase("maclaurin-proportional", _maclaurin(measure="proportional")),
     MapCase("maclaurin-optimized", _maclaurin(measure="optimized")),

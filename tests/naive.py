@@ -82,6 +82,13 @@ def fwht_groups(a):
     return np.array([fwht(group) for group in a])
 
 
+def transforms(X, signs):
+    """``H (flip * x)`` for each row of `signs`, one after the other."""
+    d = X.shape[1]
+    H = hadamard(1 << (d - 1).bit_length())
+    return np.concatenate([(X * flip).astype(np.float64) @ H[:, :d].T for flip in signs], axis=1)
+
+
 def maclaurin(X, signs, degrees, picks, scales):
     """``Z_i(x) = scales_i prod_j <w_ij, x>``, each w_ij a row of H with its columns' signs flipped.
 

@@ -106,6 +106,15 @@ def test_groups_are_transformed_each_by_itself(rng, n_threads):
     np.testing.assert_array_equal(a, expected)
 
 
+@pytest.mark.parametrize(("d", "n_transforms"), [(1, 3), (5, 1), (8, 4), (17, 3)])
+def test_transforms_of_a_row_stand_one_below_the_other(rng, d, n_transforms):
+    X, signs = whole_numbers(rng, (33, d), 100), signs_of(rng, (n_transforms, d))
+    x = naive.lanes(X)
+    out = np.empty((len(x), n_transforms << (d - 1).bit_length(), LANES), dtype=np.float32)
+    hadamard.transforms(x, signs, out)
+    np.testing.assert_array_equal(naive.rows(out, len(X)), naive.transforms(X, signs))
+
+
 # Degrees are few and numbers small, so that every product stays a whole number below 2^24.
 @pytest.mark.parametrize("n", [1, 15, 16, 33])
 @pytest.mark.parametrize(

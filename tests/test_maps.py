@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
@@ -99,6 +99,20 @@ def test_a_bias_would_be_seen(rng, change):
     case = next(case for case in MAPS if case.name == "maclaurin-rademacher")
     errors = errors_over_draws(of_width(case, 32), rows_of(case, rng, 5), 300, change=change)
     assert greatest_z_score(errors) > z_bound(errors.shape[1])
+
+
+def test_the_permuted_layout_has_the_bias_of_shared_transforms(rng):
+    """Two rows of one transform: the expected product by Isserlis' sum over the pairs of signs."""
+    X = normalize(rng.standard_normal((5, N_FEATURES)))
+    pairs, squares = np.square(X @ X.T), np.square(X) @ np.square(X).T
+    n_rows = 8  # of the transforms, here one, for two factors of four features
+    n_rows = 8  # of the one transform, which gives two factors to each of four features
+    bias = ((2 * squares - 1 - pairs) / (n_rows - 1))[np.triu_indices(len(X))]
+    for projection, expected in (("permuted", bias), ("hadamard", 0.0)):
+        features = RandomMaclaurin(Polynomial(degree=2, coef0=0), 4, projection=projection)
+        errors = errors_over_draws(features, X, 1000)
+        assert greatest_z_score(errors - expected) < z_bound(len(bias))
+    assert np.abs(bias).max() > 0.2
 
 
 @every_shrinking

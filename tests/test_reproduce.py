@@ -139,14 +139,55 @@ def test_a_table_shows_the_columns_asked_for(harness):
 
 
 def test_publishing_changes_nothing_but_its_own_part(harness, tmp_path, monkeypatch):
-    page = tmp_path / "page.md"
+    page, other = tmp_path / "page.md", tmp_path / "docs" / "other.md"
+    other.parent.mkdir()
     page.write_text("a\n<!-- begin one -->\nold\n<!-- end one -->\nb\n")
+    other.write_text("<!-- begin two -->\n<!-- end two -->\n")
     monkeypatch.setattr(harness, "PAGE", page)
+    monkeypatch.setattr(harness, "DOCS", other.parent)
     harness.publish("one", "new")
     harness.publish("one", "newer")
+    harness.publish("two", "text")
     assert page.read_text() == "a\n<!-- begin one -->\n\nnewer\n\n<!-- end one -->\nb\n"
-    with pytest.raises(SystemExit, match="two"):
-        harness.publish("two", "text")
+    assert other.read_text() == "<!-- begin two -->\n\ntext\n\n<!-- end two -->\n"
+    with pytest.raises(SystemExit, match="three"):
+        harness.publish("three", "text")
+
+
+def test_a_figure_is_near_the_papers_within_a_factor_either_way(harness):
+    ratios = (0.9, 0.91, 1.0, 1.0999, 1.11)
+    assert harness.count_sides({"ratio": ratio} for ratio in ratios) == {
+        "cells": 5,
+        "near": 3,
+        "lower": 1,
+        "higher": 1,
+    }
+
+
+def test_the_counts_of_the_page_are_those_of_the_csv_files(harness, monkeypatch):
+    import counts
+
+    written = {}
+    monkeypatch.setattr(harness, "publish", written.__setitem__)
+    monkeypatch.setattr("sys.argv", ["counts", "--docs"])
+    counts.main()
+    for name, text in written.items():
+        part = f"<!-- begin {name} -->\n\n{text}\n\n<!-- end {name} -->"
+        assert part in harness.PAGE.read_text()
+
+
+def test_counts_are_of_cells_of_the_paper(harness):
+    import counts
+
+    rows = counts.read("craftmaps_table1")
+    total = len(harness.read_csv(harness.PAPER / "hamid-2014-table1.csv"))
+    left = sum(row["cells"] for row in counts.never_run(rows))
+    (reading, *_) = counts.verdict(counts.tables_of(rows))
+    assert reading["cells"] + left == total
+    only = [row for row in rows if row["method"] == "CM TS" and row["part"] == "pendigits"]
+    only += [{**row, "method": "TS", "mean": row["mean"] + 1, "paper": 0.0} for row in only]
+    (wins,) = counts.compact_wins(only, [("CM TS", "TS")])
+    assert (wins["cells"], wins["here"], wins["in the paper"]) == (5, 5, 0)
 
 
 def test_filters_choose_cells(harness):
@@ -184,6 +225,7 @@ def test_a_filter_that_chooses_nothing_is_told(harness, only, message):
     [
         *("craftmaps_best", "craftmaps_figure2", "craftmaps_figure5", "craftmaps_figure6"),
         *("craftmaps_figure7a", "craftmaps_table1", "kar_karnick_figures", "kar_karnick_table1"),
+        *("craftmaps_layout", "craftmaps_costs", "kar_karnick_why"),
     ],
 )
 def test_docs_are_left_alone_while_no_cell_is_finished(harness, name, tmp_path, monkeypatch):

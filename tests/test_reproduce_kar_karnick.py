@@ -154,6 +154,10 @@ def test_the_verdict_counts(table):
     rows = table.compared(records(table))
     text = table.verdict(rows)
     assert "accuracy" not in text  # the data are a sample of the paper's
+    assert (
+        "RF + LIBLINEAR trains faster than LIBSVM in 1 of 1 combinations of data set and kernel "
+        "(in the paper 0) and predicts faster in 1 (in the paper 1)."
+    ) in text
     assert "faster than LIBLINEAR on the same features in 1 of 1 combinations" in text
     assert "4 to 4 times as fast" in text
     assert "Pruned ridge trains faster than LIBLINEAR in 0 of 1 combinations" in text
@@ -196,7 +200,7 @@ def test_the_page_shows_the_plot_and_plain_speed_ups(table, tmp_path, monkeypatc
     text = table.page(rows, made)
     assert ", 234x (0.86x)" in text
     assert ", 100x (0.86x)" in text
-    assert "(reproduction/kar-karnick-table1.png)" in text
+    assert "(kar-karnick-table1.png)" in text
     table.draw(rows)
     assert (tmp_path / "kar-karnick-table1.png").stat().st_size > 1000
 
@@ -224,6 +228,15 @@ def test_rows_are_uniform_in_the_ball(figures, rng):
 def test_the_error_of_a_gram_matrix_falls(figures):
     narrow, wide = (figures.gram_error("exponential", "h01", 5, D)["error"] for D in (10, 1000))
     assert 5 < narrow / wide < 20
+
+
+def test_points_where_h01_errs_less_are_counted(figures):
+    made = [
+        {"kernel": "polynomial", "features": features, "d": d, "D": 10, "error": error}
+        for features, errors in (("rf", (1.0, 2.0)), ("h01", (0.5, 2.0)))
+        for d, error in zip((10, 20), errors, strict=True)
+    ]
+    assert figures.below(made) == "Here H0/1 errs less than RF at 1 of 2 points (polynomial)."
 
 
 def test_a_power_law_has_its_slope(figures):
@@ -259,4 +272,4 @@ def test_the_second_figure_is_drawn_from_means_over_splits(figures, tmp_path, mo
     assert {row["accuracy"] for row in rows} == {81.0, 91.0}
     drawn = {path.name for path in tmp_path.glob("*.png")}
     assert drawn == {f"kar-karnick-figure2-{name}.png" for name in ("accuracy", "train", "test")}
-    assert all(f"reproduction/{name}" in text for name in drawn)
+    assert all(f"({name})" in text for name in drawn)

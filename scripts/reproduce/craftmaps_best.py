@@ -287,7 +287,7 @@ def page(best, rows, records):
     counts = [row["candidates"] for row in best if row["family"] == ANY]
     return "\n\n".join(
         [
-            "![Best errors](reproduction/craftmaps_best.png)",
+            "![Best errors](craftmaps_best.png)",
             verdict(best, rows),
             "The candidates of a column are all maps tried, as drawn and pruned, by both "
             "decodings; one with fewer seeds than others of its column does not compete. Tried "

@@ -94,7 +94,7 @@ def write(rows, records):
             gains.append({**row, "gain": base["mean"] / row["mean"], "geometric": base["mean"]})
     columns = {"map": "", "n_components": "", "measure": "", "geometric": ".3f", "mean": ".3f"}
     text = (
-        "![Error of the Gram matrix](reproduction/craftmaps_figure5.png)\n\n"
+        "![Error of the Gram matrix](craftmaps_figure5.png)\n\n"
         f"Mean ± deviation over {min(draws)} to {max(draws)} draws, and the paper's, by D (down) "
         "and E (across):\n\n"
         f"{harness.table(table)}\n\n"

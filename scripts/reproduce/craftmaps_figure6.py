@@ -69,7 +69,7 @@ def write(rows, records):
         "n_components",
         lambda row: f"{row['mean']:.3f} ± {row['std']:.3f}",
     )
-    text = f"![Errors on six sets](reproduction/craftmaps_figure6.png)\n\n{harness.table(table)}"
+    text = f"![Errors on six sets](craftmaps_figure6.png)\n\n{harness.table(table)}"
     harness.publish("craftmaps figure 6", f"{text}\n\n{harness.provenance(records)}")
 
 

@@ -56,7 +56,7 @@ def write(rows, records):
     table = harness.pivot(
         rows, "map", "degree", lambda row: f"{row['mean']:.3f} ± {row['std']:.3f}"
     )
-    text = f"![Error by degree](reproduction/craftmaps_figure7a.png)\n\n{harness.table(table)}"
+    text = f"![Error by degree](craftmaps_figure7a.png)\n\n{harness.table(table)}"
     harness.publish("craftmaps figure 7a", f"{text}\n\n{harness.provenance(records)}")
 
 

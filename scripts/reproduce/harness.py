@@ -4,7 +4,7 @@ A script lists its *cells*, dicts of settings such as ``{"dataset": "usps", "see
 one function that gives the figures of a cell. `Results.run` works them off and appends each to a
 file as it ends, so that the same command goes on where it was interrupted. The script then
 summarises over seeds (`summary`), lays the paper's figures beside (`beside`), prints a `table`, and
-with ``--docs`` writes a CSV, a plot and its part of docs/reproduction.md (`publish`).
+with ``--docs`` writes a CSV, a plot and its part of a page below docs/reproduction (`publish`).
 
     settings = harness.arguments(__doc__)
     results = harness.Results(settings.results / "usps.jsonl")
@@ -53,6 +53,8 @@ BEGAN = time.monotonic()
 PAPER = Path(__file__).parent / "paper"
 DOCS = ROOT / "docs" / "reproduction"
 PAGE = ROOT / "docs" / "reproduction.md"
+
+NEAR = 1.10  # a figure within this factor of the paper's, either way, counts as reproduced
 
 Row = dict[str, Any]  # settings and figures by name: strings, numbers, booleans or None
 
@@ -241,6 +243,22 @@ def beside(
     return found
 
 
+def side(ratio: float) -> str:
+    """Return where a figure is of the paper's, from their ratio: "near", "lower" or "higher"."""
+    if ratio > NEAR:
+        return "higher"
+    return "lower" if ratio < 1 / NEAR else "near"
+
+
+def count_sides(rows: Iterable[Row]) -> Row:
+    """Return how many rows with a "ratio" are "near" the paper's figure, "lower" and "higher"."""
+    sides = [side(row["ratio"]) for row in rows]
+    return {
+        "cells": len(sides),
+        **{name: sides.count(name) for name in ("near", "lower", "higher")},
+    }
+
+
 def read_csv(path: Path) -> list[Row]:
     """Read a CSV: numbers as int or float, empty fields as None."""
     with path.open(newline="") as file:
@@ -371,20 +389,26 @@ def provenance(records: Iterable[dict]) -> str:
 
 
 def publish(name: str, text: str) -> None:
-    """Put text into docs/reproduction.md between the comments "begin name" and "end name".
+    """Put text between the comments "begin name" and "end name" of the page that has them.
+
+    Pages are docs/reproduction.md and those of docs/reproduction.
 
     Raises
     ------
     SystemExit
-        If the page does not hold the two, in this order.
+        If no page holds the two, in this order.
     """
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
-    page = PAGE.read_text()
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise SystemExit(f"{PAGE} has no lines {begin.strip()!r} and {end!r} to write between")
-    PAGE.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}")
+    for path in [PAGE, *sorted(DOCS.glob("*.md"))]:
+        before, found, rest = path.read_text().partition(begin)
+        _, closed, after = rest.partition(end)
+        if found and closed:
+            path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}")
+            return
+    raise SystemExit(
+        f"neither {PAGE} nor a page of {DOCS} has lines {begin.strip()!r} and {end!r} to write "
+        "between"
+    )
 
 
 def reproduce(

@@ -23,7 +23,7 @@ from streamrf.jit.arrays import F32, F64, I64
 from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel, Kernel
 from streamrf.storage import Fields
 
-PROJECTIONS = ("hadamard", "rademacher", "complex")
+PROJECTIONS = ("hadamard", "permuted", "rademacher", "complex")
 MEASURES = ("geometric", "proportional", "optimized")
 
 
@@ -34,9 +34,11 @@ class RandomMaclaurin(FeatureMap):
     ----------
     kernel : a dot-product kernel; None means ``Polynomial()``
     n_components : int, width of the output, exact terms included
-    projection : "hadamard", "rademacher" or "complex"
+    projection : "hadamard", "permuted", "rademacher" or "complex"
         "hadamard" takes rows of sign-flipped Walsh-Hadamard transforms, a factor of a feature never
-        from the same transform as another of its factors; "rademacher" independent signs (dense);
+        from the same transform as another of its factors; "permuted" as few transforms as have a
+        row for every factor, in random order: factors of a feature may share a transform, a bias of
+        order 1 / (sum of degrees); "rademacher" independent signs (dense);
         "complex" is "hadamard" with signs of {1, -1, i, -i}, the real and the imaginary part of a
         product as two features: less variance at high degrees. Not used with `inner`
     h01 : bool, compute the constant and the linear term of the series exactly (H0/1); they take
@@ -66,8 +68,8 @@ class RandomMaclaurin(FeatureMap):
     scales_ : (n_random,) float32, factor of each random feature
     signs_ : float32, shape (n_transforms, n_features) of +-1; (n_transforms, 2, n_features) of the
         real and imaginary parts, +-1 or 0, if "complex"; (sum of degrees, n_features) if dense
-    picks_ : int32 of shape (sum of degrees,), row of its transform, or component of `inner_`, for
-        each factor; empty if dense
+    picks_ : int32 of shape (sum of degrees,), row of its transform (of all, one below the other, if
+        "permuted"), or component of `inner_`, for each factor; empty if dense
     constant_, linear_ : factors of the exact terms; 0 where there is none
     longest_ : greatest ``<x, x>`` that a cut series is right for; only where it is cut
     inner_ : the fitted inner map, of (sum of degrees) components, or None
@@ -76,10 +78,10 @@ class RandomMaclaurin(FeatureMap):
     -----
     Kar and Karnick, Random Feature Maps for Dot Product Kernels, AISTATS 2012: algorithm 1, section
     4.2 (cut series), section 5 (`inner`) and section 6 (H0/1). Structured projections as in Hamid
-    et al., ICML 2014, section 3.4, with sign diagonals of their own for every factor, which keeps
-    the product unbiased. "optimized" after Wacker, Kanagawa and Filippone, Improved Random Features
-    for Dot Product Kernels; "complex" after Wacker, Ohana and Filippone, Complex-to-Real Sketches
-    for Tensor Products.
+    et al., ICML 2014, section 3.5: "permuted" is their layout, "hadamard" has sign diagonals of
+    their own for every factor, which keeps the product unbiased. "optimized" after Wacker, Kanagawa
+    and Filippone, Improved Random Features for Dot Product Kernels; "complex" after Wacker, Ohana
+    and Filippone, Complex-to-Real Sketches for Tensor Products.
 
     Examples
     --------
@@ -234,6 +236,11 @@ class RandomMaclaurin(FeatureMap):
     def _draw_transforms(self, n_features: int, rng: Generator) -> None:
         """Set the signs of every level of every block, and the row each factor takes."""
         padded = hadamard.padded_length(n_features)
+        if self.projection == "permuted":
+            count = int(self.degrees_.sum())
+            self.signs_ = random_signs(rng, (-(-count // padded), n_features))
+            self.picks_ = rng.permutation(self._n_rows(n_features))[:count].astype(np.int32)
+            return
         starts = np.arange(0, np.count_nonzero(self.degrees_), padded)
         shape = int(self.degrees_[starts].sum()), n_features
         self.signs_ = random_signs(rng, shape)
@@ -276,6 +283,9 @@ class RandomMaclaurin(FeatureMap):
             stop, shape = max(1, count), (0, n_features)
         elif self.projection == "rademacher":
             n_picks, shape = 0, (count, n_features)
+        elif self.projection == "permuted":
+            shape = -(-count // padded), n_features
+            stop = shape[0] * padded
         elif self.projection == "complex":
             shape = n_transforms, 2, n_features
         fitted.array("signs_", np.float32, shape)
@@ -308,19 +318,7 @@ class RandomMaclaurin(FeatureMap):
             return super().weights_for(kernel)
         own = self.kernel_.outer if isinstance(self.kernel_, Composed) else self.kernel_
         kernel.check_settings()
-        n_blocks = int(self.blocks.max()) + 1
-        series = [k.series(MAX_TERMS) for k in (own, kernel)]
-        n_terms = n_blocks if len(series[0]) == MAX_TERMS else MAX_TERMS  # infinite, it was cut
-        ours, theirs = (np.pad(s, (0, MAX_TERMS - len(s)))[:n_terms] for s in series)
-        missing = np.flatnonzero((theirs > 0) & (ours == 0))
-        if len(missing):
-            raise ParameterError(
-                f"block_weights={kernel!r} has a term of degree {missing[0]}, and the map, for "
-                f"{own!r}, has none; name a kernel without it, such as DotProduct(coefficients)"
-            )
-        weights: F64 = np.zeros(n_blocks)
-        np.divide(theirs[:n_blocks], ours[:n_blocks], out=weights, where=ours[:n_blocks] > 0)
-        return weights
+        return degrees.ratios(own, kernel, int(self.blocks.max()) + 1)
 
     @property
     def grain(self) -> int:
@@ -328,9 +326,13 @@ class RandomMaclaurin(FeatureMap):
             return self.inner_.grain
         return TILE_GROUPS if self.projection == "rademacher" else 1
 
+    def _n_rows(self, n_features: int) -> int:
+        return len(self.signs_) * hadamard.padded_length(n_features)
+
     def lane_width(self, n_features: int) -> int:
         inner = 0 if self.inner_ is None else self.inner_.lane_width(n_features)
-        return n_features + self.n_components + inner
+        rows = self._n_rows(n_features) if self.projection == "permuted" else 0
+        return n_features + self.n_components + inner + rows
 
     def map_lanes(self, x: F32, out: F32) -> None:
         self._check_lanes(x)
@@ -350,6 +352,10 @@ class RandomMaclaurin(FeatureMap):
             products.multiply(w, varying, self.picks_, self.scales_, root, first, out)
         elif self.projection == "rademacher":
             self._map_dense(x, first, out)
+        elif self.projection == "permuted":
+            w = np.empty((len(x), self._n_rows(x.shape[1]), lanes.LANES), dtype=np.float32)
+            hadamard.transforms(x, self.signs_, w)
+            products.multiply(w, varying, self.picks_, self.scales_, np.float32(1), first, out)
         elif self.projection == "hadamard":
             hadamard.maclaurin(x, self.signs_, varying, self.picks_, self.scales_, first, out)
         else:

@@ -204,6 +204,22 @@ def padded_length(length: int) -> int:
 
 
 @njit(nogil=True, cache=True, parallel=True)
+def transforms(x: F32, signs: F32, out: F32) -> None:
+    """Set ``out[g] = (H D_1 x[g], H D_2 x[g], ...)``, one below the other.
+
+    Parameters
+    ----------
+    x : (groups, d, 16) float32
+    signs : (n_transforms, d) float32 of +-1, the diagonals D
+    out : (groups, n_transforms * padded, 16) float32, padded the power of two from d
+    """
+    padded = padded_length(x.shape[1])
+    for g in prange(x.shape[0]):
+        for t in range(signs.shape[0]):
+            _signed_transform(x[g], signs[t], out[g, t * padded : (t + 1) * padded])
+
+
+@njit(nogil=True, cache=True, parallel=True)
 def maclaurin(
     x: F32, signs: F32, degrees: I64, indices: I32, scales: F32, first: int, out: F32
 ) -> None:

@@ -79,6 +79,7 @@ def _maps() -> list[FeatureMap]:
     return [
         maclaurin,
         RandomMaclaurin(cubic, width, projection="rademacher"),
+        RandomMaclaurin(cubic, width, projection="permuted"),
         RandomMaclaurin(cubic, width, projection="complex"),
         Craft(RandomMaclaurin(cubic, 2 * width), width),
         TensorSketch(cubic, width),
