@@ -354,3 +354,15 @@ def test_held_out_errors_that_overflow_choose_no_penalty():
         rows["y"] = np.full_like(rows["y"], 1e200)
     with pytest.raises(SolveError, match="held out overflow"), np.errstate(all="ignore"):
         finish(Pass.from_tree(tree), "auto")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--places", "8", "--cuts", "8"], ["--cuts", "30", "--spoil"]])
+def test_disk_faults(words):
+    """`scripts/disk_faults.py` in short; where nothing is forced to disk it finds torn files."""
+    script = ROOT / "scripts" / "disk_faults.py"
+    words = ["--places", "0", *words]
+    done = subprocess.run([sys.executable, script, *words], capture_output=True, text=True)
+    counts = json.loads(done.stdout)
+    assert done.returncode == ("--spoil" in words), done.stderr
+    assert (counts["torn"] > 0) == ("--spoil" in words)
