@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import streamrf as srf
 from streamrf.cli import app, benching
 from streamrf.features import TABLE
-from streamrf.jit import gram
+from streamrf.jit.instructions import AVAILABLE
 from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
 from streamrf.training.choosing import PEEK_ROWS
@@ -186,7 +186,7 @@ for module in pkgutil.iter_modules(streamrf.jit.__path__):
             print(module.name, name)
 """
 # Inlined into others; where 16-bit products are not available, or a row too great for 32 bits.
-RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if gram.AVAILABLE else set())
+RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
 
 
 def test_warm_up_leaves_no_kernel_to_be_compiled_later():

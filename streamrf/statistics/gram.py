@@ -1,14 +1,21 @@
 """``sum_i q_i q_i^T`` of rows of features, in LAPACK's rectangular full packed format."""
 
-import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
 import numpy as np
 
 from streamrf.errors import ConsumedError, ParameterError, StreamrfError
-from streamrf.jit import gram, lanes, packed
+from streamrf.jit import lanes, packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
+from streamrf.jit.instructions import (
+    AVAILABLE,
+    MAX_BYTE,
+    MAX_SHORT,
+    Instruction,
+    aligned_buffer,
+    fastest,
+)
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
@@ -32,6 +39,17 @@ class Products(ABC):
     def add(self, Q: Features, totals: Array) -> None:
         """Add the products of the rows Q (n, n_components) to packed totals."""
 
+    def add_small(self, Q: Features, totals: Array) -> bool:
+        """Add the products if all entries are so small that none reaches the limit; or do nothing.
+
+        Returns whether they were added.
+        """
+        return False
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give back the memory that is kept for the next block."""
+
 
 class FloatProducts(Products):
     """Float32 products of BLAS, exact below 2^24."""
@@ -40,7 +58,7 @@ class FloatProducts(Products):
     total_bytes = 4
 
     def __init__(self) -> None:
-        self._partial = np.empty(0, dtype=np.float32)
+        self.release()
 
     def add(self, Q: Features, totals: Array) -> None:
         if self._partial.size != totals.size:
@@ -48,31 +66,58 @@ class FloatProducts(Products):
         add_product(Q, self._partial)
         packed.flush(self._partial, totals)
 
+    def release(self) -> None:
+        self._partial = np.empty(0, dtype=np.float32)
+
 
 class IntegerProducts(Products):
-    """Products of 16-bit numbers in 32 bits, exact below 2^31; see `streamrf.jit.gram`."""
+    """Products of 16 or 8 bits in 32 bits, exact below 2^31.
+
+    A block is multiplied in 8 bits if its entries have room there. Until the first that has not:
+    then the steps are finer, and later blocks are not tried.
+
+    Parameters
+    ----------
+    instructions : of which the fastest are taken, one with room for 16 bits among them
+    """
 
     limit = 2.0**31
     total_bytes = 0
 
-    def __init__(self) -> None:
-        self._buffer = gram.aligned_buffer(0)
+    def __init__(self, instructions: tuple[Instruction, ...] = AVAILABLE) -> None:
+        shorts, small = fastest(MAX_SHORT, instructions), fastest(MAX_BYTE, instructions)
+        assert shorts is not None and small is not None
+        self._shorts = shorts
+        self._bytes = small if small.limit < MAX_SHORT else None
+        self.release()
 
     def add(self, Q: Features, totals: Array) -> None:
-        gram.add_products(self.layout(Q), Q.shape[1], totals)
+        panels = self._panels(self._shorts, Q)
+        self._shorts.pack(Q, panels)
+        self._shorts.add(panels, Q.shape[1], totals)
 
-    def layout(self, Q: Features) -> Array:
-        """Lay Q out in panels, in memory that is used again."""
-        shape = gram.panels_shape(*Q.shape)
-        size = math.prod(shape)
-        if self._buffer.size < size:
-            self._buffer = gram.aligned_buffer(size)
-        panels = self._buffer[:size].reshape(shape)
-        gram.pack(Q, panels)
+    def add_small(self, Q: Features, totals: Array) -> bool:
+        if self._bytes is None or len(Q) * MAX_BYTE**2 >= self.limit:
+            return False
+        panels = self._panels(self._bytes, Q)
+        if self._bytes.pack(Q, panels) > MAX_BYTE:
+            self._bytes = None
+            return False
+        self._bytes.add(panels, Q.shape[1], totals)
+        return True
+
+    def _panels(self, instruction: Instruction, Q: Features) -> Array:
+        """Return panels in memory that is used again."""
+        panels = instruction.panels(Q, self._buffer)
+        if panels.nbytes > self._buffer.size:
+            self._buffer = panels.reshape(-1).view(np.uint8)
         return panels
 
+    def release(self) -> None:
+        self._buffer = aligned_buffer(0)
 
-PRODUCTS: type[Products] = IntegerProducts if gram.AVAILABLE else FloatProducts
+
+PRODUCTS: type[Products] = FloatProducts if fastest(MAX_SHORT) is None else IntegerProducts
 
 
 class GramSum(ABC):
@@ -175,7 +220,7 @@ class IntegerGram(GramSum):
         """Add rows of which one product is taken."""
 
     def release(self) -> None:
-        self._products = type(self._products)()
+        self._products.release()
 
 
 class ExactGram(IntegerGram):
@@ -203,6 +248,8 @@ class ExactGram(IntegerGram):
         return super().totals
 
     def _add_block(self, Q: Features) -> None:
+        if self._products.add_small(Q, super().totals):
+            return
         limit = self._products.limit
         squares = _column_squares(Q)
         if squares.max(initial=0) < limit:
@@ -266,16 +313,16 @@ class CompactGram(IntegerGram):
 
     def _add_block(self, Q: Features) -> None:
         squares = _column_squares(Q)
-        if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
-            self.n_splits += 1
-            if len(Q) == 1:
+        if not self._products.add_small(Q, self.totals):
+            if squares.max(initial=0) < self._products.limit:
+                self._products.add(Q, self.totals)
+            else:  # only where BLAS multiplies
+                self.n_splits += 1
+                if len(Q) > 1:
+                    for half in np.array_split(Q, 2):
+                        self._add_block(half)
+                    return
                 packed.flush(_wide_product(Q), self.totals)
-                self._squares += squares
-                return
-            for half in np.array_split(Q, 2):
-                self._add_block(half)
-            return
-        self._products.add(Q, self.totals)
         self._squares += squares
 
 
