@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import streamrf as srf
 from streamrf.cli import app, benching
 from streamrf.features import TABLE
-from streamrf.jit.instructions import AVAILABLE
+from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, fastest
 from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
 from streamrf.training.choosing import PEEK_ROWS
@@ -91,6 +91,9 @@ def test_measure_gives_figures_of_the_pass_that_it_ran(rows_file, features):
     assert len(whole) == len(bare) == 3
     np.testing.assert_allclose(found["ratios"], whole / bare)
     assert found["ratio"] == np.median(found["ratios"])
+    names = {row.name for row in (fastest(MAX_SHORT), fastest(MAX_BYTE)) if row is not None}
+    assert set(found["product_rates"]) == names | {"ssfrk"}
+    assert min(found["product_rates"].values()) > 0
     seconds = found["seconds"]
     assert seconds["pass"] == np.median(whole)
     inside = [seconds[name] for name in ("calibrate", "wait", "featurise", "targets", "gram")]
@@ -132,7 +135,7 @@ def test_bench_reads_data_and_tells_a_person(rows_file, word):
     assert (done.exit_code, done.stderr) == (0, "")
     assert "1,500 of 20 values, 64 features" in done.stdout
     names = [line.split()[0] for line in done.stdout.splitlines()]
-    assert set(names) == STAGES | {"processor", "rows", "product", "ratio", "memory"}
+    assert set(names) == STAGES | {"processor", "rows", "product", "rates", "ratio", "memory"}
 
 
 def test_bench_tells_the_error_on_rows_that_are_named(rows_file):

@@ -43,7 +43,7 @@ class Instruction:
     limit: int
     dtype: type
     shape: Callable[[int, int], tuple[int, ...]]
-    pack: Callable[[F32, Any], float | None]
+    pack: Callable[[F32, Any], Any]
     add: Callable[[Any, int, Numbers], None]
 
     def panels(self, Q: F32, buffer: NDArray[np.uint8] | None = None) -> Array:

@@ -1,12 +1,12 @@
-"""Products of 8-bit and 16-bit numbers by panels of words: four or two rows of a feature in 32 bits.
+"""Products of 8-bit and 16-bit numbers by words: four or two rows of a feature in 32 bits.
 
 The instructions of VNNI multiply the entries of two words and add the products to a sum of 32 bits.
-A tile takes a word of each of a few features, repeats it over a vector, and multiplies it with
+A tile takes a word of each of a few features, repeats it over a vector, and multiplies it with the
 words of as many features as vectors hold; so every sum has a place of its own, and none is left to
 be added up at the end. `vpdpwssd` takes 16-bit numbers; LLVM makes it of a multiplication and an
 addition. `vpdpbusd` takes 8-bit ones without a sign by others with one: words are kept with 128
-added to each entry, one side takes it away again, and sums begin with what it is worth on the other
-(`START`).
+added to each entry, which one side takes away again, and sums begin with what it adds on the other.
+Sums wrap around 2^32 and do not saturate, so only the last has to be below 2^31.
 """
 
 from collections.abc import Callable
@@ -55,10 +55,10 @@ TILES = {
 
 
 def _make_multiply() -> Any:
-    """Make ``f(name, panels, x, y, out)``: products of the features from x on and those from y on.
+    """Make ``f(name, panels, x, y, out)``: products of features from x on and those from y on.
 
-    name : of a tile; panels : (panels, 1 + n_groups, 48) int32, n_groups > 0; out : int32, (features,
-    vectors x lanes) of the tile
+    name : of a tile; panels : (panels, 1 + n_groups, 48) int32, n_groups > 0; out : int32 of the
+    tile, (features, vectors x lanes)
     """
     if numba.config.DISABLE_JIT:
 
@@ -83,8 +83,10 @@ def _make_multiply() -> Any:
                 cgutils.create_struct_proxy(signature.args[k])(context, builder, value=args[k])
                 for k in (1, 4)
             )
-            shape = [builder.extract_value(panels.shape, 1), builder.extract_value(panels.strides, 0)]
-            _emit(builder, TILES[name.literal_value], panels.data, shape, args[2:4], out.data)
+            n_groups = builder.extract_value(panels.shape, 1)
+            panel_bytes = builder.extract_value(panels.strides, 0)
+            sides = panels.data, n_groups, panel_bytes, args[2:4]
+            _emit(builder, TILES[name.literal_value], sides, out.data)
             return context.get_dummy_value()
 
         return types.void(name, panels, types.intp, types.intp, out), codegen
@@ -98,14 +100,17 @@ def _entries(words: I32, dtype: type) -> Any:
     return words.view(dtype).astype(np.int64)
 
 
-def _emit(builder: Any, tile: Tile, data: Any, shape: Any, starts: Any, out: Any) -> None:
-    """Emit the loop of a tile over the groups of two panels."""
+def _emit(builder: Any, tile: Tile, sides: Any, out: Any) -> None:
+    """Emit the loop of a tile over the groups of panels.
+
+    sides : where the panels are, their groups, bytes of each, and the two first features
+    """
+    data, n_groups, panel_bytes, starts = sides
     byte, number, index = ir.IntType(8), ir.IntType(32), ir.IntType(64)
     vector = ir.VectorType(number, tile.lanes)
     undefined = ir.Constant(vector, ir.Undefined)
     firsts = ir.Constant(vector, [0] * tile.lanes)
     base = builder.bitcast(data, byte.as_pointer())
-    n_groups, panel_bytes = shape
 
     def feature(position: Any) -> Any:
         panel, column = (f(position, index(PANEL)) for f in (builder.udiv, builder.urem))
@@ -129,7 +134,7 @@ def _emit(builder: Any, tile: Tile, data: Any, shape: Any, starts: Any, out: Any
     if tile.entries == 4:  # with 128 added, entries have the sign bit turned
         flip = ir.Constant(vector, [0x80808080] * tile.lanes)
         columns = [builder.xor(column, flip) for column in columns]
-    added = []
+    added: list[Any] = []
     for k in range(tile.features):
         word = builder.insert_element(undefined, load(left, group, k, number), number(0))
         word = builder.shuffle_vector(word, undefined, firsts)
@@ -284,7 +289,9 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
             for block in range(np.int64(task), n_blocks, n_tasks):
                 for y in range(0, width, wide):
                     y_end = min(y + wide, width)
-                    for x in range(block * side * tall, min((block + 1) * side * tall, width), tall):
+                    for x in range(
+                        block * side * tall, min((block + 1) * side * tall, width), tall
+                    ):
                         x_end = min(x + tall, width)
                         lower = x < n_columns and y_end > x
                         upper = x_end > n_columns and y_end > n_columns and y < x_end

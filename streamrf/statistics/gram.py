@@ -58,7 +58,7 @@ class FloatProducts(Products):
     total_bytes = 4
 
     def __init__(self) -> None:
-        self.release()
+        self._partial = np.empty(0, dtype=np.float32)
 
     def add(self, Q: Features, totals: Array) -> None:
         if self._partial.size != totals.size:
@@ -86,10 +86,11 @@ class IntegerProducts(Products):
 
     def __init__(self, instructions: tuple[Instruction, ...] = AVAILABLE) -> None:
         shorts, small = fastest(MAX_SHORT, instructions), fastest(MAX_BYTE, instructions)
-        assert shorts is not None and small is not None
+        assert shorts is not None
+        assert small is not None
         self._shorts = shorts
         self._bytes = small if small.limit < MAX_SHORT else None
-        self.release()
+        self._buffer = aligned_buffer(0)
 
     def add(self, Q: Features, totals: Array) -> None:
         panels = self._panels(self._shorts, Q)
