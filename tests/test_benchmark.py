@@ -187,9 +187,15 @@ for module in pkgutil.iter_modules(streamrf.jit.__path__):
         compiled = isinstance(kernel, Dispatcher) and not name.startswith("_")
         if compiled and not kernel.signatures:
             print(module.name, name)
+from streamrf.jit.instructions import MAX_BYTE, MAX_SHORT, fastest
+for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
+    if not row.pack.signatures or len(row.add.signatures) < 2:  # totals of 64 and 32 bits
+        print(row.name)
 """
-# Inlined into others; where 16-bit products are not available, or a row too great for 32 bits.
+# Inlined into others; those of slower instructions than the processor has; where products of
+# integers are not available, or a row too great for 32 bits.
 RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
+RARE |= {"gram pack", "gram add_products", "words pack_shorts", "words pack_bytes"}
 
 
 def test_warm_up_leaves_no_kernel_to_be_compiled_later():
