@@ -195,7 +195,13 @@ for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
 # Inlined into others; those of slower instructions than the processor has; where products of
 # integers are not available, or a row too great for 32 bits.
 RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
-RARE |= {"gram pack", "gram add_products", "words pack_shorts", "words pack_bytes"}
+RARE |= {
+    "packed add_selected",
+    "gram pack",
+    "gram add_products",
+    "words pack_shorts",
+    "words pack_bytes",
+}
 
 
 def test_warm_up_leaves_no_kernel_to_be_compiled_later():

@@ -19,17 +19,9 @@ from streamrf.errors import ParameterError, StreamrfError
 from streamrf.jit import instructions
 from streamrf.jit.packed import diagonal
 from streamrf.statistics import gram as gram_module
-from streamrf.statistics.gram import (
-    PRODUCTS,
-    CompactGram,
-    ExactGram,
-    FloatGram,
-    FloatProducts,
-    IntegerProducts,
-    gram_class,
-    packed_size,
-)
+from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram, gram_class, packed_size
 from streamrf.statistics.labelled import BitSums, ClassSums
+from streamrf.statistics.products import PRODUCTS, FloatProducts, IntegerProducts
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums, read_targets
 from streamrf.statistics.values import ValueSums
@@ -276,6 +268,27 @@ def test_blocks_of_small_and_great_entries_take_turns(products, rng):
     blocks = [rng.integers(-limit, limit + 1, (90, 50)) for limit in (127, 4095, 127, 128, 3)]
     for found in (gram_of(products, *blocks), compact_of(products, *blocks)):
         np.testing.assert_array_equal(unpacked(found.totals, 50), twin_of(*blocks))
+
+
+@pytest.mark.parametrize("n", [3, 300, 4096])
+@pytest.mark.parametrize("columns", [[0], [17], [3, 16]])
+def test_few_columns_beyond_the_bound_are_exact_without_a_split(products, rng, columns, n):
+    """Products of such columns wrap around 2^32; those with others do not reach 2^31."""
+    Q = rng.integers(-300, 301, (n, 17 + 1))
+    Q[:, columns] = rng.choice([-GREATEST, GREATEST, 30_000], (n, len(columns)))
+    gram = gram_of(products, Q)
+    np.testing.assert_array_equal(unpacked(gram.totals, 18), twin_of(Q))
+
+
+def test_a_bordering_column_costs_no_split(rng):
+    if PRODUCTS is FloatProducts:
+        pytest.skip("products of BLAS do not wrap")
+    Q = np.rint(rng.normal(0, 400, (4096, 16)))
+    Q[::5, 2] = 2000
+    gram = gram_of(PRODUCTS, Q)
+    assert 2**31 < (Q[:, 2] ** 2).sum() < 2**33
+    assert gram.n_splits == 0
+    np.testing.assert_array_equal(unpacked(gram.totals, 16), twin_of(Q))
 
 
 @pytest.mark.parametrize("kind", [ExactGram, CompactGram])
