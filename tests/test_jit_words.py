@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import naive
-from streamrf.jit import words
+from streamrf.jit import instructions, words
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, TABLE, fastest
 from streamrf.jit.threads import computing
 
@@ -129,3 +129,13 @@ def test_the_fastest_way_has_room_for_the_entries():
         first = next((row for row in AVAILABLE if row.limit >= limit), None)
         assert fastest(limit) is first
     assert fastest(MAX_SHORT, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("CPU_NAME", "znver4"), ("CPU_FEATURES", "+avx2"), ("ENABLE_AVX", 0)]
+)
+def test_blas_multiplies_where_numba_is_to_compile_for_another_processor(
+    monkeypatch, setting, value
+):
+    monkeypatch.setattr(numba.config, setting, value)
+    assert instructions.available() == ()

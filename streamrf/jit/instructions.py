@@ -88,7 +88,7 @@ TABLE = (
 )
 
 
-def _available() -> tuple[Instruction, ...]:
+def available() -> tuple[Instruction, ...]:
     """Return the rows that this processor has, if Numba compiles for it and no other."""
     config = numba.config
     if config.CPU_NAME not in (None, "host") or config.CPU_FEATURES is not None:
@@ -100,7 +100,7 @@ def _available() -> tuple[Instruction, ...]:
     return tuple(row for row in TABLE if any(needs <= has for needs in row.needs))
 
 
-AVAILABLE = _available()
+AVAILABLE = available()
 
 
 def fastest(greatest: int, among: tuple[Instruction, ...] = AVAILABLE) -> Instruction | None:
