@@ -14,6 +14,7 @@ Needs STREAMRF_DATA, the folder of `mnist.h5`. Let nothing else run next to it: 
 import argparse
 import functools
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -24,13 +25,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import llvmlite.binding
 import numpy as np
 import psutil
 from shared import ROOT, data_folder, keep, lines
 
 import streamrf as srf
-from streamrf.jit import gram as jit_gram
-from streamrf.jit import hadamard, lanes, packed
+from streamrf.jit import hadamard, lanes, lapack, packed
+from streamrf.jit.instructions import AVAILABLE, MAX_BYTE
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
 from streamrf.timing import forget_peak, peak_bytes, watching
@@ -170,13 +172,13 @@ def products(n_components: int, scale: Scale) -> dict:
     encoder.encode(block.X, np.ones(len(Q)), Q)
     size = gram.packed_size(width)
     totals, squares = np.zeros(size), np.empty(width)
-    sums, floats = gram.PRODUCTS(), gram.FloatProducts()
+    floats, row = gram.FloatProducts(), next(row for row in AVAILABLE if row.limit > MAX_BYTE)
     partial = np.zeros(size, np.int32)
-    panels = sums.layout(Q)
+    panels = row.panels(Q)
     steps = {
         "check": lambda: lanes.column_squares(Q, squares),
-        "layout": lambda: sums.layout(Q),
-        "product": lambda: jit_gram.add_products(panels, width, totals),
+        "layout": lambda: row.pack(Q, panels),
+        "product": lambda: row.add(panels, width, totals),
         "flush": lambda: packed.flush(partial, totals),
         "ssfrk": lambda: floats.add(Q, totals),
     }
@@ -196,11 +198,46 @@ def products(n_components: int, scale: Scale) -> dict:
     return {
         "n_rows": len(Q),
         "n_components": width,
-        "kind": type(sums).__name__,
+        "kind": row.name,
         "medians": medians,
         "times": seconds,
         "exactness_share": keeping / (adding + keeping),
         "times_ssfrk": medians["ssfrk"] / (medians["layout"] + medians["product"]),
+    }
+
+
+def instructions(n_components: int, scale: Scale) -> dict:
+    """Return the least seconds of a block's products by every instruction that there is.
+
+    One thread and its processor time, so that other jobs count little: the check of the column
+    squares, the layout and the product of each, and `ssfrk`, in turn, on entries within 8 bits.
+    """
+    width, n_rows = scale.width(n_components), gram.PRODUCT_ROWS
+    Q = np.random.default_rng(0).normal(0, 24, (n_rows, width)).round().clip(-MAX_BYTE, MAX_BYTE)
+    Q = Q.astype(np.float32)
+    totals, squares = np.zeros(gram.packed_size(width)), np.empty(width)
+    single = np.zeros(totals.size, np.float32)
+    steps: dict[str, Callable[[], object]] = {
+        "check": lambda: lanes.column_squares(Q, squares),
+        "ssfrk": lambda: lapack.add_product(Q, single),
+    }
+    for row in AVAILABLE:
+        panels = row.panels(Q)
+        steps[f"{row.name}, layout"] = functools.partial(row.pack, Q, panels)
+        steps[f"{row.name}, product"] = functools.partial(row.add, panels, width, totals)
+    least = dict.fromkeys(steps, math.inf)
+    with computing(1):
+        for _ in range(1 + scale.repeats(15)):
+            for name, step in steps.items():
+                began = time.process_time()
+                step()
+                least[name] = min(least[name], time.process_time() - began)
+    return {
+        "n_rows": n_rows,
+        "n_components": width,
+        "cpu": llvmlite.binding.get_host_cpu_name(),
+        "instructions": [row.name for row in AVAILABLE],
+        "least": least,
     }
 
 
@@ -415,6 +452,7 @@ CASES: dict[str, Callable[[Scale], dict]] = {
         f"product-{width}": functools.partial(products, width)
         for width in (1024, 4096, 8192, 16384)
     },
+    **{f"instructions-{width}": functools.partial(instructions, width) for width in (1024, 4096)},
     "predict-4096": functools.partial(prediction, 4096),
     "rows": rows,
     **{

@@ -187,6 +187,31 @@ def products(bench: Lines, rivals: Lines) -> str:
     return table([*head, "times as fast as `ssfrk`", "check and flush, %"], rows)
 
 
+def instructions(bench: Lines, rivals: Lines) -> str:
+    """Tell what a block costs by every instruction."""
+    rows = []
+    for name, line in bench.items():
+        if not name.startswith("instructions-"):
+            continue
+        least, work = line["least"], line["n_rows"] * line["n_components"] ** 2 / 1e9
+        for way in [*line["instructions"], "ssfrk"]:
+            steps = [least[way]] if way == "ssfrk" else [
+                least[f"{way}, {step}"] for step in ("layout", "product")
+            ]  # fmt: skip
+            shown = [f"{1e3 * seconds:.1f}" for seconds in steps]
+            rows.append(
+                [
+                    f"{way}, {line['cpu']}",
+                    f"{line['n_components']:,}",
+                    *([""] * (2 - len(shown)) + shown),
+                    f"{work / sum(steps):.0f}",
+                    f"{least['ssfrk'] / sum(steps):.2f}",
+                ]
+            )
+    head = ["instructions", "E", "layout, ms", "product, ms", "GFLOP/s", "times `ssfrk`"]
+    return table(head, rows)
+
+
 def transforms(bench: Lines, rivals: Lines) -> str:
     """Tell the rates of transforms."""
     rows = [
@@ -348,6 +373,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "stages": stages,
     "wide": wide,
     "products": products,
+    "instructions": instructions,
     "transforms": transforms,
     "rows": rows_table,
     "paper": paper,

@@ -349,6 +349,29 @@ def add_products(panels, width, totals):
     return totals + packed(Q.T @ Q).astype(totals.dtype)
 
 
+# streamrf/jit/words.py
+
+
+def pack_words(Q, entries):
+    """Rows in panels of 48 features and groups of `entries` rows, after what their sums begin with.
+
+    Returns
+    -------
+    (n_panels, 1 + n_groups, 48) int32, each the entries of two (16 bits) or four rows (8 bits, 128
+    more each), the first row in the lowest bits; columns past the width are those of zeros
+    """
+    n, width = Q.shape
+    n_panels, n_groups, bits = -(-width // 48), -(-n // entries), 32 // entries
+    whole = np.zeros((entries * n_groups, 48 * n_panels), dtype=np.int64)
+    whole[:n, :width] = Q
+    start = np.zeros(48 * n_panels, dtype=np.int64)
+    if entries == 4:
+        start, whole = -128 * whole.sum(axis=0), whole + 128
+    places = (whole.reshape(n_groups, entries, -1) % 2**bits) << bits * np.arange(entries)[:, None]
+    words = np.concatenate([start[None], places.sum(axis=1)])
+    return words.astype(np.int32).reshape(1 + n_groups, n_panels, 48).transpose(1, 0, 2)
+
+
 # streamrf/jit/products.py
 
 

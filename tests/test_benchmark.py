@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import streamrf as srf
 from streamrf.cli import app, benching
 from streamrf.features import TABLE
-from streamrf.jit import gram
+from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, fastest
 from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
 from streamrf.training.choosing import PEEK_ROWS
@@ -91,6 +91,9 @@ def test_measure_gives_figures_of_the_pass_that_it_ran(rows_file, features):
     assert len(whole) == len(bare) == 3
     np.testing.assert_allclose(found["ratios"], whole / bare)
     assert found["ratio"] == np.median(found["ratios"])
+    names = {row.name for row in (fastest(MAX_SHORT), fastest(MAX_BYTE)) if row is not None}
+    assert set(found["product_rates"]) == names | {"ssfrk"}
+    assert min(found["product_rates"].values()) > 0
     seconds = found["seconds"]
     assert seconds["pass"] == np.median(whole)
     inside = [seconds[name] for name in ("calibrate", "wait", "featurise", "targets", "gram")]
@@ -132,7 +135,7 @@ def test_bench_reads_data_and_tells_a_person(rows_file, word):
     assert (done.exit_code, done.stderr) == (0, "")
     assert "1,500 of 20 values, 64 features" in done.stdout
     names = [line.split()[0] for line in done.stdout.splitlines()]
-    assert set(names) == STAGES | {"processor", "rows", "product", "ratio", "memory"}
+    assert set(names) == STAGES | {"processor", "rows", "product", "rates", "ratio", "memory"}
 
 
 def test_bench_tells_the_error_on_rows_that_are_named(rows_file):
@@ -184,9 +187,21 @@ for module in pkgutil.iter_modules(streamrf.jit.__path__):
         compiled = isinstance(kernel, Dispatcher) and not name.startswith("_")
         if compiled and not kernel.signatures:
             print(module.name, name)
+from streamrf.jit.instructions import MAX_BYTE, MAX_SHORT, fastest
+for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
+    if not row.pack.signatures or len(row.add.signatures) < 2:  # totals of 64 and 32 bits
+        print(row.name)
 """
-# Inlined into others; where 16-bit products are not available, or a row too great for 32 bits.
-RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if gram.AVAILABLE else set())
+# Inlined into others; those of slower instructions than the processor has; where products of
+# integers are not available, or a row too great for 32 bits.
+RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
+RARE |= {
+    "packed add_selected",
+    "gram pack",
+    "gram add_products",
+    "words pack_shorts",
+    "words pack_bytes",
+}
 
 
 def test_warm_up_leaves_no_kernel_to_be_compiled_later():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -15,20 +16,12 @@ import integers
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, rounded, rounded_targets, unpacked
 from streamrf.errors import ParameterError, StreamrfError
-from streamrf.jit import gram as jit_gram
+from streamrf.jit import instructions
 from streamrf.jit.packed import diagonal
 from streamrf.statistics import gram as gram_module
-from streamrf.statistics.gram import (
-    PRODUCTS,
-    CompactGram,
-    ExactGram,
-    FloatGram,
-    FloatProducts,
-    IntegerProducts,
-    gram_class,
-    packed_size,
-)
+from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram, gram_class, packed_size
 from streamrf.statistics.labelled import BitSums, ClassSums
+from streamrf.statistics.products import PRODUCTS, FloatProducts, IntegerProducts
 from streamrf.statistics.statistics import Statistics
 from streamrf.statistics.sums import Sums, read_targets
 from streamrf.statistics.values import ValueSums
@@ -178,17 +171,23 @@ def test_planted_outliers_split_the_block_and_are_clipped_and_counted(weighted, 
 GREATEST = 32767
 
 # Squares of these add up to one below the limit, the most that a block may have.
-FULL = {
-    FloatProducts: [4095, 90, 9, 3],
-    IntegerProducts: [32767, 32767, 362, 5],
-}
+FULL = {2**24: [4095, 90, 9, 3], 2**31: [32767, 32767, 362, 5]}
 
 
-@pytest.fixture(params=[FloatProducts, IntegerProducts])
+def ways():
+    """Return every way to multiply that the processor has, by name; those of 8 bits need one."""
+    shorts = tuple(row for row in instructions.AVAILABLE if row.limit == GREATEST)
+    of_row = {row: ((row,) if row in shorts else (row, *shorts)) for row in instructions.AVAILABLE}
+    found = {row.name: partial(IntegerProducts, rows) for row, rows in of_row.items()}
+    return {"BLAS": FloatProducts, **found}
+
+
+WAYS = ways()
+
+
+@pytest.fixture(params=WAYS)
 def products(request):
-    if request.param is IntegerProducts and not jit_gram.AVAILABLE:
-        pytest.skip("this processor has no AVX2")
-    return request.param
+    return WAYS[request.param]
 
 
 def gram_of(products, *blocks):
@@ -204,8 +203,8 @@ def twin_of(*blocks):
 
 
 def test_a_block_at_the_bound_is_not_split_and_exact(products):
-    full = FULL[products]
-    assert sum(q**2 for q in full) == products.limit - 1
+    full = FULL[products().limit]
+    assert sum(q**2 for q in full) == products().limit - 1
     block = [[q, -q, q] for q in full]
     gram = gram_of(products, block)
     assert gram.n_splits == 0
@@ -213,7 +212,7 @@ def test_a_block_at_the_bound_is_not_split_and_exact(products):
 
 
 def test_a_block_one_above_the_bound_is_split_and_exact(products):
-    block = [[q, -q, q] for q in [*FULL[products], 1]]
+    block = [[q, -q, q] for q in [*FULL[products().limit], 1]]
     gram = gram_of(products, block)
     assert gram.n_splits == 1
     np.testing.assert_array_equal(unpacked(gram.totals, 3), twin_of(block))
@@ -221,11 +220,11 @@ def test_a_block_one_above_the_bound_is_split_and_exact(products):
 
 def test_sums_of_blocks_lose_no_unit(products):
     """2^24 + 1 is the first whole number that float32 does not have; int32 ends at 2^31 - 1."""
-    blocks = [[[q, q] for q in FULL[products]], *[[[1, 1]]] * 5]
+    blocks = [[[q, q] for q in FULL[products().limit]], *[[[1, 1]]] * 5]
     assert np.float32(2**24) + np.float32(1) == 2**24
     gram = gram_of(products, *blocks)
     assert gram.n_splits == 0
-    np.testing.assert_array_equal(unpacked(gram.totals, 2), np.full((2, 2), products.limit + 4))
+    np.testing.assert_array_equal(unpacked(gram.totals, 2), np.full((2, 2), products().limit + 4))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 100, 5000])
@@ -246,24 +245,67 @@ def test_outliers_among_fine_entries_are_exact(products, rng, share):
 
 
 def test_usual_rows_of_512_levels_are_not_split(rng):
-    if not jit_gram.AVAILABLE:
+    if PRODUCTS is FloatProducts:
         pytest.skip("this processor has no AVX2")
-    gram = gram_of(IntegerProducts, np.rint(rng.normal(0, 512, (3 * 4096, 3))))
+    gram = gram_of(PRODUCTS, np.rint(rng.normal(0, 512, (3 * 4096, 3))))
     assert gram.n_splits == 0
 
 
-def test_every_way_to_multiply_gives_the_same_bytes(rng):
+@pytest.mark.parametrize("deviation", [25, 40, 512])
+def test_every_way_to_multiply_gives_the_same_bytes(rng, deviation):
     """Widths and row counts that fill panels, groups and blocks, and that do not."""
+    limit = 127 if deviation == 25 else GREATEST
     for width, n in [(1, 1), (2, 16), (3, 17), (50, 1000), (193, 333), (400, 5000)]:
-        Q = np.rint(rng.normal(0, 40, (n, width))).astype(np.float32)
-        totals = [ExactGram(width, products=way()) for way in (FloatProducts, PRODUCTS)]
+        Q = np.rint(rng.normal(0, deviation, (n, width))).clip(-limit, limit).astype(np.float32)
+        totals = [ExactGram(width, products=way()) for way in WAYS.values()]
         for gram in totals:
             gram.add(Q)
-        assert totals[0].totals.tobytes() == totals[1].totals.tobytes()
+        assert len({gram.totals.tobytes() for gram in totals}) == 1
+
+
+def test_blocks_of_small_and_great_entries_take_turns(products, rng):
+    """A block beyond 8 bits is multiplied in 16, and so are those after it."""
+    blocks = [rng.integers(-limit, limit + 1, (90, 50)) for limit in (127, 4095, 127, 128, 3)]
+    for found in (gram_of(products, *blocks), compact_of(products, *blocks)):
+        np.testing.assert_array_equal(unpacked(found.totals, 50), twin_of(*blocks))
+
+
+@pytest.mark.parametrize("n", [3, 300, 4096])
+@pytest.mark.parametrize("columns", [[0], [17], [3, 16]])
+def test_few_columns_beyond_the_bound_are_exact_without_a_split(products, rng, columns, n):
+    """Products of such columns wrap around 2^32; those with others do not reach 2^31."""
+    Q = rng.integers(-300, 301, (n, 17 + 1))
+    Q[:, columns] = rng.choice([-GREATEST, GREATEST, 30_000], (n, len(columns)))
+    gram = gram_of(products, Q)
+    np.testing.assert_array_equal(unpacked(gram.totals, 18), twin_of(Q))
+
+
+def test_a_bordering_column_costs_no_split(rng):
+    if PRODUCTS is FloatProducts:
+        pytest.skip("products of BLAS do not wrap")
+    Q = np.rint(rng.normal(0, 400, (4096, 16)))
+    Q[::5, 2] = 2000
+    gram = gram_of(PRODUCTS, Q)
+    assert 2**31 < (Q[:, 2] ** 2).sum() < 2**33
+    assert gram.n_splits == 0
+    np.testing.assert_array_equal(unpacked(gram.totals, 16), twin_of(Q))
+
+
+@pytest.mark.parametrize("kind", [ExactGram, CompactGram])
+def test_a_block_of_bytes_is_bounded_without_its_squares(kind, products):
+    """4,096 rows of +-127 stay below 2^31; totals of 32 bits end at 133,143 such rows."""
+    gram = kind(2, products=products())
+    rows = np.full((4096, 2), 127, dtype=np.float32) * (1, -1)
+    for _ in range(2):
+        gram.add(rows.astype(np.float32))
+    square = 2 * 4096 * 127**2
+    np.testing.assert_array_equal(unpacked(gram.totals, 2), [[square, -square], [-square, square]])
 
 
 ENTRIES = st.one_of(
-    st.integers(-GREATEST, GREATEST), st.sampled_from([-GREATEST, GREATEST, 4095, 2896])
+    st.integers(-GREATEST, GREATEST),
+    st.integers(-127, 127),
+    st.sampled_from([-GREATEST, GREATEST, 4095, 2896, 127, -127]),
 )
 
 
@@ -279,7 +321,7 @@ ENTRIES = st.one_of(
 )
 @example([np.full((20, 1), GREATEST), np.ones((3, 1), dtype=np.int64)])
 def test_any_blocks_of_whole_numbers_are_exact(blocks):
-    for products in (FloatProducts, PRODUCTS):
+    for products in WAYS.values():
         gram = ExactGram(blocks[0].shape[1], products=products())
         for block in blocks:
             gram.add(block.astype(np.float32))
@@ -302,7 +344,7 @@ def test_totals_of_32_bits_are_the_same_numbers(products, rng):
 
 
 def test_totals_of_32_bits_are_refused_one_above_the_bound_and_stay_as_they_were(products):
-    full = [[q, -q] for q in FULL[IntegerProducts]]
+    full = [[q, -q] for q in FULL[2**31]]
     gram = compact_of(products, full)
     assert gram.totals.max() == 2**31 - 1
     before = gram.totals.copy()

@@ -1,4 +1,4 @@
-"""Products of 16-bit numbers do what their twins say."""
+"""Products of 16-bit numbers by AVX2 do what their twins say."""
 
 import math
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import naive
-from streamrf.jit import gram
+from streamrf.jit import gram, instructions
 from streamrf.jit.threads import computing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -16,7 +16,8 @@ PLAIN = bool(numba.config.DISABLE_JIT)
 LIMIT = 4095
 
 needs_instruction = pytest.mark.skipif(
-    not gram.AVAILABLE and not PLAIN, reason="the processor lacks AVX2; BLAS multiplies there"
+    instructions.TABLE[-1] not in instructions.AVAILABLE and not PLAIN,
+    reason="the processor lacks AVX2; BLAS multiplies there",
 )
 
 # One of everything; a panel, a group and one more; several blocks; more groups than DEPTH; and,
@@ -29,10 +30,15 @@ def whole_numbers(rng, shape, limit):
     return rng.integers(-limit, limit + 1, shape).astype(np.float32)
 
 
+def aligned(shape):
+    buffer = instructions.aligned_buffer(2 * math.prod(shape))
+    return buffer.view(np.int16).reshape(shape)
+
+
 def packed_panels(Q, spare_groups=0):
     """The panels by the kernel."""
     shape = gram.panels_shape(len(Q) + 16 * spare_groups, Q.shape[1])
-    panels = gram.aligned_buffer(math.prod(shape)).reshape(shape)
+    panels = aligned(shape)
     panels[:] = -7
     gram.pack(Q, panels)
     return panels
@@ -60,13 +66,13 @@ def test_groups_beyond_the_rows_are_zero(rng):
 def test_products_are_added_to_the_totals(rng, shape, n_threads):
     Q = whole_numbers(rng, shape, 400)  # 4200 squares of 400 stay below 2^30
     panels = naive.pack(Q)
-    aligned = gram.aligned_buffer(panels.size).reshape(panels.shape)
-    aligned[:] = panels
+    copy = aligned(panels.shape)
+    copy[:] = panels
     width = shape[1]
     totals = rng.integers(-(2**29), 2**29, width * (width + 1) // 2).astype(np.int32)
     expected = naive.add_products(panels, width, totals)
     with computing(n_threads):
-        gram.add_products(aligned, width, totals)
+        gram.add_products(copy, width, totals)
     np.testing.assert_array_equal(totals, expected, strict=True)
 
 

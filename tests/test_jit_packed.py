@@ -75,6 +75,17 @@ def test_every_column_can_be_read(rng, n):
         np.testing.assert_array_equal(out, naive.column(vector, n, j))
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_a_matrix_is_added_to_the_rows_and_columns_selected(rng, n):
+    vector = rng.integers(-9, 10, n * (n + 1) // 2).astype(np.float64)
+    columns = np.flatnonzero(rng.random(n) < 0.7)
+    values = rng.integers(-9, 10, len(columns) * (len(columns) + 1) // 2).astype(np.float64)
+    expected = naive.full(vector, n)
+    expected[np.ix_(columns, columns)] += naive.full(values, len(columns))
+    packed.add_selected(values, columns, n, vector)
+    np.testing.assert_array_equal(naive.full(vector, n), expected)
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_rows_and_columns_can_be_selected(rng, n, n_threads):

@@ -105,6 +105,8 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {n_features:,} values, {width:,} features"
     yield "pass", f"{_median(figures['pass_seconds'])}, {figures['rows_per_second']:,.0f} rows/s"
     yield "product", f"{_median(figures['ssfrk_seconds'])}, ssfrk alone"
+    rates = (f"{name} {rate:,.0f}" for name, rate in figures["product_rates"].items())
+    yield "rates", f"{'; '.join(rates)} GFLOP/s"
     low, high = min(figures["ratios"]), max(figures["ratios"])
     yield "ratio", f"{figures['ratio']:.2f} ({low:.2f} to {high:.2f})"
     for name, seconds in figures["seconds"].items():

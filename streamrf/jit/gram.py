@@ -1,4 +1,4 @@
-"""Products of small integers: 16-bit features, 32-bit sums, exact while no sum reaches 2^31.
+"""Products of 16-bit numbers by AVX2: 32-bit sums, exact while no sum reaches 2^31.
 
 AVX2 multiplies sixteen pairs of 16-bit numbers and adds neighbours in one instruction, twice what
 it does in float32. Measured on Zen 3, per core: 120 to 124 GFLOP/s counted as n E^2, where OpenBLAS
@@ -7,7 +7,6 @@ it does in float32. Measured on Zen 3, per core: 120 to 124 GFLOP/s counted as n
 
 from typing import Any
 
-import llvmlite.binding
 import numba
 import numpy as np
 from llvmlite import ir
@@ -21,14 +20,6 @@ ROWS = 16  # rows of a group: one vector of 16-bit numbers
 PANEL = 3  # features of a panel: 9 sums and 7 operands fill the sixteen registers of AVX2
 DEPTH = 256  # groups multiplied at a time: a panel's 24 KiB stay in the first-level cache
 BLOCK = 64  # panels of a side of a block, at most: its 2 x 1.5 MiB come from the cache behind
-
-# Whether the processor has the instruction, and Numba compiles for it and no other (NUMBA_CPU_NAME,
-# NUMBA_CPU_FEATURES); elsewhere BLAS multiplies in float32.
-AVAILABLE = (
-    bool(llvmlite.binding.get_host_cpu_features().get("avx2"))
-    and numba.config.CPU_NAME in (None, "host")
-    and numba.config.CPU_FEATURES is None
-)
 
 
 def _make_tile() -> Any:
@@ -120,13 +111,6 @@ _tile = _make_tile()
 def panels_shape(n_rows: int, n_components: int) -> tuple[int, int, int, int]:
     """Return the shape of the panels of `n_rows` rows."""
     return (-(-n_components // PANEL), -(-n_rows // ROWS), PANEL, ROWS)
-
-
-def aligned_buffer(size: int) -> I16:
-    """Return an array for `size` int16, aligned to 64 bytes as the loads need it."""
-    buffer = np.empty(2 * size + 64, dtype=np.uint8)
-    start = -buffer.ctypes.data % 64
-    return buffer[start : start + 2 * size].view(np.int16)
 
 
 @njit(nogil=True, cache=True, parallel=True)

@@ -119,3 +119,23 @@ def select(packed: Numbers, n: int, columns: I64, out: Numbers) -> None:
             i, j = _entry(row, out_column, out_columns, out_offset)
             k = _index(columns[i], columns[j], n_rows, n_columns, offset)
             out[out_column * out_rows + row] = packed[k]
+
+
+@njit(nogil=True, cache=True)
+def add_selected(values: Numbers, columns: I64, n: int, packed: Numbers) -> None:
+    """``G[columns][:, columns] += V``, in place.
+
+    Parameters
+    ----------
+    values : the packed (m, m) matrix V
+    columns : (m,) int64, rows and columns of G
+    n : order of G
+    packed : the packed (n, n) matrix
+    """
+    n_rows, n_columns, offset = _shape(n)
+    of_rows, of_columns, of_offset = _shape(columns.size)
+    for column in range(of_columns):
+        for row in range(of_rows):
+            i, j = _entry(row, column, of_columns, of_offset)
+            k = _index(columns[i], columns[j], n_rows, n_columns, offset)
+            packed[k] += values[column * of_rows + row]

@@ -1,78 +1,22 @@
 """``sum_i q_i q_i^T`` of rows of features, in LAPACK's rectangular full packed format."""
 
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
 
 from streamrf.errors import ConsumedError, ParameterError, StreamrfError
-from streamrf.jit import gram, lanes, packed
+from streamrf.jit import lanes, packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
+from streamrf.statistics.products import PRODUCTS, Products
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
 HEAVY_SHARE = 64  # of a block's rows, one at most is heavy; else the block is halved
 SHORT_ROWS = 256  # fewer rows are multiplied in float64 rather than halved
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
-
-
-class Products(ABC):
-    """A way to multiply integers that is exact for blocks whose column squares are below `limit`.
-
-    Attributes
-    ----------
-    total_bytes : int, held for each total
-    """
-
-    limit: ClassVar[float]
-    total_bytes: ClassVar[int]
-
-    @abstractmethod
-    def add(self, Q: Features, totals: Array) -> None:
-        """Add the products of the rows Q (n, n_components) to packed totals."""
-
-
-class FloatProducts(Products):
-    """Float32 products of BLAS, exact below 2^24."""
-
-    limit = 2.0**24
-    total_bytes = 4
-
-    def __init__(self) -> None:
-        self._partial = np.empty(0, dtype=np.float32)
-
-    def add(self, Q: Features, totals: Array) -> None:
-        if self._partial.size != totals.size:
-            self._partial = np.zeros(totals.size, dtype=np.float32)
-        add_product(Q, self._partial)
-        packed.flush(self._partial, totals)
-
-
-class IntegerProducts(Products):
-    """Products of 16-bit numbers in 32 bits, exact below 2^31; see `streamrf.jit.gram`."""
-
-    limit = 2.0**31
-    total_bytes = 0
-
-    def __init__(self) -> None:
-        self._buffer = gram.aligned_buffer(0)
-
-    def add(self, Q: Features, totals: Array) -> None:
-        gram.add_products(self.layout(Q), Q.shape[1], totals)
-
-    def layout(self, Q: Features) -> Array:
-        """Lay Q out in panels, in memory that is used again."""
-        shape = gram.panels_shape(*Q.shape)
-        size = math.prod(shape)
-        if self._buffer.size < size:
-            self._buffer = gram.aligned_buffer(size)
-        panels = self._buffer[:size].reshape(shape)
-        gram.pack(Q, panels)
-        return panels
-
-
-PRODUCTS: type[Products] = IntegerProducts if gram.AVAILABLE else FloatProducts
+WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
 
 
 class GramSum(ABC):
@@ -175,16 +119,18 @@ class IntegerGram(GramSum):
         """Add rows of which one product is taken."""
 
     def release(self) -> None:
-        self._products = type(self._products)()
+        self._products.release()
 
 
 class ExactGram(IntegerGram):
     """Sums of integers in float64.
 
     While the squares of a block stay below the products' limit, it is multiplied in 32 bits and
-    each sum joins its float64 total once. A block above the limit is split: a few rows with the
-    greatest entries (outliers, border pixels) are gathered and multiplied in float64, which is
-    exact to 2^53; where a few are not enough, the block is halved.
+    each sum joins its float64 total once. Above the limit, sums of 32 bits wrap around 2^32: those
+    of two columns whose squares have a product of 2^62 or more. If such columns are few, their
+    products are taken in float64 too, exact to 2^53, and the multiples of 2^32 are added. Else the
+    block is split: a few rows with the greatest entries (outliers, border pixels) are gathered and
+    multiplied in float64; where a few are not enough, the block is halved.
     """
 
     limit = 2.0**53
@@ -203,21 +149,45 @@ class ExactGram(IntegerGram):
         return super().totals
 
     def _add_block(self, Q: Features) -> None:
-        limit = self._products.limit
+        if self._products.add_small(Q, super().totals):
+            return
         squares = _column_squares(Q)
-        if squares.max(initial=0) < limit:
-            self._products.add(Q, super().totals)
+        if self._fits(squares):
+            self._multiply(Q, squares)
             return
         self.n_splits += 1
-        heavy = _heavy_rows(Q, squares, limit, len(Q) // HEAVY_SHARE)
+        heavy = _heavy_rows(Q, squares, self._fits, len(Q) // HEAVY_SHARE)
         if len(heavy):
             self._add_heavy(Q[heavy])
-            self._products.add(np.delete(Q, heavy, axis=0), super().totals)
+            light = np.delete(Q, heavy, axis=0)
+            self._multiply(light, _column_squares(light))
         elif len(Q) > SHORT_ROWS:
             for half in np.array_split(Q, 2):
                 self._add_block(half)
         else:
             self._add_heavy(Q.copy())
+
+    def _fits(self, squares: Floats) -> bool:
+        """Return whether rows with these column squares can be multiplied at once."""
+        if squares.max(initial=0) < self._products.limit:
+            return True
+        few = self.n_components // WRAPPED_SHARE
+        return self._products.wraps and len(self._wrapping(squares)) <= few
+
+    def _wrapping(self, squares: Floats) -> Indices:
+        """Return the columns whose products with each other may reach the limit."""
+        bound = self._products.limit**2 * (1 - 1e-12)  # a product of squares is rounded
+        return np.flatnonzero(squares * squares.max(initial=0) >= bound)
+
+    def _multiply(self, Q: Features, squares: Floats) -> None:
+        totals = super().totals
+        self._products.add(Q, totals)
+        columns = self._wrapping(squares)
+        if len(columns):
+            product = _wide_product(np.ascontiguousarray(Q[:, columns]))
+            wrap = 2 * self._products.limit
+            lacking = np.floor(product / wrap + 0.5) * wrap
+            packed.add_selected(lacking, columns, self.n_components, totals)
 
     def _add_heavy(self, Q: Features) -> None:
         self._heavy.append(Q)
@@ -266,16 +236,16 @@ class CompactGram(IntegerGram):
 
     def _add_block(self, Q: Features) -> None:
         squares = _column_squares(Q)
-        if squares.max(initial=0) >= self._products.limit:  # only where BLAS multiplies
-            self.n_splits += 1
-            if len(Q) == 1:
+        if not self._products.add_small(Q, self.totals):
+            if squares.max(initial=0) < self._products.limit:
+                self._products.add(Q, self.totals)
+            else:  # only where BLAS multiplies
+                self.n_splits += 1
+                if len(Q) > 1:
+                    for half in np.array_split(Q, 2):
+                        self._add_block(half)
+                    return
                 packed.flush(_wide_product(Q), self.totals)
-                self._squares += squares
-                return
-            for half in np.array_split(Q, 2):
-                self._add_block(half)
-            return
-        self._products.add(Q, self.totals)
         self._squares += squares
 
 
@@ -323,12 +293,14 @@ def _wide_product(Q: Features) -> Floats:
     return product
 
 
-def _heavy_rows(Q: Features, squares: Floats, limit: float, max_rows: int) -> Indices:
-    """Return rows whose removal leaves squares below the limit; none if over `max_rows`."""
+def _heavy_rows(
+    Q: Features, squares: Floats, fits: Callable[[Floats], bool], max_rows: int
+) -> Indices:
+    """Return rows whose removal leaves squares that fit; none if over `max_rows`."""
     order = np.argsort(-np.maximum(Q.max(axis=1), -Q.min(axis=1)), kind="stable")
     count = 1
     while count <= max_rows:
-        if (squares - _column_squares(Q[order[:count]])).max() < limit:
+        if fits(squares - _column_squares(Q[order[:count]])):
             return order[:count]
         count *= 2
     return order[:0]

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.features import Craft, FeatureMap, RandomMaclaurin, StructuredFourier
+from streamrf.jit.instructions import MAX_BYTE, MAX_SHORT, Instruction, fastest
 from streamrf.jit.lapack import add_product
 from streamrf.jit.threads import computing
 from streamrf.kernels import Gaussian, Polynomial
@@ -27,6 +29,8 @@ from streamrf.training.accumulation import accumulate
 
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled
 PRODUCT_ROWS = 4096  # multiplied at a time by the bare product
+RATE_WIDTH = 4096  # features, at most, of the products whose rates are measured
+RATE_RUNS = 3
 RELATIVE_ALPHA = 1e-3
 UP_FACTOR = 8
 NEEDED = "calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"
@@ -81,6 +85,7 @@ def measure(
     dict with ``seconds`` by stage, those of the median pass: ``read`` runs in a thread ahead, and
     ``wait`` is what of it the computation waited for; ``calibrate`` is what no other stage counts.
     ``peak_bytes`` is of the process before any bare product, the first pass and its solve included.
+    ``product_rates``: see `product_rates`.
     """
     if n_pairs < 0:
         raise ParameterError(f"n_pairs={n_pairs}; expected at least 0")
@@ -119,6 +124,7 @@ def measure(
         "seconds": _by_stage(median) | {"solve": solve_seconds},
         "pass_seconds": whole,
         "ssfrk_seconds": bare,
+        "product_rates": product_rates(width, n_threads) if bare else {},
         "ratio": float(np.median(ratios)) if bare else None,
         "ratios": ratios.tolist(),
         "rows_per_second": n_rows / float(np.median(whole)),
@@ -153,6 +159,38 @@ def _by_stage(seconds: dict[str, float]) -> dict[str, float]:
     counted = sum(seconds.get(name, 0.0) for name in ("wait", "featurise", "targets", "gram"))
     seconds = seconds | {"calibrate": seconds["pass"] - counted}
     return {name: seconds[name] for name in NEEDED if name in seconds}
+
+
+def product_rates(width: int, n_threads: int | None = None) -> dict[str, float]:
+    """Return what a block of 4,096 rows is multiplied at, in GFLOP/s counted as n E^2, by name.
+
+    The fastest instructions of this processor for 16 bits (``precision="exact"``) and for 8
+    (``"coarse"``), the layout of their panels included, and `ssfrk`; the best of a few runs each,
+    at the width given or 4,096.
+    """
+    width = min(width, RATE_WIDTH)
+    rng = np.random.default_rng(0)
+    block = rng.integers(-MAX_BYTE, MAX_BYTE + 1, (PRODUCT_ROWS, width)).astype(np.float32)
+    totals, single = (
+        np.zeros(width * (width + 1) // 2, dtype) for dtype in (np.float64, np.float32)
+    )
+
+    def by(instruction: Instruction) -> None:
+        panels = instruction.panels(block)
+        instruction.pack(block, panels)
+        instruction.add(panels, width, totals)
+
+    found = [fastest(limit) for limit in (MAX_SHORT, MAX_BYTE)]
+    steps = {row.name: partial(by, row) for row in found if row is not None}
+    steps["ssfrk"] = partial(add_product, block, single)
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    with computing(n_threads):
+        for _ in range(1 + RATE_RUNS):
+            for name, step in steps.items():
+                began = time.perf_counter()
+                step()
+                seconds[name].append(time.perf_counter() - began)
+    return {name: block.size * width / min(times[1:]) / 1e9 for name, times in seconds.items()}
 
 
 def bare_seconds(n_rows: int, width: int, n_threads: int | None = None) -> float:

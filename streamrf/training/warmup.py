@@ -63,7 +63,9 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"{np.dtype(dtype).name} rows", partial(default, dtype)
     yield "weights", partial(default, weighted=True)
     yield "float64 precision", partial(default, precision="float64")
+    yield "coarse precision", partial(default, precision="coarse")
     yield "32-bit totals", partial(default, totals="int32")
+    yield "32-bit totals, coarse", partial(default, totals="int32", precision="coarse")
     yield "values", partial(default, regression=True)
     codes = ErrorCorrectingCodes(6)
     for warp in WARPS:

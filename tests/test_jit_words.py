@@ -1,0 +1,141 @@
+"""Products of 8 and 16 bits by every instruction do what their twins say, on any processor."""
+
+import numba
+import numpy as np
+import pytest
+
+import naive
+from streamrf.jit import instructions, words
+from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, TABLE, fastest
+from streamrf.jit.threads import computing
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+PLAIN = bool(numba.config.DISABLE_JIT)
+WAYS = TABLE if PLAIN else AVAILABLE
+
+# One of everything; a word and one row more; a panel and one feature more; rows left over in a
+# word; an odd and an even width of several panels; and, compiled, blocks of the greatest side.
+SHAPES = [(1, 1), (2, 48), (5, 49), (6, 7), (33, 97), (47, 130), (4096, 9)]
+SHAPES += [] if PLAIN else [(7, 2200), (258, 1031)]
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: way.name)
+def way(request):
+    return request.param
+
+
+def entries(rng, shape, limit):
+    return rng.integers(-limit, limit + 1, shape).astype(np.float32)
+
+
+def laid_out(way, Q):
+    panels = way.panels(Q)
+    panels.view(np.uint8)[...] = 0xA5
+    way.pack(Q, panels)
+    return panels
+
+
+def added(way, Q, totals):
+    way.add(laid_out(way, Q), Q.shape[1], totals)
+    return totals
+
+
+def expected_products(Q):
+    Q = Q.astype(np.float64)  # exact: the sums are below 2^53
+    return naive.packed(Q.T @ Q)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(("n_rows", "limit"), [(2, MAX_SHORT), (4, MAX_BYTE)])
+@pytest.mark.parametrize("shape", SHAPES[:-1])
+def test_panels_of_words_are_those_of_the_definition(rng, shape, n_rows, limit, n_threads):
+    Q = entries(rng, shape, limit)
+    panels = np.full(words.panels_shape(*shape, n_rows), 7, dtype=np.int32)
+    with computing(n_threads):
+        greatest = (words.pack_shorts if n_rows == 2 else words.pack_bytes)(Q, panels)
+    width = shape[1]
+    found, expected = (
+        p.transpose(1, 0, 2).reshape(p.shape[1], -1) for p in (panels, naive.pack_words(Q, n_rows))
+    )
+    np.testing.assert_array_equal(found[:, :width], expected[:, :width])
+    assert greatest == (np.abs(Q).max() if n_rows == 4 else None)
+
+
+@pytest.mark.parametrize("value", [128, -128, 32767, -32767])
+def test_an_entry_beyond_8_bits_is_found_wherever_it_is(rng, value):
+    Q = entries(rng, (150, 60), MAX_BYTE)
+    panels = np.empty(words.panels_shape(*Q.shape, 4), dtype=np.int32)
+    for i, j in ((0, 0), (3, 59), (147, 48), (149, 1)):
+        Q[i, j], kept = value, Q[i, j]
+        assert words.pack_bytes(Q, panels) == abs(value)
+        Q[i, j] = kept
+    assert words.pack_bytes(Q, panels) <= MAX_BYTE
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_are_added_to_the_totals(rng, way, shape, dtype, n_threads):
+    Q = entries(rng, shape, min(way.limit, 300))
+    totals = rng.integers(-(2**29), 2**29, shape[1] * (shape[1] + 1) // 2).astype(dtype)
+    expected = totals + expected_products(Q).astype(dtype)
+    with computing(n_threads):
+        added(way, Q, totals)
+    np.testing.assert_array_equal(totals, expected, strict=True)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, -1)])
+def test_the_greatest_entries_do_not_saturate(way, n_rows, signs):
+    """Sums of pairs and quadruples within an instruction; two of 32767 squared are below 2^31."""
+    n_rows = n_rows if way.limit == MAX_BYTE else min(n_rows, 2)
+    Q = way.limit * np.tile(np.array(signs, dtype=np.float32), (n_rows, 1))
+    square = n_rows * way.limit**2
+    expected = [square, square, signs[0] * signs[1] * square]
+    np.testing.assert_array_equal(added(way, Q, np.zeros(3)), expected)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_whole_block_of_the_greatest_bytes_is_exact(way, sign):
+    """With 128 added a sum passes over 255 x 127 x 4,096, and comes back."""
+    Q = np.full((4096, 2), MAX_BYTE, dtype=np.float32)
+    Q[:, 1] *= sign
+    square = 4096 * MAX_BYTE**2
+    np.testing.assert_array_equal(added(way, Q, np.zeros(3)), [square, square, sign * square])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_products_are_exact_up_to_the_last_number_of_32_bits(way, sign):
+    """128 squares of 4095 are 2^31 less 1,048,448."""
+    if way.limit == MAX_BYTE:
+        pytest.skip("a block has 4,096 rows")
+    Q = np.full((128, 2), 4095, dtype=np.float32)
+    Q[:, 1] *= sign
+    rest = 2**31 - 1 - 128 * 4095**2
+    totals = added(way, Q, np.array([rest, rest, sign * rest], dtype=np.int32))
+    np.testing.assert_array_equal(totals, np.array([1, 1, sign]) * (2**31 - 1))
+
+
+def test_every_way_gives_the_same_bytes(rng):
+    Q = entries(rng, (101, 149), MAX_BYTE)
+    Q[::5] = np.sign(Q[::5]) * MAX_BYTE
+    totals = {added(way, Q, np.zeros(149 * 150 // 2)).tobytes() for way in WAYS}
+    assert len(totals) == (1 if WAYS else 0)
+
+
+def test_the_fastest_way_has_room_for_the_entries():
+    for limit in (MAX_BYTE, MAX_SHORT):
+        first = next((row for row in AVAILABLE if row.limit >= limit), None)
+        assert fastest(limit) is first
+    assert fastest(MAX_SHORT, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("CPU_NAME", "znver4"), ("CPU_FEATURES", "+avx2"), ("ENABLE_AVX", 0)]
+)
+def test_blas_multiplies_where_numba_is_to_compile_for_another_processor(
+    monkeypatch, setting, value
+):
+    monkeypatch.setattr(numba.config, setting, value)
+    assert instructions.available() == ()
