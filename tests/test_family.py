@@ -10,6 +10,8 @@ from streamrf.jit.threads import computing
 from streamrf.solving import Family, Normal, family
 from streamrf.solving.normal import RELATIVE_ALPHAS
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def normal_of(Q, targets, step=1.0, dtype=np.float64):
     """The normal equations of rows that all count alike."""

@@ -16,7 +16,7 @@ from streamrf.jit import lapack
 from streamrf.jit.arrays import Array, Floats
 from streamrf.solving.normal import Normal, check_alpha
 
-MIN_WIDTH = 1024  # narrower, a factor for each penalty takes less time
+MIN_WIDTH = 2048  # narrower, a factor for each penalty takes as little
 WIDTH_OF_OUTPUT = 100  # and so it does with fewer features for each output
 MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty needs no factor of its own
 REACH = 10 ** (5 / 6)  # a factor serves penalties so many times greater and smaller
@@ -95,9 +95,8 @@ class _Space:
         before = self._loss(alpha)
         self._grow(_applied(factor, self._residual(alpha)))
         after = self._loss(alpha)
-        floor = np.finfo(np.float64).eps * self._squares
-        gained = np.where(after > floor, (before - after) / np.maximum(after, floor), 0.0)
-        return float(gained.max(initial=0.0)) if len(gained) else 0.0
+        known = after > np.finfo(np.float64).eps * self._squares
+        return float(((before - after)[known] / after[known]).max(initial=0.0))
 
     def solution(self, alpha: float) -> Floats:
         """Return X (n, n_outputs)."""
