@@ -16,10 +16,11 @@ from streamrf.jit import lapack
 from streamrf.jit.arrays import Array, Floats
 from streamrf.solving.normal import Normal, check_alpha
 
-MIN_WIDTH = 2048  # narrower, a factor for each penalty takes as little
-WIDTH_OF_OUTPUT = 100  # and so it does with fewer features for each output
-MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty needs no factor of its own
-REACH = 10 ** (5 / 6)  # a factor serves penalties so many times greater and smaller
+MIN_WIDTH = 4096  # narrower, a factor for each penalty takes as little
+WIDTH_OF_OUTPUT = 200  # and with fewer features for each output the space would be as large
+MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty has its solution
+MAX_ROUNDS = 4  # of steps for it; each leaves a fifth of the error at a penalty in reach
+REACH = 10 ** (5 / 6) * (1 + 1e-9)  # a factor serves penalties so much greater or smaller
 INDEPENDENT = 1e-6  # of a direction, the part outside the space that is worth adding
 
 
@@ -41,7 +42,8 @@ class Family:
         if width >= MIN_WIDTH and width >= WIDTH_OF_OUTPUT * n_outputs:
             self._space = _Space(normal)
         self._factor: Array | None = None
-        self._least = np.inf  # penalty factored
+        self._least = np.inf  # penalty that has had a factor
+        self._covered: list[tuple[float, float]] = []  # penalties whose solutions the space has
 
     def solutions(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
         """Return (alpha, v, b) for each penalty; one that does not factor is left out.
@@ -58,17 +60,22 @@ class Family:
 
     def _is_covered(self, alpha: float, space: "_Space") -> bool:
         """Grow the space until it has the solution; return whether the penalty factors."""
-        if self._least <= alpha and space.gain(self._factor, alpha) < MAX_GAIN:
-            return True
+        if self._factor is not None and self._least <= alpha:  # so that it factors, too
+            if any(low <= alpha <= high for low, high in self._covered):
+                return True
+            if space.gain(self._factor, alpha) < MAX_GAIN / 10:  # from afar it gains slowly
+                self._covered.append((alpha / REACH, alpha))
+                return True
         self._factor = None  # its memory serves the next
         self._factor = self._normal.short_factor(alpha)
         if self._factor is None:
-            self._least = np.inf
             return False
         self._least = min(self._least, alpha)
+        self._covered.append((alpha / REACH, alpha * REACH))
         for near in (alpha, alpha * REACH, alpha / REACH):
-            if space.gain(self._factor, near) < MAX_GAIN:
-                break
+            for _ in range(MAX_ROUNDS):
+                if space.gain(self._factor, near) < MAX_GAIN:
+                    break
         return True
 
 
@@ -85,13 +92,12 @@ class _Space:
         self._parts = np.empty((0, self._moments.shape[1]))
         self._rotation = np.empty((0, 0))
 
-    def gain(self, factor: Array | None, alpha: float) -> float:
+    def gain(self, factor: Array, alpha: float) -> float:
         """Grow by a solution's residual; return what that gains of the loss, at the output of most.
 
         The penalised loss at a solution X is ``squares - <X, M>``, and no solution in a larger
         space has a greater one.
         """
-        assert factor is not None
         before = self._loss(alpha)
         self._grow(_applied(factor, self._residual(alpha)))
         after = self._loss(alpha)
