@@ -92,7 +92,7 @@ def test_every_penalty_predicts_as_its_own_factor_does(rng, narrow, decades, ste
         expected = cho_solve(cho_factor(A + alpha * np.eye(len(A))), M)
         apart = (found[alpha] / step).T - expected
         error = np.einsum("jo,jo->o", apart, A @ apart)
-        assert (error <= 1e-3 * losses(normal, expected)).all()
+        assert (error <= 3e-3 * losses(normal, expected)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])

@@ -7,7 +7,16 @@ from streamrf.solving.findings import class_finding, nested, penalty_finding, wi
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
-from streamrf.solving.selection import KEPT_BYTES, HeldOut, Trial, best, held_scores, safest, searched, tried
+from streamrf.solving.selection import (
+    KEPT_BYTES,
+    HeldOut,
+    Trial,
+    best,
+    held_scores,
+    safest,
+    searched,
+    tried,
+)
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 

@@ -18,8 +18,9 @@ from streamrf.solving.normal import Normal, check_alpha
 
 MIN_WIDTH = 4096  # narrower, a factor for each penalty takes as little
 WIDTH_OF_OUTPUT = 200  # and with fewer features for each output the space would be as large
-MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty has its solution
-MAX_ROUNDS = 4  # of steps for it; each leaves a fifth of the error at a penalty in reach
+MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty needs no factor
+MAX_NEAR_GAIN = 1e-3  # the same with a factor in reach, where a step leaves a fifth of the error
+MAX_STEPS = 4
 REACH = 10 ** (5 / 6) * (1 + 1e-9)  # a factor serves penalties so much greater or smaller
 INDEPENDENT = 1e-6  # of a direction, the part outside the space that is worth adding
 
@@ -27,8 +28,9 @@ INDEPENDENT = 1e-6  # of a direction, the part outside the space that is worth a
 class Family:
     """The solutions of one set of normal equations for many penalties.
 
-    Of wide equations they are Galerkin's, which leave at most about `MAX_GAIN` of the penalised
-    loss to gain: to choose a penalty by, which `Normal.ridge` then solves for. Others are direct.
+    Of wide equations they are Galerkin's, whose predictions err by a few thousandths of the squared
+    error at most: enough to choose a penalty, which `Normal.ridge` then solves for. Others are
+    direct.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ class Family:
         if self._factor is not None and self._least <= alpha:  # so that it factors, too
             if any(low <= alpha <= high for low, high in self._covered):
                 return True
-            if space.gain(self._factor, alpha) < MAX_GAIN / 10:  # from afar it gains slowly
+            if space.gain(self._factor, alpha) < MAX_GAIN:
                 self._covered.append((alpha / REACH, alpha))
                 return True
         self._factor = None  # its memory serves the next
@@ -73,8 +75,8 @@ class Family:
         self._least = min(self._least, alpha)
         self._covered.append((alpha / REACH, alpha * REACH))
         for near in (alpha, alpha * REACH, alpha / REACH):
-            for _ in range(MAX_ROUNDS):
-                if space.gain(self._factor, near) < MAX_GAIN:
+            for _ in range(MAX_STEPS):
+                if space.gain(self._factor, near) < MAX_NEAR_GAIN:
                     break
         return True
 

@@ -29,7 +29,7 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
-from streamrf.solving import KEPT_BYTES, BlockWeights, check_kept
+from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
     TOTALS,
@@ -199,7 +199,7 @@ class Job:
             # sums of 32 bits are for widths at which the factor has to take their place
             in_place=self.gram is CompactGram and not held_bytes and not kept_bytes,
             held_bytes=(2 if is_kept else 1) * held_bytes + kept_bytes,
-            scored_bytes=min(KEPT_BYTES, 4 * int(width) * MAX_ROWS) if held_bytes else 0,
+            scored_rows=min(MAX_ROWS, self.source.n_rows or MAX_ROWS) if held_bytes else 0,
             memory_limit=self.run.memory_limit,
         )
         if pass_ is None or (limits := self.runner.memory_limits) is None:
