@@ -2,18 +2,31 @@
 
 from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_weights
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
+from streamrf.solving.family import Family
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
-from streamrf.solving.selection import Trial, best, held_scores, safest, searched, tried
+from streamrf.solving.selection import (
+    KEPT_BYTES,
+    HeldOut,
+    Trial,
+    best,
+    held_scores,
+    safest,
+    searched,
+    tried,
+)
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
 __all__ = [
+    "KEPT_BYTES",
     "RELATIVE_ALPHAS",
     "BlockWeights",
     "CrossValidation",
+    "Family",
+    "HeldOut",
     "Normal",
     "Path",
     "Trial",

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import SolveError
-from streamrf.jit.arrays import Floats
+from streamrf.jit.arrays import Array, Floats
 from streamrf.models import Model
-from streamrf.preprocessing import as_columns
+from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Rows, as_labels, find_labels
 
 SCORED_ROWS = 1024
+KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,65 @@ class Trial:
     losses: Floats = field(default_factory=lambda: np.empty(0))
 
 
-def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
-    """Try models of one encoder and one code on the rows held out.
+class HeldOut:
+    """Rows held out and their features, which are encoded once as far as `KEPT_BYTES` reach.
 
-    The rows are encoded once for all models, which takes longer than all else.
+    Parameters
+    ----------
+    rows : as they came
+    encoder : of all features that models have some of
     """
+
+    def __init__(self, rows: Sequence[Rows], encoder: Encoder):
+        self._encoder = encoder
+        self._parts = [
+            part.where(slice(start, start + SCORED_ROWS))
+            for part in rows
+            for start in range(0, len(part.X), SCORED_ROWS)
+        ]
+        self._kept: list[Array] = []
+        self.n_rows = sum(len(part.X) for part in self._parts)
+
+    def encoded(self, encoder: Encoder) -> Iterator[tuple[Rows, Floats]]:
+        """Yield a few rows at a time with the scaled features that a model's encoder has."""
+        order = np.argsort(self._encoder.columns)
+        index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
+        is_all = np.array_equal(index, np.arange(self._encoder.n_components))
+        for number, part in enumerate(self._parts):
+            Z = self._features(number)
+            yield part, (Z if is_all else Z[:, index]).astype(np.float64)
+
+    def _features(self, number: int) -> Array:
+        if number < len(self._kept):
+            return self._kept[number]
+        X = self._parts[number].X
+        Z = np.empty((len(X), self._encoder.n_components), dtype=np.float32)
+        self._encoder.scale(X, Z)
+        if number == len(self._kept) and sum(z.nbytes for z in self._kept) + Z.nbytes <= KEPT_BYTES:
+            self._kept.append(Z)
+        return Z
+
+
+def tried(models: Sequence[Model], held: HeldOut) -> list[Trial]:
+    """Try models of one encoder and one code on the rows held out."""
+    if not models:
+        return []
     parts: list[Floats] = [np.empty((2, len(models), 0))]
     total = 0.0
-    for part, Z in _encoded(models, held):
+    coef = np.concatenate([model.coef for model in models])
+    for part, Z in held.encoded(models[0].encoder):
         weights = _weights(part)
         total += weights.sum()
         rows = np.empty((2, len(models), len(weights)))  # squares and losses
-        for i, model in enumerate(models):
-            outputs = Z @ model.coef.T + model.intercept
+        found = np.split(Z @ coef.T, len(models), axis=1)
+        for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
+            outputs += model.intercept
             if model.book is None:
                 truth = as_columns(part.y)
             else:
                 index, unknown = find_labels(model.labels, as_labels(part.y))
-                found = model.book.scores(outputs).argmax(axis=1)
-                rows[1, i] = weights * ((found != index) | unknown)
+                chosen = model.book.scores(outputs).argmax(axis=1)
+                rows[1, i] = weights * ((chosen != index) | unknown)
                 truth = model.book.matrix[index]
             rows[0, i] = weights * np.square(outputs - truth).mean(axis=1)
             if model.book is None:
@@ -67,28 +108,34 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
 
 
 def searched(
-    solve: Callable[[Sequence[float]], list[Model]], alphas: Sequence[float], held: list[Rows]
+    solve: Callable[[Sequence[float]], list[Model]],
+    alphas: Sequence[float],
+    held: HeldOut,
+    stride: int = 2,
 ) -> list[Trial]:
-    """Try every second penalty, then those next to the best.
+    """Try every so many penalties, then those next to the best at half the stride, and so on.
 
-    It ends where trying all would, unless the error has a valley narrower than that, for two thirds
-    of the factorisations. Going downhill from the middle would take half, but rows of little signal
-    have valleys at both ends: it was led to ever smaller penalties where 0.1 was best.
+    It ends where trying all would, unless the error has a valley narrower than that. Going downhill
+    from the middle would try fewer, but rows of little signal have valleys at both ends: it was led
+    to ever smaller penalties where 0.1 was best.
 
     Parameters
     ----------
     solve : returns the models of some penalties, but for those that do not factor
     alphas : ascending
     held : rows held out
+    stride : between the penalties tried first, a power of 2
 
     Returns
     -------
     list of Trial, by ascending penalty; empty if nothing factors
     """
-    trials = tried(solve(alphas[1::2]), held)
-    index = alphas.index(best(trials).model.alpha) if trials else len(alphas) - 1
-    neighbours = [alphas[i] for i in (index - 1, index + 1) if i < len(alphas)]
-    trials += tried(solve(neighbours), held)
+    trials = tried(solve(alphas[stride // 2 :: stride]), held)
+    while stride > 1:
+        stride //= 2
+        index = alphas.index(best(trials).model.alpha) if trials else len(alphas)
+        near = [i for i in (index - stride, index + stride) if 0 <= i < len(alphas)]
+        trials += tried(solve([alphas[i] for i in near]), held)
     return sorted(trials, key=lambda trial: trial.model.alpha)
 
 
@@ -124,33 +171,20 @@ def safest(trials: Sequence[Trial]) -> Trial:
     return min(alike, key=lambda trial: (trial.mse, trial.figure))
 
 
-def held_scores(model: Model, held: list[Rows]) -> tuple[Floats, NDArray[np.int64], Floats]:
+def held_scores(model: Model, held: HeldOut) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Return scores (n, n_classes), indices of true classes (n,) and weights of rows held out.
 
     Rows of classes that the model does not know, or had no rows of, are left out.
     """
     assert model.book is not None
     parts = []
-    for part, Z in _encoded([model], held):
+    for part, Z in held.encoded(model.encoder):
         index, unknown = find_labels(model.labels, as_labels(part.y))
         scores = model.book.scores(Z @ model.coef.T + model.intercept)
         known = ~unknown & ~model.book.is_absent[index]
         parts.append((scores[known], index[known], _weights(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return scores, index, weights
-
-
-def _encoded(models: Sequence[Model], held: list[Rows]) -> Iterator[tuple[Rows, np.ndarray]]:
-    """Yield the rows held, few at a time, with their features."""
-    if not models:
-        return
-    encoder = models[0].encoder
-    for rows in held:
-        for start in range(0, len(rows.X), SCORED_ROWS):
-            part = rows.where(slice(start, start + SCORED_ROWS))
-            Z = np.empty((len(part.X), encoder.n_components))
-            encoder.scale(part.X, Z)
-            yield part, Z
 
 
 def _weights(rows: Rows) -> NDArray[np.float64]:

@@ -119,7 +119,7 @@ class Questions:
         return self.normal().mean_diagonal()
 
     def alpha_grid(self) -> Floats:
-        """Return nine decades of penalties that suit the size of the features."""
+        """Return 13 penalties, over ten decades, that suit the size of the features."""
         return self.normal().alpha_grid()
 
     def problem(
@@ -186,7 +186,7 @@ class Questions:
 
         Parameters
         ----------
-        alphas : penalties; None means nine decades that suit the size of the features
+        alphas : penalties; None means 13, over ten decades, that suit the size of the features
         codes, random_state : see `solve`
         """
         return self.problem(codes, random_state).path(alphas)

@@ -1,6 +1,6 @@
 """Sums to models: what can be solved from the sums of a pass, for one choice of outputs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from streamrf.preprocessing import Encoder
 from streamrf.solving import (
     BlockWeights,
     CrossValidation,
+    Family,
     Normal,
     Path,
     check_alpha,
@@ -35,6 +36,7 @@ from streamrf.statistics.sums import AbstractSums
 # threads of BLAS wait for each other on a busy machine.
 ONE_THREAD_WIDTH = 1024
 Alphas = Iterable[float] | None
+Solutions = Iterable[tuple[float, Floats, Floats]]  # a penalty, v and b
 
 
 def normal_equations(
@@ -179,9 +181,18 @@ class RidgeProblem:
     def models(self, alphas: Iterable[float]) -> list[Model]:
         """Solve for each penalty; one that does not factor is left out."""
         normal = self.normal()
+        return self._models(normal.path(alphas), normal)
+
+    def solver(self) -> Callable[[Iterable[float]], list[Model]]:
+        """Return what solves for penalties as `Family` does, to choose one by."""
+        normal = self.normal()
+        family = Family(normal)
+        return lambda alphas: self._models(family.solutions(alphas), normal)
+
+    def _models(self, solutions: Solutions, normal: Normal) -> list[Model]:
         with self._computing():
-            solutions = list(normal.path(alphas))
-        return [self._model(float(alpha), v, b, normal) for alpha, v, b in solutions]
+            found = list(solutions)
+        return [self._model(float(alpha), v, b, normal) for alpha, v, b in found]
 
     def path(self, alphas: Alphas = None) -> Path[Model]:
         """Compare penalties by what the sums know of each; see `Statistics.path`."""

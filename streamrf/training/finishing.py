@@ -19,6 +19,7 @@ from streamrf.models import (
 from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,
+    HeldOut,
     Trial,
     class_finding,
     held_scores,
@@ -29,13 +30,13 @@ from streamrf.solving import (
     tried,
     width_finding,
 )
-from streamrf.sources import Rows
 from streamrf.statistics import BitSums, Statistics
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
+STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
 
 
@@ -82,7 +83,8 @@ def finish(
     try:
         if holds:
             fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
-            search = _Search(fixed, _decoded(codes), random_state, pass_.held, block_weights)
+            held = HeldOut(pass_.held, pass_.statistics.encoder)
+            search = _Search(fixed, _decoded(codes), random_state, held, block_weights)
             found = search.choice(pass_, prune)
     except StreamrfError:
         if keep is not None:
@@ -149,14 +151,14 @@ class _Search:
     alpha : the only penalty, or None to choose from `RELATIVE_ALPHAS`
     codes : alike but for their decoders
     random_state : seed of the code book
-    held : rows
+    held : rows and their features
     block_weights : numbers, "auto" to choose them, or None
     """
 
     alpha: float | None
     codes: list[Codes | None]
     random_state: int
-    held: list[Rows]
+    held: HeldOut
     block_weights: BlockWeights | None
 
     def choice(self, pass_: Pass, prune: int | None) -> _Choice:
@@ -216,8 +218,7 @@ class _Search:
     def _is_enough(self, statistics: Statistics) -> bool:
         """Return whether there are rows, and classes, to choose by."""
         labels = statistics.labels
-        n_held = sum(len(rows.X) for rows in self.held)
-        enough = min(n_held, statistics.n_rows) >= MIN_HELD
+        enough = min(self.held.n_rows, statistics.n_rows) >= MIN_HELD
         return enough and (labels is None or len(labels) > 1)
 
     def trials(self, statistics: Statistics) -> list[Trial]:
@@ -226,7 +227,7 @@ class _Search:
         if self.alpha is not None:
             return tried(solve([self.alpha]), self.held)
         alphas = (RELATIVE_ALPHAS * scale).tolist()
-        return searched(solve, alphas, self.held) if alphas[-1] > 0 else []
+        return searched(solve, alphas, self.held, STRIDE) if alphas[-1] > 0 else []
 
     def _solver(
         self, statistics: Statistics
@@ -238,8 +239,10 @@ class _Search:
         last = statistics.problem(codes[-1], self.random_state).weighted(self.block_weights)
         decoders = [make_decoder(c.decode) for c in codes[:-1] if c is not None]
 
+        solve_last = last.solver()
+
         def solve(alphas: Sequence[float]) -> list[Model]:
-            solved = last.models(alphas)
+            solved = solve_last(alphas)
             others = [
                 replace(model, book=replace(model.book, decoder=decoder))
                 for decoder in decoders

@@ -44,7 +44,7 @@ from streamrf.statistics import (
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.column_moments import as_moments
-from streamrf.training.holdout import MAX_BYTES
+from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.tasks import settled
@@ -199,6 +199,7 @@ class Job:
             # sums of 32 bits are for widths at which the factor has to take their place
             in_place=self.gram is CompactGram and not held_bytes and not kept_bytes,
             held_bytes=(2 if is_kept else 1) * held_bytes + kept_bytes,
+            scored_rows=min(MAX_ROWS, self.source.n_rows or MAX_ROWS) if held_bytes else 0,
             memory_limit=self.run.memory_limit,
         )
         if pass_ is None or (limits := self.runner.memory_limits) is None:

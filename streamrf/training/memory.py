@@ -10,6 +10,7 @@ import psutil
 
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.solving import KEPT_BYTES
 from streamrf.statistics import ExactGram, GramSum, packed_size
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
@@ -47,6 +48,7 @@ def plan(
     in_place: bool = False,
     n_folds: int = 0,
     held_bytes: int = 0,
+    scored_rows: int = 0,
     other_bytes: int = 0,
     memory_limit: int | str | None = None,
 ) -> Plan:
@@ -60,6 +62,7 @@ def plan(
     in_place : no memory for a factor: there is no solve, or one that takes that of the sums
     n_folds : folds that the sums are kept in, each with totals and partial sums of its own
     held_bytes : raw rows held out for the choice of alpha
+    scored_rows : of them, whose features are kept when there are no blocks any more
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
@@ -73,6 +76,9 @@ def plan(
 
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
 
+    def other_times(width: int) -> int:
+        return max(sample_bytes, min(KEPT_BYTES, 4 * width * scored_rows))
+
     def fixed_bytes(width: int) -> int:
         return (
             INTERPRETER_BYTES
@@ -85,7 +91,7 @@ def plan(
         return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
 
     def least_bytes(width: int) -> int:
-        return fixed_bytes(width) + max(sample_bytes, MIN_ROWS * row_bytes(width))
+        return fixed_bytes(width) + max(other_times(width), MIN_ROWS * row_bytes(width))
 
     if least_bytes(n_components) > limit:
         width = n_components
@@ -102,7 +108,7 @@ def plan(
         )
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MAX_ROWS, (limit - fixed) // per_row)
-    return Plan(int(rows), int(fixed + max(sample_bytes, rows * per_row)))
+    return Plan(int(rows), int(fixed + max(other_times(n_components), rows * per_row)))
 
 
 def worker_plan(

@@ -18,7 +18,7 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Preprocessing, Warp
-from streamrf.solving import RELATIVE_ALPHAS, Trial, best, searched
+from streamrf.solving import HeldOut, Trial, best, searched
 from streamrf.sources import ArraySource, Ledger, Rows
 from streamrf.statistics import (
     ClassSums,
@@ -31,6 +31,7 @@ from streamrf.statistics import (
 from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
 from streamrf.training.passes import Pass
 
+RELATIVE_ALPHAS = 10.0 ** np.arange(-8, 1)  # coarser than those of a fit: what is compared is more
 MAX_ROWS, MAX_HELD = 5000, 2000  # that a ridge is fitted to, and that its penalty is chosen by
 MAX_WIDTH, ROWS_A_FEATURE = 1024, 4  # of the features that gradients are taken of
 REACH = 0.5  # deviations of a column, over which slopes are taken where gradients have no variance
@@ -53,7 +54,7 @@ def attempt(
     try:
         problem = statistics.problem(random_state=seed)
         alphas = (RELATIVE_ALPHAS * (problem.alpha_scale or 1.0)).tolist()
-        found = searched(problem.models, alphas, [held])
+        found = searched(problem.models, alphas, HeldOut([held], statistics.encoder))
     except SolveError:
         found = []
     return statistics, best(found) if found else None

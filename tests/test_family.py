@@ -1,0 +1,157 @@
+"""Many penalties from few factors: SciPy's dense solutions as twins."""
+
+import numpy as np
+import pytest
+from scipy.linalg import cho_factor, cho_solve
+
+import naive
+from streamrf.jit import symmetric
+from streamrf.jit.threads import computing
+from streamrf.solving import Family, Normal, family
+from streamrf.solving.normal import RELATIVE_ALPHAS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def normal_of(Q, targets, step=1.0, dtype=np.float64):
+    """The normal equations of rows that all count alike."""
+    Q, targets = Q.astype(np.float64), targets.astype(np.float64)
+    return Normal(
+        naive.packed(Q.T @ Q).astype(dtype),
+        Q.sum(axis=0),
+        float(len(Q)),
+        targets.T @ Q,
+        targets.sum(axis=0),
+        np.full(Q.shape[1], step),
+        (targets**2).sum(axis=0),
+        is_exact=True,
+    )
+
+
+def random_rows(rng, width=90, decades=3.0):
+    """Integers whose Gram has eigenvalues over twice as many decades, and three outputs of them."""
+    mix = np.linalg.qr(rng.normal(size=(width, width)))[0] * 10 ** -np.linspace(0, decades, width)
+    Q = np.rint(4000 * rng.normal(size=(600, width)) @ mix @ rng.normal(size=(width, width)))
+    scores = Q @ rng.normal(size=(width, 3)) / np.abs(Q).mean()
+    return Q, np.rint(100 * (scores + 3 * rng.normal(size=scores.shape)))
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """Let families of every width share factors; return the penalties factored."""
+    factored = []
+    factor = Normal.short_factor
+
+    def counted(self, alpha):
+        factored.append(alpha)
+        return factor(self, alpha)
+
+    monkeypatch.setattr(family, "MIN_WIDTH", 0)
+    monkeypatch.setattr(family, "WIDTH_OF_OUTPUT", 0)
+    monkeypatch.setattr(Normal, "short_factor", counted)
+    return factored
+
+
+def losses(normal, coef):
+    """``|targets - Z coef|^2`` of the centred rows, by output."""
+    A, M = normal.full(), normal.centred_moments().T
+    explained = 2 * np.einsum("jo,jo->o", coef, M) - np.einsum("jo,jo->o", coef, A @ coef)
+    return normal.centred_squares() - explained
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float32])
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 15, 16, 17, 31, 32, 33, 50])
+def test_packed_products_are_dense_products(rng, monkeypatch, n, dtype):
+    monkeypatch.setattr(symmetric, "ROWS", 8)
+    A = rng.integers(-99, 100, (n, n))
+    A, X = A + A.T, rng.integers(-99, 100, (n, 3)).astype(np.float64)
+    np.testing.assert_array_equal(symmetric.product(naive.packed(A).astype(dtype), X), A @ X)
+
+
+def test_packed_products_have_the_same_bytes_on_any_threads(rng):
+    A, X = rng.normal(size=(700 * 701 // 2)), rng.normal(size=(700, 5))
+    found = []
+    for n_threads in (1, 2):
+        with computing(n_threads):
+            found.append(symmetric.product(A, X))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("decades", [0.5, 3, 6], ids=["well", "ill", "singular"])
+@pytest.mark.parametrize("step", [1e-6, 1.0, 1e3])
+def test_every_penalty_predicts_as_its_own_factor_does(rng, narrow, decades, step):
+    normal = normal_of(*random_rows(rng, decades=decades), step)
+    scale = normal.mean_diagonal()
+    alphas = scale * RELATIVE_ALPHAS
+    solver = Family(normal)
+    found = {a: v for some in (alphas[2::4], alphas) for a, v, _ in solver.solutions(some)}
+    A, M = normal.full(), normal.centred_moments().T
+    assert list(found)[-1] == alphas[-1]
+    assert len(narrow) <= 10
+    for alpha in alphas[alphas > 1e-9 * scale]:
+        expected = cho_solve(cho_factor(A + alpha * np.eye(len(A))), M)
+        apart = (found[alpha] / step).T - expected
+        error = np.einsum("jo,jo->o", apart, A @ apart)
+        assert (error <= 3e-3 * losses(normal, expected)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+def test_a_penalty_factored_is_solved_to_the_digits_of_float32(rng, narrow, dtype):
+    Q, targets = random_rows(rng, decades=1)
+    normal = normal_of(np.rint(Q / 400), targets, dtype=dtype)
+    alpha = 1e-3 * normal.mean_diagonal()
+    _, v, b = next(Family(normal).solutions([alpha]))
+    expected_v, expected_b = normal_of(np.rint(Q / 400), targets).ridge(alpha)
+    condition = np.linalg.cond(normal.full() + alpha * np.eye(len(normal.step)))
+    apart = np.linalg.norm(v - expected_v) / np.linalg.norm(expected_v)
+    assert apart <= 10 * 6e-8 * condition <= 0.1
+    np.testing.assert_allclose(b, expected_b, rtol=1e-3)
+
+
+def test_one_factor_serves_penalties_far_below_the_least_eigenvalue(rng, narrow):
+    normal = normal_of(*random_rows(rng, decades=0))
+    alphas = normal.mean_diagonal() * RELATIVE_ALPHAS[:12]
+    assert len(list(Family(normal).solutions(alphas))) == 12
+    assert len(narrow) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+def test_penalties_without_a_factor_are_left_out(rng, narrow, dtype):
+    Q = rng.integers(-9, 10, (50, 12))
+    normal = normal_of(np.hstack((Q, Q)), Q[:, :2], dtype=dtype)  # singular
+    scale = normal.mean_diagonal()
+    alphas = scale * np.array([0.0, 1e-18, 1e-3, 1.0])
+    solver = Family(normal)
+    assert [alpha for alpha, *_ in solver.solutions(alphas)] == list(alphas[2:])
+    assert not list(solver.solutions(alphas[:2]))
+
+
+def test_float64_factors_where_float32_has_none(rng, narrow):
+    Q = rng.integers(-9, 10, (50, 12))
+    normal = normal_of(np.hstack((Q, Q)), Q[:, :2])
+    alpha = 1e-9 * normal.mean_diagonal()
+    assert normal.short_factor(alpha).dtype == np.float64
+    assert normal.short_factor(1e-3 * normal.mean_diagonal()).dtype == np.float32
+    _, v, _ = next(Family(normal).solutions([alpha]))
+    np.testing.assert_allclose(v[:, :12] + v[:, 12:], np.eye(2, 12), atol=1e-6)
+
+
+def test_outputs_that_never_vary_or_depend_on_others_do_no_harm(rng, narrow):
+    Q, targets = random_rows(rng, decades=1)
+    targets = np.hstack((targets, targets[:, :1], np.ones((len(Q), 1))))
+    normal = normal_of(Q, targets)
+    alphas = normal.mean_diagonal() * RELATIVE_ALPHAS[10::4]
+    for alpha, v, b in Family(normal).solutions(alphas):
+        assert np.isfinite(v).all()
+        np.testing.assert_allclose(v[3], v[0], atol=1e-12 * np.abs(v).max())
+        assert np.abs(v[4]).max() <= 1e-9 * np.abs(v).max()
+        assert b[4] == pytest.approx(1)
+        assert alpha in alphas
+
+
+def test_narrow_equations_are_solved_one_by_one(rng):
+    normal = normal_of(*random_rows(rng))
+    alphas = normal.mean_diagonal() * RELATIVE_ALPHAS[10::4]
+    pairs = zip(Family(normal).solutions(alphas), normal.path(alphas), strict=True)
+    for found, expected in pairs:
+        np.testing.assert_array_equal(found[1], expected[1])
