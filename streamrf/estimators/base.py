@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -87,7 +88,8 @@ class RandomFeatureEstimator(BaseEstimator):
         if self._is_source(X, reset=True):
             source = self._named(as_source(X, y, sample_weight))
         else:
-            source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
+            checked = self._checked(X, y, sample_weight, reset=True)
+            source = as_source(*checked) if issparse(checked[0]) else ArraySource(*checked)
         job = self._job(source, engine=engine, parts=parts, spill=spill)
         pass_ = job.fold(begin(job), self.prune, self.block_weights)
         holdout = None if pass_.holdout is None else pass_.holdout.copy()
@@ -107,7 +109,11 @@ class RandomFeatureEstimator(BaseEstimator):
             source = self._named(source) if is_first else source
         else:
             batch = self._checked(X, y, sample_weight, reset=is_first)
-            source = IteratorSource([batch])
+            source = as_source(*batch) if issparse(batch[0]) else IteratorSource([batch])
+            if source.is_sparse:
+                batch = None
+            elif issparse(batch[0]):
+                batch = (batch[0].toarray(), *batch[1:])
         if is_first:
             self._pass, self._waiting, self._classes, self._solved = None, [], classes, None
         job = self._job(source, self._classes)  # raises for settings that do not fit
@@ -252,6 +258,11 @@ class RandomFeatureEstimator(BaseEstimator):
             )
         return warp.importances
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
         settings = replace(self._settings(), classes=classes)
@@ -314,14 +325,15 @@ class RandomFeatureEstimator(BaseEstimator):
     def _rows(self, X: Rows) -> Any:
         if isinstance(X, Source) or is_dask_array(X) or self.model_.encoder.table is not None:
             return X  # a table is read by the names of its columns
-        return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
+        return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
-        """Return X, y and weights as scikit-learn's conventions want them checked."""
+        """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
         X, y = validate_data(
             self,
             X,
             y,
+            accept_sparse="csr",
             dtype=RAW_DTYPES,
             multi_output=self._regression,
             y_numeric=self._regression,
