@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,17 +152,26 @@ class Model(Predictor):
 
     def _with_deviations(self, source: Rows, **options: Any) -> tuple[Floats, Floats]:
         """Return values and their standard deviations."""
+        _, values, deviations = zip(*self.deviated(source, **options), strict=True)
+        return np.concatenate(values), np.concatenate(deviations)
+
+    def deviated(
+        self, source: Rows, **options: Any
+    ) -> Generator[tuple[int, Floats, Floats], None, None]:
+        """Yield the index of the first row of each block, its values and their deviations.
+
+        The parameters are those of `scored`; see `predict` for the deviations.
+        """
         posterior = self._checked_posterior()
         reading, run = self.reading(source, **options)
         if run.engine is not None:
-            raise ParameterError("return_std=True is computed in this process; leave out engine")
+            raise ParameterError("deviations are computed in this process; leave out engine")
 
-        def both(block: Block) -> tuple[Floats, Floats]:
+        def both(block: Block) -> tuple[int, Floats, Floats]:
             deviations = self._deviations(block.X, posterior)
-            return self.decide(self.outputs(block.X)), self.decide(deviations)
+            return block.position, self.decide(self.outputs(block.X)), self.decide(deviations)
 
-        values, deviations = zip(*map_blocks(reading, both, run), strict=True)
-        return np.concatenate(values), np.concatenate(deviations)
+        return map_blocks(reading, both, run)
 
     def _deviations(self, X: Array, posterior: Posterior) -> Floats:
         """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""

@@ -15,6 +15,7 @@ from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
+from streamrf.sources.standard_input import open_text
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
 from streamrf.sources.weighted import (
@@ -58,6 +59,7 @@ __all__ = [
     "named_factors",
     "narrowed",
     "open_source",
+    "open_text",
     "read_ahead",
     "stacked",
     "uniform",
