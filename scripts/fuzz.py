@@ -219,7 +219,8 @@ def load(path: Path):
     """Return what a file of any kind holds, and all that can be asked of it."""
     kind = storage.read_kind(path)
     if kind == "model":
-        return srf.load_model(path), MODEL_QUESTIONS
+        found = srf.load_model(path)
+        return found if isinstance(found, srf.Model) else found.model_, MODEL_QUESTIONS
     if kind == "checkpoint":
         with contextlib.suppress(CheckpointError):  # of another job, which all are
             Checkpoint(path, 0.0, {}, SOURCE).read()

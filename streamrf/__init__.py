@@ -1,7 +1,7 @@
 """Kernel machines on data larger than memory, trained by reading it once.
 
 Estimators, as in scikit-learn
-    RandomFeatureClassifier, RandomFeatureRegressor
+    RandomFeatureClassifier, RandomFeatureRegressor, cross_val_score
 Rows
     open_source, HDF5Source, ArraySource, DaskArraySource, IteratorSource, TableSource,
     MatrixSource; deformed_mnist, Deformation: rows that are made as they are read
@@ -32,12 +32,13 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.errors import StreamrfWarning as StreamrfWarning
     from streamrf.estimators import RandomFeatureClassifier as RandomFeatureClassifier
     from streamrf.estimators import RandomFeatureRegressor as RandomFeatureRegressor
+    from streamrf.estimators import cross_val_score as cross_val_score
+    from streamrf.estimators import load_model as load_model
     from streamrf.features import *  # noqa: F403
     from streamrf.kernels import *  # noqa: F403
     from streamrf.models import ErrorCorrectingCodes as ErrorCorrectingCodes
     from streamrf.models import Model as Model
     from streamrf.models import OneVsRest as OneVsRest
-    from streamrf.models import load_model as load_model
     from streamrf.preprocessing import Moments as Moments
     from streamrf.preprocessing import Warp as Warp
     from streamrf.sources import ArraySource as ArraySource
@@ -63,9 +64,12 @@ __version__ = "0.2.0"
 # The public names by their room; of maps and kernels all that their closed tables name.
 _PUBLIC = {
     "engine": ("RunOptions",),
-    "estimators": ("RandomFeatureClassifier", "RandomFeatureRegressor"),
+    "estimators": (
+        *("RandomFeatureClassifier", "RandomFeatureRegressor"),
+        *("cross_val_score", "load_model"),
+    ),
     "errors": ("StreamrfWarning",),
-    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
+    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest"),
     "preprocessing": ("Moments", "Warp"),
     "sources": (
         "ArraySource",

@@ -401,6 +401,23 @@ def count_sketch(X, buckets, signs, scale, constant, n_buckets):
     return v @ C.T
 
 
+def add_entries(values, places, counts, centre, reach, grid):
+    """`add_columns` of entries, column by column."""
+    columns = [np.repeat(values[places == c], counts[places == c]) for c in range(len(centre))]
+    found = [
+        add_columns(column[:, None], *(part[c : c + 1] for part in (centre, reach, grid)))
+        for c, column in enumerate(columns)
+    ]
+    return [sums[0] for sums, _ in found], np.array([outside[0] for _, outside in found])
+
+
+def load_entries(values, places, ends, inverse_scale, norm):
+    """`load` of the rows, dense."""
+    X = np.zeros((len(ends) - 1, len(inverse_scale)))
+    X[np.repeat(np.arange(len(X)), np.diff(ends)), places] = values
+    return load(X, np.zeros(X.shape[1]), inverse_scale, norm)
+
+
 def add_columns(X, centre, reach, grid):
     """``[sum u, sum u^2]`` of each column, fractions, and the rows with ``|u| > reach``.
 

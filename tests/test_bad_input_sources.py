@@ -279,7 +279,7 @@ def use(source, name):
     ],
 )
 def test_x_that_cannot_be_a_matrix(rows, error, parts):
-    for convert in (lambda: as_matrix(rows, "X"), lambda: as_source(rows)):
+    for convert in (lambda: as_matrix(rows, "X"), lambda: ArraySource(rows)):
         with refuses(error, *parts):
             convert()
 

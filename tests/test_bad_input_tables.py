@@ -203,11 +203,14 @@ def test_a_command_says_it_in_one_line_and_leaves_nothing(tmp_path, monkeypatch)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
-@pytest.mark.parametrize(("package", "name"), [("pyarrow", "a.csv"), ("zarr", "g.zarr")])
-def test_a_missing_package_is_named_with_its_extra(package, name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("package", "name", "cure"),
+    [("pyarrow", "a.csv", "pip install pyarrow"), ("zarr", "g.zarr", "'streamrf\\[formats\\]'")],
+)
+def test_a_missing_package_is_named_with_its_cure(package, name, cure, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     zarr_group()
     text("a.csv", CSV)()
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=f"{package}, which is not .*'streamrf\\[formats\\]'"):
+    with pytest.raises(ImportError, match=f"{package}, which is not .*{cure}"):
         srf.open_source(name)

@@ -306,7 +306,7 @@ def test_probabilities_survive_saving(tmp_path):
     model = digits_classifier().fit(X, y)
     model.save(tmp_path / "digits.model.h5")
     again = srf.load_model(tmp_path / "digits.model.h5")
-    assert again.probabilities == model.model_.probabilities
+    assert again.model_.probabilities == model.model_.probabilities
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 

@@ -1,27 +1,31 @@
-"""`streamrf predict`: labels or values of rows, streamed into an HDF5 file."""
+"""`streamrf predict`: labels or values of rows, streamed into a file."""
 
 import contextlib
-import functools
+import io
+import os
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import MISSING, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import h5py
 import numpy as np
 from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import writing
 from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Threads
-from streamrf.cli.options import option
+from streamrf.cli.options import option, wrong
+from streamrf.cli.outputs import CSVOutput, Field, Output, output_class
 from streamrf.cli.progress import working
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import Model, load_model
-from streamrf.sources import SeekableSource, open_source
-from streamrf.storage import Datasets, replacing, unwritten
+from streamrf.sources import SeekableSource, open_source, open_text
+from streamrf.storage import replacing, unwritten
 
-Columns = Callable[[np.ndarray], np.ndarray]
+STANDARD = "-"  # input or output
+Made = Callable[[np.ndarray], np.ndarray]  # of scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +34,8 @@ class PredictOutput:
 
     panel: ClassVar = "Output"
     output: str = option(
-        "HDF5 file to write, with dataset y in the order of the rows.",
+        "File to write, with y in the order of the rows: HDF5, or CSV, Parquet, Arrow or npy by "
+        "its ending; - prints CSV.",
         "--output",
         "-o",
         default=MISSING,
@@ -38,14 +43,18 @@ class PredictOutput:
         show_default=True,
     )
     scores: bool = option(
-        "Also write scores, a column for each class, and the labels of the columns.",
+        "Also write scores, a column for each class; in HDF5 with the labels of the columns.",
         "--scores",
         default=False,
     )
     probabilities: bool = option(
-        "Also write probabilities, a column for each class, and the labels of the columns; for "
-        "models of fit --alpha auto.",
+        "Also write probabilities, a column for each class; for models of fit --alpha auto.",
         "--probabilities",
+        default=False,
+    )
+    deviations: bool = option(
+        "Also write standard deviations of new values; for models solved with --uncertainty.",
+        "--deviations",
         default=False,
     )
 
@@ -59,27 +68,36 @@ def predict(
     threads: Threads = None,
     cluster: ClusterOptions,
 ) -> Answer:
-    """Write the label or value of each row of files of data to a new HDF5 file."""
+    """Write the label or value of each row of files, or of standard input (-), to a new file."""
     began = time.perf_counter()
-    output = wanted.output
-    with writing({"--output": output}, [model, *data]):
+    output, is_shown = wanted.output, wanted.output == STANDARD
+    files = [model, *(name for name in data if name != STANDARD)]
+    with writing({"--output": None if is_shown else output}, files), _rows(data, rows) as source:
         trained = load_model(model)
-        source = open_source(data, rows.x, **rows.trust())
-        columns = _columns(trained, model, wanted)
+        fields = _fields(trained, model, wanted)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")
-            scored = trained.scored(source, engine=client, progress=bar.advance)
-            with contextlib.closing(scored):
-                _predict(trained, source, columns, output, scored)
+            predicted = _predicted(trained, source, fields, client, bar.advance)
+            with contextlib.closing(predicted):
+                if is_shown:
+                    shown = io.BytesIO()
+                    _fill(CSVOutput, shown, list(fields), source, trained, predicted)
+                else:
+                    _write(output, list(fields), source, trained, predicted)
     seconds = time.perf_counter() - began
-    names = ["y", *columns, "labels"] if columns else ["y"]
-    figures = {
+    names = [field.name for field in fields]
+    has_labels = output_class(output).__name__ == "HDF5Output" and len(names) > 1 and not is_shown
+    names += ["labels"] * (has_labels and trained.labels is not None)
+    figures: dict[str, Any] = {
         "n_rows": source.n_rows,
         "output": output,
         "datasets": names,
         "seconds": seconds,
         "rows_per_second": source.n_rows / seconds,
     }
+    if is_shown:
+        lines = shown.getvalue().decode().splitlines()
+        return Answer(figures | {"lines": lines}, lines)
     summary = [
         ("rows", f"{source.n_rows:,} ({source.where})"),
         ("time", f"{format_time(seconds)}, {figures['rows_per_second']:,.0f} rows/s"),
@@ -88,64 +106,98 @@ def predict(
     return Answer(figures, aligned(summary))
 
 
-def _columns(model: Model, where: str, options: PredictOutput) -> dict[str, Columns]:
-    """Return the datasets of a column for each class, each with what makes it out of scores."""
-    wanted = [name for name in ("scores", "probabilities") if getattr(options, name)]
-    if not wanted:
-        return {}
-    if model.book is None:
-        raise ParameterError(f"{where} gives values, not classes, and has no --{wanted[0]}")
-    made: dict[str, Columns] = {"scores": lambda scores: scores}
-    if "probabilities" in wanted:
-        if model.probabilities is None:
+@contextlib.contextmanager
+def _rows(data: list[str], rows: RowOptions) -> Iterator[SeekableSource]:
+    """Yield the rows of files or of standard input."""
+    if STANDARD not in data:
+        yield open_source(data, rows.x, **rows.trust())
+        return
+    if len(data) > 1:
+        raise wrong("DATA", "- is standard input, and is read alone")
+    with tempfile.TemporaryDirectory() as folder:
+        yield open_text(sys.stdin, os.path.join(folder, "rows.csv"), rows.x)
+
+
+def _fields(model: Model, where: str, wanted: PredictOutput) -> dict[Field, Made]:
+    """Return what to write, each with what makes it out of scores."""
+    number = np.dtype(np.float64)
+    if model.labels is None or model.book is None:
+        for name in ("scores", "probabilities"):
+            if getattr(wanted, name):
+                raise ParameterError(f"{where} gives values, not classes, and has no --{name}")
+        names = _value_names(model)
+        made: dict[Field, Made] = {Field("y", number, names, len(names) == 1): model.decide}
+        if wanted.deviations:
+            columns = tuple(f"deviation of {name}" for name in names)
+            made[Field("deviations", number, columns, len(names) == 1)] = model.decide
+        return made
+    if wanted.deviations:
+        raise ParameterError(f"{where} gives classes, not values: use --probabilities")
+    labels, book, probabilities = model.labels, model.book, model.probabilities
+    made = {Field("y", labels.dtype, ("y",), True): lambda scores: labels[scores.argmax(axis=1)]}
+    if wanted.scores:
+        names = tuple(f"score of {label}" for label in labels.tolist())
+        made[Field("scores", number, names, False)] = lambda scores: scores
+    if wanted.probabilities:
+        if probabilities is None:
             raise ParameterError(
                 f"{where} has no probabilities, which are fitted on rows held out: make it by fit "
                 "--alpha auto, or leave out --probabilities"
             )
-        made["probabilities"] = functools.partial(model.probabilities.of, margin=model.book.margin)
-    return {name: made[name] for name in wanted}
+        names = tuple(f"probability of {label}" for label in labels.tolist())
+        made[Field("probabilities", number, names, False)] = lambda scores: probabilities.of(
+            scores, book.margin
+        )
+    return made
 
 
-def _predict(
-    model: Model,
+def _value_names(model: Model) -> tuple[str, ...]:
+    """Return names of the columns of values: those learnt from, or y, or y0, y1 and so on."""
+    n_values, table = len(model.intercept), model.encoder.table
+    if table is not None and len(table.targets) == n_values > 1:
+        return table.targets
+    return ("y",) if n_values == 1 else tuple(f"y{place}" for place in range(n_values))
+
+
+def _predicted(
+    model: Model, source: SeekableSource, fields: dict[Field, Made], client: Any, progress: Any
+) -> Generator[tuple[int, dict[str, np.ndarray]], None, None]:
+    """Yield the index of the first row of blocks, and what is written of their rows."""
+    if any(field.name == "deviations" for field in fields):
+        for row, values, deviations in model.deviated(source, engine=client, progress=progress):
+            yield row, {"y": values, "deviations": deviations}
+        return
+    for row, scores in model.scored(source, engine=client, progress=progress):
+        yield row, {field.name: made(scores) for field, made in fields.items()}
+
+
+def _fill(
+    kind: type[Output],
+    file: Any,
+    fields: list[Field],
     source: SeekableSource,
-    columns: dict[str, Columns],
-    output: str,
-    scored: Iterator[tuple[int, np.ndarray]],
+    model: Model,
+    predicted: Iterator[tuple[int, dict[str, np.ndarray]]],
 ) -> None:
-    """Fill the file by ranges of rows as they come."""
-    n_rows, n_outputs = source.n_rows, len(model.intercept)
-    labels = None if model.labels is None else _storable(model.labels)
-    shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
-    if labels is None:
-        shapes["y"] = ((n_rows, n_outputs) if n_outputs > 1 else (n_rows,), np.dtype(np.float64))
-    else:
-        shapes["y"] = ((n_rows,), labels.dtype)
-        if columns:
-            by_class = ((n_rows, len(labels)), np.dtype(np.float64))
-            shapes |= dict.fromkeys(columns, by_class) | {"labels": (labels.shape, labels.dtype)}
+    output = kind(file, fields, source.n_rows, model.labels)
+    for row, values in predicted:
+        output.put(row, values)
+    output.end()
+
+
+def _write(
+    path: str,
+    fields: list[Field],
+    source: SeekableSource,
+    model: Model,
+    predicted: Iterator[tuple[int, dict[str, np.ndarray]]],
+) -> None:
+    """Write the file, whole or not at all."""
     try:
-        with replacing(output) as file:
-            datasets = Datasets(file, shapes)
-            if columns and labels is not None:
-                datasets.put("labels", 0, labels)
-            for row, closeness in scored:
-                if labels is None:
-                    datasets.put("y", row, model.decide(closeness))
-                    continue
-                datasets.put("y", row, labels[closeness.argmax(axis=1)])
-                for name, made in columns.items():
-                    datasets.put(name, row, made(closeness))
+        with replacing(path) as file:
+            _fill(output_class(path), file, fields, source, model, predicted)
     except StreamrfError:
         raise
     except OSError as error:
-        n_bytes = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes.values())
-        raise unwritten(output, error, n_bytes) from error
-
-
-def _storable(labels: np.ndarray) -> np.ndarray:
-    """Return labels as HDF5 stores them: strings as UTF-8 of fixed width."""
-    if labels.dtype.kind != "U":
-        return labels
-    words = [word.encode("utf-8", "surrogatepass") for word in labels.tolist()]
-    return np.array(words, dtype=h5py.string_dtype("utf-8", max(1, *map(len, words))))
+        row_bytes = sum(field.dtype.itemsize * len(field.columns) for field in fields)
+        raise unwritten(path, error, row_bytes * source.n_rows) from error

@@ -1,6 +1,8 @@
 """The scikit-learn face: estimators that fit arrays as well as sources."""
 
 from streamrf.estimators.classifier import RandomFeatureClassifier
+from streamrf.estimators.crossvalidation import cross_val_score
+from streamrf.estimators.files import load_model
 from streamrf.estimators.regressor import RandomFeatureRegressor
 
-__all__ = ["RandomFeatureClassifier", "RandomFeatureRegressor"]
+__all__ = ["RandomFeatureClassifier", "RandomFeatureRegressor", "cross_val_score", "load_model"]

@@ -1,10 +1,12 @@
 """What the estimators share: fitting arrays as well as sources."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -14,6 +16,7 @@ from sklearn.utils.validation import (
 
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
+from streamrf.estimators.settings import described, restored
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import Model
@@ -26,7 +29,9 @@ from streamrf.sources import (
     is_mixed,
 )
 from streamrf.statistics import Statistics
+from streamrf.storage import Fields, digest
 from streamrf.training import (
+    Holdout,
     Job,
     Pass,
     Settings,
@@ -50,9 +55,12 @@ class RandomFeatureEstimator(BaseEstimator):
     codes: Any
     class_weight: Any
     uncertainty: bool
-    _pass: Pass
+    _pass: Pass | None  # that goes on; None before the map is drawn, and after `fit`
     _waiting: list[Any] | None  # batches before the map is drawn, then None
-    _solved: tuple[Model, Statistics] | None
+    _classes: Values  # given with the first batch
+    _holdout: Holdout | None  # the rows that `fit` held out
+    _stream_key: str | None  # ledger key of the batches
+    _solved: tuple[Model, Statistics | None] | None  # no statistics if loaded from a file
 
     def fit(
         self,
@@ -77,41 +85,72 @@ class RandomFeatureEstimator(BaseEstimator):
         -------
         self
         """
-        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
-            source = as_source(X, y, sample_weight)
-            self.__dict__.pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_features
+        if self._is_source(X, reset=True):
+            source = self._named(as_source(X, y, sample_weight))
         else:
-            source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
+            checked = self._checked(X, y, sample_weight, reset=True)
+            source = as_source(*checked) if issparse(checked[0]) else ArraySource(*checked)
         job = self._job(source, engine=engine, parts=parts, spill=spill)
-        self._pass = job.fold(begin(job), self.prune, self.block_weights)
-        self._solved = None
-        self._solve(self._pass)
-        del self._pass
-        self.__dict__.pop("_waiting", None)
+        pass_ = job.fold(begin(job), self.prune, self.block_weights)
+        holdout = None if pass_.holdout is None else pass_.holdout.copy()
+        self._solve(pass_)
+        self._pass = self._waiting = self._classes = None
+        self._holdout = holdout
         return self
 
-    def _partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: Values, sample_weight: Values
-    ) -> Self:
-        """Add a batch."""
-        first = not hasattr(self, "_waiting")
-        batch = self._checked(X, y, sample_weight, reset=first)
-        if first:
-            if self.class_weight == "balanced":
-                raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
-            self._waiting, self._classes = [], classes
+    def _partial_fit(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
+        """Add a batch, or the rows of a source."""
+        if isinstance(self.class_weight, str):
+            raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
+        is_first = not hasattr(self, "_waiting")
+        batch: tuple[Any, Any, Any] | None = None
+        if self._is_source(X, reset=is_first):
+            source = as_source(X, y, sample_weight)
+            source = self._named(source) if is_first else source
+        else:
+            batch = self._checked(X, y, sample_weight, reset=is_first)
+            source = as_source(*batch) if issparse(batch[0]) else IteratorSource([batch])
+            if source.is_sparse:
+                batch = None
+            elif issparse(batch[0]):
+                batch = (batch[0].toarray(), *batch[1:])
+        if is_first:
+            self._pass, self._waiting, self._classes, self._solved = None, [], classes, None
+        job = self._job(source, self._classes)  # raises for settings that do not fit
+        if self._pass is None and self._waiting is None:
+            self._reopen()
         self._solved = None
-        if self._waiting is None:
-            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
-            self._job(source, classes).fold(self._pass, self.prune, self.block_weights)
-            self._rows_seen += len(batch[0])
+        if batch is not None and self._waiting is not None:
+            copies = [None if part is None else np.array(part) for part in batch]
+            self._waiting.append(tuple(copies))
+            if self._n_waiting >= peek_rows(self.n_features_in_):
+                self._begin_stream()
             return self
-        self._job(IteratorSource([batch]), self._classes)  # raises for settings that do not fit
-        self._waiting.append(tuple(None if part is None else np.array(part) for part in batch))
-        if self._n_waiting >= peek_rows(self.n_features_in_):
+        if self._waiting:
             self._begin_stream()
+        if self._pass is None:
+            self._pass, self._waiting, self._stream_key = begin(job), None, None
+        if batch is None:
+            job.fold(self._pass, self.prune, self.block_weights)
+            return self
+        if self._stream_key is None:  # the first batch after sources
+            ledger = self._pass.statistics.ledger
+            self._stream_key = digest([sorted(ledger.ranges), source.sample(1).key])
+            self._rows_seen = ledger.n_rows
+        source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
+        self._job(source, self._classes).fold(self._pass, self.prune, self.block_weights)
+        self._rows_seen += len(batch[0])
         return self
+
+    def _reopen(self) -> None:
+        """Go on with the pass that `fit` has ended."""
+        statistics = self._answer()[1]
+        if statistics is None:
+            raise ParameterError(
+                "partial_fit cannot go on, because a model file has no sums; pickle the estimator "
+                "to keep them, or fit it anew"
+            )
+        self._pass, self._stream_key = Pass.reopened(statistics, self._holdout), None
 
     @property
     def _n_waiting(self) -> int:
@@ -134,8 +173,40 @@ class RandomFeatureEstimator(BaseEstimator):
         return self.model_.evaluate(self._rows(X), y, **options)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the model to an HDF5 file; `streamrf.load_model` reads it."""
-        self.model_.save(path)
+        """Write model and settings, but no statistics, to an HDF5 file; see `load_model`."""
+        model, names = self.model_, getattr(self, "feature_names_in_", None)
+        tree = {
+            "class": type(self).__name__,
+            "settings": described(self.get_params(deep=False)),
+            "n_features_in_": self.n_features_in_,
+            "feature_names_in_": None if names is None else names.tolist(),
+        }
+        replace(model, estimator=tree).save(path)
+
+    @classmethod
+    def of(cls, model: Model, fields: Fields) -> Self:
+        """Return the estimator of a model, with what `save` has written of it.
+
+        FormatError if its settings are none, or of another task.
+        """
+        if cls._regression != (model.book is None):
+            raise fields.wrong("class", f"is {cls.__name__}, and the model is of another task")
+        known = fields.tree("settings")
+        found = restored(known)
+        unknown = sorted(set(found) - set(cls._get_param_names()))
+        if unknown:
+            raise known.wrong(unknown[0], f"is no setting of {cls.__name__}")
+        estimator = cls(**found)
+        estimator.n_features_in_ = fields.integer("n_features_in_", minimum=1)
+        names = fields.value("feature_names_in_")
+        if names is not None:
+            if not isinstance(names, list) or len(names) != estimator.n_features_in_:
+                raise fields.wrong("feature_names_in_", "are not as many as the columns")
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        fields.end()
+        estimator._solved = (model, None)
+        estimator._pass = estimator._waiting = estimator._classes = estimator._holdout = None
+        return estimator
 
     @property
     def model_(self) -> Model:
@@ -145,7 +216,12 @@ class RandomFeatureEstimator(BaseEstimator):
     @property
     def statistics_(self) -> Statistics:
         """The statistics of the rows seen, all features of the map."""
-        return self._answer()[1]
+        statistics = self._answer()[1]
+        if statistics is None:
+            raise AttributeError(
+                "a model file has no statistics; save them: statistics_.save(path)"
+            )
+        return statistics
 
     @property
     def alpha_(self) -> float:
@@ -182,16 +258,26 @@ class RandomFeatureEstimator(BaseEstimator):
             )
         return warp.importances
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
-        settings = Settings(
+        settings = replace(self._settings(), classes=classes)
+        options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
+        return Job.of(source, settings, options)
+
+    def _settings(self) -> Settings:
+        """Return what the parameters say of a pass."""
+        return Settings(
             features="auto" if self.features is None else self.features,
             normalize=self.normalize,
             warp=self.warp,
             warp_rounds=self.warp_rounds,
             scale_like=self.scale_like,
             codes=self.codes,
-            classes=classes,
             class_weight=self.class_weight,
             task="regression" if self._regression else "classification",
             precision=self.precision,
@@ -199,8 +285,6 @@ class RandomFeatureEstimator(BaseEstimator):
             hold_out=isinstance(self.alpha, str) or is_auto_decode(self.codes),
             random_state=self.random_state,
         )
-        options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
-        return Job.of(source, settings, options)
 
     def _solve(self, pass_: Pass) -> None:
         names = ("prune", "block_weights", "uncertainty")
@@ -208,26 +292,48 @@ class RandomFeatureEstimator(BaseEstimator):
         with computing(self.n_threads):
             self._solved = finish(pass_, self.alpha, self.codes, **options)
 
-    def _answer(self) -> tuple[Model, Statistics]:
+    def _answer(self) -> tuple[Model, Statistics | None]:
         check_is_fitted(self, "n_features_in_")
         if self._solved is None:
             if self._waiting is not None:
                 self._begin_stream()
+            assert self._pass is not None
             self._solve(self._pass.fresh())
         assert self._solved is not None
         return self._solved
 
+    def _is_source(self, X: Rows, reset: bool) -> bool:
+        """Return whether X is a source or is to be read by one, and not checked as an array."""
+        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
+            return True
+        if reset:
+            return False
+        if self._pass is not None:
+            return self._pass.statistics.encoder.table is not None
+        return self._solved is not None and self._solved[0].encoder.table is not None
+
+    def _named(self, source: Source) -> Source:
+        """Return the source, after keeping the number and names of its columns."""
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = source.n_features
+        if source.columns is not None:
+            names = [column.name for column in source.columns.columns]
+            self.feature_names_in_ = np.array(names, dtype=object)
+            self.n_features_in_ = len(names)
+        return source
+
     def _rows(self, X: Rows) -> Any:
         if isinstance(X, Source) or is_dask_array(X) or self.model_.encoder.table is not None:
             return X  # a table is read by the names of its columns
-        return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
+        return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
-        """Return X, y and weights as scikit-learn's conventions want them checked."""
+        """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
         X, y = validate_data(
             self,
             X,
             y,
+            accept_sparse="csr",
             dtype=RAW_DTYPES,
             multi_output=self._regression,
             y_numeric=self._regression,

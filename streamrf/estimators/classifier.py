@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -100,9 +100,9 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         self.random_state = random_state
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: Values = None, sample_weight: Values = None
+        self, X: Rows, y: Values = None, classes: Values = None, sample_weight: Values = None
     ) -> Self:
-        """Add a batch of rows.
+        """Add a batch of rows, also to those of `fit`.
 
         The first rows, up to 20,000 or 64 MiB, wait until the map is drawn for them; a prediction
         or an attribute asked for earlier draws it for the rows so far. They should be a fair sample
@@ -110,8 +110,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
 
         Parameters
         ----------
-        X : array (n_rows, n_features)
-        y : (n_rows,) labels
+        X : array (n_rows, n_features); Source with targets, or table
+        y : (n_rows,) labels; None with a Source
         classes : all labels that will appear, or None: labels may also appear as they come
         sample_weight : (n_rows,) or None; given always or never
         """
@@ -139,7 +139,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         y : (n_rows,) labels; None with a Source
         """
         model = self.model_.fit_probabilities(self._rows(X), y)
-        self._solved = (model, self.statistics_)
+        self._solved = (model, self._answer()[1])
         return self
 
     def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
@@ -81,7 +81,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
             return self.evaluate(X)["r2"]
         return super().score(X, y, sample_weight)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: Values = None) -> Self:
+    def partial_fit(self, X: Rows, y: Values = None, sample_weight: Values = None) -> Self:
         """Add rows, y (n_rows,) or (n_rows, n_targets); see `RandomFeatureClassifier`."""
         return self._partial_fit(X, y, None, sample_weight)
 

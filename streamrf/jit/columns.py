@@ -120,3 +120,46 @@ def add_columns(
         start = np.int64(task) * STRETCH
         stop = min(start + STRETCH, d)
         _add_stretch(X, start, stop, centre, reach, grid, fine, sums, squares, outside)
+
+
+@njit(nogil=True, cache=True)
+def add_entries(
+    values: Numbers,
+    places: I64,
+    counts: I64,
+    centre: F64,
+    reach: F64,
+    grid: F64,
+    fine: I64,
+    sums: I64,
+    squares: I64,
+    outside: I64,
+) -> None:
+    """Add entries of sparse rows as `add_columns` does, each as often as it is there.
+
+    Parameters
+    ----------
+    values : (m,) finite, of any real dtype
+    places : (m,) int64, their columns
+    counts : (m,) int64
+    centre, reach, grid, fine, sums, squares, outside : see `add_columns`
+    """
+    for i in range(len(values)):
+        c, n = places[i], counts[i]
+        value = np.float64(values[i]) - centre[c]
+        size = np.abs(value)
+        outside[c] += n if size > reach[c] else 0
+        if size < grid[c] * 2.0**FINE_BITS:
+            big = grid[c] * 1.5 * 2.0**52
+            steps = np.int64(((value + big) - big) / grid[c])
+            fine[c, 0] += n * steps
+            fine[c, 1] += n * steps * steps
+            continue
+        value = min(max(value, -GREATEST), GREATEST)
+        exponent = math.frexp(value)[1] - 1
+        if value == 0.0 or exponent < LOWEST:
+            continue
+        k = (exponent - LOWEST) // SPAN
+        end = LOWEST + SPAN * (k + 1)
+        sums[c, k] += n * np.int64(np.rint(value * 2.0 ** (DIGITS - end)))
+        squares[c, k] += n * np.int64(np.rint(value * value * 2.0 ** (DIGITS - 2 * end)))

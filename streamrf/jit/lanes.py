@@ -51,6 +51,40 @@ def load(X: Numbers, shift: F64, inverse_scale: F64, norm: int, compress: bool, 
 
 
 @njit(nogil=True, cache=True, parallel=True)
+def load_entries(
+    values: Numbers, places: I64, ends: I64, inverse_scale: F64, norm: int, out: F32
+) -> None:
+    """Scale sparse rows and lay them out, to the bits of `load` with a shift of zero.
+
+    Parameters
+    ----------
+    values, places : (m,) of any real dtype and int64, the entries of all rows and their columns,
+        ascending within a row
+    ends : (n + 1,) int64, where the entries of each row begin, and the last end
+    inverse_scale, norm, out : see `load`
+    """
+    n = len(ends) - 1
+    for task in prange(out.shape[0]):
+        g = np.int64(task)
+        out[g] = 0.0
+        for lane in range(LANES):
+            if g * LANES + lane >= n:
+                break
+            first, last = ends[g * LANES + lane], ends[g * LANES + lane + 1]
+            factor = 1.0
+            if norm > 0:
+                total = 0.0
+                for e in range(first, last):
+                    value = np.float64(values[e]) * inverse_scale[places[e]]
+                    total += value * value if norm == 2 else abs(value)
+                if total > 0.0:
+                    factor = 1.0 / (np.sqrt(total) if norm == 2 else total)
+            for e in range(first, last):
+                value = np.float64(values[e]) * inverse_scale[places[e]]
+                out[g, places[e], lane] = np.float32(value * factor)
+
+
+@njit(nogil=True, cache=True, parallel=True)
 def stretch(x: F32, factors: F32) -> None:
     """``x[g, j] *= factors[j]`` for lanes x (groups, d, 16) and factors (d,)."""
     for g in prange(x.shape[0]):

@@ -14,6 +14,7 @@ from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_clas
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.probabilities import Probabilities
+from streamrf.models.scores import ErrorSums
 
 __all__ = [
     "DECODERS",
@@ -22,6 +23,7 @@ __all__ = [
     "Codes",
     "Decoder",
     "ErrorCorrectingCodes",
+    "ErrorSums",
     "Model",
     "OneVsRest",
     "Posterior",

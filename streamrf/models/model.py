@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from streamrf.models.probabilities import Probabilities
 from streamrf.models.scores import ErrorSums, ValueErrors
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
-from streamrf.storage import Fields, loading
+from streamrf.storage import Fields, Tree, loading
 
 KIND = "model"
 
@@ -45,6 +46,7 @@ class Model(Predictor):
         was solved with, or None for those of the map; the coefficients have them in already
     ledger : the rows it was trained on, without the names of their stores; None where not known
     notes : sentences on what the choice by rows held out should make one doubt
+    estimator : settings of the estimator that it is the model of, a tree; None where it is of none
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Model(Predictor):
     block_weights: Floats | None = None
     ledger: Ledger | None = None
     notes: tuple[str, ...] = ()
+    estimator: Tree | None = None
 
     @property
     def n_scores(self) -> int:
@@ -149,17 +152,26 @@ class Model(Predictor):
 
     def _with_deviations(self, source: Rows, **options: Any) -> tuple[Floats, Floats]:
         """Return values and their standard deviations."""
+        _, values, deviations = zip(*self.deviated(source, **options), strict=True)
+        return np.concatenate(values), np.concatenate(deviations)
+
+    def deviated(
+        self, source: Rows, **options: Any
+    ) -> Generator[tuple[int, Floats, Floats], None, None]:
+        """Yield the index of the first row of each block, its values and their deviations.
+
+        The parameters are those of `scored`; see `predict` for the deviations.
+        """
         posterior = self._checked_posterior()
         reading, run = self.reading(source, **options)
         if run.engine is not None:
-            raise ParameterError("return_std=True is computed in this process; leave out engine")
+            raise ParameterError("deviations are computed in this process; leave out engine")
 
-        def both(block: Block) -> tuple[Floats, Floats]:
+        def both(block: Block) -> tuple[int, Floats, Floats]:
             deviations = self._deviations(block.X, posterior)
-            return self.decide(self.outputs(block.X)), self.decide(deviations)
+            return block.position, self.decide(self.outputs(block.X)), self.decide(deviations)
 
-        values, deviations = zip(*map_blocks(reading, both, run), strict=True)
-        return np.concatenate(values), np.concatenate(deviations)
+        return map_blocks(reading, both, run)
 
     def _deviations(self, X: Array, posterior: Posterior) -> Floats:
         """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""
@@ -250,6 +262,11 @@ class Model(Predictor):
         fitted = Probabilities.fit(*(np.concatenate(column) for column in columns))
         return replace(self, probabilities=fitted)
 
+    def score(self, source: Rows, y: ArrayLike | None = None, **options: Any) -> float:
+        """Return the accuracy, or of values R2; the parameters are those of `evaluate`."""
+        figures = self.evaluate(source, y, **options)
+        return float(figures["r2" if self.book is None else "accuracy"])
+
     def decision_function(self, source: Rows, **options: Any) -> Floats:
         """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
         if self.book is None:
@@ -303,6 +320,8 @@ class Model(Predictor):
             tree["ledger"] = self.ledger.to_tree()
         if self.notes:
             tree["notes"] = list(self.notes)
+        if self.estimator is not None:
+            tree["estimator"] = self.estimator
         return tree
 
     @classmethod
@@ -339,6 +358,7 @@ class Model(Predictor):
             weights = fields.weights("block_weights", int(encoder.features.blocks.max()) + 1)
         ledger = Ledger.from_tree(fields.tree("ledger")) if fields.is_tree("ledger") else None
         notes = tuple(fields.texts("notes")) if "notes" in fields.keys else ()
+        estimator = fields.tree("estimator").rest() if fields.is_tree("estimator") else None
         fields.end()
         model = cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
         return replace(
@@ -348,24 +368,12 @@ class Model(Predictor):
             block_weights=weights,
             ledger=ledger,
             notes=notes,
+            estimator=estimator,
         )
 
 
 def load_model(path: str | os.PathLike) -> Model:
-    """Read a model that `Model.save` wrote; raise FormatError if the file holds none.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import streamrf as srf
-    >>> source = srf.ArraySource([[0.0], [1.0], [2.0]], [0, 1, 1])
-    >>> model = srf.accumulate(source, srf.TreeSketch(n_components=8)).solve(0.1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(f"{folder}/model.h5")
-    ...     model = srf.load_model(f"{folder}/model.h5")
-    >>> model.labels
-    array([0, 1])
-    """
+    """Read a model, also that of an estimator; raise FormatError if the file holds none."""
     tree = storage.read(path, KIND)
     with loading(path):
         return Model.from_tree(Fields(tree, os.fspath(path)))

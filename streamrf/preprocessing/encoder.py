@@ -23,6 +23,8 @@ from streamrf.sources import Block, Columns
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 from streamrf.timing import stage
 
+DRAW_BYTES = 64 << 20  # of the calibration rows that a map is drawn from
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -79,15 +81,16 @@ class Encoder:
         kind = calibration_class(precision, totals)
         preprocessing = Preprocessing.learn(normalize, sample.X, warp, moments)
         features = clone_with_seed(features, np.random.default_rng(random_state))
+        n, d = sample.X.shape
         with featurising():
-            rows = preprocessing.apply(sample.X)
-            features.draw_for(rows.shape[1], rows)
+            every = -(-n * d * 4 // DRAW_BYTES)
+            features.draw_for(d, preprocessing.apply(sample.X[::every] if every > 1 else sample.X))
             mean, squares = np.zeros((2, features.n_components))
-            for part, x, z in panels(features, len(rows), rows.shape[1]):
+            for part, x, z in panels(features, n, d):
                 preprocessing.load(sample.X[part], x)
                 features.map_lanes(x, z)
                 lanes.add_moments(z, len(sample.X[part]), part.start, mean, squares)
-        deviation = np.sqrt(squares / len(rows))
+        deviation = np.sqrt(squares / n)
         targets = as_columns(sample.y) if regression else None
         return cls(preprocessing, features, kind.learn(mean, deviation, targets, sample.weights))
 
@@ -118,7 +121,7 @@ class Encoder:
         }
         return digests if self.table is None else digests | {"columns": self.table.digest}
 
-    def encode(self, X: NDArray[Any], roots: F64, out: NDArray[Any]) -> int:
+    def encode(self, X: Any, roots: F64, out: NDArray[Any]) -> int:
         """Fill `out` (n, n_components) with rounded features; return the number of entries clipped.
 
         Parameters
@@ -133,15 +136,19 @@ class Encoder:
                 n_clipped += self.calibration.store(z, roots[rows], out[rows])
         return n_clipped
 
-    def count_too_long(self, X: NDArray[Any]) -> int:
+    def count_too_long(self, X: Any) -> int:
         """Return the number of rows that are too long for the series of the map."""
         if self.features.longest == np.inf:
             return 0
+        n_long = 0
         with featurising():
-            squares = self.features.squares(self.preprocessing.loaded(X))
-        return int(np.count_nonzero(squares > self.features.longest))
+            for rows, x, _ in panels(self.features, len(X), self.n_features):
+                self.preprocessing.load(X[rows], x)
+                squares = self.features.squares(x)
+                n_long += int(np.count_nonzero(squares > self.features.longest))
+        return n_long
 
-    def scale(self, X: NDArray[Any], out: NDArray[Any]) -> None:
+    def scale(self, X: Any, out: NDArray[Any]) -> None:
         """Fill `out` (n, n_components) of any float with ``(z - shift) / step``, not rounded."""
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
@@ -150,7 +157,7 @@ class Encoder:
             for rows, z in self._mapped(X):
                 lanes.store_scaled(z, shift, inverse_step, ones[rows], out[rows])
 
-    def linear(self, X: NDArray[Any], coef: F64, intercept: F64) -> F64:
+    def linear(self, X: Any, coef: F64, intercept: F64) -> F64:
         """Return ``coef (z - shift) / step + intercept`` of rows, float64 (n, n_outputs).
 
         Parameters
@@ -168,7 +175,7 @@ class Encoder:
                 lanes.linear(z, shift, inverse_step, coef, intercept, out[rows])
         return out
 
-    def _mapped(self, X: NDArray[Any]) -> Iterator[tuple[slice, F32]]:
+    def _mapped(self, X: Any) -> Iterator[tuple[slice, F32]]:
         """Yield the slices of panels of raw rows, each with the features used, as lanes."""
         for rows, x, z in panels(self.features, len(X), self.n_features):
             self.preprocessing.load(X[rows], x)
@@ -198,7 +205,7 @@ class Encoder:
         )
         return replace(self, calibration=calibration, selected=self.columns[columns])
 
-    def check_width(self, X: NDArray[Any]) -> None:
+    def check_width(self, X: Any) -> None:
         """Raise ShapeError if rows have another width."""
         if X.shape[1] != self.n_features:
             raise ShapeError(

@@ -12,6 +12,7 @@ from streamrf import storage
 from streamrf.errors import MergeError, ShapeError
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64
+from streamrf.sources import SparseRows, by_columns
 from streamrf.storage import Fields
 
 # Of the totals, which are integers of any size: those of the lowest class.
@@ -41,15 +42,14 @@ class Sample:
     reach: F64
 
     @classmethod
-    def of(cls, X: NDArray[Any]) -> "Sample":
-        """Look at rows X (n, d) of any dtype."""
-        centre = X.mean(axis=0, dtype=np.float64)
-        low, high = (X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64))
+    def of(cls, X: Any) -> "Sample":
+        """Look at rows X (n, d) of any dtype, or sparse."""
+        centre, deviation, low, high = by_columns(X, _shape)
         grid = _grid(np.maximum(high - centre, centre - low))
         steps = np.divide(centre, grid, out=np.zeros_like(centre), where=grid > 0)
         centre = np.where(grid > 0, np.rint(steps) * grid, centre)
         centre = np.where(low == high, low, centre)
-        deviation = np.where(low == high, 0.0, X.std(axis=0, dtype=np.float64))
+        deviation = np.where(low == high, 0.0, deviation)
         return cls(len(X), centre, deviation, np.maximum(high - centre, centre - low))
 
     @property
@@ -100,18 +100,26 @@ class Moments:
         """Columns."""
         return len(self.sample.centre)
 
-    def add(self, X: NDArray[Any]) -> None:
-        """Add rows X (n, d), finite."""
+    def add(self, X: Any) -> None:
+        """Add rows X (n, d), finite, or sparse."""
         sample, d = self.sample, self.n_features
         if self._partial is None:
             shapes = (d, 2), (d, columns.N_CLASSES), (d, columns.N_CLASSES)
             fine, sums, squares = (np.zeros(shape, dtype=np.int64) for shape in shapes)
             self._partial = fine, sums, squares
+        scales = sample.centre, sample.reach, sample.grid
         for start in range(0, len(X), columns.MAX_ROWS):
             rows = X[start : start + columns.MAX_ROWS]
-            columns.add_columns(
-                rows, sample.centre, sample.reach, sample.grid, *self._partial, self.outside
-            )
+            if isinstance(rows, SparseRows):
+                values, places, _ = rows.entries
+                ones = np.ones_like(places)
+                columns.add_entries(values, places, ones, *scales, *self._partial, self.outside)
+                n_zeros = len(rows) - np.bincount(places, minlength=d)
+                columns.add_entries(
+                    np.zeros(d), np.arange(d), n_zeros, *scales, *self._partial, self.outside
+                )
+            else:
+                columns.add_columns(rows, *scales, *self._partial, self.outside)
             self.n_rows += len(rows)
             self._n_partial += columns.MAX_ROWS
             if self._n_partial >= JOIN_ROWS:
@@ -268,6 +276,12 @@ def check_columns(moments: Moments, n_features: int, where: str) -> None:
             f"scale_like has the moments of {moments.n_features} columns, but {where} has "
             f"{n_features}; sum the moments of the same columns"
         )
+
+
+def _shape(X: NDArray[Any]) -> F64:
+    """Return means, deviations, least and greatest values of columns, (4, d)."""
+    mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    return np.stack((mean, deviation, X.min(axis=0), X.max(axis=0)))
 
 
 def _grid(reach: F64) -> F64:

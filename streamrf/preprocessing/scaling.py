@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.warp import Warp
+from streamrf.sources import SparseRows, by_columns, dense_pieces
 from streamrf.storage import Fields
 
 CHOICES = (None, "l2", "l1", "max", "standard", "asinh")
@@ -41,11 +41,11 @@ class Preprocessing:
     def learn(
         cls,
         normalize: str | None,
-        X: NDArray[Any],
+        X: Any,
         warp: Warp | None = None,
         moments: Moments | None = None,
     ) -> "Preprocessing":
-        """Learn from calibration rows X (n, n_features) of any dtype.
+        """Learn from calibration rows X (n, n_features) of any dtype, or sparse.
 
         Columns are scaled by `moments`, of more rows than these, where there are any.
         """
@@ -57,14 +57,15 @@ class Preprocessing:
         shift, inverse = np.zeros(d), np.ones(d)
         if normalize in ("standard", "asinh"):
             if moments is None:
-                shift = X.mean(axis=0, dtype=np.float64)
-                deviation = X.std(axis=0, dtype=np.float64)
+                shift = by_columns(X, lambda X: X.mean(axis=0, dtype=np.float64))
+                deviation = by_columns(X, lambda X: X.std(axis=0, dtype=np.float64))
             else:
                 shift, deviation = moments.mean, moments.deviation
             constant = deviation <= 1e-12 * np.abs(shift)
             inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
         elif normalize == "max":
-            greatest = np.sqrt(np.square(X, dtype=np.float64).sum(axis=1).max())
+            squares = [np.square(x, dtype=np.float64).sum(axis=1) for _, x in dense_pieces(X)]
+            greatest = np.sqrt(np.concatenate(squares).max())
             inverse = np.full(d, 1 / greatest if greatest > 0 else 1.0)
         return cls(normalize, shift, inverse, warp)
 
@@ -73,20 +74,30 @@ class Preprocessing:
         """Width of a row."""
         return len(self.shift)
 
-    def load(self, X: NDArray[Any], out: F32) -> None:
-        """Scale and warp rows X (n, n_features) into lanes out (groups, n_features, 16) float32."""
+    def load(self, X: Any, out: F32) -> None:
+        """Scale and warp rows X (n, n_features) into lanes out (groups, n_features, 16) float32.
+
+        Sparse rows whose zeros stay zero are laid out by their entries, and others made dense a
+        few groups at a time.
+        """
         norm, compress = NORMS.get(self.normalize or "", 0), self.normalize == "asinh"
-        lanes.load(X, self.shift, self.inverse_scale, norm, compress, out)
+        if isinstance(X, SparseRows) and not compress and not self.shift.any():
+            lanes.load_entries(*X.entries, self.inverse_scale, norm, out)
+        else:
+            for rows, x in dense_pieces(X):
+                groups = slice(rows.start // lanes.LANES, -(-rows.stop // lanes.LANES))
+                part = out if len(x) == len(X) else out[groups]
+                lanes.load(x, self.shift, self.inverse_scale, norm, compress, part)
         if self.warp is not None:
             self.warp.load(out)
 
-    def loaded(self, X: NDArray[Any]) -> F32:
+    def loaded(self, X: Any) -> F32:
         """Return the scaled rows as lanes, float32 (groups, n_features, 16)."""
         x = np.empty((-(-len(X) // lanes.LANES), X.shape[1], lanes.LANES), dtype=np.float32)
         self.load(X, x)
         return x
 
-    def apply(self, X: NDArray[Any]) -> F32:
+    def apply(self, X: Any) -> F32:
         """Return rows scaled and warped, float32 (n, n_features); for samples, not for streams."""
         x = self.loaded(X)
         out = np.empty(X.shape, dtype=np.float32)

@@ -15,6 +15,8 @@ from streamrf.sources.opening import as_source, is_known, open_source
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows
 from streamrf.sources.seekable import SeekableSource
+from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
+from streamrf.sources.standard_input import open_text
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
 from streamrf.sources.weighted import (
@@ -40,15 +42,18 @@ __all__ = [
     "Rows",
     "SeekableSource",
     "Source",
+    "SparseRows",
     "Store",
     "TableSource",
     "as_labels",
     "as_rows",
     "as_source",
+    "by_columns",
     "check_class_weight",
     "check_rows",
     "class_factors",
     "deformed_mnist",
+    "dense_pieces",
     "find_labels",
     "is_dask_array",
     "is_known",
@@ -57,6 +62,8 @@ __all__ = [
     "named_factors",
     "narrowed",
     "open_source",
+    "open_text",
     "read_ahead",
+    "stacked",
     "uniform",
 ]

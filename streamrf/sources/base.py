@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError, ParameterError
 from streamrf.sources.columns import Columns
+from streamrf.sources.sparse import SparseRows, stacked
 
 FINGERPRINT_ROWS = 64
 
@@ -32,7 +33,7 @@ def joined(parts: Sequence[Arrays]) -> Arrays:
     if len(parts) == 1:
         return parts[0]
     columns = zip(*parts, strict=True)
-    return Arrays(*(None if column[0] is None else np.concatenate(column) for column in columns))
+    return Arrays(*(None if column[0] is None else stacked(column) for column in columns))
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Block:
 
     Parameters
     ----------
-    X : ndarray of shape (n, n_features), C-contiguous; uint8, int16, float32 or float64
+    X : ndarray of shape (n, n_features), C-contiguous, or `SparseRows`; uint8, int16, float32 or
+        float64
     y : ndarray of shape (n,) or (n, n_targets), or None
     weights : float64 ndarray of shape (n,), or None
     position : index of the first row in the whole source
@@ -54,7 +56,7 @@ class Block:
     n_unseen : cells unlike those that the columns of a table were learnt from, see `Columns`
     """
 
-    X: NDArray[Any]
+    X: Any  # an array or `SparseRows`
     y: Any
     weights: NDArray[np.float64] | None
     position: int
@@ -125,6 +127,16 @@ class Source(ABC):
             If a table lacks columns or their types changed; the message has the difference.
         """
         return self
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows come as `SparseRows`."""
+        return False
+
+    @property
+    def row_values(self) -> int:
+        """Numbers that a row holds in a block, for the plan of memory."""
+        return self.n_features
 
     @property
     @abstractmethod
@@ -199,7 +211,10 @@ def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
 def _bad_rows(block: Block) -> NDArray[np.bool_]:
     bad = np.zeros(len(block.X), dtype=bool)
     for values in block.arrays:
-        if values is not None and not _surely_finite(values):
+        if isinstance(values, SparseRows):
+            if not _surely_finite(values.data):
+                bad |= ~values.are_finite()
+        elif values is not None and not _surely_finite(values):
             bad |= ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if block.weights is not None:
         bad |= block.weights < 0
@@ -217,11 +232,13 @@ def _surely_finite(values: NDArray[Any]) -> bool:
 def _complaint(block: Block, index: int, n_bad: int) -> str:
     """What is wrong with the row at `index` of the block, and what to do."""
     row = block.row + int(block.offsets[index])
-    columns = np.flatnonzero(~np.isfinite(block.X[index]))
+    X = block.X[index : index + 1]
+    values = (X.dense() if isinstance(X, SparseRows) else X)[0]
+    columns = np.flatnonzero(~np.isfinite(values))
     targets = columns if block.y is None else _not_finite(block.y[index : index + 1])
     if len(columns):
         name = repr(block.names[columns[0]]) if block.names else columns[0]
-        what = f"column {name} is {_shown(block.X[index, columns[0]])}"
+        what = f"column {name} is {_shown(values[columns[0]])}"
     elif len(targets):
         what = f"the target is {_shown(targets[0])}"
     else:

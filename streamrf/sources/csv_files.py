@@ -32,12 +32,13 @@ class CSVTable(Table):
     Parameters
     ----------
     name : path or URL
+    where : what messages call it; None means by its name
     """
 
     is_text = True
 
-    def __init__(self, name: str) -> None:
-        self.where = name
+    def __init__(self, name: str, where: str | None = None) -> None:
+        self.where = where or name
         self.name = os.path.basename(name)
         self._path = absolute(name)
         self._compression = _COMPRESSIONS.get(os.path.splitext(name)[1].lower())
@@ -52,12 +53,14 @@ class CSVTable(Table):
         self._names = counted if is_row else fields
         repeated = sorted({name for name in self._names if self._names.count(name) > 1})
         if repeated:
-            raise DataError(f"{name} has several columns called {repeated}; rename them")
+            raise DataError(f"{self.where} has several columns called {repeated}; rename them")
         self._offsets, self._rows = [0 if is_row else len(first)], [0]
         seen = self._index()
         self.n_rows = self._rows[-1]
         if not self.n_rows:
-            raise EmptySourceError(f"{name}: 0 rows below the names of columns; expected 1 or more")
+            raise EmptySourceError(
+                f"{self.where}: 0 rows below the names of columns; expected 1 or more"
+            )
         self.types = self._guessed(seen)
 
     @property

@@ -105,14 +105,14 @@ def is_frame(X: Any) -> bool:
 
 
 def is_mixed(X: Any) -> bool:
-    """Return whether X is a table that has columns other than numbers, or a Dask data frame."""
+    """Return whether X is a table with holes or other columns than numbers; or of Dask."""
     if not is_frame(X) or is_dask_frame(X):
         return is_dask_frame(X)
     try:
-        types = arrow().table(X).schema.types
+        columns = arrow().table(X).columns
     except (MissingPackageError, ValueError, TypeError):
         return False  # which others refuse
-    return any(kind_of(type_) not in ("number", "boolean") for type_ in types)
+    return any(c.null_count or kind_of(c.type) not in ("number", "boolean") for c in columns)
 
 
 def is_dask_frame(X: Any) -> bool:

@@ -11,6 +11,7 @@ from sklearn.datasets import load_svmlight_file
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
 from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 
 CHUNK_BYTES = 2 << 20
@@ -18,7 +19,7 @@ _LINE = re.compile(rb"\s*([^\s#]+)(?:\s+qid:\d+)?((?:\s+\d+:[^\s:#]+)*)\s*(?:#.*
 
 
 class LibsvmMatrix(Matrix):
-    """A file of libsvm text, made dense a block at a time.
+    """A file of libsvm text; rows of up to 4,096 columns are made dense a block at a time.
 
     One look through the file finds where lines begin, the largest index, and whether indices begin
     at 0 or, as usual, at 1.
@@ -37,7 +38,7 @@ class LibsvmMatrix(Matrix):
         self.has_targets = y is not None
         self._path = absolute(name)
         self._offsets, self._rows = [0], [0]
-        self.n_rows = self.max_index = 0
+        self.n_rows = self.max_index = self._n_entries = 0
         self.is_zero_based, self._has_fractions = False, False
         with open_bytes(self._path, name) as file:
             left = b""
@@ -50,6 +51,10 @@ class LibsvmMatrix(Matrix):
         self.n_features = self.max_index + self.is_zero_based
 
     @property
+    def n_entries(self) -> int | None:
+        return self._n_entries
+
+    @property
     def version(self) -> str:
         """Size of the file, and when it was last written to."""
         return version(self._path)
@@ -60,7 +65,7 @@ class LibsvmMatrix(Matrix):
         return self._rows[index], self._rows[index + 1]
 
     def read(self, start: int, stop: int) -> Arrays:
-        """Return some rows, dense float64."""
+        """Return some rows, float64."""
         first = bisect_right(self._rows, start) - 1
         last = bisect_right(self._rows, stop - 1)
         with open_bytes(self._path, self.where) as file:
@@ -74,7 +79,8 @@ class LibsvmMatrix(Matrix):
             raise DataError(f"{self.where}: rows from {self._rows[first]} on: {error}") from error
         wanted = slice(start - self._rows[first], stop - self._rows[first])
         y = labels[wanted] if self._has_fractions else labels[wanted].astype(np.int64)
-        return Arrays(rows[wanted].toarray(), y if self.has_targets else None, None)
+        X = sparse_or_dense(rows[wanted], np.float64)
+        return Arrays(X, y if self.has_targets else None, None)
 
     def _index(self, piece: bytes, length: int) -> None:
         """Count the lines of a piece and look at their indices."""
@@ -91,6 +97,7 @@ class LibsvmMatrix(Matrix):
             self.n_rows += 1
             self._has_fractions |= not float(match[1]).is_integer()
             if entries := match[2].split():
+                self._n_entries += len(entries)
                 self.max_index = max(self.max_index, int(entries[-1].partition(b":")[0]))
                 self.is_zero_based |= int(entries[0].partition(b":")[0]) == 0
         if length:

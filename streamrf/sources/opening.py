@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from scipy.sparse import issparse
+
 from streamrf.errors import ParameterError, SourceNotFoundError
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
@@ -16,6 +18,7 @@ from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.paths import expand, listed
 from streamrf.sources.seekable import SeekableSource
+from streamrf.sources.sparse_arrays import open_sparse
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.zarr_arrays import open_zarr
 
@@ -64,8 +67,9 @@ def open_source(
     Parameters
     ----------
     data : path, pattern, URL or folder, or a list of them, all of one format; or a table of pandas,
-        polars, Arrow or Dask; or an array. The formats are HDF5, CSV and TSV (also .gz, .zst,
-        .bz2), Parquet, Arrow, `.npy`, `.npz` (also sparse), libsvm text and zarr
+        polars, Arrow or Dask; or an array, also a sparse one of SciPy. The formats are HDF5, CSV
+        and TSV (also .gz, .zst, .bz2), Parquet, Arrow, `.npy`, `.npz` (also sparse), libsvm text
+        and zarr
     x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
         patterns, a list or one text with commas, where "-name" leaves one out, by default all
         that are no targets or weights;
@@ -101,6 +105,8 @@ def open_source(
         return _of_frame(data, x, y, weights)
     if x is not None:
         raise ParameterError("x= names a dataset or columns; an array has none")
+    if issparse(data):
+        return open_sparse(data, y, weights)
     if is_dask_array(data):
         return DaskArraySource(data, y, weights)
     return ArraySource(data, y, weights)

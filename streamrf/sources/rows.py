@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.sources.base import Block
+from streamrf.sources.sparse import SparseRows
 
 
 @dataclass(frozen=True)
@@ -14,14 +15,14 @@ class Rows:
 
     Parameters
     ----------
-    X : (n, n_features)
+    X : (n, n_features), an array or `SparseRows`
     y : (n,) labels or targets, or (n, n_targets)
     weights : (n,) or None
     positions : (n,) int64, indices in the whole source
     indices : (n,) int64, indices in the store
     """
 
-    X: np.ndarray
+    X: Any
     y: Any
     weights: np.ndarray | None
     positions: np.ndarray
@@ -42,6 +43,8 @@ class Rows:
         """Return the rows as a tree."""
         tree = dict(vars(self))
         tree["places"] = tree.pop("indices")
+        if isinstance(self.X, SparseRows):
+            tree["X"] = self.X.to_tree()
         return tree
 
 

@@ -20,6 +20,7 @@ from streamrf.sources.base import (
 )
 from streamrf.sources.paths import decoding
 from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
+from streamrf.sources.sparse import MAX_DENSE, SparseRows, sparse_or_dense
 from streamrf.sources.validation import (
     as_matrix,
     as_targets,
@@ -73,15 +74,20 @@ class Matrix(Stored):
     has_targets: bool
     has_weights: bool
 
+    @property
+    def n_entries(self) -> int | None:
+        """Entries that are kept of a sparse store; None of a dense one."""
+        return None
+
     @abstractmethod
     def read(self, start: int, stop: int) -> Arrays:
-        """Return some rows: X of any dtype of numbers, y and weights as they are or None."""
+        """Return some rows: X of any dtype or sparse, y and weights as they are or None."""
 
     @property
     def key(self) -> str:
         """Ledger key."""
-        head = self.read(0, min(FINGERPRINT_ROWS, self.n_rows))
-        return fingerprint(as_matrix(head.X, self.where), self.name)
+        X = as_matrix(self.read(0, min(FINGERPRINT_ROWS, self.n_rows)).X, self.where)
+        return fingerprint(X.dense() if isinstance(X, SparseRows) else X, self.name)
 
 
 class LazyMatrix(Matrix):
@@ -122,11 +128,18 @@ class LazyMatrix(Matrix):
             self._held = self._open()
         return self._held
 
+    @property
+    def n_entries(self) -> int | None:
+        X = self._arrays.X
+        return int(X.nnz) if issparse(X) else None
+
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows."""
         with decoding(f"{self.where}, rows {start} to {stop - 1},"):
             X, y, weights = self._arrays.take(slice(start, stop))
-        return Arrays(X.toarray() if issparse(X) else X, y, weights)
+        if issparse(X):
+            X = sparse_or_dense(X, matrix_dtype(X.dtype, self.where))
+        return Arrays(X, y, weights)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_held": None}
@@ -236,6 +249,18 @@ class MatrixSource(StoredSource[Matrix]):
         self.has_targets = first.has_targets
         self.has_weights = first.has_weights
         super().__init__(stores, settings)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.n_features > MAX_DENSE and self._list[0].n_entries is not None
+
+    @property
+    def row_values(self) -> int:
+        """Numbers that a row holds: of a sparse one values and columns."""
+        if not self.is_sparse:
+            return self.n_features
+        n_entries = sum(store.n_entries or 0 for store in self._list)
+        return 1 + 2 * math.ceil(n_entries / (self.n_rows or 1))
 
     def _key_of(self, store: Matrix) -> str:
         return store.key

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from streamrf.errors import DataError, ShapeError
+from streamrf.sources.sparse import SparseRows
 
 
 def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
@@ -38,8 +39,10 @@ def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
-def as_matrix(X: Any, where: str) -> NDArray[Any]:
+def as_matrix(X: Any, where: str) -> Any:
     """Return rows as a C-contiguous matrix, (n_rows, n_features), `X` itself if it is one.
+
+    So it does with `SparseRows`.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ def as_matrix(X: Any, where: str) -> NDArray[Any]:
     DataError
         A sparse matrix, or objects that are not numbers.
     """
+    if isinstance(X, SparseRows):
+        return X
     X = as_numbers(X, where)
     check_rank(X.shape, where)
     flat = X.reshape(len(X), int(np.prod(X.shape[1:])))
@@ -63,8 +68,8 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
     """Return `X` as an array of numbers, of any rank; raises as `as_matrix` does."""
     if issparse(X):
         raise DataError(
-            f"{where} is a sparse matrix of shape {X.shape}; sparse data is not supported: make it"
-            " dense a block of rows at a time, with IteratorSource((X[i:i + 4096].toarray(),"
+            f"{where} is a sparse matrix of shape {X.shape}; give it to open_source(X, y=y) or make"
+            " it dense a block of rows at a time, with IteratorSource((X[i:i + 4096].toarray(),"
             " y[i:i + 4096]) for i in range(0, n_rows, 4096))"
         )
     try:

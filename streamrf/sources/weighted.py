@@ -104,6 +104,14 @@ class ClassWeighted(Source):
         return self._source.buffer_bytes
 
     @property
+    def is_sparse(self) -> bool:
+        return self._source.is_sparse
+
+    @property
+    def row_values(self) -> int:
+        return self._source.row_values
+
+    @property
     def settings(self) -> dict[str, str | None]:
         """Those of the source, and the weights of the classes."""
         pairs = zip([*self._labels.tolist(), "others"], self._factors.tolist(), strict=True)

@@ -8,7 +8,7 @@ from streamrf.statistics.gram import (
     gram_class,
     packed_size,
 )
-from streamrf.statistics.kfold import KFoldSums, check_folds
+from streamrf.statistics.kfold import MAX_FOLDS, KFoldSums, check_folds, kfold_index
 from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.ridge import RidgeProblem
 from streamrf.statistics.statistics import Statistics, load_statistics
@@ -17,6 +17,7 @@ from streamrf.statistics.targets import TargetSums
 from streamrf.statistics.values import ValueSums
 
 __all__ = [
+    "MAX_FOLDS",
     "TOTALS",
     "AbstractSums",
     "BitSums",
@@ -32,6 +33,7 @@ __all__ = [
     "ValueSums",
     "check_folds",
     "gram_class",
+    "kfold_index",
     "load_statistics",
     "packed_size",
 ]

@@ -162,6 +162,17 @@ class KFoldSums(AbstractSums):
         for part in self.parts:
             part.release()
 
+    def without(self, fold: int) -> AbstractSums:
+        """Return the sums of all rows but a fold's, in the folds that are left if there are two.
+
+        A class that has rows in this fold alone is not known to them.
+        """
+        parts = [*self.parts[:fold], *self.parts[fold + 1 :]]
+        if len(parts) == 1:
+            return parts[0]
+        targets = self.targets.combined(self.parts[fold].targets, -1)
+        return type(self)(targets, parts, self.n_clipped)
+
     def to_tree(self) -> dict:
         """Return the numbers of each fold, and the targets of all rows, as a tree."""
         return {

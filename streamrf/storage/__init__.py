@@ -1,5 +1,6 @@
 """Nested dicts of arrays to HDF5 files and back; objects as such trees; untrusted files checked."""
 
+from streamrf.storage.base import Tree
 from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
@@ -9,6 +10,7 @@ from streamrf.storage.trees import read, read_kind, write
 __all__ = [
     "Datasets",
     "Fields",
+    "Tree",
     "alone",
     "digest",
     "from_tree",

@@ -98,6 +98,11 @@ class Fields:
         """Return whether an array is at `key`."""
         return isinstance(self._left.get(key), np.ndarray)
 
+    def length(self, key: str) -> int:
+        """Return the length of the array at `key`, or 0 if it is none."""
+        value = self._left.get(key)
+        return len(value) if isinstance(value, np.ndarray) and value.ndim else 0
+
     def text(self, key: str, choices: Iterable[str] = ()) -> str:
         """Return the str at `key`, one of `choices` if there are any."""
         known = sorted(choices)

@@ -5,6 +5,7 @@ from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.choosing import Selection, peek_rows, select
 from streamrf.training.column_moments import load_moments, moments
 from streamrf.training.finishing import finish, is_auto_decode
+from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
@@ -16,6 +17,7 @@ __all__ = [
     "INTERPRETER_BYTES",
     "TASKS",
     "WARP_ROUNDS",
+    "Holdout",
     "Job",
     "Pass",
     "Selection",

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
-from streamrf.sources import Block, Rows, as_rows, uniform
+from streamrf.sources import Block, Rows, SparseRows, as_rows, stacked, uniform
 from streamrf.storage import Fields
 
 SHARE = 0.2  # at most this share of the rows
@@ -116,7 +117,7 @@ def _joined(parts: list[Rows]) -> Rows:
     if parts[0].weights is not None:
         weights = np.concatenate([rows.weights for rows in parts])
     return Rows(
-        np.concatenate([rows.X for rows in parts]),
+        stacked([rows.X for rows in parts]),
         np.concatenate([rows.y for rows in parts]),
         weights,
         np.concatenate([rows.positions for rows in parts]),
@@ -128,7 +129,11 @@ def _as_rows(fields: Fields, n_features: int) -> Rows:
     positions = fields.array("positions", np.int64, (None,))
     n = len(positions)
     indices = fields.array("places", np.int64, (n,))
-    X = fields.array("X", "iuf", (n, n_features))
+    X: Any
+    if fields.is_tree("X"):
+        X = SparseRows.from_tree(fields.tree("X"), (n, n_features))
+    else:
+        X = fields.array("X", "iuf", (n, n_features))
     y = fields.array("y", "biufU", (n, ...))
     weights = fields.maybe_array("weights", np.float64, (n,))
     if y.ndim > 2:

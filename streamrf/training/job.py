@@ -50,6 +50,8 @@ from streamrf.training.settings import AUTO, Settings
 from streamrf.training.tasks import settled
 from streamrf.training.warping import learning_bytes
 
+SPARSE_BYTES = 256 << 20
+
 
 @dataclass(frozen=True)
 class Job:
@@ -96,6 +98,11 @@ class Job:
         if like is not None:
             source = source.adapted(like.encoder.table)
         source, settings = settled(source, settings, like)
+        if source.is_sparse and (settings.is_auto or settings.warping is not None) and like is None:
+            raise ParameterError(
+                f"{source.where} has {source.n_features:,} columns of sparse rows, and features"
+                "='auto' and warp= look at dense ones: name a feature map (--map), without a warp"
+            )
         start, stop = _window(source, settings.rows)
         n_folds = _n_folds(settings.folds, like)
         gram = _gram_class(settings, n_folds, like)
@@ -182,12 +189,14 @@ class Job:
         held_bytes = MAX_BYTES if self._holds_out(pass_) else 0
         sizes: dict[str, Any] = {
             "n_components": int(width),
-            "n_features": self.source.n_features,
+            "n_features": self.source.row_values,
             "n_outputs": self._n_outputs(pass_),
             "gram": self.gram,
             "n_folds": self.n_folds,
             "other_bytes": self.source.buffer_bytes + more_bytes,
         }
+        if self.source.is_sparse:  # pieces and the rows that the map is drawn from, while dense
+            sizes["other_bytes"] += SPARSE_BYTES
         if encoder is None and settings.warping in ("full", AUTO):
             sizes["other_bytes"] += learning_bytes(self.source.n_features)
         if pass_ is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from streamrf.engine import State
 from streamrf.errors import DataError, warn
 from streamrf.jit.threads import computing
-from streamrf.preprocessing import Encoder, Moments, as_columns
+from streamrf.preprocessing import Encoder, Moments, as_columns, combined_moments
 from streamrf.sources import Block, Ledger, Rows, as_rows
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
@@ -225,12 +225,39 @@ class Pass(State):
 
     def held_sums(self) -> AbstractSums:
         """Return the sums of the rows held out alone."""
-        sums = self.statistics.sums
+        return self._of_held().sums
+
+    def _of_held(self) -> Statistics:
+        """Return the statistics of the rows held out alone; the ledger is that of all rows."""
+        sums, moments = self.statistics.sums, self.statistics.moments
         empty = (sums.parts or (sums,))[0].zero_like()
-        other = Pass(replace(self.statistics, sums=empty))
+        none = None if moments is None else Moments.zero(moments.sample)
+        other = Pass(replace(self.statistics, sums=empty, moments=none, n_too_long=0))
         for rows in self.held:
             other._sum(rows)
-        return other.finished().sums
+        return other.finished()
+
+    @classmethod
+    def reopened(cls, joined: Statistics, holdout: Holdout | None) -> "Pass":
+        """Return a pass that goes on where `join` has ended one; both arguments stay as they are.
+
+        Parameters
+        ----------
+        joined : what `join` returned, of sums that are not in folds
+        holdout : a copy of the rows that were held out until then
+        """
+        pass_ = cls(joined, holdout).fresh()
+        pass_._next_look = 0
+        if pass_.holdout is None or not pass_.held:
+            return pass_
+        held, all_rows = pass_._of_held(), pass_.statistics
+        pass_.statistics = replace(
+            all_rows,
+            sums=all_rows.sums.combined(held.sums, -1),
+            moments=combined_moments(all_rows.moments, held.moments, -1),
+        )
+        pass_._n_too_long -= held.n_too_long
+        return pass_
 
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""

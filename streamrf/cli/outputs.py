@@ -1,0 +1,222 @@
+"""Files of predictions, filled by blocks of rows in order: HDF5, CSV, Parquet, Arrow, NumPy."""
+
+import csv
+import io
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streamrf.storage import Datasets
+
+GROUP_ROWS = 65_536  # of a row group or batch
+
+Values = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Field:
+    """What is written of each row, one number or label or several.
+
+    Parameters
+    ----------
+    name : of a dataset
+    dtype : of its entries
+    columns : names of the columns of a table
+    is_flat : whether values are (n,), and not (n, len(columns))
+    """
+
+    name: str
+    dtype: np.dtype
+    columns: tuple[str, ...]
+    is_flat: bool
+
+    def shape(self, n_rows: int) -> tuple[int, ...]:
+        """Return the shape of all values."""
+        return (n_rows,) if self.is_flat else (n_rows, len(self.columns))
+
+    def split(self, values: np.ndarray) -> list[np.ndarray]:
+        """Return the columns of some rows."""
+        return [values] if self.is_flat else list(values.T)
+
+
+class Output(ABC):
+    """A file of rows.
+
+    Parameters
+    ----------
+    file : empty
+    fields : what is known of each row
+    n_rows : all rows
+    labels : of the columns by class, or None
+    """
+
+    def __init__(
+        self,
+        file: io.BufferedIOBase,
+        fields: Sequence[Field],
+        n_rows: int,
+        labels: np.ndarray | None,
+    ) -> None:
+        self._file: Any = file
+        self._fields = fields
+        self._begin(n_rows, labels)
+
+    @abstractmethod
+    def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
+        """Write what is before the rows."""
+
+    @abstractmethod
+    def put(self, row: int, values: Values) -> None:
+        """Write the next rows, from `row` on."""
+
+    def end(self) -> None:  # noqa: B027 - most files end with their rows
+        """Write what is after the rows."""
+
+    def _columns(self, values: Values) -> list[np.ndarray]:
+        return [column for field in self._fields for column in field.split(values[field.name])]
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for field in self._fields for name in field.columns]
+
+
+class HDF5Output(Output):
+    """A dataset of each field, and one of the labels."""
+
+    def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
+        stored = {field.name: _storable_dtype(field.dtype, labels) for field in self._fields}
+        shapes = {field.name: (field.shape(n_rows), stored[field.name]) for field in self._fields}
+        if labels is not None and len(self._fields) > 1:
+            shapes["labels"] = (labels.shape, _storable(labels).dtype)
+        self._datasets = Datasets(self._file, shapes)
+        if "labels" in shapes:
+            self._datasets.put("labels", 0, _storable(labels))
+
+    def put(self, row: int, values: Values) -> None:
+        for name, part in values.items():
+            self._datasets.put(name, row, _storable(part))
+
+
+class CSVOutput(Output):
+    """A line of names, then one of each row."""
+
+    delimiter = ","
+
+    def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
+        self._text = io.TextIOWrapper(self._file, encoding="utf-8", newline="")
+        self._writer = csv.writer(self._text, delimiter=self.delimiter, lineterminator="\n")
+        self._writer.writerow(self._names)
+
+    def put(self, row: int, values: Values) -> None:
+        columns = [column.tolist() for column in self._columns(values)]
+        self._writer.writerows(zip(*columns, strict=True))
+
+    def end(self) -> None:
+        self._text.flush()
+        self._text.detach()
+
+
+class TSVOutput(CSVOutput):
+    """The same with tabs."""
+
+    delimiter = "\t"
+
+
+class ArrowOutput(Output):
+    """An Arrow (Feather) file."""
+
+    def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
+        empty = {field.name: np.empty(field.shape(0), field.dtype) for field in self._fields}
+        schema = self._table(empty).schema
+        self._writer = self._opened(schema)
+        self._waiting: list[Any] = []
+
+    def _opened(self, schema: Any) -> Any:
+        import pyarrow as pa  # not at the start of every program
+
+        return pa.ipc.new_file(self._file, schema)
+
+    def _table(self, values: Values) -> Any:
+        import pyarrow as pa
+
+        return pa.table(dict(zip(self._names, map(pa.array, self._columns(values)), strict=True)))
+
+    def put(self, row: int, values: Values) -> None:
+        self._waiting.append(self._table(values))
+        if sum(map(len, self._waiting)) >= GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting).combine_chunks())
+            self._waiting = []
+
+    def end(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+class ParquetOutput(ArrowOutput):
+    """A Parquet file."""
+
+    def _opened(self, schema: Any) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(self._file, schema)
+
+
+class NpyOutput(Output):
+    """An array of the labels or values; with more fields, a structured array of them by name."""
+
+    def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
+        first = self._fields[0]
+        self._dtype, shape = first.dtype, first.shape(n_rows)
+        if len(self._fields) > 1:
+            parts = [(field.name, field.dtype, field.shape(0)[1:]) for field in self._fields]
+            self._dtype, shape = np.dtype(parts), (n_rows,)
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(self._file, header | {"shape": shape})
+
+    def put(self, row: int, values: Values) -> None:
+        if len(self._fields) == 1:
+            rows = np.ascontiguousarray(values[self._fields[0].name], dtype=self._dtype)
+        else:
+            rows = np.empty(len(values[self._fields[0].name]), dtype=self._dtype)
+            for field in self._fields:
+                rows[field.name] = values[field.name]
+        self._file.write(rows.tobytes())
+
+
+# By the endings of files; others are written as HDF5.
+_OUTPUTS: dict[tuple[str, ...], type[Output]] = {
+    (".csv",): CSVOutput,
+    (".tsv", ".tab"): TSVOutput,
+    (".parquet", ".pq"): ParquetOutput,
+    (".arrow", ".feather", ".ipc"): ArrowOutput,
+    (".npy",): NpyOutput,
+}
+
+
+def output_class(path: str) -> type[Output]:
+    """Return what writes a file, by the ending of its name."""
+    ending = os.path.splitext(path.lower())[1]
+    return next((kind for endings, kind in _OUTPUTS.items() if ending in endings), HDF5Output)
+
+
+def _storable_dtype(dtype: np.dtype, labels: np.ndarray | None) -> np.dtype:
+    return dtype if dtype.kind != "U" or labels is None else _storable(labels).dtype
+
+
+def _storable(labels: Any) -> np.ndarray:
+    """Return labels as HDF5 stores them: strings as UTF-8 of fixed width."""
+    if labels.dtype.kind != "U":
+        return labels
+    words = [word.encode("utf-8", "surrogatepass") for word in labels.ravel().tolist()]
+    return np.array(words, dtype=h5py.string_dtype("utf-8", max(1, *map(len, words), 1)))

@@ -1,0 +1,163 @@
+"""Scores on rows left out, from sums kept in folds: one pass trains the models of all folds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.engine import RunOptions, Summary, fold
+from streamrf.errors import ParameterError
+from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
+from streamrf.models import ErrorSums, Model
+from streamrf.sources import Block, Ledger, as_rows, as_source
+from streamrf.statistics import MAX_FOLDS, KFoldSums, Statistics, kfold_index
+from streamrf.training import accumulate, is_auto_decode
+
+MIN_INNER = 3  # folds, of which two are left to choose a penalty by
+
+
+def cross_val_score(
+    source: Rows,
+    estimator: RandomFeatureEstimator,
+    y: Values = None,
+    sample_weight: Values = None,
+    *,
+    cv: int = 5,
+    scoring: str | None = None,
+    engine: Any = None,
+    parts: int | None = None,
+) -> NDArray[np.float64]:
+    """Return the score of each fold of the model trained on all others.
+
+    The rows are read twice, for any number of folds: once to sum them by fold, and once to score
+    each by the model that has not seen it. Exact: each model is that of the sums of its rows. With
+    ``alpha="auto"`` each takes the penalty that is best by cross-validation on its own folds. What
+    is learnt from a peek at the rows before a pass (scales, features="auto", a warp) is learnt once
+    and shared by all folds. The fold of a row is a hash of its place in its store.
+
+    Parameters
+    ----------
+    source : Source with targets that can be read twice; array, table, see `fit`
+    estimator : `RandomFeatureClassifier` or `RandomFeatureRegressor`, fitted or not; not changed
+    y, sample_weight : of the rows of an array or table
+    cv : number of folds, 2 to 100, from 3 on with ``alpha="auto"``; each keeps sums of its own
+    scoring : a figure of `Model.evaluate` such as "balanced_error", "auc" or "rmse"; None means
+        "accuracy" of classes, "r2" of values
+    engine, parts : see `RunOptions`
+
+    Returns
+    -------
+    float64 (cv,)
+
+    Raises
+    ------
+    ParameterError
+        A source that is read once, a figure that there is not, or settings without a model by fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import streamrf as srf
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> clf = srf.RandomFeatureClassifier(srf.TreeSketch(n_components=32), random_state=0)
+    >>> scores = srf.cross_val_score(srf.ArraySource(X, X[:, 0] * X[:, 1] > 0), clf)
+    >>> scores.shape, bool(scores.min() > 0.85)
+    ((5,), True)
+    """
+    source = as_source(source, y, sample_weight)
+    _check(source, estimator, cv)
+    run = RunOptions(
+        memory_limit=estimator.memory_limit,
+        n_threads=estimator.n_threads,
+        engine=engine,
+        parts=parts,
+    )
+    settings = replace(estimator._settings(), hold_out=False, folds=cv)
+    statistics = accumulate(source, settings=settings, run=run)
+    models = [_model(statistics, k, estimator) for k in range(cv)]
+    reading, _ = models[0].reading(source, on_bad_rows=estimator.on_bad_rows)
+    scored = fold(reading, _Scoring(models), _Scoring.update, run)
+    figures = [errors.report() for errors in scored.errors]
+    name = scoring or ("r2" if models[0].book is None else "accuracy")
+    known = [key for key, value in figures[0].items() if isinstance(value, float)]
+    if name not in known:
+        raise ParameterError(f"scoring must be one of {known}, got {name!r}")
+    return np.array([figure[name] for figure in figures])
+
+
+def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
+    """Raise ParameterError for what has no models by fold."""
+    if not isinstance(estimator, RandomFeatureEstimator):
+        raise ParameterError(
+            f"estimator must be a RandomFeatureClassifier or RandomFeatureRegressor, got "
+            f"{estimator!r}; the source comes first"
+        )
+    if not source.seekable:
+        raise ParameterError(
+            f"{source.where} is read once, and scores take a second reading: give a source of files"
+            " or arrays, or use accumulate(..., folds=5).cross_validate()"
+        )
+    if is_auto_decode(estimator.codes):
+        raise ParameterError("decode='auto' needs rows held out; name a decoder")
+    if not isinstance(cv, int | np.integer) or not 2 <= cv <= MAX_FOLDS:
+        raise ParameterError(f"cv must be an integer from 2 to {MAX_FOLDS}, got {cv!r}")
+    if isinstance(estimator.alpha, str) and cv < MIN_INNER:
+        raise ParameterError(f"alpha='auto' needs cv={MIN_INNER} folds or more; name a penalty")
+
+
+def _model(statistics: Statistics, k: int, estimator: RandomFeatureEstimator) -> Model:
+    """Return the model of all rows but those of fold k."""
+    sums = statistics.sums
+    assert isinstance(sums, KFoldSums)
+    rest = replace(statistics, sums=sums.without(k), ledger=Ledger(), moments=None)
+    alpha, codes, is_auto = estimator.alpha, estimator.codes, isinstance(estimator.alpha, str)
+    if estimator.prune is not None:
+        rest = rest.prune(estimator.prune, None if is_auto else alpha, codes)
+    if is_auto:
+        alpha = rest.cross_validate(codes=codes).best_alpha()
+    return rest.solve(alpha, codes, block_weights=estimator.block_weights)
+
+
+@dataclass(frozen=True)
+class _ErrorsByFold:
+    """The errors of the rows of each fold."""
+
+    errors: tuple[ErrorSums, ...]
+
+    def __add__(self, other: "_ErrorsByFold") -> "_ErrorsByFold":
+        pairs = zip(self.errors, other.errors, strict=True)
+        return _ErrorsByFold(tuple(ours + theirs for ours, theirs in pairs))
+
+
+class _Scoring(Summary):
+    """The errors of models, each on the rows of its fold."""
+
+    is_ordered = True  # errors of values are sums of floats
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = models
+        self.errors: tuple[ErrorSums, ...] = tuple(model.no_errors() for model in models)
+
+    def update(self, block: Block) -> None:
+        """Add the errors of a block's rows."""
+        folds = kfold_index(as_rows(block).indices, len(self._models))
+        for k, (model, errors) in enumerate(zip(self._models, self.errors, strict=True)):
+            rows = np.flatnonzero(folds == k)
+            if len(rows):
+                X, y, weights = block.arrays.take(rows)
+                part = replace(block, X=X, y=y, weights=weights, kept=block.offsets[rows])
+                model.count(part, model.scores(X), errors)
+
+    def fresh(self) -> "_Scoring":
+        """Return a scoring that begins anew."""
+        return _Scoring(self._models)
+
+    def sealed(self) -> _ErrorsByFold:
+        """Return the errors."""
+        return _ErrorsByFold(self.errors)
+
+    def absorb(self, total: _ErrorsByFold) -> None:
+        """Add the errors of other rows."""
+        self.errors = (_ErrorsByFold(self.errors) + total).errors

@@ -1,0 +1,147 @@
+"""Rows of many columns that are mostly zero, dense only where and while they are looked at."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from streamrf.jit.arrays import I64
+from streamrf.storage import Fields
+
+MAX_DENSE = 4096  # columns up to which sparse rows are made dense when they are read
+PIECE_BYTES = 16 << 20  # of rows or columns that are dense at a time
+
+
+class SparseRows:
+    """Rows as SciPy's CSR, with the little of an array's face that blocks of rows need.
+
+    Parameters
+    ----------
+    csr : (n, n_features), finite or not; dtype as of `Block`
+    """
+
+    def __init__(self, csr: csr_array) -> None:
+        self._csr = csr
+
+    @classmethod
+    def joined(cls, parts: Sequence["SparseRows"]) -> "SparseRows":
+        """Return the rows of all parts, one part after the other."""
+        return cls(vstack([part._csr for part in parts], format="csr"))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._csr.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._csr.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an entry, dense."""
+        return int(self._csr.dtype.itemsize)
+
+    def __len__(self) -> int:
+        return int(self._csr.shape[0])
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> "SparseRows":
+        return SparseRows(self._csr[rows])
+
+    @property
+    def entries(self) -> tuple[NDArray[Any], I64, I64]:
+        """Values, columns (ascending within a row), and where the entries of rows begin and end."""
+        csr = self._csr
+        return csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """The entries that are kept, row by row."""
+        return self._csr.data
+
+    def are_finite(self) -> NDArray[np.bool_]:
+        """Return whether all entries of each row are finite, (n,)."""
+        row = np.repeat(np.arange(len(self)), np.diff(self._csr.indptr))
+        counts = np.bincount(row[~np.isfinite(self.data)], minlength=len(self))
+        return counts == 0
+
+    def dense(self) -> NDArray[Any]:
+        """Return the rows as an array."""
+        return self._csr.toarray()
+
+    def tolist(self) -> list[Any]:
+        """Return the columns and values of the entries of each row."""
+        cut = self._csr.indptr[1:-1]
+        pairs = zip(np.split(self._csr.indices, cut), np.split(self.data, cut), strict=True)
+        return [(columns.tolist(), values.tolist()) for columns, values in pairs]
+
+    def by_columns(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """Return ``function`` of all columns, (n, k) to (..., k), of some columns at a time."""
+        n, d = self.shape
+        width = max(2, PIECE_BYTES // max(1, n * self.itemsize))
+        csc, parts = self._csr.tocsc(), []
+        for first in range(0, d, width):
+            start = max(0, min(first, d - 2))  # NumPy adds up a single column in another order
+            dense = csc[:, start : first + width].toarray(order="C")
+            parts.append(function(dense)[..., first - start :])
+        return np.concatenate(parts, axis=-1)
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the rows as a tree."""
+        values, columns, ends = self.entries
+        return {"values": values, "columns": columns, "ends": ends[1:]}
+
+    @classmethod
+    def from_tree(cls, fields: Fields, shape: tuple[int, int]) -> "SparseRows":
+        """Return what `to_tree` described, rows of a shape."""
+        values = fields.array("values", "iuf", (None,))
+        n = len(values)
+        columns = fields.indices("columns", np.int64, (n,), shape[1])
+        ends = fields.indices("ends", np.int64, (shape[0],), n + 1)
+        fields.end()
+        starts = np.concatenate(([0], ends))
+        if (np.diff(starts) < 0).any() or starts[-1] != n:
+            raise fields.wrong("ends", "are not those of the values in order")
+        return cls(csr_array((values, columns, starts), shape=shape))
+
+
+Numbers = NDArray[Any] | SparseRows
+
+
+def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
+    """Return rows of a SciPy matrix, dense up to `MAX_DENSE` columns.
+
+    Parameters
+    ----------
+    X : sparse, of any format
+    dtype : of the result
+    """
+    if X.shape[1] <= MAX_DENSE:
+        return np.asarray(X.toarray(), dtype=dtype)
+    csr = csr_array(X, dtype=dtype)
+    csr.sum_duplicates()
+    return SparseRows(csr)
+
+
+def dense_pieces(X: Numbers) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield slices of rows with the rows, as arrays: all at once where they are dense."""
+    if not isinstance(X, SparseRows):
+        yield slice(0, len(X)), X
+        return
+    step = max(16, PIECE_BYTES // (X.itemsize * X.shape[1]) // 16 * 16)  # whole groups of lanes
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        yield rows, X[rows].dense()
+
+
+def by_columns(X: Numbers, function: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    """Return ``function(X)``, of each column by itself, with the same bits for sparse rows."""
+    return X.by_columns(function) if isinstance(X, SparseRows) else function(X)
+
+
+def stacked(parts: Sequence[Numbers]) -> Numbers:
+    """Return the rows of all parts, one part after the other."""
+    if isinstance(parts[0], SparseRows):
+        return SparseRows.joined([part for part in parts if isinstance(part, SparseRows)])
+    return np.concatenate(parts)  # type: ignore[arg-type] # of one kind

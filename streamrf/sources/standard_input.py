@@ -1,0 +1,73 @@
+"""Rows of a stream of text, CSV or JSON lines, kept in a file so that they can be read again."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+from streamrf.errors import DataError, EmptySourceError
+from streamrf.sources.csv_files import CSVTable
+from streamrf.sources.tables import TableSource
+
+WHERE = "standard input"
+
+
+def open_text(stream: Iterable[str], path: str, x: str | None = None) -> TableSource:
+    """Return the rows of a stream.
+
+    Parameters
+    ----------
+    stream : lines of CSV, with or without names of columns; or of JSON, objects with values by the
+        names of columns, or arrays of numbers
+    path : file to keep them in as CSV, which is there as long as the source is
+    x : columns, see `open_source`
+
+    Raises
+    ------
+    DataError
+        A line that is not JSON where the first one is, or CSV that cannot be read.
+    EmptySourceError
+        No rows.
+    """
+    lines = iter(stream)
+    first = next((line for line in lines if line.strip()), None)
+    if first is None:
+        raise EmptySourceError(f"{WHERE} has no rows; expected CSV, or JSON, one object a line")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        if first.lstrip()[0] in "{[":
+            _write_json(_objects(first, (line for line in lines if line.strip())), file)
+        else:
+            file.write(first if first.endswith("\n") else first + "\n")
+            file.writelines(lines)
+    return TableSource([CSVTable(path, WHERE)], x)
+
+
+def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of lines; arrays by the indices of their entries."""
+    for row, line in enumerate([first, *others]):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON ({error})") from error
+        if isinstance(value, list):
+            value = {str(place): entry for place, entry in enumerate(value)}
+        if not isinstance(value, dict) or not value:
+            raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON object with columns")
+        for name, entry in value.items():
+            if isinstance(entry, dict | list):
+                raise DataError(f"{WHERE}, row {row}: {name!r} is {entry!r}; expected one value")
+        yield value
+
+
+def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
+    """Write objects as CSV; an entry that is not there, or null, is a missing value."""
+    rows = list(objects)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_text(row.get(name)) for name in names])
+
+
+def _text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else value

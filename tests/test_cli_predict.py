@@ -1,0 +1,155 @@
+"""`streamrf predict` writes by the ending of the file, and reads standard input."""
+
+import io
+import json
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import streamrf as srf
+from commands import answer, misused, refused, told
+from streamrf.cli import app
+
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame({"age": RNG.integers(18, 80, 300), "city": RNG.choice(["Oslo", "Rome"], 300)})
+FRAME["buys"] = np.where(FRAME["age"] + 30 * (FRAME["city"] == "Rome") > 60, "yes", "no")
+ENDINGS = ["csv", "tsv", "parquet", "feather", "npy", "h5"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("predict")
+    features = srf.RandomFourier(srf.Gaussian(0.1), 32, random_state=0)
+    settings = {"normalize": "standard", "random_state": 0}
+    FRAME.to_csv(folder / "people.csv", index=False)
+    people = srf.open_source(folder / "people.csv", y="buys")
+    srf.RandomFeatureClassifier(features, **settings).fit(people).save(folder / "people.h5")
+    X = RNG.normal(size=(300, 3))
+    np.save(folder / "X.npy", X)
+    for name, y in (("one", X[:, 0]), ("two", X[:, :2])):
+        regressor = srf.RandomFeatureRegressor(features, alpha=1.0, uncertainty=True, **settings)
+        regressor.fit(X, y).save(folder / f"{name}.h5")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(files, monkeypatch):
+    monkeypatch.chdir(files)
+
+
+def read(path):
+    """The columns of a file, whatever its format."""
+    ending = path.partition(".")[2]
+    if ending in ("csv", "tsv"):
+        return pd.read_csv(path, sep="," if ending == "csv" else "\t").to_dict("series")
+    if ending in ("parquet", "feather"):
+        frame = pd.read_parquet(path) if ending == "parquet" else pd.read_feather(path)
+        return frame.to_dict("series")
+    if ending == "npy":
+        rows = np.load(path)
+        return {name: rows[name] for name in rows.dtype.names or ()} or {"y": rows}
+    with h5py.File(path) as file:
+        return {name: file[name][()] for name in file}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_labels_scores_and_probabilities_in_every_format(ending):
+    path = f"found.{ending}"
+    told("predict", "people.h5", "people.csv", "-o", path, "--scores", "--probabilities")
+    model, found = srf.load_model("people.h5"), read(path)
+    people = srf.open_source("people.csv", y="buys")
+    labels = [x.decode() if isinstance(x, bytes) else x for x in list(found["y"])]
+    assert labels == model.predict(people).tolist()
+    proba = model.predict_proba(people)
+    if ending in ("npy", "h5"):
+        np.testing.assert_allclose(found["probabilities"], proba, rtol=1e-12)
+        assert found["scores"].shape == (300, 2)
+    else:
+        np.testing.assert_allclose(found["probability of yes"], proba[:, 1], rtol=1e-12)
+        assert list(found)[:3] == ["y", "score of no", "score of yes"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_values_and_deviations_in_every_format(ending, name):
+    path = f"{name}-found.{ending}"
+    told("predict", f"{name}.h5", "X.npy", "-o", path, "--deviations")
+    wanted = srf.load_model(f"{name}.h5").predict(np.load("X.npy"), return_std=True)
+    found = read(path)
+    if ending in ("npy", "h5"):
+        parts = [found["y"], found["deviations"]]
+    elif name == "one":
+        parts = [found["y"], found["deviation of y"]]
+    else:
+        columns = [[f"{kind}{i}" for i in (0, 1)] for kind in ("y", "deviation of y")]
+        parts = [np.stack([found[column] for column in pair], axis=1) for pair in columns]
+    np.testing.assert_allclose(parts, wanted, rtol=1e-12)
+
+
+def test_an_array_of_values_alone_is_plain():
+    told("predict", "two.h5", "X.npy", "-o", "plain.npy")
+    np.testing.assert_array_equal(
+        np.load("plain.npy"), srf.load_model("two.h5").predict(np.load("X.npy"))
+    )
+
+
+def piped(text, *arguments):
+    return CliRunner().invoke(app, ["predict", *arguments], input=text)
+
+
+def lines_of(frame, kind):
+    if kind == "csv":
+        return frame.to_csv(index=False)
+    return "\n".join(json.dumps(row) for row in frame.to_dict("records")) + "\n"
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("n_rows", [1, 40])
+def test_rows_of_standard_input_are_printed(kind, n_rows):
+    rows = FRAME[["city", "age"]].iloc[:n_rows]  # in another order
+    done = piped(lines_of(rows, kind), "people.h5", "-", "-o", "-")
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(io.StringIO(done.stdout))
+    people = srf.open_source("people.csv", y="buys")
+    assert found["y"].tolist() == srf.load_model("people.h5").predict(people)[:n_rows].tolist()
+
+
+def test_holes_and_arrays_in_json_lines():
+    done = piped('{"age": null, "city": "Rome"}\n\n{"city": "Oslo"}\n', "people.h5", "-", "-o", "-")
+    assert len(done.stdout.splitlines()) == 3
+    X = np.load("X.npy")[:5]
+    text = "\n".join(json.dumps(row) for row in X.tolist())
+    done = piped(text, "one.h5", "-", "-o", "-", "--json")
+    found = json.loads(done.stdout)["lines"]
+    wanted = srf.load_model("one.h5").predict(X)
+    np.testing.assert_allclose([float(line) for line in found[1:]], wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "standard input has no rows"),
+        ("age,city\n", "standard input: 0 rows below the names"),
+        ('{"age": 3, "city": "Rome"}\n{"age":\n', 'standard input, row 1: \'{"age":'),
+        ('{"age": [3], "city": "Rome"}\n', "standard input, row 0: 'age' is [3]; expected one"),
+        ("[]\n", "standard input, row 0: '[]"),
+        ("age,town\n3,Rome\n", "standard input has not the columns learnt from: it lacks ['city']"),
+        ("age,city\nold,Rome\n", "standard input"),
+    ],
+)
+def test_bad_rows_of_standard_input_are_one_line(text, message):
+    done = piped(text, "people.h5", "-", "-o", "-")
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_a_model_has_not_is_refused():
+    message = "gives classes, not values: use --probabilities"
+    assert message in refused("predict", "people.h5", "people.csv", "-o", "p.csv", "--deviations")
+    assert "has no --scores" in refused("predict", "one.h5", "X.npy", "-o", "p.csv", "--scores")
+    assert "is read alone" in misused("predict", "one.h5", "-", "X.npy", "-o", "p.csv")
+    assert answer("predict", "one.h5", "X.npy", "-o", "q.csv")["datasets"] == ["y"]
