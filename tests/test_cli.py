@@ -20,7 +20,6 @@ import streamrf as srf
 from commands import answer, misused, refused, streamrf, told
 from streamrf.cli import base, fitting, groups, maps
 from streamrf.cli import files as checks
-from streamrf.cli.progress import pace
 from streamrf.kernels import AdditiveKernel, DotProductKernel, Polynomial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -860,22 +859,6 @@ def test_what_is_told_stands_above_the_bar():
     clear_line = "\r\x1b[2K"
     assert status == 0
     assert f"{clear_line}streamrf: 1 shards on 1 workers, " in terminal.shown
-
-
-@pytest.mark.parametrize(
-    ("progress", "text"),
-    [
-        ((0, 6000, None, None), "0 of 6,000 rows"),
-        ((1200, 6000, 812.3, 5.91), "1,200 of 6,000 rows, 812 rows/s, 0:06 left"),
-        (
-            (10**6, 10**9, 1e5, 9990.0),
-            "1,000,000 of 1,000,000,000 rows, 100,000 rows/s, 2:46:30 left",
-        ),
-        ((1200, None, 812.3, None), "1,200 rows, 812 rows/s"),
-    ],
-)
-def test_progress_in_words(progress, text):
-    assert pace(*progress) == text
 
 
 FAT = """

@@ -1,6 +1,7 @@
 """What the estimators share: fitting arrays as well as sources."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import Model
+from streamrf.progress import Run, shown
 from streamrf.sources import (
     ArraySource,
     IteratorSource,
@@ -27,11 +29,14 @@ from streamrf.sources import (
 )
 from streamrf.statistics import Statistics
 from streamrf.training import (
+    READING,
+    SOLVING,
     Job,
     Pass,
     Settings,
     begin,
     finish,
+    foresee_finish,
     is_auto_decode,
     peek_rows,
 )
@@ -50,6 +55,7 @@ class RandomFeatureEstimator(BaseEstimator):
     codes: Any
     class_weight: Any
     uncertainty: bool
+    verbose: bool
     _pass: Pass
     _waiting: list[Any] | None  # batches before the map is drawn, then None
     _solved: tuple[Model, Statistics] | None
@@ -63,6 +69,7 @@ class RandomFeatureEstimator(BaseEstimator):
         engine: "Client | None" = None,
         parts: int | None = None,
         spill: str | os.PathLike | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> Self:
         """Learn in one pass.
 
@@ -72,6 +79,7 @@ class RandomFeatureEstimator(BaseEstimator):
         y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
         sample_weight : (n_rows,) or None; None with a Source, which brings its own
         engine, parts, spill : a `distributed.Client` whose workers do it, see `accumulate`
+        progress : called with the number of rows done after each block
 
         Returns
         -------
@@ -83,10 +91,13 @@ class RandomFeatureEstimator(BaseEstimator):
             self.n_features_in_ = source.n_features
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
-        job = self._job(source, engine=engine, parts=parts, spill=spill)
-        self._pass = job.fold(begin(job), self.prune, self.block_weights)
-        self._solved = None
-        self._solve(self._pass)
+        job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
+        with shown(Run(expected=[READING, SOLVING]), self.verbose):
+            pass_ = begin(job)
+            foresee_finish(pass_, self.alpha)
+            self._pass = job.fold(pass_, self.prune, self.block_weights)
+            self._solved = None
+            self._solve(self._pass)
         del self._pass
         self.__dict__.pop("_waiting", None)
         return self

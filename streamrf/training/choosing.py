@@ -10,8 +10,10 @@ from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import Moments, Warp
+from streamrf.progress import begin
 from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
+from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.settings import AUTO, WARP_ROUNDS
 from streamrf.training.tournament import WIDTHS, Tournament
@@ -171,6 +173,7 @@ def choose(
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
+    begin(CHOOSING, "", budget)
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
     scalings = SCALINGS if normalize == AUTO else (normalize,)
     tournament = Tournament(judge, budget, scalings, fits, warp=warp, warp_rounds=warp_rounds)
@@ -204,6 +207,7 @@ def learnt(
     if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
         return None
     _check_warp(kind, sample.X.shape[1])
+    begin("learning the warp")
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     judge = Judge(
         sample.X, sample.y, sample.weights, regression=regression, seed=seed, moments=moments

@@ -1,5 +1,6 @@
 """How candidates are judged: fitted to some rows of a peek, measured on rows held out."""
 
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -7,9 +8,11 @@ import numpy as np
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import Moments, Warp
+from streamrf.progress import advance, foresee
 from streamrf.sources import Rows
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, feature_map
+from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors
 
 HELD_SHARE = 0.25
 FLOPS = 1.0e11  # a second, of one core
@@ -70,6 +73,7 @@ class Judge:
         self.trials: list[Trial] = []
         self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
         self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
+        self._planned, self._seconds = 0.0, 0.0  # of the trials so far
 
     @property
     def n_held(self) -> int:
@@ -123,6 +127,7 @@ class Judge:
         )
         map_ = self.feature_map(candidate, width, self.seed + split, split)
         seconds = self.planned(candidate, width, n_rows)
+        began = time.perf_counter()
         trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds)
         found = warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
         if found is not None:
@@ -134,9 +139,20 @@ class Judge:
                 alpha=alpha,
                 losses=np.stack([found.losses, found.squares]),
             )
+        self._seconds += time.perf_counter() - began
+        self._planned += seconds
+        advance(seconds, CHOOSING)
         self.trials.append(trial)
         self._known[key] = trial
         return trial
+
+    def foresee(self, candidate: Candidate, width: int, n_rows: int) -> None:
+        """Tell the run around what a pass with a candidate will take, as the trials so far have."""
+        d, rate = self.scaled.n_features, self._seconds / (self._planned or 1.0)
+        seconds = planned_seconds(candidate, width, n_rows, d)
+        seconds -= planned_seconds(candidate, width, 0, d)  # factors
+        foresee(READING, rate * seconds)
+        foresee_solving(width, n_factors(chooses=True))
 
     def planned(self, candidate: Candidate, width: int, n_rows: int, split: int = 0) -> float:
         """Return about the seconds of a trial, and of learning its warp where that is to come."""

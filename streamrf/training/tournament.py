@@ -96,11 +96,15 @@ class Tournament:
         ranked = self._round(
             crossed(self._kernels, self.scalings), min(256, width or 256), 2000, 2000
         )
+        if width is not None:
+            judge.foresee(ranked[0].candidate, width, n_rows or len(judge.y))
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         n_total = n_rows or len(judge.y)
         chosen = width or self._width(ranked[0].candidate, n_total)
+        judge.foresee(ranked[0].candidate, chosen, n_total)
         tried_at = self._affordable(ranked[0].candidate, chosen)
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
+        judge.foresee(ranked[0].candidate, chosen, n_total)
         best = order_of(self._over_splits(self._rivals(ranked)))[0]
         return self._warped(ranked, best), chosen
 
