@@ -424,6 +424,22 @@ def test_skipped_rows_are_counted_and_told():
     assert "warning: 2 rows were left out" in done.stderr
 
 
+def test_a_command_advises_only_what_it_has():
+    advice = "leave such rows out with on_bad_rows='skip' (--on-bad-rows skip)"
+    assert refused("evaluate", "m.h5", "data.h5", "--x", "spoilt").endswith(advice)
+    line = refused("predict", "m.h5", "data.h5", "--x", "spoilt", "--output", "p.h5")
+    assert line.endswith("clean the data")
+
+
+def test_info_shows_numbers_that_were_learnt():
+    answer("fit", "data.h5", "--kernel", "gaussian", "--gamma", "scale", "--components", "64",
+           "--statistics", "learnt.h5")  # fmt: skip
+    gamma = srf.load_statistics("learnt.h5").encoder.features.kernel_.gamma
+    text = told("info", "learnt.h5")
+    assert f"Gaussian(gamma={gamma:.4g})" in text
+    assert "scale" not in text
+
+
 def test_clipped_entries_are_counted_and_told():
     answer("fit", "data.h5", "--map", "maclaurin", "--components", "80", "--statistics", "a.h5")
     done = streamrf("fit", "data.h5", "--x", "wild", "--like", "a.h5", "--statistics", "b.h5",

@@ -112,10 +112,11 @@ def test_units_count_for_the_stage_that_they_are_of(clock):
     assert run.stage_now.done == 3
 
 
-def test_without_a_terminal_a_long_stage_gets_a_line(capsys, monkeypatch):
+def test_without_a_terminal_stages_of_a_long_run_get_lines(capsys, monkeypatch):
     lines = sys.modules["streamrf.progress.showing"]
-    monkeypatch.setattr(lines, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(lines, "QUIET_SECONDS", 0.3)
     monkeypatch.setattr(lines, "EVERY_SECONDS", 0.3)
+    monkeypatch.setattr(lines, "WAKE_SECONDS", 0.05)
     with showing(6000, expected=["solving"]) as run:
         run.stage("reading")
         run.advance(1200)

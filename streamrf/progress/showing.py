@@ -1,7 +1,7 @@
 """A run as people see it: a line that moves in a terminal or notebook, or lines from time to time.
 
-Without a terminal a stage that lasts over a second gets a line, and then one every 30 seconds, so
-that a log shows what a long run does and a short one leaves no trace.
+Without a terminal there is a line for each stage and one every 30 seconds, from the tenth second
+on: a log shows what a long run does, and a short one leaves no trace.
 """
 
 import html
@@ -15,7 +15,8 @@ from typing import Any
 from streamrf.progress.compiling import compilation_told
 from streamrf.progress.stages import Run, following, now
 
-FIRST_SECONDS, EVERY_SECONDS = 1.0, 30.0
+QUIET_SECONDS, EVERY_SECONDS = 10.0, 30.0
+WAKE_SECONDS = 0.2
 
 
 @contextmanager
@@ -79,14 +80,13 @@ class _Lines:
         self._thread.join()
 
     def _print(self) -> None:
-        stage, note, due = None, "", 0.0
-        while not self._ends.wait(0.2):
+        told, due = None, time.monotonic() + QUIET_SECONDS
+        quiet = due
+        while not self._ends.wait(WAKE_SECONDS):
             now = time.monotonic()
-            if self._run.stage_now is not stage or self._run.note != note:
-                stage, note = self._run.stage_now, self._run.note
-                due = now + FIRST_SECONDS
-            if now >= due:
-                due = now + EVERY_SECONDS
+            state = self._run.stage_now, self._run.note
+            if now >= quiet and (state != told or now >= due):
+                told, due = state, now + EVERY_SECONDS
                 with suppress(OSError, ValueError):  # nobody reads it: the work goes on
                     print(f"streamrf: {self._run.line()}", file=sys.stderr, flush=True)
 

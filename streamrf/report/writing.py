@@ -147,7 +147,6 @@ def _facts(found: Findings) -> Table:
     if found.statistics is not None:
         figures = facts.of_statistics(found.statistics)
         rows |= facts.summary(figures)
-    rows["kernel"] = facts.called(figures["kernel"])
     calibration = encoder.calibration
     steps = f"steps of {number(calibration.step.min())} to {number(calibration.step.max())}"
     weights = "rows without weights" if calibration.mean_weight is None else "rows with weights"
