@@ -13,6 +13,7 @@ from streamrf.models.codes import (
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
+from streamrf.models.prediction import targets_card
 from streamrf.models.probabilities import Probabilities
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "load_model",
     "make_decoder",
     "needs_class_sums",
+    "targets_card",
 ]

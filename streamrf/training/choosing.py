@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.cards import Card
 from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
@@ -25,8 +26,8 @@ MIN_PEEK_ROWS = 500  # fewer tell too little; a Gaussian of the median distance 
 BUDGET_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Card):
     """What was chosen, and what was tried on the way.
 
     Parameters
@@ -45,6 +46,23 @@ class Selection:
     trials: tuple[Trial, ...] = ()
     winner: Trial | None = None
     n_held: int = 0
+
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows: the choice, its error, and the best of those beaten."""
+        chosen = {
+            "features": " ".join(repr(self.features).split()),
+            "normalize": str(self.normalize),
+        }
+        if self.warp is not None:
+            chosen["warp"] = self.warp.kind
+        table = self.table()
+        tried = zip(table["candidate"], table["error"], strict=True)
+        lines = [f"{name} {error:.4g}" for name, error in tried]
+        if lines:
+            chosen |= {"error": lines[0], "tried": f"{len(lines):,}"}
+        if lines[1:]:
+            chosen["runners-up"] = ", ".join(lines[1:4])
+        return chosen
 
     def table(self) -> dict[str, list]:
         """Return a row for each candidate at the widest it was tried, the winner first.
