@@ -111,6 +111,11 @@ class Run:
         if name in self._to_come:
             self._to_come[name] = seconds
 
+    def expect(self, total: float, stage: str) -> None:
+        """Correct the units that the stage of this name is expected to have in all."""
+        if stage == self.stage_now.name:
+            self.stage_now.total = max(total, self.stage_now.done)
+
     def pause(self, seconds: float) -> None:
         """Leave out seconds that say nothing about rates."""
         self._paused += seconds
@@ -216,6 +221,13 @@ def advance(units: float, stage: str) -> None:
     run = _run.get()
     if run is not None:
         run.advance(units, stage)
+
+
+def expect(total: float, stage: str) -> None:
+    """Correct the units that the stage of the run around is expected to have in all."""
+    run = _run.get()
+    if run is not None:
+        run.expect(total, stage)
 
 
 def foresee(name: str, seconds: float) -> None:

@@ -9,6 +9,7 @@ from streamrf.progress import foresee, now
 from streamrf.solving import RELATIVE_ALPHAS
 
 SAMPLE_WIDTH = 1024  # of a factor that tells the rate; it takes some hundredths of a second
+SAMPLE_SECONDS, SAMPLES = 0.2, 5
 READING, SOLVING, CHOOSING = "reading", "solving", "choosing features"
 
 
@@ -26,9 +27,9 @@ def n_factors(chooses: bool) -> float:
 
 
 def _factor_seconds(n: int) -> float:
-    """Return the seconds of a Cholesky factor of order n."""
-    seconds = []
-    for _ in range(2):
+    """Return the seconds of a Cholesky factor of order n, the least of some."""
+    seconds: list[float] = []
+    while sum(seconds) < SAMPLE_SECONDS and len(seconds) < SAMPLES:
         work = np.full(n * (n + 1) // 2, 1e-6)
         packed.add_diagonal(work, np.ones(n))
         began = time.perf_counter()
