@@ -63,7 +63,7 @@ def report(
                 output,
                 **given,
                 data=source,
-                title=" and ".join(os.path.basename(file) for file in files),
+                names=[os.path.basename(file) for file in files],
                 stage=bar.stage,
                 on_bad_rows=rows.on_bad_rows,
                 progress=bar.advance,

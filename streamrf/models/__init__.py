@@ -1,5 +1,6 @@
 """Trained models: codes of the classes, predictions, decoding, probabilities, scores."""
 
+from streamrf.models.class_errors import ClassErrors
 from streamrf.models.codes import (
     DECODINGS,
     CodeBook,
@@ -15,14 +16,17 @@ from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.prediction import targets_card
 from streamrf.models.probabilities import Probabilities
+from streamrf.models.scores import ErrorSums
 
 __all__ = [
     "DECODERS",
     "DECODINGS",
+    "ClassErrors",
     "CodeBook",
     "Codes",
     "Decoder",
     "ErrorCorrectingCodes",
+    "ErrorSums",
     "Model",
     "OneVsRest",
     "Posterior",

@@ -8,8 +8,8 @@ from streamrf.jit import lapack, packed
 from streamrf.progress import foresee, now
 from streamrf.solving import RELATIVE_ALPHAS
 
-SAMPLE_WIDTH = 1024  # of a factor that tells the rate; it takes some hundredths of a second
-SAMPLE_SECONDS, SAMPLES = 0.2, 5
+SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
+SAMPLE_SECONDS, SAMPLES = 0.2, 20
 READING, SOLVING, CHOOSING = "reading", "solving", "choosing features"
 
 
