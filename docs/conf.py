@@ -53,6 +53,7 @@ copybutton_prompt_is_regexp = True
 
 myst_heading_anchors = 3
 nb_execution_mode = "force"
+nb_execution_in_temp = True  # what they write is gone with them
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 suppress_warnings = ["myst.strikethrough"]
