@@ -32,7 +32,9 @@ extensions = [
     "myst_nb",
     "sphinx_copybutton",
 ]
-include_patterns = ["docs/**", "design/*.md", "data/README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = ["docs/**", "design/*.md", "data/README.md"]
+include_patterns += ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+
 exclude_patterns = ["docs/_templates", "docs/images"]
 root_doc = "docs/index"
 
