@@ -20,7 +20,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
     Parameters
     ----------
     features, prune, block_weights, normalize, warp, warp_rounds, scale_like, precision,
-    on_bad_rows, memory_limit, n_threads, random_state : see `RandomFeatureClassifier`
+    on_bad_rows, memory_limit, n_threads, verbose, random_state : see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics

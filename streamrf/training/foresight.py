@@ -9,7 +9,7 @@ from streamrf.progress import foresee, now
 from streamrf.solving import RELATIVE_ALPHAS
 
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
-SAMPLE_SECONDS, SAMPLES = 0.2, 20
+SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
 READING, SOLVING, CHOOSING = "reading", "solving", "choosing features"
 
 
@@ -29,7 +29,7 @@ def n_factors(chooses: bool) -> float:
 def _factor_seconds(n: int) -> float:
     """Return the seconds of a Cholesky factor of order n, the least of some."""
     seconds: list[float] = []
-    while sum(seconds) < SAMPLE_SECONDS and len(seconds) < SAMPLES:
+    while len(seconds) < MIN_SAMPLES or sum(seconds) < SAMPLE_SECONDS:
         work = np.full(n * (n + 1) // 2, 1e-6)
         packed.add_diagonal(work, np.ones(n))
         began = time.perf_counter()
