@@ -80,13 +80,13 @@ class _Lines:
         self._thread.join()
 
     def _print(self) -> None:
-        told, due = None, time.monotonic() + QUIET_SECONDS
-        quiet = due
+        due = quiet = time.monotonic() + QUIET_SECONDS
+        stage, note = None, ""  # told last; a note is told once
         while not self._ends.wait(WAKE_SECONDS):
-            now = time.monotonic()
-            state = self._run.stage_now, self._run.note
-            if now >= quiet and (state != told or now >= due):
-                told, due = state, now + EVERY_SECONDS
+            now, run = time.monotonic(), self._run
+            is_new = run.stage_now is not stage or run.note not in ("", note)
+            if now >= quiet and (is_new or now >= due):
+                stage, note, due = run.stage_now, run.note or note, now + EVERY_SECONDS
                 with suppress(OSError, ValueError):  # nobody reads it: the work goes on
                     print(f"streamrf: {self._run.line()}", file=sys.stderr, flush=True)
 
