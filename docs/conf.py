@@ -4,6 +4,7 @@ The source folder is the root, so that links from docs to design and CHANGELOG h
 are made before a build and not kept: pages of the public names (docs/api) and docs/commands.md.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ ENGINE = {  # methods that are public between rooms, not to users
     *("draw", "draw_for", "map_lanes", "check_drawn", "check_fitted", "check_width", "lane_width"),
     *("grain", "to_tree", "from_tree", "count", "no_errors", "n_scores", "decide", "kind"),
     *("check_settings", "check_domain", "checked_gamma", "n_bytes"),
-    *("buffer_bytes", "versions", "settings", "stores"),
+    *("buffer_bytes", "versions", "settings", "stores", "card"),
 }
 
 project = "streamrf"
@@ -34,10 +35,12 @@ extensions = [
 ]
 include_patterns = ["docs/**", "design/*.md", "data/README.md"]
 include_patterns += ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+
 exclude_patterns = ["docs/_templates", "docs/images"]
 root_doc = "docs/index"
 
 html_theme = "pydata_sphinx_theme"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
 html_title = f"streamrf {version}"
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 html_sidebars = {"docs/index": []}
@@ -54,6 +57,7 @@ copybutton_prompt_is_regexp = True
 
 myst_heading_anchors = 3
 nb_execution_mode = "force"
+nb_execution_in_temp = True  # what they write is gone with them
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 suppress_warnings = ["myst.strikethrough"]
@@ -105,6 +109,24 @@ def is_internal(app, what, name: str, member, skip: bool, options) -> bool | Non
     return True if name in ENGINE or request or brought.startswith("sklearn") else None
 
 
+def describe(app, what, name, obj, options, lines: list[str]) -> None:
+    """Set what our docstrings say of a parameter, on its own line, below its name.
+
+    Numpydoc takes what stands after the colon for a type, and its second line for a description.
+    """
+    section, described = "", []
+    for i, line in enumerate(lines):
+        if i + 1 < len(lines) and re.fullmatch("-{4,}", lines[i + 1].strip()):
+            section = line.strip()
+        found = re.fullmatch(r"(\S.*?) : (.*)", line)
+        if section in ("Parameters", "Attributes") and found:
+            described += [found[1], f"    {found[2]}"]
+        else:
+            described.append(line)
+    lines[:] = described
+
+
 def setup(app) -> None:
+    app.connect("autodoc-process-docstring", describe, priority=100)  # before Numpydoc
     app.connect("autodoc-skip-member", is_internal)
     (ROOT / "docs/commands.md").write_text(commands_page())

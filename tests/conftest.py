@@ -2,12 +2,14 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import hypothesis
 import numpy as np
 import pytest
 
+import streamrf.progress  # noqa: F401  which is silenced below
 from streamrf.jit.threads import computing
 
 # The same examples in every run, and no deadline: a kernel's first call compiles it.
@@ -18,6 +20,14 @@ REPRODUCTION = Path(__file__).resolve().parents[1] / "scripts" / "reproduce"
 
 # A suite that was started in the background inherits an ignored Ctrl-C, and so would its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quiet():
+    """No lines on the progress of runs that a busy machine makes long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["streamrf.progress.showing"], "QUIET_SECONDS", np.inf)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ import streamrf as srf
 from commands import answer, misused, refused, streamrf, told
 from streamrf.cli import base, fitting, groups, maps
 from streamrf.cli import files as checks
-from streamrf.cli.progress import pace
 from streamrf.kernels import AdditiveKernel, DotProductKernel, Polynomial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -423,6 +422,22 @@ def test_skipped_rows_are_counted_and_told():
         2,
     )
     assert "warning: 2 rows were left out" in done.stderr
+
+
+def test_a_command_advises_only_what_it_has():
+    advice = "leave such rows out with on_bad_rows='skip' (--on-bad-rows skip)"
+    assert refused("evaluate", "m.h5", "data.h5", "--x", "spoilt").endswith(advice)
+    line = refused("predict", "m.h5", "data.h5", "--x", "spoilt", "--output", "p.h5")
+    assert line.endswith("clean the data")
+
+
+def test_info_shows_numbers_that_were_learnt():
+    answer("fit", "data.h5", "--kernel", "gaussian", "--gamma", "scale", "--components", "64",
+           "--statistics", "learnt.h5")  # fmt: skip
+    gamma = srf.load_statistics("learnt.h5").encoder.features.kernel_.gamma
+    text = told("info", "learnt.h5")
+    assert f"Gaussian(gamma={gamma:.4g})" in text
+    assert "scale" not in text
 
 
 def test_clipped_entries_are_counted_and_told():
@@ -860,22 +875,6 @@ def test_what_is_told_stands_above_the_bar():
     clear_line = "\r\x1b[2K"
     assert status == 0
     assert f"{clear_line}streamrf: 1 shards on 1 workers, " in terminal.shown
-
-
-@pytest.mark.parametrize(
-    ("progress", "text"),
-    [
-        ((0, 6000, None, None), "0 of 6,000 rows"),
-        ((1200, 6000, 812.3, 5.91), "1,200 of 6,000 rows, 812 rows/s, 0:06 left"),
-        (
-            (10**6, 10**9, 1e5, 9990.0),
-            "1,000,000 of 1,000,000,000 rows, 100,000 rows/s, 2:46:30 left",
-        ),
-        ((1200, None, 812.3, None), "1,200 rows, 812 rows/s"),
-    ],
-)
-def test_progress_in_words(progress, text):
-    assert pace(*progress) == text
 
 
 FAT = """

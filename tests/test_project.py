@@ -1,10 +1,12 @@
 """What must hold for the repository as a whole."""
 
+import hashlib
 import os
 import re
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -100,6 +102,18 @@ def test_the_wheel_says_that_it_is_typed(tmp_path):
     assert {"streamrf/py.typed", "streamrf/jit/gram.py"} <= set(names)
     assert f"streamrf-{PROJECT['version']}.dist-info/METADATA" in names
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"streamrf"}
+
+
+def test_two_builds_have_the_same_bytes(tmp_path):
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="of the group `test`")
+    sdist = pytest.importorskip("hatchling.builders.sdist")
+    for kind in (wheel.WheelBuilder, sdist.SdistBuilder):
+        digests = set()
+        for number in range(2):
+            (built,) = kind(str(ROOT)).build(directory=str(tmp_path / str(number)))
+            digests.add(hashlib.sha256(Path(built).read_bytes()).hexdigest())
+            time.sleep(1.1 * (number == 0))  # time stamps count seconds
+        assert len(digests) == 1
 
 
 def test_hooks_run_what_the_test_script_runs():

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_digits
+from sklearn.metrics import roc_auc_score, roc_curve
 from typer.testing import CliRunner
 
 import streamrf as srf
@@ -102,6 +103,7 @@ def test_the_page_needs_nothing_but_itself(tested):
         assert not any(name.startswith("on") for name in attrs)
     assert "url(" not in "".join(page.words)
     assert len(page.drawings) == 7
+    assert page.words.index("Errors on the data") < page.words.index("What the files hold")
     for drawing in page.drawings:
         addresses = set(re.findall(r"https?://[^\"'<> ]+", drawing))
         assert addresses <= HOMES
@@ -159,6 +161,23 @@ def test_many_classes_are_drawn(tmp_path, rng):
     assert "Confusion matrix of 40 classes" in page.all("img")[0]["alt"]
 
 
+def test_two_classes_have_their_curves(tmp_path, digits):
+    X, y, rows, labels = digits
+    model = srf.RandomFeatureClassifier(features(), alpha="auto", normalize="l2", random_state=0)
+    model = model.fit(X, y > 4).model_
+    _, page = written(tmp_path / "r.html", model=model, data=rows, y=labels > 4)
+    alts = " ".join(image["alt"] for image in page.all("img"))
+    scores = model.decision_function(rows)
+    area = float(re.search(r"area below is ([\d.]+)\.", alts)[1])
+    assert area == pytest.approx(roc_auc_score(labels > 4, scores), abs=1e-3)  # bins
+    errors = model.no_errors()
+    errors.add(labels > 4, model.scores(np.asarray(rows)))
+    wrong, recall, precision = errors.curve()
+    expected = np.interp(wrong, *roc_curve(labels > 4, scores, drop_intermediate=False)[:2])
+    assert np.abs(np.interp(wrong, wrong, recall) - expected).max() < 0.05
+    assert (wrong[-1], recall[-1], precision[-1]) == (1.0, 1.0, (labels > 4).mean())
+
+
 def test_the_spectrum_is_that_of_the_gram(sums):
     eigenvalues = report.measuring._spectrum(sums)
     gram = sums.normal(np.ones((10, 1))).full()
@@ -209,6 +228,32 @@ def test_values_are_told_in_their_own_units(tmp_path):
     assert figures["error"] == pytest.approx(error, rel=1e-12)  # products of other shapes
     shown = {f"{error['rmse']:.5g}", f"{error['mae']:.5g}", f"{error['r2']:.4f}"}
     assert shown <= set(page.cells)
+    assert f"{y[300:].std():.5g}" in page.cells
+    model = srf.accumulate(
+        srf.ArraySource(X[:300], y[:300]), features(), regression=True, random_state=0
+    ).solve(1.0, uncertainty=True)
+    _, page = written(tmp_path / "r.html", model=model, data=X[300:], y=y[300:])
+    error = model.evaluate(X[300:], y[300:], return_std=True)
+    place = page.cells.index("80 %")
+    assert page.cells[place + 1] == f"{100 * error['coverage']['0.8']:.1f} %"
+    assert len(page.drawings) == 3
+
+
+def test_the_head_says_what_a_colleague_would(tmp_path, digits, sums, tested):
+    figures, page = tested
+    text = " ".join("".join(page.words).split())
+    percent = f"{100 * figures['error']['error']:.2f} %"
+    assert f"10 classes, {percent} wrong" in text
+    assert f"10 classes: {percent} wrong of 300 rows (X). Learnt from 600 rows" in text
+    _, page = written(tmp_path / "r.html", statistics=sums, title="Ziffern", names=["a.h5"])
+    assert "Ziffern" in page.words
+    assert "a.h5" in page.cells
+
+
+def test_what_was_tried_has_a_table(tmp_path, digits):
+    model = srf.RandomFeatureClassifier(random_state=0).fit(*digits[:2]).model_
+    _, page = written(tmp_path / "r.html", model=model)
+    assert set(model.encoder.tried["candidate"][:20]) <= set(page.cells)
 
 
 def test_a_model_alone_tells_what_was_held_out(tmp_path, digits):

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from streamrf.cli.help import MAX_SHOWN, Group, HelpAll
-from streamrf.cli.options import flattened
+from streamrf.cli.options import flattened, option_of
 from streamrf.errors import Interruption, StorageError, StreamrfError, StreamrfWarning
 from streamrf.storage import reason
 
@@ -89,7 +90,7 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
         try:
             _print(command(**given), as_json)
         except StreamrfError as error:
-            _end(1, str(error))
+            _end(1, advice_for(signature.parameters, str(error)))
         except Interruption as stop:
             _end(128 + stop.number, str(stop))
         except KeyboardInterrupt as interrupt:
@@ -109,6 +110,23 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
         parameters=[*signature.parameters.values(), *more], return_annotation=None
     )
     return answered
+
+
+def advice_for(parameters: Iterable[str], message: str) -> str:
+    """Return a message without advice, ", or do this (--option)", on options that are not there.
+
+    Examples
+    --------
+    >>> text = "row 3 is bad; mend it, or leave it out (--on-bad-rows skip)"
+    >>> advice_for(["on_bad_rows"], text) == text, advice_for(["output"], text)
+    (True, 'row 3 is bad; mend it')
+    """
+    known = set(map(option_of, parameters))
+
+    def kept(advice: re.Match[str]) -> str:
+        return advice[0] if advice[1] in known else ""
+
+    return re.sub(r", or [^;:()]*\((--[a-z-]+)[^)]*\)", kept, message)
 
 
 def say(message: str) -> None:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 from dask.utils import format_bytes, format_time
-from rich.console import Console
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import TargetRowOptions, Threads
@@ -123,6 +122,8 @@ def _median(seconds: list[float]) -> str:
 
 def warmup() -> Answer:
     """Compile all kernels now and keep them on disk, so that no later run has to."""
+    from rich.console import Console  # not at the start of every command
+
     console = Console(stderr=True)
     began = time.perf_counter()
     with console.status("compiling") as status:

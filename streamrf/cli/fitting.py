@@ -28,7 +28,7 @@ from streamrf.cli.groups import (
 )
 from streamrf.cli.maps import FeatureOptions
 from streamrf.cli.options import option, option_from, wrong
-from streamrf.cli.progress import Bar, working
+from streamrf.cli.progress import working
 from streamrf.engine import Outlook, RunOptions
 from streamrf.errors import ClusterError
 from streamrf.models import Model
@@ -36,7 +36,18 @@ from streamrf.report import facts
 from streamrf.sources import SeekableSource
 from streamrf.statistics import TOTALS, Statistics, packed_size
 from streamrf.timing import peak_bytes
-from streamrf.training import TASKS, Job, Pass, Settings, begin, finish, is_auto_decode
+from streamrf.training import (
+    READING,
+    SOLVING,
+    TASKS,
+    Job,
+    Pass,
+    Settings,
+    begin,
+    finish,
+    foresee_finish,
+    is_auto_decode,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +161,9 @@ def fit(
     with writing(outputs, inputs), log_shown():
         source = rows.source(data)
         settings = replace(settings, like=features.earlier(targets.is_of_values))
-        with working(cluster, options.threads, rows.n_rows(source)) as (client, bar):
+        expected = (READING, SOLVING) if output.model is not None else (READING,)
+        with working(cluster, options.threads, rows.n_rows(source), expected) as (client, _):
             outlooks: list[Outlook] = []
-            bar.stage("calibrating")
             run = RunOptions(
                 engine=client,
                 parts=cluster.parts,
@@ -161,11 +172,9 @@ def fit(
                 checkpoint_every=options.checkpoint_every,
                 memory_limit=options.memory_limit,
                 n_threads=options.threads,
-                progress=bar.advance,
                 outlook=outlooks.append,
             )
-            pass_, figures = _train(Job.of(source, settings, run), targets, output, bar)
-            bar.stage("solving")
+            pass_, figures = _train(Job.of(source, settings, run), targets, output)
             trained, sums = _finish(pass_, targets, settings, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
     _warn(sums, trained)
@@ -195,17 +204,14 @@ def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> 
             raise wrong(name, "is for a cluster; give --scheduler or --workers, or leave it out")
 
 
-def _train(
-    job: Job, targets: TargetOptions, output: FitOutput, bar: Bar
-) -> tuple[Pass, dict[str, Any]]:
+def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, dict[str, Any]]:
     """Run the pass; return it and its figures."""
     pass_ = begin(job)
     for path in (output.statistics, job.run.checkpoint):
         if path is not None:
             check_room(path, _gram_bytes(pass_.statistics))
     n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
-    bar.advance(n_resumed)
-    bar.stage("reading")
+    foresee_finish(pass_, targets.alpha)
     began = time.perf_counter()
     job.fold(pass_, targets.prune, targets.block_weights)
     return pass_, {

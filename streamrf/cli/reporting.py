@@ -14,9 +14,9 @@ from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.files import writing, written
 from streamrf.cli.groups import Threads, WeightedRowOptions
 from streamrf.cli.options import option, wrong
-from streamrf.cli.progress import Bar
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
+from streamrf.progress import showing
 from streamrf.statistics import load_statistics
 
 LOADERS = {"model": load_model, "statistics": load_statistics}
@@ -58,12 +58,12 @@ def report(
         given = _load(files)
         columns = next((item.encoder.table for item in given.values()), None)
         source = rows.source(data.data, columns) if data.data else None
-        with computing(threads), Bar(None if source is None else source.n_rows) as bar:
+        with computing(threads), showing(None if source is None else source.n_rows) as bar:
             figures = reports.write(
                 output,
                 **given,
                 data=source,
-                title=" and ".join(os.path.basename(file) for file in files),
+                names=[os.path.basename(file) for file in files],
                 stage=bar.stage,
                 on_bad_rows=rows.on_bad_rows,
                 progress=bar.advance,

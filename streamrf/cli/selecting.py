@@ -11,6 +11,7 @@ from streamrf.cli.groups import Data, Seed, WeightedRowOptions
 from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
 from streamrf.jit.threads import computing
+from streamrf.progress import showing
 from streamrf.training import Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
@@ -34,7 +35,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
     """Try scalings, kernels and widths on a peek at the rows; show what was tried."""
     began = time.perf_counter()
     source = rows.source(data)
-    with computing():
+    with computing(), showing():
         found = select(
             source,
             n_components=options.components,

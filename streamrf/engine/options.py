@@ -38,6 +38,8 @@ class RunOptions:
         the time; 0 writes after every block
     memory_limit : bytes or a string such as "2 GiB"; None means four fifths of what is free
     n_threads : threads that compute; None means all
+    verbose : whether stages, rows, rate, memory and the time left are shown, on standard error or
+        in the notebook; without a terminal as a line for each stage, then one every 30 s
     progress : called with the number of rows done after each block, or shard of a cluster
     outlook : called with an `Outlook` before a cluster begins
 
@@ -84,6 +86,7 @@ class RunOptions:
     n_threads: int | None = field(
         default=None, metadata={"help": "Threads that compute; all by default."}
     )
+    verbose: bool = False
     progress: Callable[[int], None] | None = None
     outlook: Callable[["Outlook"], None] | None = None
 

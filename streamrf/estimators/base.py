@@ -1,6 +1,7 @@
 """What the estimators share: fitting arrays as well as sources."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +21,7 @@ from streamrf.estimators.settings import described, restored
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import Model
+from streamrf.progress import Run, shown
 from streamrf.sources import (
     ArraySource,
     IteratorSource,
@@ -31,12 +33,15 @@ from streamrf.sources import (
 from streamrf.statistics import Statistics
 from streamrf.storage import Fields, digest
 from streamrf.training import (
+    READING,
+    SOLVING,
     Holdout,
     Job,
     Pass,
     Settings,
     begin,
     finish,
+    foresee_finish,
     is_auto_decode,
     peek_rows,
 )
@@ -55,6 +60,7 @@ class RandomFeatureEstimator(BaseEstimator):
     codes: Any
     class_weight: Any
     uncertainty: bool
+    verbose: bool
     _pass: Pass | None  # that goes on; None before the map is drawn, and after `fit`
     _waiting: list[Any] | None  # batches before the map is drawn, then None
     _classes: Values  # given with the first batch
@@ -71,6 +77,7 @@ class RandomFeatureEstimator(BaseEstimator):
         engine: "Client | None" = None,
         parts: int | None = None,
         spill: str | os.PathLike | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> Self:
         """Learn in one pass.
 
@@ -80,6 +87,7 @@ class RandomFeatureEstimator(BaseEstimator):
         y : (n_rows,) labels, or (n_rows,) or (n_rows, n_targets) values; None with a Source
         sample_weight : (n_rows,) or None; None with a Source, which brings its own
         engine, parts, spill : a `distributed.Client` whose workers do it, see `accumulate`
+        progress : called with the number of rows done after each block
 
         Returns
         -------
@@ -90,10 +98,13 @@ class RandomFeatureEstimator(BaseEstimator):
         else:
             checked = self._checked(X, y, sample_weight, reset=True)
             source = as_source(*checked) if issparse(checked[0]) else ArraySource(*checked)
-        job = self._job(source, engine=engine, parts=parts, spill=spill)
-        pass_ = job.fold(begin(job), self.prune, self.block_weights)
-        holdout = None if pass_.holdout is None else pass_.holdout.copy()
-        self._solve(pass_)
+        job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
+        with shown(Run(expected=[READING, SOLVING]), self.verbose):
+            pass_ = begin(job)
+            foresee_finish(pass_, self.alpha)
+            pass_ = job.fold(pass_, self.prune, self.block_weights)
+            holdout = None if pass_.holdout is None else pass_.holdout.copy()
+            self._solve(pass_)
         self._pass = self._waiting = self._classes = None
         self._holdout = holdout
         return self

@@ -51,7 +51,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     scale_like : moments of all rows (`streamrf.moments`), or their file, to scale columns by
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
-    memory_limit, n_threads : see `RunOptions`
+    memory_limit, n_threads, verbose : see `RunOptions`
     random_state : int, RandomState or None
 
     Attributes
@@ -81,6 +81,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
         n_threads: int | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ):
         self.features = features
@@ -97,6 +98,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
         self.n_threads = n_threads
+        self.verbose = verbose
         self.random_state = random_state
 
     def partial_fit(

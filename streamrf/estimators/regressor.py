@@ -20,7 +20,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
     Parameters
     ----------
     features, prune, block_weights, normalize, warp, warp_rounds, scale_like, precision,
-    on_bad_rows, memory_limit, n_threads, random_state : see `RandomFeatureClassifier`
+    on_bad_rows, memory_limit, n_threads, verbose, random_state : see `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics
@@ -50,6 +50,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         on_bad_rows: str = "raise",
         memory_limit: int | str | None = None,
         n_threads: int | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ):
         self.features = features
@@ -65,6 +66,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         self.on_bad_rows = on_bad_rows
         self.memory_limit = memory_limit
         self.n_threads = n_threads
+        self.verbose = verbose
         self.random_state = random_state
 
     def predict(self, X: Rows, return_std: bool = False, **options: Any) -> Any:

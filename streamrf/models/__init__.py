@@ -1,5 +1,6 @@
 """Trained models: codes of the classes, predictions, decoding, probabilities, scores."""
 
+from streamrf.models.class_errors import ClassErrors
 from streamrf.models.codes import (
     DECODINGS,
     CodeBook,
@@ -13,12 +14,14 @@ from streamrf.models.codes import (
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
+from streamrf.models.prediction import targets_card
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.scores import ErrorSums
 
 __all__ = [
     "DECODERS",
     "DECODINGS",
+    "ClassErrors",
     "CodeBook",
     "Codes",
     "Decoder",
@@ -35,4 +38,5 @@ __all__ = [
     "load_model",
     "make_decoder",
     "needs_class_sums",
+    "targets_card",
 ]

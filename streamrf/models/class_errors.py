@@ -15,6 +15,7 @@ MAX_TOP = 10  # of `top_k_accuracy`
 CONFIDENCE_BINS = 15  # as in Guo et al. (2017)
 UNIT = 2.0**24  # losses are summed in this share, as integers: exact for any order of the rows
 MIN_LOG = float(np.log(np.finfo(np.float64).eps))  # least log probability, as in scikit-learn
+MAX_POINTS = 400  # of a curve
 ODDS_ENTRIES = 1 << 20  # of a histogram, over all classes
 MIN_ODDS_BINS, MAX_ODDS_BINS = 256, 8192
 
@@ -145,6 +146,23 @@ class ClassErrors(ErrorSums):
             "labels": self.labels.tolist(),
             "confusion_matrix": confusion.tolist(),
         }
+
+    def curve(self) -> Floats | None:
+        """Return points of the curves of two classes, the surest first; None where there are none.
+
+        Returns
+        -------
+        (3, n_points) float64: of thresholds of the second class's probability, the share of the
+        first class's rows above, of the second's (recall), and the second's share there (precision)
+        """
+        counts, own = self.sums["odds"][:, 0, ::-1]
+        others = counts - own
+        if len(self.labels) != 2 or not own.sum() or not others.sum():
+            return None
+        right, wrong = np.cumsum(own)[counts > 0], np.cumsum(others)[counts > 0]
+        points = np.stack((wrong / others.sum(), right / own.sum(), right / (right + wrong)))
+        some = np.unique(np.linspace(0, len(right) - 1, MAX_POINTS).astype(int))
+        return points[:, some]
 
     def _of_probabilities(self, total: float) -> dict[str, Any]:
         if self.probabilities is None:

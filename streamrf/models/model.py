@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
+from streamrf.cards import Card
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.class_errors import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Predictor, Rows
+from streamrf.models.prediction import Predictor, Rows, targets_card
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.scores import ErrorSums, ValueErrors
 from streamrf.preprocessing import Encoder, as_columns
@@ -26,8 +27,8 @@ from streamrf.storage import Fields, Tree, loading
 KIND = "model"
 
 
-@dataclass(frozen=True)
-class Model(Predictor):
+@dataclass(frozen=True, repr=False)
+class Model(Card, Predictor):
     """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
 
     Parameters
@@ -73,6 +74,16 @@ class Model(Predictor):
     ledger: Ledger | None = None
     notes: tuple[str, ...] = ()
     estimator: Tree | None = None
+
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows: what is predicted, from how much."""
+        is_one = np.ndim(self.alpha) == 0
+        return {
+            **self.encoder.card(),
+            **targets_card(self.labels, len(self.intercept)),
+            "rows": f"{self.n_rows:,}",
+            "alpha": f"{float(self.alpha):.4g}" if is_one else "one for each output",
+        }
 
     @property
     def n_scores(self) -> int:

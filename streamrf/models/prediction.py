@@ -136,3 +136,10 @@ class Predictor(ABC):
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:
         self.count(block, self.scores(block.X), errors)
+
+
+def targets_card(labels: Array | None, n_targets: int) -> dict[str, str]:
+    """Return what is predicted, for a `Card`."""
+    if labels is None:
+        return {"targets": f"{n_targets:,}"}
+    return {"classes": f"{len(labels):,}"}

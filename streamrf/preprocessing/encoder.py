@@ -94,6 +94,15 @@ class Encoder:
         targets = as_columns(sample.y) if regression else None
         return cls(preprocessing, features, kind.learn(mean, deviation, targets, sample.weights))
 
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows of it: width and map, columns and their scaling."""
+        warp = self.preprocessing.warp
+        scaling = [self.preprocessing.normalize, None if warp is None else f"{warp.kind} warp"]
+        return {
+            "features": f"{self.n_components:,} of {type(self.features).__name__}",
+            "columns": ", ".join([f"{self.n_features:,}", *filter(None, scaling)]),
+        }
+
     @property
     def n_features(self) -> int:
         """Width of a raw row."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf import storage
+from streamrf.cards import Card
 from streamrf.errors import MergeError, ShapeError
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64
@@ -63,8 +64,8 @@ class Sample:
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
 
-@dataclass
-class Moments:
+@dataclass(repr=False)
+class Moments(Card):
     """Count, mean and deviation of every column of raw rows, as sums that are exact and merge.
 
     A value less the sample's centre is rounded to a grid of its own (`streamrf.jit.columns`), so
@@ -94,6 +95,10 @@ class Moments:
         d = len(sample.centre)
         sums, squares = np.full((2, d), 0, dtype=object)
         return cls(sample, 0, sums, squares, np.zeros(d, dtype=np.int64))
+
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows."""
+        return {"rows": f"{self.n_rows:,}", "columns": f"{self.n_features:,}"}
 
     @property
     def n_features(self) -> int:

@@ -29,6 +29,35 @@ class Widths:
 
 
 @dataclass
+class ValueSample:
+    """Some rows of the data with what was predicted of them.
+
+    Parameters
+    ----------
+    truth, values : (n, n_targets) float64
+    deviations : of the same shape, None of models without
+    spread : standard deviation of the targets of these rows, a mean over the targets
+    """
+
+    truth: np.ndarray
+    values: np.ndarray
+    deviations: np.ndarray | None
+    spread: float
+
+    @classmethod
+    def of(cls, model: Model, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> "ValueSample":
+        """Predict rows and targets, a few blocks of them."""
+        X, truth = (np.concatenate(column) for column in zip(*parts, strict=True))
+        truth = truth.reshape(len(X), -1).astype(np.float64)
+        deviations = None
+        values: Any = model.predict(X, return_std=model.posterior is not None)
+        if model.posterior is not None:
+            values, deviations = values
+            deviations = deviations.reshape(truth.shape)
+        return cls(truth, values.reshape(truth.shape), deviations, float(truth.std(axis=0).mean()))
+
+
+@dataclass
 class Findings:
     """What was measured; None for what the files do not hold.
 
@@ -41,6 +70,8 @@ class Findings:
     widths : what narrower choices give
     error : figures of the model on the data, `Model.evaluate`
     errors_by_alpha, errors_by_width : (x, figures) of the models of each penalty or width there
+    curve : of two classes on the data, `ClassErrors.curve`
+    sample : of values on the data, some rows
     seconds : time that each part took
     omitted : sentences on what could not be measured
     notes : sentences on what one should doubt
@@ -55,6 +86,8 @@ class Findings:
     error: dict[str, Any] | None = None
     errors_by_alpha: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     errors_by_width: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    curve: np.ndarray | None = None
+    sample: "ValueSample | None" = None
     seconds: dict[str, float] = field(default_factory=dict)
     omitted: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -113,6 +146,13 @@ class Section:
     text: Sequence[str]
     pictures: Sequence[Picture] = ()
     tables: Sequence[Table] = ()
+
+
+def printable(value: Any) -> Any:
+    """Replace signs of a text that no page may hold (controls, lone surrogates) by backslashes."""
+    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
+        return value
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
 
 
 def percent(share: float) -> str:

@@ -161,7 +161,8 @@ def _stores(ledger: Ledger) -> list[dict[str, Any]]:
 
 def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Return the figures in words: names and texts."""
-    yield "map", f"{called(figures['map'])}"
+    yield "map", called(_without_kernels(figures["map"]))
+    yield "kernel", called(figures["kernel"])
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns"
     yield "features", f"{figures['n_components']:,}, {figures['precision']} sums"
     yield "normalize", figures["normalize"] or "none"
@@ -224,12 +225,21 @@ def _predicts(figures: dict[str, Any]) -> str:
     )
 
 
+def _without_kernels(settings: Any) -> Any:
+    """Return the settings of a map without those of its kernels, which may be yet to be learnt."""
+    if isinstance(settings, list):
+        return [_without_kernels(v) for v in settings]
+    if not isinstance(settings, dict):
+        return settings
+    return {k: _without_kernels(v) for k, v in settings.items() if k != "kernel"}
+
+
 def called(settings: Any) -> str:
     """Return the settings of an object as one would call it."""
     if isinstance(settings, list):
         return f"[{', '.join(map(called, settings))}]"
     if not isinstance(settings, dict):
-        return repr(settings)
+        return f"{settings:.4g}" if isinstance(settings, float) else repr(settings)
     given = {k: v for k, v in settings.items() if k != "class" and v is not None}
     return f"{settings['class']}({', '.join(f'{k}={called(v)}' for k, v in given.items())})"
 

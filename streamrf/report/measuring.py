@@ -11,13 +11,14 @@ import numpy as np
 
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError, SolveError
-from streamrf.models import CodeBook, Model, Seed
-from streamrf.report.base import Findings, Widths
+from streamrf.models import ClassErrors, CodeBook, ErrorSums, Model, Seed
+from streamrf.report.base import Findings, ValueSample, Widths
 from streamrf.solving import Tridiagonal, class_finding, nested, penalty_finding, width_finding
 from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 
 MIN_WIDTH, MAX_WIDTHS = 16, 7
+MAX_POINTS = 1000  # rows of values that are drawn, about
 MAX_SPECTRUM = 4096  # the time grows as the third power of the width
 
 
@@ -184,7 +185,12 @@ def _measure_errors(
         known = None if model.book is None else _Codes(model.book)
         penalised = found.statistics.problem(known).models(alphas)
     tried = [model, *(narrower for _, narrower in narrow), *penalised]
-    reports = _evaluated(tried, source, options)
+    sums, sample = _evaluated(tried, source, options)
+    reports = [one.report() for one in sums]
+    if isinstance(sums[0], ClassErrors):
+        found.curve = sums[0].curve()
+    elif sample:
+        found.sample = ValueSample.of(model, sample)
     found.error = reports[0]
     by_width = zip([n for n, _ in narrow], reports[1:], strict=False)
     found.errors_by_width = list(by_width)
@@ -198,8 +204,8 @@ def _measure_errors(
 
 def _evaluated(
     models: Sequence[Model], source: Source, options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Return the figures of models of one encoder; each row is mapped once."""
+) -> tuple[list[ErrorSums], list[tuple[np.ndarray, np.ndarray]]]:
+    """Return the errors of models of one encoder, and some rows; each row is mapped once."""
     joint = replace(
         models[0],
         coef=np.concatenate([model.coef for model in models]),
@@ -210,11 +216,18 @@ def _evaluated(
     errors = [model.no_errors() for model in models]
     ends = np.cumsum([len(model.intercept) for model in models])[:-1]
 
+    every = max(1, (source.n_rows or 0) // MAX_POINTS)
+    sample: list[tuple[np.ndarray, np.ndarray]] = []
+
     def judge(block: Block) -> None:
+        some = block.positions % every == 0
+        if models[0].book is None and some.any() and len(sample) < MAX_POINTS:
+            assert block.y is not None
+            sample.append((block.X[some].copy(), block.y[some].copy()))
         parts = np.split(joint.outputs(block.X), ends, axis=1)
         for model, part, sums in zip(models, parts, errors, strict=True):
             model.count(block, part if model.book is None else model.book.scores(part), sums)
 
     reading, run = joint.reading(source, **options)
     deque(map_blocks(reading, judge, run), maxlen=0)
-    return [sums.report() for sums in errors]
+    return errors, sample

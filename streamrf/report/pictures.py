@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import MissingPackageError
+from streamrf.report.base import printable
 
 INK = "#0a0b0c"  # stands for the page's own colour of text
 SERIES = ("#3f7fd6", "#d6802f", "#2f9e70", "#a561c4")  # seen on white and on black
 MARKERS = ("o", "s", "^", "D")
 SIZE = (5.6, 3.5)  # inches: text stays readable where the page is 480 pixels wide
 MARGINS = {"left": 0.17, "right": 0.97, "bottom": 0.16, "top": 0.96}
+MAX_NAME = 10  # signs of a class on an axis
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 STYLE = {
     "axes.edgecolor": INK,
@@ -153,13 +155,44 @@ def _label_powers(axis: Any) -> None:
     axis.set_minor_formatter(power_of_ten if few else "")
 
 
-def shades(matrix: np.ndarray, x: str, y: str) -> str:
-    """Draw a matrix of shares from 0 to 1, one shade an entry."""
+def scatter(x: np.ndarray, y: np.ndarray, names: tuple[str, str], line: str) -> str:
+    """Draw points, and the line ``y = x`` ("diagonal") or ``y = 0`` ("zero")."""
+    svg: list[str] = []
+    with _axes(SIZE, svg) as axes:
+        axes.plot(x, y, ".", color=SERIES[0], markersize=4, alpha=0.5)
+        if line == "diagonal":
+            axes.axline((float(x.mean()),) * 2, slope=1, color=INK, linewidth=1, alpha=0.6)
+        else:
+            axes.axhline(0, color=INK, linewidth=1, alpha=0.6)
+        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.grid(True)
+    return svg[0]
+
+
+def shades(matrix: np.ndarray, x: str, y: str, names: Sequence[str] = ()) -> str:
+    """Draw a matrix of shares from 0 to 1, deeper for more: blue on the diagonal, else orange.
+
+    The depth is the root of the share, so that one in a hundred is seen.
+    """
+    colours = np.empty((*matrix.shape, 4))
+    colours[..., :3] = _rgb(SERIES[1])
+    colours[np.arange(len(matrix)), np.arange(len(matrix)), :3] = _rgb(SERIES[0])
+    colours[..., 3] = np.sqrt(matrix)
     svg: list[str] = []
     with _axes((5.6, 5.0), svg) as axes:
-        image = axes.imshow(
-            np.ma.masked_equal(matrix, 0), cmap="viridis", vmin=0, vmax=1, interpolation="nearest"
-        )
+        axes.imshow(colours, interpolation="nearest")
         axes.set(xlabel=x, ylabel=y)
-        axes.figure.colorbar(image, label="share of the true class", shrink=0.8)
+        if names:
+            shown = [_short(printable(name)) for name in names]
+            axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=7, parse_math=False)
+            axes.set_yticks(range(len(names)), shown, fontsize=7, parse_math=False)
+            axes.figure.subplots_adjust(left=0.22, bottom=0.24)
     return svg[0]
+
+
+def _rgb(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"

@@ -9,16 +9,21 @@ import numpy as np
 from streamrf.preprocessing import Warp
 from streamrf.report.base import Findings, Picture, Section, Table, number, percent
 from streamrf.report.measuring import MAX_SPECTRUM
-from streamrf.report.pictures import Curve, curves, shades
+from streamrf.report.on_data import on_data
+from streamrf.report.pictures import Curve, curves
 
-MAX_CELLS = 30  # classes up to which the confusion matrix is a table; more are a drawing
 MAX_CLASSES = 100  # classes with a row of their own
-MAX_MISTAKES = 10
-MAX_COLUMNS = 20
+MAX_COLUMNS = MAX_TRIED = 20
 ROWS_OF_SPECTRUM = 12
 
 PENALTY = "penalty alpha (in squared units of the features)"
-COLUMN_TITLES = ("column, from 0", "importance")
+COLUMN_TITLES = ("column", "importance")
+TRIED = {
+    "candidate": "candidate",
+    "n_components": "features",
+    "n_rows": "rows",
+    "error": "error held out",
+}
 WIDTH = "features (random choices, each within the next)"
 GCV = "generalised cross-validation"
 
@@ -61,13 +66,16 @@ def sections(found: Findings, where: str) -> Iterator[Section]:
     found : what was measured
     where : names the data, if there are any
     """
+    if found.error is not None:
+        yield on_data(found, where)
+    encoder = found.subject.encoder
+    warp = encoder.preprocessing.warp
+    if warp is not None:
+        yield _columns(warp, () if encoder.table is None else encoder.table.outputs)
+    if encoder.tried is not None:
+        yield _tried(encoder.tried)
     if found.path is not None or (found.model is not None and found.model.history):
         yield _penalties(found)
-    if found.error is not None:
-        yield _errors(found.error, where)
-    warp = found.subject.encoder.preprocessing.warp
-    if warp is not None:
-        yield _columns(warp)
     if found.spectrum is not None:
         yield _spectrum(found)
     if found.widths is not None:
@@ -187,96 +195,23 @@ def _spans(drawn: list[Curve]) -> bool:
     return bool(len(values) and values.min() > 0 and values.max() > 10 * values.min())
 
 
-def _errors(error: dict[str, Any], where: str) -> Section:
-    """Errors on the data: the confusion matrix, or those of values."""
-    title = "Errors on the data"
-    if "confusion_matrix" not in error:
-        rows = [
-            ["root mean squared error", number(error["rmse"])],
-            ["mean absolute error", number(error["mae"])],
-            ["R2", f"{error['r2']:.4f}"],
-        ]
-        rows += [
-            [f"values within intervals of {100 * float(level):g} %", percent(share)]
-            for level, share in error.get("coverage", {}).items()
-        ]
-        table = Table(f"Of {error['n_rows']:,} rows", ["figure", "value"], rows)
-        return Section(title, [f"On {where}.", *_trained_on(error)], (), [table])
-    labels = [str(label) for label in error["labels"]]
-    confusion = np.array(error["confusion_matrix"])
-    true = confusion.sum(axis=1)
-    share = confusion / np.where(true > 0, true, 1)[:, np.newaxis]
-    text = [
-        f"On {where}: {percent(error['error'])} of {error['n_rows']:,} rows are given the wrong "
-        "label.",
-        *_trained_on(error),
-    ]
-    pictures, tables = [], [_class_figures(error)]
-    if len(labels) <= MAX_CELLS:
-        text.append("In the table, rows are the true classes and columns those given.")
-        depth = np.sqrt(share) * 0.85  # so that one mistake in a thousand is seen
-        cells = [
-            [name, *(f"{n:g}" if n else "" for n in row)]
-            for name, row in zip(labels, confusion, strict=True)
-        ]
-        tables.append(Table("Confusion matrix", ["true", *labels], cells, depth))
-    else:
-        drawn = shades(share, "place of the class given", "place of the true class")
-        alt = f"Confusion matrix of {len(labels):,} classes; {share.diagonal().mean():.1%} of a "
-        pictures.append(Picture(drawn, "Confusion matrix", alt + "class are right on average."))
-    tables.append(_classes(labels, confusion))
-    mistakes = confusion - np.diag(np.diagonal(confusion))
-    worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_MISTAKES]
-    pairs = [divmod(int(index), len(labels)) for index in worst]
-    common = [[labels[i], labels[j], f"{mistakes[i, j]:g}"] for i, j in pairs if mistakes[i, j]]
-    if common:
-        tables.append(Table("Most frequent mistakes", ["true", "given", "rows"], common))
-    return Section(title, text, pictures, tables)
+def _tried(tried: dict[str, list]) -> Section:
+    """What the choice of the features tried."""
+    figures = zip(*(tried[name] for name in TRIED), strict=True)
+    rows = [[name, f"{width:,}", f"{n:,}", number(error)] for name, width, n, error in figures]
+    text = (
+        f"Before the pass, {len(rows):,} candidates were tried on a peek at the rows: scaling, "
+        "kernel, its setting in units that suit the rows, at ever greater widths. The first was "
+        "taken. Errors are on rows held out of the peek, comparable at the same width and rows."
+    )
+    table = Table("The best", list(TRIED.values()), rows[:MAX_TRIED])
+    return Section("What was tried", [text], (), [table])
 
 
-def _trained_on(error: dict[str, Any]) -> list[str]:
-    """Return a warning of rows that the model has seen."""
-    n_rows = error["n_rows_trained_on"]
-    text = f"{n_rows:,} of these rows were trained on, so the figures are too good."
-    return [text] if n_rows else []
-
-
-def _class_figures(error: dict[str, Any]) -> Table:
-    """Return the main figures of a classifier; those of probabilities where it has them."""
-    top = error["top_k_accuracy"]
-    rows = [
-        ["error", percent(error["error"])],
-        ["error, mean over the classes", percent(error["balanced_error"])],
-        *([f"true class among the best {k}", percent(top[k - 1])] for k in (2, 5) if k < len(top)),
-    ]
-    if error["auc"] is not None:
-        rows.append(["area under the ROC curve", f"{error['auc']:.4f}"])
-    if error["log_loss"] is not None:
-        rows.append(["log loss", number(error["log_loss"])])
-        rows.append(["Brier score", number(error["brier"])])
-        rows.append(["calibration error", percent(error["calibration_error"])])
-    return Table("Figures", ["figure", "value"], rows)
-
-
-def _classes(labels: list[str], confusion: np.ndarray) -> Table:
-    """Recall and precision of each class."""
-    true, taken, right = confusion.sum(axis=1), confusion.sum(axis=0), np.diagonal(confusion)
-    with np.errstate(invalid="ignore"):
-        recall, precision = right / true, right / taken
-    order = np.argsort(np.where(true > 0, recall, np.inf), kind="stable")[:MAX_CLASSES]
-    rows = [
-        [labels[i], f"{true[i]:g}"]
-        + [percent(share[i]) if share[i] == share[i] else "-" for share in (recall, precision)]
-        for i in order
-    ]
-    columns = ["class", "rows", "found (recall)", "right when given (precision)"]
-    return Table("Classes, the hardest first", columns, rows)
-
-
-def _columns(warp: Warp) -> Section:
+def _columns(warp: Warp, names: Sequence[str]) -> Section:
     """Importance of columns."""
     order = np.argsort(-warp.importances, kind="stable")[:MAX_COLUMNS].tolist()
-    rows = [[f"{j:,}", percent(warp.importances[j])] for j in order]
+    rows = [[names[j] if names else f"{j:,}", percent(warp.importances[j])] for j in order]
     text = (
         f"The {warp.kind} warp of rows was learnt from the gradients of a predictor on a peek at "
         "the rows. Importance is a column's share in their squares, each times the variance of the "

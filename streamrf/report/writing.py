@@ -6,7 +6,7 @@ tables the figures and writes them as HTML with the drawings inside. Needs matpl
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from streamrf.errors import StorageError
 from streamrf.models import Model
 from streamrf.report import facts
-from streamrf.report.base import Findings, Table, number, percent
+from streamrf.report.base import Findings, Table, number, printable
+from streamrf.report.lead import in_words, lead
 from streamrf.report.measuring import measure
 from streamrf.report.pictures import check_drawing
 from streamrf.report.sections import sections
@@ -36,7 +37,8 @@ def write(
     y: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
-    title: str = "streamrf report",
+    title: str | None = None,
+    names: Sequence[str] = (),
     stage: Callable[[str], None] = lambda name: None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -53,7 +55,8 @@ def write(
     statistics : its sums; without them there is nothing to show of spectrum and width
     data : Source with targets, array (n, n_features), or None: rows not trained on
     y, weights : of the rows of an array
-    title : of the page, any text
+    title : of the page, any text; None for what matters most
+    names : of the files, to be shown
     stage : called with the name of what comes next
     options : `on_bad_rows` and `progress` of the pass over the data
 
@@ -77,7 +80,10 @@ def write(
     stage("drawing")
     where = "" if source is None else source.where
     page = _template().render(
-        title=title, lead=_lead(found, where), facts=_facts(found), sections=sections(found, where)
+        title=title or in_words(found),
+        lead=lead(found, where),
+        sections=sections(found, where),
+        facts=_facts(found, names),
     )
     _write(path, page)
     return {
@@ -92,19 +98,12 @@ def write(
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True,
-        finalize=_printable,
+        finalize=printable,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-
-
-def _printable(value: Any) -> Any:
-    """Replace signs that no page may hold (controls, lone surrogates) by backslashes."""
-    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
-        return value
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
 
 
 def _write(path: str | os.PathLike, text: str) -> None:
@@ -118,36 +117,16 @@ def _write(path: str | os.PathLike, text: str) -> None:
         raise unwritten(path, error, len(data)) from error
 
 
-def _lead(found: Findings, where: str) -> Iterator[str]:
-    """Return what matters most."""
-    subject = found.subject
-    what = "values" if subject.labels is None else f"{len(subject.labels):,} classes"
-    width = subject.encoder.n_components
-    yield f"{subject.n_rows:,} rows of {what}, in {width:,} features."
-    if found.error is not None:
-        rows = f"{found.error['n_rows']:,} rows ({where})"
-        if "error" in found.error:
-            yield f"Error on {rows}: {percent(found.error['error'])}."
-        else:
-            yield (
-                f"On {rows}: root mean squared error {number(found.error['rmse'])}, R2 "
-                f"{found.error['r2']:.4f}."
-            )
-    yield from (f"{note[0].upper()}{note[1:]}." for note in found.notes)
-    yield from found.omitted
-
-
-def _facts(found: Findings) -> Table:
-    """Return what the files hold, two columns of words."""
+def _facts(found: Findings, names: Sequence[str]) -> Table:
+    """Return what the files hold, two columns of words, digests last."""
     encoder = found.subject.encoder
-    rows: dict[str, str] = {}
+    rows: dict[str, str] = {"files": ", ".join(names)} if names else {}
     if found.model is not None:
         figures = facts.of_model(found.model)
         rows |= facts.summary(figures)
     if found.statistics is not None:
         figures = facts.of_statistics(found.statistics)
         rows |= facts.summary(figures)
-    rows["kernel"] = facts.called(figures["kernel"])
     calibration = encoder.calibration
     steps = f"steps of {number(calibration.step.min())} to {number(calibration.step.max())}"
     weights = "rows without weights" if calibration.mean_weight is None else "rows with weights"

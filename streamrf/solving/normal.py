@@ -15,6 +15,7 @@ import numpy as np
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import lapack, packed, symmetric
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
+from streamrf.progress import advance
 from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
 
@@ -247,7 +248,9 @@ class Normal:
         """Return the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
-        return work if lapack.factor(work, n) else None
+        is_factor = lapack.factor(work, n)
+        advance(n**3, "solving")
+        return work if is_factor else None
 
     def _safe_alpha(self, alpha: float) -> float:
         """Try greater penalties, decade by decade, until one factors."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.cards import Card
 from streamrf.errors import BadRowError, ParameterError
 from streamrf.sources.columns import Columns
 from streamrf.sources.sparse import SparseRows, stacked
@@ -100,7 +101,7 @@ class Store:
     n_rows: int | None
 
 
-class Source(ABC):
+class Source(Card, ABC):
     """Rows that can be read in blocks.
 
     Holds paths and bounds, never an open file, so that it pickles and is cheap to send.
@@ -112,6 +113,17 @@ class Source(ABC):
     seekable: bool
     has_targets: bool
     has_weights: bool
+
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows; nothing is read for it."""
+        rows = "unknown" if self.n_rows is None else f"{self.n_rows:,}"
+        with_ = [name for name in ("targets", "weights") if getattr(self, f"has_{name}")]
+        return {
+            "rows": rows,
+            "columns": f"{self.n_features:,}",
+            "from": self.where,
+            "with": " and ".join(with_) or "no targets",
+        }
 
     @property
     def columns(self) -> Columns | None:

@@ -76,6 +76,12 @@ class IteratorSource(Source):
         self._stream: _Stream | None = None  # begun, and not yet given to a pass
         self._consumed = False
 
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows; the stream is left alone."""
+        if self._form is None:
+            return {"rows": "not looked at", "from": self.where}
+        return super().card()
+
     @property
     def n_features(self) -> int:  # type: ignore[override]
         """Width of the rows; reads the first block, and keeps it."""

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
@@ -66,6 +65,8 @@ class LibsvmMatrix(Matrix):
 
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows, float64."""
+        from sklearn.datasets import load_svmlight_file  # a fifth of a second, for these files only
+
         first = bisect_right(self._rows, start) - 1
         last = bisect_right(self._rows, stop - 1)
         with open_bytes(self._path, self.where) as file:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
+from streamrf.cards import Card
 from streamrf.errors import MergeError, ParameterError
-from streamrf.models import Codes, Seed
+from streamrf.models import Codes, Seed, targets_card
 from streamrf.preprocessing import Encoder, Moments, combined_moments
 from streamrf.sources import Ledger
 from streamrf.statistics.kfold import read_sums
@@ -21,8 +22,8 @@ from streamrf.storage import Fields, loading
 KIND = "statistics"
 
 
-@dataclass(frozen=True)
-class Statistics(Questions):
+@dataclass(frozen=True, repr=False)
+class Statistics(Card, Questions):
     """Everything a ridge solve needs of the rows counted, and nothing of the rows themselves.
 
     A commutative monoid: ``a + b`` is the statistics of both sets of rows, ``a + b - b`` is ``a``
@@ -40,6 +41,17 @@ class Statistics(Questions):
     n_unseen : cells of tables unlike the calibration rows: of a level that those did not have, or
         missing where none of theirs was
     """
+
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows: what was summed."""
+        stores = len(self.ledger.names)
+        folds = f" in {self.n_folds} folds" if self.n_folds else ""
+        return {
+            **self.encoder.card(),
+            **targets_card(self.labels, len(self.class_sums)),
+            "rows": f"{self.n_rows:,} of {stores:,} store{'s' * (stores != 1)}",
+            "sums": f"{self.sums.gram_class.__name__}{folds}",
+        }
 
     def __add__(self, other: "Statistics") -> "Statistics":
         return self._combined(other, 1)

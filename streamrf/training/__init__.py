@@ -4,7 +4,8 @@ from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.choosing import Selection, peek_rows, select
 from streamrf.training.column_moments import load_moments, moments
-from streamrf.training.finishing import finish, is_auto_decode
+from streamrf.training.finishing import finish, foresee_finish, is_auto_decode
+from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
@@ -15,6 +16,8 @@ from streamrf.training.warmup import warm_up
 __all__ = [
     "AUTO",
     "INTERPRETER_BYTES",
+    "READING",
+    "SOLVING",
     "TASKS",
     "WARP_ROUNDS",
     "Holdout",
@@ -26,6 +29,7 @@ __all__ = [
     "begin",
     "benchmark",
     "finish",
+    "foresee_finish",
     "is_auto_decode",
     "load_moments",
     "moments",

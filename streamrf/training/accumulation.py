@@ -7,9 +7,11 @@ from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.threads import computing
+from streamrf.progress import Run, shown
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
 from streamrf.training.calibration import calibrate
+from streamrf.training.foresight import READING
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings, split_options
@@ -69,9 +71,10 @@ def accumulate(
     if settings is not None and isinstance(settings.features, list | tuple):
         return accumulate_each(source, settings.features, settings, run or RunOptions())
     job = Job.of(source, settings or Settings(), run)
-    pass_ = job.fold(begin(job))
-    with computing(job.run.n_threads):
-        return pass_.join()
+    with shown(Run(expected=[READING]), job.run.verbose):
+        pass_ = job.fold(begin(job))
+        with computing(job.run.n_threads):
+            return pass_.join()
 
 
 def begin(job: Job) -> Pass:

@@ -9,6 +9,7 @@ from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
+from streamrf.progress import begin
 from streamrf.sources import Block, Ledger, check_rows
 from streamrf.statistics import (
     BitSums,
@@ -47,6 +48,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     chooses = job.like is None and settings.is_auto
     # The first rows of a stream are all there is to look at; a file shows itself in fewer.
     looks_far = chooses or (job.like is None and (settings.warping in WARPS or not source.seekable))
+    begin("looking at rows")
     if rows is None:
         rows = peek(source) if looks_far else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
@@ -67,6 +69,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")
         chosen = _chosen(job, sample) if chooses else None
         features = settings.features if chosen is None else chosen.features
+        begin("calibrating")
         encoder = Encoder.calibrate(
             features,  # type: ignore[arg-type] # which it checks
             sample,

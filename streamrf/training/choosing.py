@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.cards import Card
 from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import Moments, Warp
+from streamrf.progress import begin
 from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
+from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.settings import AUTO, WARP_ROUNDS
 from streamrf.training.tournament import WIDTHS, Tournament
@@ -23,8 +26,8 @@ MIN_PEEK_ROWS = 500  # fewer tell too little; a Gaussian of the median distance 
 BUDGET_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Card):
     """What was chosen, and what was tried on the way.
 
     Parameters
@@ -43,6 +46,23 @@ class Selection:
     trials: tuple[Trial, ...] = ()
     winner: Trial | None = None
     n_held: int = 0
+
+    def card(self) -> dict[str, str]:
+        """Return what a prompt shows: the choice, its error, and the best of those beaten."""
+        chosen = {
+            "features": " ".join(repr(self.features).split()),
+            "normalize": str(self.normalize),
+        }
+        if self.warp is not None:
+            chosen["warp"] = self.warp.kind
+        table = self.table()
+        tried = zip(table["candidate"], table["error"], strict=True)
+        lines = [f"{name} {error:.4g}" for name, error in tried]
+        if lines:
+            chosen |= {"error": lines[0], "tried": f"{len(lines):,}"}
+        if lines[1:]:
+            chosen["runners-up"] = ", ".join(lines[1:4])
+        return chosen
 
     def table(self) -> dict[str, list]:
         """Return a row for each candidate at the widest it was tried, the winner first.
@@ -171,6 +191,7 @@ def choose(
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
+    begin(CHOOSING, "", budget)
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
     scalings = SCALINGS if normalize == AUTO else (normalize,)
     tournament = Tournament(judge, budget, scalings, fits, warp=warp, warp_rounds=warp_rounds)
@@ -204,6 +225,7 @@ def learnt(
     if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
         return None
     _check_warp(kind, sample.X.shape[1])
+    begin("learning the warp")
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     judge = Judge(
         sample.X, sample.y, sample.weights, regression=regression, seed=seed, moments=moments

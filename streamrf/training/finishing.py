@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from streamrf.models import (
     make_decoder,
     needs_class_sums,
 )
+from streamrf.progress import begin
 from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,
@@ -31,6 +33,7 @@ from streamrf.solving import (
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
+from streamrf.training.foresight import SOLVING, foresee_solving, n_factors
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
@@ -79,6 +82,8 @@ def finish(
         )
     is_auto = isinstance(alpha, str) and alpha == "auto"
     holds = is_auto or is_auto_decode(codes)
+    width = pass_.statistics.encoder.n_components
+    begin(SOLVING, "", n_factors(is_auto) * width**3)
     found = _Choice(codes, block_weights=block_weights)
     try:
         if holds:
@@ -114,6 +119,12 @@ def finish(
     if holds and model.book is not None:
         model = replace(model, probabilities=found.probabilities)
     return replace(model, history=found.history, notes=found.notes), statistics
+
+
+def foresee_finish(pass_: Pass, alpha: Any) -> None:
+    """Tell the run around how long `finish` will take."""
+    is_auto = isinstance(alpha, str) and alpha == "auto"
+    foresee_solving(pass_.statistics.encoder.n_components, n_factors(is_auto))
 
 
 def is_auto_decode(codes: Codes | None) -> bool:

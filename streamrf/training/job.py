@@ -29,6 +29,7 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
+from streamrf.progress import advance, begin
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
@@ -44,6 +45,7 @@ from streamrf.statistics import (
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.column_moments import as_moments
+from streamrf.training.foresight import READING
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
@@ -267,7 +269,9 @@ class Job:
             self.settings.on_bad_rows,
             planned.total_bytes,
         )
-        fold(reading, pass_, Pass.update, self.run, store)
+        total = None if self.stop is None else self.stop - self.start
+        begin(READING, "rows", total, first - self.start)
+        fold(reading, pass_, Pass.update, counted(self.run), store)
         if self.like is not None:
             pass_.warn_of_drift(self.like.moments)
         self.check_read(pass_)
@@ -324,6 +328,17 @@ class Job:
         }
         assert self.run.spill is not None
         return os.path.join(os.path.abspath(self.run.spill), f"shard-{digest(tree)[:16]}")
+
+
+def counted(run: RunOptions) -> RunOptions:
+    """Return the options such that rows done count for the run that is shown, too."""
+
+    def progress(n_rows: int) -> None:
+        advance(n_rows, READING)
+        if run.progress is not None:
+            run.progress(n_rows)
+
+    return replace(run, progress=progress)
 
 
 def _features_tree(settings: Settings) -> Any:

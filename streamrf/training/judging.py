@@ -7,9 +7,12 @@ import numpy as np
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import Moments, Warp
+from streamrf.progress import advance, foresee
 from streamrf.sources import Rows
+from streamrf.timing import watching
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, feature_map
+from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors
 
 HELD_SHARE = 0.25
 FLOPS = 1.0e11  # a second, of one core
@@ -70,6 +73,9 @@ class Judge:
         self.trials: list[Trial] = []
         self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
         self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
+        self.spent = 0.0  # planned seconds of trials
+        self._width = 0  # of the features that a solve was foreseen for
+        self._slowness = 0.0  # seconds of rows, those measured over those planned
 
     @property
     def n_held(self) -> int:
@@ -124,7 +130,9 @@ class Judge:
         map_ = self.feature_map(candidate, width, self.seed + split, split)
         seconds = self.planned(candidate, width, n_rows)
         trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds)
-        found = warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
+        with watching() as measured:
+            found = warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
+        self._slowness = measured["rows"] / self._row_seconds(candidate, width, n_rows)
         if found is not None:
             alpha = float(np.mean(found.model.alpha))
             trial = replace(
@@ -134,9 +142,24 @@ class Judge:
                 alpha=alpha,
                 losses=np.stack([found.losses, found.squares]),
             )
+        self.spent += seconds
+        advance(seconds, CHOOSING)
         self.trials.append(trial)
         self._known[key] = trial
         return trial
+
+    def foresee(self, candidate: Candidate, width: int, n_rows: int) -> None:
+        """Tell the run around what a pass with a candidate will take, by the last trial."""
+        foresee(READING, self._slowness * self._row_seconds(candidate, width, n_rows))
+        if self._width != width:
+            foresee_solving(width, n_factors(chooses=True))
+            self._width = width
+
+    def _row_seconds(self, candidate: Candidate, width: int, n_rows: int) -> float:
+        """Return the planned seconds of rows alone, without those of factors."""
+        d = self.scaled.n_features
+        of_none = planned_seconds(candidate, width, 0, d)
+        return planned_seconds(candidate, width, n_rows, d) - of_none
 
     def planned(self, candidate: Candidate, width: int, n_rows: int, split: int = 0) -> float:
         """Return about the seconds of a trial, and of learning its warp where that is to come."""

@@ -9,11 +9,13 @@ from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.progress import Run, begin, shown
 from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 from streamrf.training import memory
 from streamrf.training.calibration import calibrate
-from streamrf.training.job import Job
+from streamrf.training.foresight import READING
+from streamrf.training.job import Job, counted
 from streamrf.training.passes import Part, Pass
 from streamrf.training.settings import Settings
 
@@ -75,7 +77,9 @@ def accumulate_each(
         settings.on_bad_rows,
         planned.total_bytes,
     )
-    fold(reading, passes, Passes.update, run)
+    with shown(Run(), run.verbose):
+        begin(READING, "rows", None if first.stop is None else first.stop - first.start)
+        fold(reading, passes, Passes.update, counted(run))
     first.check_read(passes.passes[0])
     with computing(run.n_threads):
         return [pass_.join() for pass_ in passes.passes]

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.preprocessing import WARPS
+from streamrf.progress import expect
 from streamrf.training import warping
 from streamrf.training.candidates import (
     EVERY,
@@ -22,6 +23,7 @@ from streamrf.training.candidates import (
     Recipe,
     crossed,
 )
+from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import FLOPS, Judge, Trial
 from streamrf.training.settings import WARP_ROUNDS
 
@@ -83,6 +85,9 @@ class Tournament:
         self._warp_rounds = warp_rounds
         self._kept = 0.0 if warp is None else WARP_SHARE * budget
         self._left = budget - self._kept
+        self._budget = budget
+        self._goal: tuple[int, int] | None = None  # width and rows of the pass, once known
+        self._ahead: list[tuple[int, int, int]] = []  # about how many trials, their width and rows
 
     def winner(self, width: int | None = None, n_rows: int | None = None) -> tuple[Trial, int]:
         """Return the best trial, and the width that it is for.
@@ -93,13 +98,19 @@ class Tournament:
         n_rows : rows of the pass, None where unknown
         """
         judge = self.judge
+        self._goal = None if width is None else (width, n_rows or len(judge.y))
+        second, last = (16, min(512, width or 512), 6000), (12, width or WIDTHS[1], judge.n_fitted)
+        self._ahead = [second, last]
         ranked = self._round(
             crossed(self._kernels, self.scalings), min(256, width or 256), 2000, 2000
         )
+        self._ahead = [last]
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         n_total = n_rows or len(judge.y)
         chosen = width or self._width(ranked[0].candidate, n_total)
+        self._goal = (chosen, n_total)
         tried_at = self._affordable(ranked[0].candidate, chosen)
+        self._ahead = [(4, tried_at, judge.n_fitted)]  # on other splits
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
         best = order_of(self._over_splits(self._rivals(ranked)))[0]
         return self._warped(ranked, best), chosen
@@ -143,17 +154,28 @@ class Tournament:
         """
         tried: dict[Candidate, Trial] = {}
         queue = list(field)
+        self._tell(queue, width, n_rows)
         while queue:
             candidate = queue.pop(0)
             if candidate not in tried and self._spends(
                 candidate, width, n_rows, must and not tried
             ):
                 tried[candidate] = self.judge.try_(candidate, width, n_rows, n_held)
+                if self._goal is not None:
+                    self.judge.foresee(candidate, *self._goal)
             if not queue:
                 tops = order_of(tried.values())[:n_tops]
                 queue = [c for t in tops for c in t.candidate.neighbours() if c not in tried]
                 queue = [c for c in queue if self._affords(c, width, n_rows)]
         return order_of(tried.values())
+
+    def _tell(self, field: list[Candidate], width: int, n_rows: int) -> None:
+        """Tell the run around how much is to be tried, about."""
+        judge = self.judge
+        planned = sum(judge.planned(candidate, width, n_rows) for candidate in field)
+        for n, *size in self._ahead:
+            planned += n * max((judge.planned(candidate, *size) for candidate in field), default=0)
+        expect(min(self._budget, judge.spent + planned), CHOOSING)
 
     def _affords(self, candidate: Candidate, width: int, n_rows: int) -> bool:
         return self.judge.planned(candidate, width, n_rows) <= self._left

@@ -28,6 +28,7 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
+from streamrf.timing import stage
 from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
 from streamrf.training.passes import Pass
 
@@ -41,7 +42,10 @@ MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a 
 def attempt(
     features: FeatureMap, fitted: Rows, held: Rows, regression: bool, seed: int
 ) -> tuple[Statistics, Trial | None]:
-    """Fit rows for several penalties; return their sums and the best by the rows held out."""
+    """Fit rows for several penalties; return their sums and the best by the rows held out.
+
+    The seconds of the rows alone are those of the stage "rows", see `streamrf.timing`.
+    """
     source = ArraySource(fitted.X, fitted.y, fitted.weights)
     sample = source.sample(CALIBRATION_ROWS)
     encoder = Encoder.calibrate(features, sample, regression=regression, random_state=seed)
@@ -50,7 +54,9 @@ def attempt(
         n_targets = len(encoder.calibration.target_shift)
         targets = ValueSums.zero(encoder.n_components, n_targets, encoder.calibration.exact)
     sums = Sums(ExactGram(encoder.n_components), targets)
-    statistics = fold(source, Pass(Statistics(encoder, sums, Ledger())), Pass.update).finished()
+    with stage("rows"):
+        summed = fold(source, Pass(Statistics(encoder, sums, Ledger())), Pass.update)
+    statistics = summed.finished()
     try:
         problem = statistics.problem(random_state=seed)
         alphas = (RELATIVE_ALPHAS * (problem.alpha_scale or 1.0)).tolist()

@@ -1,0 +1,72 @@
+"""Compilation, which only the first run of a machine does: it is told, and left out of rates."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from numba.core import config
+from numba.core.event import Event, Listener, install_listener
+
+from streamrf.progress.stages import Run
+
+MIN_SECONDS = 2.0  # that a run must have compiled for, to be remembered
+
+
+class _Watch(Listener):
+    """Counts the seconds of compilation, and tells the run of it.
+
+    Parameters
+    ----------
+    run : told
+    before : seconds that the last run which compiled took for it, or None
+    """
+
+    def __init__(self, run: Run, before: float | None):
+        self._run = run
+        self._before = before
+        self._depth, self._began = 0, 0.0
+        self.seconds = 0.0
+
+    def on_start(self, event: Event) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._began = time.monotonic()
+            last = "" if self._before is None else f"; it took {self._before:.0f} s last time"
+            self._run.note = f"compiling, once on this machine{last}"
+
+    def on_end(self, event: Event) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            seconds = time.monotonic() - self._began
+            self.seconds += seconds
+            self._run.pause(seconds)
+            self._run.note = ""
+
+
+@contextmanager
+def compilation_told(run: Run) -> Iterator[None]:
+    """Tell the run while kernels compile, and keep how long that took next to Numba's cache."""
+    file = _memory()
+    watch = _Watch(run, _read(file))
+    try:
+        with install_listener("numba:compile", watch):
+            yield
+    finally:
+        if watch.seconds > MIN_SECONDS:
+            with suppress(OSError):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f"{watch.seconds:.1f}\n")
+
+
+def _memory() -> Path:
+    """Return the file that keeps the seconds."""
+    folder = Path(config.CACHE_DIR) if config.CACHE_DIR else Path.home() / ".cache"
+    return folder / "streamrf-compile-seconds"
+
+
+def _read(file: Path) -> float | None:
+    try:
+        return float(file.read_text())
+    except (OSError, ValueError):
+        return None
