@@ -7,6 +7,8 @@ Rows
     MatrixSource
 One pass, and what can be asked of its sums
     accumulate, Statistics, load_statistics, Settings, RunOptions, StreamrfWarning
+A few passes more, for another loss
+    refine
 Columns
     moments, Moments, load_moments, Warp
 Models
@@ -54,6 +56,7 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.training import accumulate as accumulate
     from streamrf.training import load_moments as load_moments
     from streamrf.training import moments as moments
+    from streamrf.training import refine as refine
     from streamrf.training import select as select
 
 __version__ = "0.2.0"
@@ -77,7 +80,7 @@ _PUBLIC = {
     "statistics": ("Statistics", "load_statistics"),
     "training": (
         *("Selection", "Settings", "accumulate", "select"),
-        *("load_moments", "moments"),
+        *("load_moments", "moments", "refine"),
     ),
 }
 _TABLES = ("kernels", "features")

@@ -17,6 +17,7 @@ from streamrf.errors import ParameterError
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import Model
+from streamrf.solving import SQUARED
 from streamrf.sources import (
     ArraySource,
     IteratorSource,
@@ -27,13 +28,16 @@ from streamrf.sources import (
 )
 from streamrf.statistics import Statistics
 from streamrf.training import (
+    HeldRows,
     Job,
     Pass,
     Settings,
     begin,
+    check_job,
     finish,
     is_auto_decode,
     peek_rows,
+    refine_job,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +53,8 @@ class RandomFeatureEstimator(BaseEstimator):
     _regression: bool
     codes: Any
     class_weight: Any
+    loss: str
+    max_passes: int
     uncertainty: bool
     _pass: Pass
     _waiting: list[Any] | None  # batches before the map is drawn, then None
@@ -64,7 +70,7 @@ class RandomFeatureEstimator(BaseEstimator):
         parts: int | None = None,
         spill: str | os.PathLike | None = None,
     ) -> Self:
-        """Learn in one pass.
+        """Learn in one pass, or of another loss than the squared one in up to `max_passes`.
 
         Parameters
         ----------
@@ -84,9 +90,14 @@ class RandomFeatureEstimator(BaseEstimator):
         else:
             source = ArraySource(*self._checked(X, y, sample_weight, reset=True))
         job = self._job(source, engine=engine, parts=parts, spill=spill)
-        self._pass = job.fold(begin(job), self.prune, self.block_weights)
+        pass_ = begin(job)
+        check_job(job, pass_, self.loss, self.max_passes)
+        self._pass = job.fold(pass_, self.prune, self.block_weights)
+        held = HeldRows.of(self._pass)
         self._solved = None
         self._solve(self._pass)
+        model, statistics = self._answer()
+        self._solved = refine_job(job, model, held, self.loss, self.max_passes), statistics
         del self._pass
         self.__dict__.pop("_waiting", None)
         return self
@@ -98,6 +109,11 @@ class RandomFeatureEstimator(BaseEstimator):
         first = not hasattr(self, "_waiting")
         batch = self._checked(X, y, sample_weight, reset=first)
         if first:
+            if self.loss != SQUARED:
+                raise ParameterError(
+                    f"loss={self.loss!r} is for fit, which reads the rows again; partial_fit sees "
+                    "each batch once, so leave loss out"
+                )
             if self.class_weight == "balanced":
                 raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
             self._waiting, self._classes = [], classes

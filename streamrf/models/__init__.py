@@ -14,6 +14,7 @@ from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_clas
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.probabilities import Probabilities
+from streamrf.models.refinement import Refinement
 
 __all__ = [
     "DECODERS",
@@ -26,6 +27,7 @@ __all__ = [
     "OneVsRest",
     "Posterior",
     "Probabilities",
+    "Refinement",
     "Seed",
     "TargetCodes",
     "check_decode",

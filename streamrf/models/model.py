@@ -17,6 +17,7 @@ from streamrf.models.codes import CodeBook
 from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Predictor, Rows
 from streamrf.models.probabilities import Probabilities
+from streamrf.models.refinement import Refinement
 from streamrf.models.scores import ErrorSums, ValueErrors
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
@@ -45,6 +46,7 @@ class Model(Predictor):
         was solved with, or None for those of the map; the coefficients have them in already
     ledger : the rows it was trained on, without the names of their stores; None where not known
     notes : sentences on what the choice by rows held out should make one doubt
+    refinement : how the coefficients came to be those of another loss, or None
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Model(Predictor):
     block_weights: Floats | None = None
     ledger: Ledger | None = None
     notes: tuple[str, ...] = ()
+    refinement: Refinement | None = None
 
     @property
     def n_scores(self) -> int:
@@ -303,6 +306,8 @@ class Model(Predictor):
             tree["ledger"] = self.ledger.to_tree()
         if self.notes:
             tree["notes"] = list(self.notes)
+        if self.refinement is not None:
+            tree["refinement"] = self.refinement.to_tree()
         return tree
 
     @classmethod
@@ -339,6 +344,9 @@ class Model(Predictor):
             weights = fields.weights("block_weights", int(encoder.features.blocks.max()) + 1)
         ledger = Ledger.from_tree(fields.tree("ledger")) if fields.is_tree("ledger") else None
         notes = tuple(fields.texts("notes")) if "notes" in fields.keys else ()
+        refinement = None
+        if fields.is_tree("refinement"):
+            refinement = Refinement.from_tree(fields.tree("refinement"))
         fields.end()
         model = cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
         return replace(
@@ -348,6 +356,7 @@ class Model(Predictor):
             block_weights=weights,
             ledger=ledger,
             notes=notes,
+            refinement=refinement,
         )
 
 

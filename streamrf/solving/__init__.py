@@ -3,6 +3,7 @@
 from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_weights
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
+from streamrf.solving.losses import LOSSES, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
@@ -11,9 +12,12 @@ from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
 __all__ = [
+    "LOSSES",
     "RELATIVE_ALPHAS",
+    "SQUARED",
     "BlockWeights",
     "CrossValidation",
+    "Loss",
     "Normal",
     "Path",
     "Trial",
@@ -21,11 +25,13 @@ __all__ = [
     "best",
     "check_alpha",
     "check_kept",
+    "check_loss",
     "class_finding",
     "cross_validate",
     "evidence",
     "held_scores",
     "left_out",
+    "line_step",
     "most_useful",
     "nested",
     "penalty_finding",

@@ -35,10 +35,18 @@ class Trial:
     losses: Floats = field(default_factory=lambda: np.empty(0))
 
 
-def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
+def _squares(outputs: Floats, truth: Floats) -> Floats:
+    """Return the squared errors."""
+    return np.square(outputs - truth)
+
+
+def tried(
+    models: Sequence[Model], held: list[Rows], measure: Callable[..., Floats] = _squares
+) -> list[Trial]:
     """Try models of one encoder and one code on the rows held out.
 
-    The rows are encoded once for all models, which takes longer than all else.
+    The rows are encoded once for all models, which takes longer than all else. Another `measure` of
+    outputs and truth, each (n, n_outputs), takes the place of the squared error.
     """
     parts: list[Floats] = [np.empty((2, len(models), 0))]
     total = 0.0
@@ -55,7 +63,7 @@ def tried(models: Sequence[Model], held: list[Rows]) -> list[Trial]:
                 found = model.book.scores(outputs).argmax(axis=1)
                 rows[1, i] = weights * ((found != index) | unknown)
                 truth = model.book.matrix[index]
-            rows[0, i] = weights * np.square(outputs - truth).mean(axis=1)
+            rows[0, i] = weights * measure(outputs, truth).mean(axis=1)
             if model.book is None:
                 rows[1, i] = rows[0, i]
         parts.append(rows)

@@ -112,6 +112,11 @@ class Source(ABC):
     has_weights: bool
 
     @property
+    def is_rereadable(self) -> bool:
+        """Whether `blocks` can be called again; not of an iterator."""
+        return True
+
+    @property
     def columns(self) -> Columns | None:
         """What the columns of a table became; None for rows that are numbers already."""
         return None

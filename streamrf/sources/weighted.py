@@ -111,6 +111,10 @@ class ClassWeighted(Source):
         return self._source.settings | {"class_weight": words}
 
     @property
+    def is_rereadable(self) -> bool:
+        return self._source.is_rereadable
+
+    @property
     def columns(self) -> Columns | None:
         return self._source.columns
 

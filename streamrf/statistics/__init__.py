@@ -1,5 +1,6 @@
 """What a pass sums: the packed Gram, the targets, folds, the ledger."""
 
+from streamrf.statistics.curvature import LossSums
 from streamrf.statistics.gram import (
     TOTALS,
     CompactGram,
@@ -25,6 +26,7 @@ __all__ = [
     "ExactGram",
     "GramSum",
     "KFoldSums",
+    "LossSums",
     "RidgeProblem",
     "Statistics",
     "Sums",

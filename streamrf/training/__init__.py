@@ -8,6 +8,7 @@ from streamrf.training.finishing import finish, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
+from streamrf.training.refining import HeldRows, check_job, refine, refine_job
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up
 
@@ -16,6 +17,7 @@ __all__ = [
     "INTERPRETER_BYTES",
     "TASKS",
     "WARP_ROUNDS",
+    "HeldRows",
     "Job",
     "Pass",
     "Selection",
@@ -23,12 +25,15 @@ __all__ = [
     "accumulate",
     "begin",
     "benchmark",
+    "check_job",
     "finish",
     "is_auto_decode",
     "load_moments",
     "moments",
     "parse_bytes",
     "peek_rows",
+    "refine",
+    "refine_job",
     "select",
     "warm_up",
 ]
