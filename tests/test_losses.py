@@ -1,5 +1,6 @@
 """Other losses than the squared one: Newton steps of a pass each, from exact sums."""
 
+import json
 from functools import partial
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from typer.testing import CliRunner
 
 import streamrf as srf
 from integers import assert_same_bytes, rounded
+from streamrf.cli import app
 from streamrf.engine import Reading, RunOptions, fold
 from streamrf.errors import (
     ConsumedError,
@@ -193,20 +196,27 @@ def test_classifiers_choose_the_penalty_and_keep_what_they_did(rows, loss, tmp_p
     assert squared.fit(X, y).model_.refinement is None
 
 
-def test_codes_pruned_features_and_block_weights_are_refined(rows):
-    X, y, _ = load_digits(return_X_y=True)[0] / 16, *load_digits(return_X_y=True)[1:], None
+def test_codes_and_pruned_features_are_refined():
+    X, y = load_digits(return_X_y=True)
     codes = srf.ErrorCorrectingCodes(15)
-    for settings in ({"codes": codes, "prune": 30}, {"codes": codes, "alpha": 0.1}):
+    for settings in ({"prune": 30}, {"alpha": 0.1}):
         clf = srf.RandomFeatureClassifier(
-            features(60), loss="squared_hinge", random_state=0, **settings
+            features(60), codes=codes, loss="squared_hinge", random_state=0, **settings
         )
-        assert clf.fit(X[:600], y[:600]).score(X[600:], y[600:]) > 0.6
-        assert len(clf.model_.coef) == 15
-    pair = srf.Concatenate([features(20), srf.RandomFourier(srf.Gaussian(1.0), 20)])
-    weighed, source = srf.accumulate(srf.ArraySource(X, y), pair, random_state=0), None
-    model = weighed.solve(0.1, block_weights=[1, 0.01])
-    found = srf.refine(model, srf.ArraySource(X, y), source or "squared_hinge")
-    assert np.all(np.diff(found.refinement.objectives) < 0)
+        assert clf.fit(X[:600] / 16, y[:600]).score(X[600:] / 16, y[600:]) > 0.6
+        assert clf.coef_.shape == (15, settings.get("prune", 60))
+
+
+def test_weights_of_blocks_stay(rows):
+    """Two equal blocks of weights 1 and 0.01 are a wide and a narrow feature of one map."""
+    X, y, _ = rows
+    source = srf.ArraySource(X, y == 1)
+    pair = srf.Concatenate([features(20), features(20)], weights=[1, 0.01])
+    scaled = srf.accumulate(source, pair, random_state=0).solve(0.1)
+    weighed = srf.accumulate(source, srf.Concatenate([features(20)] * 2), random_state=0)
+    weighed = weighed.solve(0.1, block_weights=[1, 0.01])
+    ours, theirs = (srf.refine(model, source).decision_function(X) for model in (weighed, scaled))
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
 def test_rows_all_beyond_the_margin_leave_the_penalty_alone():
@@ -283,3 +293,20 @@ def test_the_grams_of_all_outputs_are_planned(rows):
     )
     with pytest.raises(MemoryBudgetError, match=r"a Gram for each of 20 outputs.*loss='squared'"):
         clf.fit(X, y)
+
+
+def test_the_command_line_refines_and_says_so(rows, tmp_path):
+    X, y, _ = rows
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    words = ["fit", str(tmp_path / "rows.npz"), "--map", "fourier", "--components", "40"]
+    words += ["--loss", "squared_hinge", "--max-passes", "3", "--json"]
+    done = CliRunner().invoke(app, [*words, "--model", str(tmp_path / "model.h5")])
+    assert done.exit_code == 0, done.output
+    figures = json.loads(done.stdout)
+    assert (figures["loss"], figures["n_passes"]) == ("squared_hinge", 3)
+    assert srf.load_model(tmp_path / "model.h5").refinement.loss == "squared_hinge"
+    done = CliRunner().invoke(app, ["info", str(tmp_path / "model.h5")])
+    assert "squared hinge, by 3 passes" in done.output
+    done = CliRunner().invoke(app, [*words, "--statistics", str(tmp_path / "sums.h5")])
+    assert done.exit_code == 2
+    assert "is for a model" in done.output

@@ -158,7 +158,8 @@ def refine(
 
     Returns
     -------
-    Model, with `refinement`: the loss, and the objective found by each pass
+    Model, with `refinement`: the loss, and the objective found by each pass; without the history
+    and the notes of the choice by the squared loss
 
     Raises
     ------
@@ -198,7 +199,7 @@ def refine(
     refinement = Refinement(loss, tuple(found))
     if held.rows:
         model = replace(model, probabilities=_probabilities(fair, held.rows))
-    return replace(model, refinement=refinement)
+    return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
 
 
 def _checked(model: Model, source: Source, loss: str) -> Loss:
