@@ -9,6 +9,8 @@ One pass, and what can be asked of its sums
     accumulate, Statistics, load_statistics, Settings, RunOptions, StreamrfWarning
 A few passes more, for another loss
     refine
+Without labels
+    RandomFeaturePCA, RandomFeatureKMeans, PrincipalComponents, mmd, TwoSample
 Columns
     moments, Moments, load_moments, Warp
 Models
@@ -33,12 +35,15 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.engine import RunOptions as RunOptions
     from streamrf.errors import StreamrfWarning as StreamrfWarning
     from streamrf.estimators import RandomFeatureClassifier as RandomFeatureClassifier
+    from streamrf.estimators import RandomFeatureKMeans as RandomFeatureKMeans
+    from streamrf.estimators import RandomFeaturePCA as RandomFeaturePCA
     from streamrf.estimators import RandomFeatureRegressor as RandomFeatureRegressor
     from streamrf.features import *  # noqa: F403
     from streamrf.kernels import *  # noqa: F403
     from streamrf.models import ErrorCorrectingCodes as ErrorCorrectingCodes
     from streamrf.models import Model as Model
     from streamrf.models import OneVsRest as OneVsRest
+    from streamrf.models import PrincipalComponents as PrincipalComponents
     from streamrf.models import load_model as load_model
     from streamrf.preprocessing import Moments as Moments
     from streamrf.preprocessing import Warp as Warp
@@ -50,7 +55,9 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.sources import TableSource as TableSource
     from streamrf.sources import open_source as open_source
     from streamrf.statistics import Statistics as Statistics
+    from streamrf.statistics import TwoSample as TwoSample
     from streamrf.statistics import load_statistics as load_statistics
+    from streamrf.statistics import mmd as mmd
     from streamrf.training import Selection as Selection
     from streamrf.training import Settings as Settings
     from streamrf.training import accumulate as accumulate
@@ -64,9 +71,12 @@ __version__ = "0.2.0"
 # The public names by their room; of maps and kernels all that their closed tables name.
 _PUBLIC = {
     "engine": ("RunOptions",),
-    "estimators": ("RandomFeatureClassifier", "RandomFeatureRegressor"),
+    "estimators": (
+        *("RandomFeatureClassifier", "RandomFeatureRegressor"),
+        *("RandomFeatureKMeans", "RandomFeaturePCA"),
+    ),
     "errors": ("StreamrfWarning",),
-    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "load_model"),
+    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "PrincipalComponents", "load_model"),
     "preprocessing": ("Moments", "Warp"),
     "sources": (
         "ArraySource",
@@ -77,7 +87,7 @@ _PUBLIC = {
         "TableSource",
         "open_source",
     ),
-    "statistics": ("Statistics", "load_statistics"),
+    "statistics": ("Statistics", "TwoSample", "load_statistics", "mmd"),
     "training": (
         *("Selection", "Settings", "accumulate", "select"),
         *("load_moments", "moments", "refine"),

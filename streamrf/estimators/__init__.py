@@ -2,5 +2,11 @@
 
 from streamrf.estimators.classifier import RandomFeatureClassifier
 from streamrf.estimators.regressor import RandomFeatureRegressor
+from streamrf.estimators.unsupervised import RandomFeatureKMeans, RandomFeaturePCA
 
-__all__ = ["RandomFeatureClassifier", "RandomFeatureRegressor"]
+__all__ = [
+    "RandomFeatureClassifier",
+    "RandomFeatureKMeans",
+    "RandomFeaturePCA",
+    "RandomFeatureRegressor",
+]

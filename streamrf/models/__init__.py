@@ -10,9 +10,11 @@ from streamrf.models.codes import (
     TargetCodes,
     check_decode,
 )
+from streamrf.models.components import PrincipalComponents
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
+from streamrf.models.prediction import Rows, Scorer
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
 
@@ -26,8 +28,11 @@ __all__ = [
     "Model",
     "OneVsRest",
     "Posterior",
+    "PrincipalComponents",
     "Probabilities",
     "Refinement",
+    "Rows",
+    "Scorer",
     "Seed",
     "TargetCodes",
     "check_decode",

@@ -15,10 +15,11 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.class_errors import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Predictor, Rows
+from streamrf.models.prediction import Rows
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
 from streamrf.models.scores import ErrorSums, ValueErrors
+from streamrf.models.uncertain import UncertainPredictor
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
 from streamrf.storage import Fields, loading
@@ -27,7 +28,7 @@ KIND = "model"
 
 
 @dataclass(frozen=True)
-class Model(Predictor):
+class Model(UncertainPredictor):
     """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
 
     Parameters
@@ -163,34 +164,6 @@ class Model(Predictor):
 
         values, deviations = zip(*map_blocks(reading, both, run), strict=True)
         return np.concatenate(values), np.concatenate(deviations)
-
-    def _deviations(self, X: Array, posterior: Posterior) -> Floats:
-        """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""
-        Z = np.empty((len(X), self.encoder.n_components))
-        self.encoder.scale(X, Z)  # once more: little next to what the deviations cost
-        return posterior.deviations(Z, self._step)
-
-    @property
-    def coef_variances(self) -> Floats:
-        """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
-        posterior = self._checked_posterior()
-        own = np.outer(posterior.noise, posterior.inverse_diagonal)
-        return own * self._step**2
-
-    @property
-    def _step(self) -> Floats:
-        """Steps of the calibration in the unit that coefficients were penalised in."""
-        return self.encoder.calibration.step * self.encoder.block_scales(self.block_weights)
-
-    def _checked_posterior(self) -> Posterior:
-        if self.book is not None:
-            raise ParameterError("return_std is for regressors; use predict_proba")
-        if self.posterior is None:
-            raise ParameterError(
-                "this model does not keep the covariance of its coefficients: solve or fit it with "
-                "uncertainty=True"
-            )
-        return self.posterior
 
     def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
@@ -334,7 +307,7 @@ class Model(Predictor):
         n_rows = fields.integer("n_rows")
         history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
         posterior = probabilities = None
-        if book is None and fields.is_tree("posterior"):
+        if fields.is_tree("posterior"):
             inner = fields.tree("posterior")
             posterior = Posterior.from_tree(inner, encoder.n_components, n_outputs)
         if book is not None and fields.is_tree("probabilities"):

@@ -3,16 +3,18 @@
 from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_weights
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
-from streamrf.solving.losses import LOSSES, SQUARED, Loss, check_loss, line_step
+from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
 from streamrf.solving.selection import Trial, best, held_scores, safest, searched, tried
+from streamrf.solving.spectrum import frobenius, principal
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
 __all__ = [
     "LOSSES",
+    "MAX_STEP",
     "RELATIVE_ALPHAS",
     "SQUARED",
     "BlockWeights",
@@ -29,6 +31,7 @@ __all__ = [
     "class_finding",
     "cross_validate",
     "evidence",
+    "frobenius",
     "held_scores",
     "left_out",
     "line_step",
@@ -36,6 +39,7 @@ __all__ = [
     "nested",
     "penalty_finding",
     "posterior",
+    "principal",
     "safest",
     "searched",
     "searched_weights",

@@ -15,7 +15,7 @@ from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Floats
 
 SQUARED = "squared"  # the word of the loss that one pass solves
-MAX_STEP, WHOLE = 2.0, 0.1  # of a Newton step; a step so close to 1 is 1
+MAX_STEP, WHOLE = 4.0, 0.25  # of a Newton step; a step so close to 1 is 1
 BISECTIONS = 30
 
 
@@ -86,7 +86,13 @@ def check_loss(word: object) -> None:
 
 
 def line_step(
-    margins: Floats, moves: Floats, weights: Floats, slope: float, bend: float, loss: Loss
+    margins: Floats,
+    moves: Floats,
+    weights: Floats,
+    slope: float,
+    bend: float,
+    loss: Loss,
+    longest: float = MAX_STEP,
 ) -> float:
     """Return the step t above 0 that minimises ``t slope + bend t^2 / 2 + remainder(t)``, about.
 
@@ -102,6 +108,7 @@ def line_step(
     slope : half of the derivative of the objective along the step, of all rows; below 0
     bend : half of the second derivative of the penalty
     loss : the loss
+    longest : greatest t
     """
     pull = weights * moves
 
@@ -109,7 +116,7 @@ def line_step(
         apart = loss.half_slope(margins + t * moves) - loss.half_slope(margins)
         return slope + bend * t + float(pull @ apart)
 
-    low, high = 0.0, MAX_STEP
+    low, high = 0.0, longest
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if half_slope(middle) < 0 else (low, middle)

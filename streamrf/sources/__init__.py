@@ -19,6 +19,7 @@ from streamrf.sources.tables import TableSource
 from streamrf.sources.weighted import (
     ClassWeight,
     ClassWeighted,
+    Unlabelled,
     check_class_weight,
     class_factors,
     named_factors,
@@ -40,6 +41,7 @@ __all__ = [
     "Source",
     "Store",
     "TableSource",
+    "Unlabelled",
     "as_labels",
     "as_rows",
     "as_source",

@@ -15,6 +15,7 @@ from streamrf.statistics.ridge import RidgeProblem
 from streamrf.statistics.statistics import Statistics, load_statistics
 from streamrf.statistics.sums import AbstractSums, Sums
 from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.two_sample import TwoSample, mmd
 from streamrf.statistics.values import ValueSums
 
 __all__ = [
@@ -31,9 +32,11 @@ __all__ = [
     "Statistics",
     "Sums",
     "TargetSums",
+    "TwoSample",
     "ValueSums",
     "check_folds",
     "gram_class",
     "load_statistics",
+    "mmd",
     "packed_size",
 ]

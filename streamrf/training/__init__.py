@@ -3,6 +3,7 @@
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.choosing import Selection, peek_rows, select
+from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
 from streamrf.training.finishing import finish, is_auto_decode
 from streamrf.training.job import Job
@@ -17,6 +18,7 @@ __all__ = [
     "INTERPRETER_BYTES",
     "TASKS",
     "WARP_ROUNDS",
+    "Clusters",
     "HeldRows",
     "Job",
     "Pass",
@@ -26,6 +28,7 @@ __all__ = [
     "begin",
     "benchmark",
     "check_job",
+    "cluster",
     "finish",
     "is_auto_decode",
     "load_moments",

@@ -16,12 +16,12 @@ from streamrf.models import Model, OneVsRest, Probabilities, Refinement, needs_c
 from streamrf.preprocessing import CALIBRATION_ROWS, ROOT_LEVELS
 from streamrf.solving import (
     LOSSES,
+    MAX_STEP,
     Loss,
     Trial,
     check_loss,
     held_scores,
     line_step,
-    safest,
     tried,
 )
 from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows
@@ -33,6 +33,7 @@ from streamrf.training.loss_pass import EncodedRows, LossPass
 from streamrf.training.passes import Pass
 
 TOLERANCE = 1e-6  # of the objective, which a step must promise to be worth another pass
+LONG_STEP = 0.05  # of the objective, which a step must promise to be made longer than Newton's
 DECADES = (0.1, 1.0, 10.0)  # of the penalty, tried at every step where it is to be chosen
 
 logger = logging.getLogger("streamrf")
@@ -108,22 +109,25 @@ class _Newton:
                 moves[k], shifts[k] = v[0], b[0] * ROOT_LEVELS
             downhill = normal.moments[0] @ moves[k] + normal.totals[0] * shifts[k] / ROOT_LEVELS
             slopes[k] = -downhill * self.loss.greatest
-        promised = float(np.max(-slopes / self.objectives(alphas)))
+        promised = -slopes / self.objectives(alphas)
         bends = alphas * np.square(moves / step).sum(axis=1)
-        lengths = self._lengths(moves, shifts, slopes, bends)
+        longest = np.where(promised > LONG_STEP, MAX_STEP, 1.0)
+        lengths = self._lengths(moves, shifts, np.stack((slopes, bends, longest)))
         coef = model.coef + lengths[:, np.newaxis] * moves
         moved = replace(model, coef=coef, intercept=model.intercept + lengths * shifts)
-        return replace(moved, alpha=_as_alpha(alphas)), promised
+        return replace(moved, alpha=_as_alpha(alphas)), float(promised.max())
 
-    def _lengths(self, moves: Floats, shifts: Floats, slopes: Floats, bends: Floats) -> Floats:
-        """Return how far to go along each output's step, by the sample."""
+    def _lengths(self, moves: Floats, shifts: Floats, known: Floats) -> Floats:
+        """Return how far to go along each output's step, by the sample and by what is `known`."""
         sample = self.sample
         margins = sample.signs * sample.outputs(self.model.coef, self.model.intercept)
         changes = sample.signs * sample.outputs(moves, shifts)
         squares = np.square(sample.roots)
         weights = squares * (self.sums.weight / squares.sum())
-        columns = zip(margins.T, changes.T, slopes, bends, strict=True)
-        return np.array([line_step(m, c, weights, s, b, self.loss) for m, c, s, b in columns])
+        columns = zip(margins.T, changes.T, *known, strict=True)
+        return np.array(
+            [line_step(m, c, weights, s, b, self.loss, longest) for m, c, s, b, longest in columns]
+        )
 
 
 def refine(
@@ -300,7 +304,7 @@ def plan(
 
 
 def _chosen(newton: _Newton, alpha: float, held: Sequence[Rows]) -> Trial:
-    """Return the best of the penalties next to one, by the rows held out."""
+    """Return a penalty, or one next to it where the loss of rows held out is clearly less."""
     models = []
     for factor in DECADES:
         try:
@@ -309,7 +313,11 @@ def _chosen(newton: _Newton, alpha: float, held: Sequence[Rows]) -> Trial:
             if factor == DECADES[-1] and not models:
                 raise
     value = newton.loss.value
-    return safest(tried(models, list(held), lambda outputs, signs: value(outputs * signs)))
+    trials = tried(models, list(held), lambda outputs, signs: value(outputs * signs))
+    best = min(trials, key=lambda trial: trial.mse)
+    same = next((trial for trial in trials if trial.model.alpha == alpha), best)
+    apart = same.squares - best.squares
+    return best if apart.sum() > np.sqrt(len(apart)) * apart.std() else same
 
 
 def _probabilities(model: Model, held: Sequence[Rows]) -> Probabilities:
