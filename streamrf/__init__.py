@@ -18,8 +18,8 @@ Models
 Choosing scaling, kernel and width
     select, Selection
 Feature maps
-    StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TreeSketch,
-    Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem
+    StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TaylorSketch,
+    TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem
 Kernels
     Gaussian, Laplacian, Cauchy, Polynomial, Exponential, ArcCosine, VovkReal, VovkInfinite,
     DotProduct, Composed, KernelSum, Intersection, Chi2, JensenShannon, Hellinger, ExpChi2,
