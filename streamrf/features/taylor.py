@@ -170,7 +170,7 @@ class TaylorSketch(FeatureMap):
             entries = np.empty(x.shape[1], dtype=np.int64)
             entries = entries[: sketch.find_entries(x[g], entries)]
             factor = 0
-            for degree in np.flatnonzero(self.widths_):
+            for degree in np.flatnonzero(self.widths_).tolist():
                 width, start = int(self.widths_[degree]), starts[degree]
                 part = slice(factor, factor + degree)
                 z = _sketched(x[g], entries, self.buckets_[part], self.signs_[part], width)
