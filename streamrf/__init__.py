@@ -7,6 +7,10 @@ Rows
     MatrixSource; deformed_mnist, Deformation: rows that are made as they are read
 One pass, and what can be asked of its sums
     accumulate, Statistics, load_statistics, Settings, RunOptions, StreamrfWarning
+A few passes more, for another loss
+    refine
+Without labels
+    RandomFeaturePCA, RandomFeatureKMeans, PrincipalComponents, mmd, TwoSample
 Columns
     moments, Moments, load_moments, Warp
 Models
@@ -14,8 +18,8 @@ Models
 Choosing scaling, kernel and width
     select, Selection
 Feature maps
-    StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TreeSketch,
-    Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem
+    StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TaylorSketch,
+    TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem
 Kernels
     Gaussian, Laplacian, Cauchy, Polynomial, Exponential, ArcCosine, VovkReal, VovkInfinite,
     DotProduct, Composed, KernelSum, Intersection, Chi2, JensenShannon, Hellinger, ExpChi2,
@@ -33,6 +37,8 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.engine import RunOptions as RunOptions
     from streamrf.errors import StreamrfWarning as StreamrfWarning
     from streamrf.estimators import RandomFeatureClassifier as RandomFeatureClassifier
+    from streamrf.estimators import RandomFeatureKMeans as RandomFeatureKMeans
+    from streamrf.estimators import RandomFeaturePCA as RandomFeaturePCA
     from streamrf.estimators import RandomFeatureRegressor as RandomFeatureRegressor
     from streamrf.estimators import cross_val_score as cross_val_score
     from streamrf.estimators import load_model as load_model
@@ -41,6 +47,7 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.models import ErrorCorrectingCodes as ErrorCorrectingCodes
     from streamrf.models import Model as Model
     from streamrf.models import OneVsRest as OneVsRest
+    from streamrf.models import PrincipalComponents as PrincipalComponents
     from streamrf.preprocessing import Moments as Moments
     from streamrf.preprocessing import Warp as Warp
     from streamrf.sources import ArraySource as ArraySource
@@ -53,12 +60,15 @@ if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.sources import deformed_mnist as deformed_mnist
     from streamrf.sources import open_source as open_source
     from streamrf.statistics import Statistics as Statistics
+    from streamrf.statistics import TwoSample as TwoSample
     from streamrf.statistics import load_statistics as load_statistics
+    from streamrf.statistics import mmd as mmd
     from streamrf.training import Selection as Selection
     from streamrf.training import Settings as Settings
     from streamrf.training import accumulate as accumulate
     from streamrf.training import load_moments as load_moments
     from streamrf.training import moments as moments
+    from streamrf.training import refine as refine
     from streamrf.training import select as select
 
 __version__ = "0.2.0"
@@ -68,10 +78,10 @@ _PUBLIC = {
     "engine": ("RunOptions",),
     "estimators": (
         *("RandomFeatureClassifier", "RandomFeatureRegressor"),
-        *("cross_val_score", "load_model"),
+        *("RandomFeatureKMeans", "RandomFeaturePCA", "cross_val_score", "load_model"),
     ),
     "errors": ("StreamrfWarning",),
-    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest"),
+    "models": ("ErrorCorrectingCodes", "Model", "OneVsRest", "PrincipalComponents"),
     "preprocessing": ("Moments", "Warp"),
     "sources": (
         "ArraySource",
@@ -84,10 +94,10 @@ _PUBLIC = {
         "deformed_mnist",
         "open_source",
     ),
-    "statistics": ("Statistics", "load_statistics"),
+    "statistics": ("Statistics", "TwoSample", "load_statistics", "mmd"),
     "training": (
         *("Selection", "Settings", "accumulate", "select"),
-        *("load_moments", "moments"),
+        *("load_moments", "moments", "refine"),
     ),
 }
 _TABLES = ("kernels", "features")

@@ -31,6 +31,7 @@ from streamrf.features import (
     RandomFourier,
     RandomMaclaurin,
     StructuredFourier,
+    TaylorSketch,
     TensorSketch,
     TreeSketch,
 )
@@ -671,6 +672,14 @@ MAPS = [
         ),
     ),
     MapCase("tensor-sketch", partial(TensorSketch, Polynomial())),
+    MapCase("taylor-sketch", partial(TaylorSketch, Polynomial()), exact_terms=_h01_terms),
+    MapCase(
+        "taylor-sketch-exponential",
+        partial(TaylorSketch, Exponential(), tolerance=0.01),
+        exact_terms=_h01_terms,
+        takes_any_rows=False,  # long ones have a series of more terms than the check has features
+    ),
+    MapCase("maclaurin-constant", _maclaurin(h01="constant"), exact_terms=lambda n_features: 1),
     MapCase("tree-sketch", partial(TreeSketch, Polynomial(degree=7))),
     MapCase("craft-tensor-sketch", partial(_craft, kind=TensorSketch)),
     MapCase("craft-fourier", partial(_craft, kind=RandomFourier)),
@@ -778,4 +787,6 @@ EXPECTED_FAILED_CHECKS = {
     "maclaurin-optimized": dict.fromkeys(_H01_FAILURES, _OPTIMIZED),
     "maclaurin-hadamard-h01": _H01_FAILURES,
     "maclaurin-rademacher-h01": _H01_FAILURES,
+    "maclaurin-constant": _H01_FAILURES,
+    "taylor-sketch": _H01_FAILURES,
 }

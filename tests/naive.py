@@ -276,6 +276,14 @@ def products(factors, Q):
     return out
 
 
+def outputs(Q, coef):
+    """``Q coef``, feature after feature."""
+    out = np.zeros((len(Q), coef.shape[1]))
+    for q, row in zip(Q.T.astype(np.float64), coef, strict=True):
+        out += np.outer(q, row)
+    return out
+
+
 def add_rows(Q, groups, factors, out):
     """`out` with ``factors_i Q_i`` added to row ``groups_i``, row after row."""
     out = out.copy()

@@ -217,7 +217,6 @@ def test_in_words():
         (("classes.h5", "--classes", "1"), "two"),
         (("values.h5", "--classes", "1"), "--classes is for classes; these statistics hold target"),
         (("values.h5", "--codes", "one-vs-rest"), "codes are for classes; these statistics hold"),
-        (("classes.h5", "--uncertainty"), "uncertainty=True is for values"),
         (("classes.h5", "--components", "41"), "n_components must be an integer from 1 to 40"),
         (("classes.h5", "--memory-limit", "1 KiB"), "a solve of 40 features takes about"),
         (("classes.h5", "--model", "classes.h5"), "is read from too; choose another name"),

@@ -227,6 +227,17 @@ def test_products_are_sums_in_the_order_of_the_rows(rng, shape, n_outputs, dtype
     np.testing.assert_array_equal(out, naive.products(factors, Q))
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (16, 40), (37, 600)])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_outputs_are_sums_in_the_order_of_the_features(rng, shape, n_outputs, dtype):
+    Q = rng.standard_normal(shape).astype(dtype)
+    coef = rng.standard_normal((shape[1], n_outputs))
+    out = np.full((shape[0], n_outputs), np.nan)
+    lanes.outputs(Q, coef, out)
+    np.testing.assert_array_equal(out, naive.outputs(Q, coef))
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_threads):

@@ -178,10 +178,9 @@ def test_a_model_without_uncertainty_says_what_to_do():
 def test_uncertainty_that_cannot_be_is_refused():
     X, y = DIGITS
     classes = srf.accumulate(srf.ArraySource(X, y), features(), normalize="l2")
-    with pytest.raises(ParameterError, match="predict_proba gives"):
-        classes.solve(1.0, uncertainty=True)
-    with pytest.raises(ParameterError, match="for regressors; use predict_proba"):
-        classes.solve(1.0).predict(X, return_std=True)
+    for uncertainty in (False, True):
+        with pytest.raises(ParameterError, match="for regressors; use predict_proba"):
+            classes.solve(1.0, uncertainty=uncertainty).predict(X, return_std=True)
     with pytest.raises(ParameterError, match="needs one alpha"):
         diabetes()[0].solve([1.0, 2.0], uncertainty=True)
     rng = np.random.default_rng(0)

@@ -33,6 +33,7 @@ from streamrf.engine import Outlook, RunOptions
 from streamrf.errors import ClusterError
 from streamrf.models import Model
 from streamrf.report import facts
+from streamrf.solving import LOSSES, SQUARED
 from streamrf.sources import SeekableSource
 from streamrf.statistics import TOTALS, Statistics, packed_size
 from streamrf.timing import peak_bytes
@@ -40,13 +41,16 @@ from streamrf.training import (
     READING,
     SOLVING,
     TASKS,
+    HeldRows,
     Job,
     Pass,
     Settings,
     begin,
+    check_job,
     finish,
     foresee_finish,
     is_auto_decode,
+    refine_job,
 )
 
 
@@ -91,6 +95,13 @@ class TargetOptions(CodeOptions, BlockOptions, RegressionOption):
         metavar="auto|NUMBER",
         read=read_penalty,
     )
+    loss: str = option(
+        "Loss to minimise; squared, which one pass solves. The others take a pass more for each "
+        "Newton step.",
+        default=SQUARED,
+        words=(SQUARED, *LOSSES),
+    )
+    max_passes: int = option("Passes at most, the first included; 5.", default=5, min=1)
     folds: int | None = option_from(Settings, "folds", metavar="K")
     totals: str | None = option_from(Settings, "totals", words=TOTALS)
 
@@ -162,7 +173,8 @@ def fit(
         source = rows.source(data)
         settings = replace(settings, like=features.earlier(targets.is_of_values))
         expected = (READING, SOLVING) if output.model is not None else (READING,)
-        with working(cluster, options.threads, rows.n_rows(source), expected) as (client, _):
+        n_rows = rows.n_rows(source) * (1 if targets.loss == SQUARED else targets.max_passes)
+        with working(cluster, options.threads, n_rows, expected) as (client, _):
             outlooks: list[Outlook] = []
             run = RunOptions(
                 engine=client,
@@ -174,8 +186,9 @@ def fit(
                 n_threads=options.threads,
                 outlook=outlooks.append,
             )
-            pass_, figures = _train(Job.of(source, settings, run), targets, output)
-            trained, sums = _finish(pass_, targets, settings, output)
+            job = Job.of(source, settings, run)
+            pass_, figures = _train(job, targets, output)
+            trained, sums = _finish(job, pass_, targets, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
     _warn(sums, trained)
     n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
@@ -195,6 +208,8 @@ def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> 
     """Raise the error of wrong usage if options do not go together."""
     if output.model is None and output.statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
+    if output.model is None and targets.loss != SQUARED:
+        raise wrong("--loss", "is for a model; give --model, or leave it out")
     if output.model is None and targets.prune is not None:
         raise wrong("--prune", "is for a model; give --model, or --components to solve")
     if targets.block_weights is not None and (output.model is None or targets.prune is not None):
@@ -207,6 +222,7 @@ def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> 
 def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, dict[str, Any]]:
     """Run the pass; return it and its figures."""
     pass_ = begin(job)
+    check_job(job, pass_, targets.loss, targets.max_passes)
     for path in (output.statistics, job.run.checkpoint):
         if path is not None:
             check_room(path, _gram_bytes(pass_.statistics))
@@ -247,9 +263,10 @@ def _gram_bytes(statistics: Statistics) -> int:
 
 
 def _finish(
-    pass_: Pass, targets: TargetOptions, settings: Settings, output: FitOutput
+    job: Job, pass_: Pass, targets: TargetOptions, output: FitOutput
 ) -> tuple[Model | None, Statistics]:
     """Solve where a model is wanted, and write; the sums are kept even if there is no solution."""
+    settings, held = job.settings, HeldRows.of(pass_)
 
     def keep(sums: Statistics) -> None:
         if output.statistics is not None:
@@ -271,6 +288,7 @@ def _finish(
         overwrite=overwrite,
         keep=keep,
     )
+    trained = refine_job(job, trained, held, targets.loss, targets.max_passes)
     trained.save(output.model)
     return trained, sums
 
@@ -313,6 +331,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         **facts.of_targets(sums.labels, len(sums.class_sums)),
         "alpha": None if trained is None else trained.alpha,
         "block_weights": facts.weights_of(trained),
+        **facts.of_loss(trained),
         "decode": None if trained is None or trained.book is None else trained.book.decode,
         "alphas": [] if trained is None else [list(tried) for tried in trained.history],
         "notes": [] if trained is None else list(trained.notes),
@@ -333,6 +352,7 @@ def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[
             error = f"error {100 * best:.2f} %" if sums.labels is not None else f"MSE {best:.4g}"
             chosen = f", the best of {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
+    yield from facts.loss_lines(figures)
     if figures["block_weights"] is not None:
         yield facts.weights_line(figures)
     yield from (("note", note) for note in figures["notes"])

@@ -4,5 +4,13 @@ from streamrf.estimators.classifier import RandomFeatureClassifier
 from streamrf.estimators.crossvalidation import cross_val_score
 from streamrf.estimators.files import load_model
 from streamrf.estimators.regressor import RandomFeatureRegressor
+from streamrf.estimators.unsupervised import RandomFeatureKMeans, RandomFeaturePCA
 
-__all__ = ["RandomFeatureClassifier", "RandomFeatureRegressor", "cross_val_score", "load_model"]
+__all__ = [
+    "RandomFeatureClassifier",
+    "RandomFeatureKMeans",
+    "RandomFeaturePCA",
+    "RandomFeatureRegressor",
+    "cross_val_score",
+    "load_model",
+]

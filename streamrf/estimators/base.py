@@ -22,6 +22,7 @@ from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.progress import Run, shown
+from streamrf.solving import SQUARED
 from streamrf.sources import (
     ArraySource,
     IteratorSource,
@@ -35,15 +36,18 @@ from streamrf.storage import Fields, digest
 from streamrf.training import (
     READING,
     SOLVING,
+    HeldRows,
     Holdout,
     Job,
     Pass,
     Settings,
     begin,
+    check_job,
     finish,
     foresee_finish,
     is_auto_decode,
     peek_rows,
+    refine_job,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +63,8 @@ class RandomFeatureEstimator(BaseEstimator):
     _regression: bool
     codes: Any
     class_weight: Any
+    loss: str
+    max_passes: int
     uncertainty: bool
     verbose: bool
     _pass: Pass | None  # that goes on; None before the map is drawn, and after `fit`
@@ -79,7 +85,7 @@ class RandomFeatureEstimator(BaseEstimator):
         spill: str | os.PathLike | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Self:
-        """Learn in one pass.
+        """Learn in one pass, or of another loss than the squared one in up to `max_passes`.
 
         Parameters
         ----------
@@ -101,16 +107,25 @@ class RandomFeatureEstimator(BaseEstimator):
         job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
         with shown(Run(expected=[READING, SOLVING]), self.verbose):
             pass_ = begin(job)
+            check_job(job, pass_, self.loss, self.max_passes)
             foresee_finish(pass_, self.alpha)
             pass_ = job.fold(pass_, self.prune, self.block_weights)
+            held = HeldRows.of(pass_)
             holdout = None if pass_.holdout is None else pass_.holdout.copy()
             self._solve(pass_)
+            model, statistics = self._answer()
+            self._solved = refine_job(job, model, held, self.loss, self.max_passes), statistics
         self._pass = self._waiting = self._classes = None
         self._holdout = holdout
         return self
 
     def _partial_fit(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
         """Add a batch, or the rows of a source."""
+        if self.loss != SQUARED:
+            raise ParameterError(
+                f"loss={self.loss!r} is for fit, which reads the rows again; partial_fit sees each "
+                "batch once, so leave loss out"
+            )
         if isinstance(self.class_weight, str):
             raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
         is_first = not hasattr(self, "_waiting")

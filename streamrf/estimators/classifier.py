@@ -13,7 +13,7 @@ from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Warp
-from streamrf.solving import BlockWeights
+from streamrf.solving import SQUARED, BlockWeights
 from streamrf.sources import ClassWeight, Source
 from streamrf.training import WARP_ROUNDS
 
@@ -32,6 +32,9 @@ def _has_probabilities(estimator: "RandomFeatureEstimator") -> bool:
 class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     """Ridge regression of class codes on random features, learnt in one pass.
 
+    With ``loss="squared_hinge"`` or "logistic" it is a support vector machine or logistic
+    regression, one against the rest, for a few passes more.
+
     Parameters
     ----------
     features : a feature map, unfitted, or "auto": scaling, kernel, map and width are chosen from a
@@ -42,6 +45,10 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         means all
     block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
     codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
+    loss : "squared", which one pass solves; "squared_hinge" or "logistic": refined by Newton steps,
+        each one more pass over rows that can be read again (`streamrf.refine`). The penalty is
+        chosen anew at each
+    max_passes : passes at most, the first included; only the squared loss ends with it
     class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
     normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
         (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
@@ -72,6 +79,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
         codes: OneVsRest | ErrorCorrectingCodes | None = None,
+        loss: str = SQUARED,
+        max_passes: int = 5,
         class_weight: ClassWeight | None = None,
         normalize: str | None = "auto",
         warp: Warp | str | None = "auto",
@@ -89,6 +98,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         self.prune = prune
         self.block_weights = block_weights
         self.codes = codes
+        self.loss = loss
+        self.max_passes = max_passes
         self.class_weight = class_weight
         self.normalize = normalize
         self.warp = warp

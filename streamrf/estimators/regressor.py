@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.features import FeatureMap
 from streamrf.preprocessing import Warp
-from streamrf.solving import BlockWeights
+from streamrf.solving import SQUARED, BlockWeights
 from streamrf.sources import Source
 from streamrf.training import WARP_ROUNDS
 
@@ -33,6 +33,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     _regression = True
     codes = class_weight = None
+    loss, max_passes = SQUARED, 1
 
     def __init__(
         self,

@@ -8,11 +8,18 @@ import inspect
 
 from streamrf.features.additive import AdditiveFourier, AdditiveSampler
 from streamrf.features.base import RAW_DTYPES, FeatureMap, clone_with_seed, panel_bytes, panels
+from streamrf.features.bounds import (
+    fourier_width,
+    hoeffding_width,
+    maclaurin_width,
+    products_width,
+)
 from streamrf.features.concatenate import Concatenate
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
+from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
 from streamrf.kernels import TABLE as KERNELS
@@ -35,11 +42,16 @@ __all__ = [
     "RandomFourier",
     "RandomMaclaurin",
     "StructuredFourier",
+    "TaylorSketch",
     "TensorSketch",
     "TreeSketch",
     "clone_with_seed",
+    "fourier_width",
+    "hoeffding_width",
+    "maclaurin_width",
     "panel_bytes",
     "panels",
+    "products_width",
 ]
 
 # The closed table of maps by name: all but the abstract classes.

@@ -5,6 +5,7 @@ A series ``sum_n a_n t^n`` is estimated by products of n random projections. Giv
 """
 
 import heapq
+from numbers import Real
 
 import numpy as np
 from numpy.random import Generator
@@ -133,3 +134,30 @@ def product_variances(X: NDArray[np.floating], n_degrees: int, signs: str) -> F6
 
     on_single_blas_threads(tile, starts)
     return np.maximum(totals.sum(axis=0), 0.0) / max(1, n_rows * (n_rows - 1))
+
+
+def check_tolerance(tolerance: object) -> None:
+    """Raise ParameterError unless the tail at which a series is cut lies between 0 and 1."""
+    if not (isinstance(tolerance, Real) and 0 < float(tolerance) < 1):
+        raise ParameterError(f"tolerance must lie between 0 and 1, got {tolerance!r}")
+
+
+def weights_of(own: DotProductKernel, kernel: DotProductKernel, n_blocks: int) -> F64:
+    """Return ``b_n / a_n`` by degree for a kernel ``sum b_n t^n``, where `own` has ``sum a_n t^n``.
+
+    Float64 (n_blocks,); an infinite series ends there, as that of the map does. ParameterError if
+    `kernel` has terms that `own` does not have.
+    """
+    kernel.check_settings()
+    series = [k.series(MAX_TERMS) for k in (own, kernel)]
+    n_terms = n_blocks if len(series[0]) == MAX_TERMS else MAX_TERMS  # infinite, it was cut
+    ours, theirs = (np.pad(s, (0, MAX_TERMS - len(s)))[:n_terms] for s in series)
+    missing = np.flatnonzero((theirs > 0) & (ours == 0))
+    if len(missing):
+        raise ParameterError(
+            f"block_weights={kernel!r} has a term of degree {missing[0]}, and the map, for "
+            f"{own!r}, has none; name a kernel without it, such as DotProduct(coefficients)"
+        )
+    weights: F64 = np.zeros(n_blocks)
+    np.divide(theirs[:n_blocks], ours[:n_blocks], out=weights, where=ours[:n_blocks] > 0)
+    return weights

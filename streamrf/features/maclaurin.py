@@ -24,6 +24,7 @@ from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel, Kernel
 from streamrf.storage import Fields
 
 PROJECTIONS = ("hadamard", "permuted", "rademacher", "complex")
+H01 = (False, True, "constant")
 MEASURES = ("geometric", "proportional", "optimized")
 
 
@@ -42,7 +43,8 @@ class RandomMaclaurin(FeatureMap):
         "complex" is "hadamard" with signs of {1, -1, i, -i}, the real and the imaginary part of a
         product as two features: less variance at high degrees. Not used with `inner`
     h01 : bool, compute the constant and the linear term of the series exactly (H0/1); they take
-        ``(a_0 > 0) + n_features * (a_1 > 0)`` of the components
+        ``(a_0 > 0) + n_features * (a_1 > 0)`` of the components. "constant": the constant alone,
+        which takes one, where "geometric" otherwise spends half of them on copies of it
     measure : "geometric", "proportional" or "optimized", how degrees are chosen
         "geometric" draws each with ``P[N=n]`` proportional to ``p^-(n+1)`` over the degrees that
         the series has; "proportional" to ``a_n r^n``, where r is the greatest ``<x, x>`` of the
@@ -99,7 +101,7 @@ class RandomMaclaurin(FeatureMap):
         n_components: int = 100,
         *,
         projection: str = "hadamard",
-        h01: bool = False,
+        h01: bool | str = False,
         measure: str = "geometric",
         p: float = 2.0,
         tolerance: float = 1e-4,
@@ -150,8 +152,7 @@ class RandomMaclaurin(FeatureMap):
         self._check_choices()
         if not (isinstance(self.p, Real) and float(self.p) > 1):
             raise ParameterError(f"p must be above 1, got {self.p!r}")
-        if not (isinstance(self.tolerance, Real) and 0 < float(self.tolerance) < 1):
-            raise ParameterError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
+        degrees.check_tolerance(self.tolerance)
         if self.inner is None:
             return
         if not isinstance(self.inner, FeatureMap) or not self.inner.independent:
@@ -160,28 +161,35 @@ class RandomMaclaurin(FeatureMap):
                 "RandomMaclaurin(projection='rademacher') without h01 or measure='optimized', or "
                 f"RandomFourier(paired=False), got {self.inner!r}"
             )
-        if self.h01 or self.measure == "optimized" or self.projection == "complex":
+        if self._n_exact > 1 or self.measure == "optimized" or self.projection == "complex":
             raise ParameterError(
                 "inner goes with neither h01=True (its linear term is no finite number of exact "
                 "features) nor measure='optimized' (the variance of its features is not known) nor "
                 "projection='complex' (it projects by itself)"
             )
 
+    @property
+    def _n_exact(self) -> int:
+        """Degrees, from 0 on, whose terms are exact."""
+        return 1 if self.h01 == "constant" else 2 if self.h01 else 0
+
     def _check_choices(self) -> None:
-        for name, known in (("projection", PROJECTIONS), ("measure", MEASURES)):
+        choices = (("projection", PROJECTIONS), ("measure", MEASURES), ("h01", H01))
+        for name, known in choices:
             if getattr(self, name) not in known:
                 raise ParameterError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
 
     def _draw_exact_terms(self, series: F64, n_features: int) -> int:
         """Set the factors of the exact terms; return the number of components that are left."""
         self.constant_ = float(np.sqrt(series[0])) if self.h01 else 0.0
-        self.linear_ = float(np.sqrt(series[1])) if self.h01 and len(series) > 1 else 0.0
+        has_linear = self._n_exact > 1 and len(series) > 1
+        self.linear_ = float(np.sqrt(series[1])) if has_linear else 0.0
         exact = (self.constant_ > 0) + n_features * (self.linear_ > 0)
-        higher = self.h01 and not series[2:].any()
+        higher = self.h01 and not series[self._n_exact :].any()
         if self.n_components < exact + (not higher) or (higher and self.n_components != exact):
             need = f"exactly {exact}" if higher else f"more than {exact}"
             raise ParameterError(
-                f"h01=True keeps {exact} exact terms for rows of {n_features} features, so "
+                f"h01={self.h01!r} keeps {exact} exact terms for rows of {n_features} features, so "
                 f"n_components must be {need}, got {self.n_components}; raise n_components, set "
                 f"h01=False, or wrap the map: Craft(RandomMaclaurin(..., n_components="
                 f"{8 * max(self.n_components, exact)}, h01=True), n_components={self.n_components})"
@@ -192,7 +200,7 @@ class RandomMaclaurin(FeatureMap):
         self, series: F64, bound: float, n_random: int, rng: Generator, sample: F32 | None
     ) -> None:
         """Set degrees (descending) and factors of the random features."""
-        series = np.where(np.arange(len(series)) < (2 if self.h01 else 0), 0.0, series)
+        series = np.where(np.arange(len(series)) < self._n_exact, 0.0, series)
         masses = series * bound ** np.arange(len(series))
         paired = self.projection == "complex"
         n_products = -(-n_random // 2) if paired else n_random
@@ -317,8 +325,7 @@ class RandomMaclaurin(FeatureMap):
         if not isinstance(kernel, DotProductKernel):
             return super().weights_for(kernel)
         own = self.kernel_.outer if isinstance(self.kernel_, Composed) else self.kernel_
-        kernel.check_settings()
-        return degrees.ratios(own, kernel, int(self.blocks.max()) + 1)
+        return degrees.weights_of(own, kernel, int(self.blocks.max()) + 1)
 
     @property
     def grain(self) -> int:

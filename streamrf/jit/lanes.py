@@ -358,3 +358,27 @@ def products(factors: F64, Q: Numbers, out: F64) -> None:
         for t in range(n_outputs):
             for j in range(count):
                 out[t, start + j] = sums[t, j]
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def outputs(Q: Numbers, coef: F64, out: F64) -> None:
+    """``out = Q coef``, every sum in the order of the features, so that a row's bits are its own.
+
+    Parameters
+    ----------
+    Q : (n, width) float32 or float64
+    coef : (width, n_outputs) float64
+    out : (n, n_outputs) float64
+    """
+    n, width = Q.shape
+    n_outputs = out.shape[1]
+    for task in prange((n + LANES - 1) // LANES):
+        start = np.int64(task) * LANES
+        sums = np.empty(n_outputs)
+        for i in range(start, min(start + LANES, n)):
+            sums[:] = 0.0
+            for j in range(width):
+                value = np.float64(Q[i, j])
+                for o in range(n_outputs):
+                    sums[o] += coef[j, o] * value
+            out[i] = sums

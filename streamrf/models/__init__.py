@@ -11,11 +11,13 @@ from streamrf.models.codes import (
     TargetCodes,
     check_decode,
 )
+from streamrf.models.components import PrincipalComponents
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
-from streamrf.models.prediction import targets_card
+from streamrf.models.prediction import Rows, Scorer, targets_card
 from streamrf.models.probabilities import Probabilities
+from streamrf.models.refinement import Refinement
 from streamrf.models.scores import ErrorSums
 
 __all__ = [
@@ -30,7 +32,11 @@ __all__ = [
     "Model",
     "OneVsRest",
     "Posterior",
+    "PrincipalComponents",
     "Probabilities",
+    "Refinement",
+    "Rows",
+    "Scorer",
     "Seed",
     "TargetCodes",
     "check_decode",

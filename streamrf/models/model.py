@@ -17,9 +17,11 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.class_errors import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Predictor, Rows, targets_card
+from streamrf.models.prediction import Rows, targets_card
 from streamrf.models.probabilities import Probabilities
+from streamrf.models.refinement import Refinement
 from streamrf.models.scores import ErrorSums, ValueErrors
+from streamrf.models.uncertain import UncertainPredictor
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
 from streamrf.storage import Fields, Tree, loading
@@ -28,7 +30,7 @@ KIND = "model"
 
 
 @dataclass(frozen=True, repr=False)
-class Model(Card, Predictor):
+class Model(Card, UncertainPredictor):
     """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
 
     Parameters
@@ -48,6 +50,7 @@ class Model(Card, Predictor):
     ledger : the rows it was trained on, without the names of their stores; None where not known
     notes : sentences on what the choice by rows held out should make one doubt
     estimator : settings of the estimator that it is the model of, a tree; None where it is of none
+    refinement : how the coefficients came to be those of another loss, or None
 
     Examples
     --------
@@ -74,6 +77,7 @@ class Model(Card, Predictor):
     ledger: Ledger | None = None
     notes: tuple[str, ...] = ()
     estimator: Tree | None = None
+    refinement: Refinement | None = None
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: what is predicted, from how much."""
@@ -183,34 +187,6 @@ class Model(Card, Predictor):
             return block.position, self.decide(self.outputs(block.X)), self.decide(deviations)
 
         return map_blocks(reading, both, run)
-
-    def _deviations(self, X: Array, posterior: Posterior) -> Floats:
-        """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""
-        Z = np.empty((len(X), self.encoder.n_components))
-        self.encoder.scale(X, Z)  # once more: little next to what the deviations cost
-        return posterior.deviations(Z, self._step)
-
-    @property
-    def coef_variances(self) -> Floats:
-        """Variances of the coefficients, in the units of `coef`, float64 (n_outputs, n)."""
-        posterior = self._checked_posterior()
-        own = np.outer(posterior.noise, posterior.inverse_diagonal)
-        return own * self._step**2
-
-    @property
-    def _step(self) -> Floats:
-        """Steps of the calibration in the unit that coefficients were penalised in."""
-        return self.encoder.calibration.step * self.encoder.block_scales(self.block_weights)
-
-    def _checked_posterior(self) -> Posterior:
-        if self.book is not None:
-            raise ParameterError("return_std is for regressors; use predict_proba")
-        if self.posterior is None:
-            raise ParameterError(
-                "this model does not keep the covariance of its coefficients: solve or fit it with "
-                "uncertainty=True"
-            )
-        return self.posterior
 
     def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.
@@ -333,6 +309,8 @@ class Model(Card, Predictor):
             tree["notes"] = list(self.notes)
         if self.estimator is not None:
             tree["estimator"] = self.estimator
+        if self.refinement is not None:
+            tree["refinement"] = self.refinement.to_tree()
         return tree
 
     @classmethod
@@ -359,7 +337,7 @@ class Model(Card, Predictor):
         n_rows = fields.integer("n_rows")
         history = tuple(map(tuple, fields.array("history", np.float64, (None, 2)).tolist()))
         posterior = probabilities = None
-        if book is None and fields.is_tree("posterior"):
+        if fields.is_tree("posterior"):
             inner = fields.tree("posterior")
             posterior = Posterior.from_tree(inner, encoder.n_components, n_outputs)
         if book is not None and fields.is_tree("probabilities"):
@@ -370,6 +348,9 @@ class Model(Card, Predictor):
         ledger = Ledger.from_tree(fields.tree("ledger")) if fields.is_tree("ledger") else None
         notes = tuple(fields.texts("notes")) if "notes" in fields.keys else ()
         estimator = fields.tree("estimator").rest() if fields.is_tree("estimator") else None
+        refinement = None
+        if fields.is_tree("refinement"):
+            refinement = Refinement.from_tree(fields.tree("refinement"))
         fields.end()
         model = cls(encoder, coef, intercept, labels, book, alpha, n_rows, history)
         return replace(
@@ -380,6 +361,7 @@ class Model(Card, Predictor):
             ledger=ledger,
             notes=notes,
             estimator=estimator,
+            refinement=refinement,
         )
 
 

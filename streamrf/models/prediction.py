@@ -18,7 +18,7 @@ BLOCK_BYTES = 64 << 20  # rows or features of a block
 Rows = Source | ArrayLike  # to score: a source, or an array (n, n_features)
 
 
-class Predictor(ABC):
+class Scorer(ABC):
     """What scores rows, block by block.
 
     Attributes
@@ -41,14 +41,6 @@ class Predictor(ABC):
     @abstractmethod
     def scores(self, X: Array) -> Floats:
         """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
-
-    @abstractmethod
-    def no_errors(self, return_std: bool = False) -> ErrorSums:
-        """Return the sums of errors of no rows, for `count` to add to."""
-
-    @abstractmethod
-    def count(self, block: Block, scores: Floats, errors: ErrorSums) -> None:
-        """Add the errors of the scores of a block with targets."""
 
     def reading(
         self,
@@ -88,6 +80,18 @@ class Predictor(ABC):
 
     def _score(self, block: Block) -> tuple[int, Floats]:
         return block.position, self.scores(block.X)
+
+
+class Predictor(Scorer):
+    """What scores rows, and counts the errors of its scores."""
+
+    @abstractmethod
+    def no_errors(self, return_std: bool = False) -> ErrorSums:
+        """Return the sums of errors of no rows, for `count` to add to."""
+
+    @abstractmethod
+    def count(self, block: Block, scores: Floats, errors: ErrorSums) -> None:
+        """Add the errors of the scores of a block with targets."""
 
     def evaluate(
         self,

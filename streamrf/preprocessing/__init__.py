@@ -2,7 +2,14 @@
 
 from streamrf.preprocessing.encoder import Encoder, as_columns
 from streamrf.preprocessing.moments import Moments, Sample, check_columns, combined_moments
-from streamrf.preprocessing.rounding import CALIBRATION_ROWS, PRECISIONS, calibration_class
+from streamrf.preprocessing.rounding import (
+    CALIBRATION_ROWS,
+    PRECISIONS,
+    ROOT_LEVELS,
+    TARGET_LEVELS,
+    TARGET_LIMIT,
+    calibration_class,
+)
 from streamrf.preprocessing.scaling import CHOICES, Preprocessing
 from streamrf.preprocessing.warp import WARPS, Warp
 
@@ -10,6 +17,9 @@ __all__ = [
     "CALIBRATION_ROWS",
     "CHOICES",
     "PRECISIONS",
+    "ROOT_LEVELS",
+    "TARGET_LEVELS",
+    "TARGET_LIMIT",
     "WARPS",
     "Encoder",
     "Moments",

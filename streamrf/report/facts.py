@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder, Moments
+from streamrf.solving import SQUARED
 from streamrf.sources import Columns, Ledger
 from streamrf.statistics import Statistics
 
@@ -31,6 +32,7 @@ def of_model(model: Model) -> dict[str, Any]:
         "codes": codes,
         "alpha": model.alpha if np.ndim(model.alpha) == 0 else model.alpha.tolist(),
         "block_weights": weights_of(model),
+        **of_loss(model),
         "alphas": [list(tried) for tried in model.history],
         "has_deviations": model.posterior is not None,
         "has_probabilities": model.probabilities is not None,
@@ -92,6 +94,19 @@ def of_targets(labels: np.ndarray | None, n_targets: int = 0) -> dict[str, Any]:
 def weights_of(model: Model | None) -> list[float] | None:
     """Return the weights of the blocks that a model was solved with."""
     return None if model is None or model.block_weights is None else model.block_weights.tolist()
+
+
+def of_loss(model: Model | None) -> dict[str, Any]:
+    """Return the loss that a model minimises, and the passes that it took."""
+    if model is None or model.refinement is None:
+        return {"loss": None if model is None else SQUARED, "n_passes": 1}
+    return {"loss": model.refinement.loss, "n_passes": 1 + len(model.refinement.objectives)}
+
+
+def loss_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the line on a loss other than the squared one, as `summary`."""
+    if figures["n_passes"] > 1:
+        yield "loss", f"{figures['loss'].replace('_', ' ')}, by {figures['n_passes']} passes"
 
 
 def weights_line(figures: dict[str, Any]) -> tuple[str, str]:
@@ -180,6 +195,7 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
             shown = "{n_bits:,} bits, {minimum_distance} apart at least, {decode}"
             yield "codes", shown.format(**figures["codes"])
         yield "alpha", _alphas(figures["alpha"])
+        yield from loss_lines(figures)
         if figures["block_weights"] is not None:
             yield weights_line(figures)
         yield "predicts", _predicts(figures)

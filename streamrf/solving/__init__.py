@@ -4,6 +4,7 @@ from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_w
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.family import Family
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
+from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
 from streamrf.solving.pruning import check_kept, most_useful
@@ -17,16 +18,21 @@ from streamrf.solving.selection import (
     searched,
     tried,
 )
+from streamrf.solving.spectrum import frobenius, principal
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior
 
 __all__ = [
     "KEPT_BYTES",
+    "LOSSES",
+    "MAX_STEP",
     "RELATIVE_ALPHAS",
+    "SQUARED",
     "BlockWeights",
     "CrossValidation",
     "Family",
     "HeldOut",
+    "Loss",
     "Normal",
     "Path",
     "Trial",
@@ -34,15 +40,19 @@ __all__ = [
     "best",
     "check_alpha",
     "check_kept",
+    "check_loss",
     "class_finding",
     "cross_validate",
     "evidence",
+    "frobenius",
     "held_scores",
     "left_out",
+    "line_step",
     "most_useful",
     "nested",
     "penalty_finding",
     "posterior",
+    "principal",
     "safest",
     "searched",
     "searched_weights",

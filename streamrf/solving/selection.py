@@ -36,6 +36,11 @@ class Trial:
     losses: Floats = field(default_factory=lambda: np.empty(0))
 
 
+def _squares(outputs: Floats, truth: Floats) -> Floats:
+    """Return the squared errors."""
+    return np.square(outputs - truth)
+
+
 class HeldOut:
     """Rows held out and their features, which are encoded once as far as `KEPT_BYTES` reach.
 
@@ -75,8 +80,14 @@ class HeldOut:
         return Z
 
 
-def tried(models: Sequence[Model], held: HeldOut) -> list[Trial]:
-    """Try models of one encoder and one code on the rows held out."""
+def tried(
+    models: Sequence[Model], held: HeldOut, measure: Callable[..., Floats] = _squares
+) -> list[Trial]:
+    """Try models of one encoder and one code on the rows held out.
+
+    Another `measure` of outputs and truth, each (n, n_outputs), takes the place of the squared
+    error.
+    """
     if not models:
         return []
     parts: list[Floats] = [np.empty((2, len(models), 0))]
@@ -96,7 +107,7 @@ def tried(models: Sequence[Model], held: HeldOut) -> list[Trial]:
                 chosen = model.book.scores(outputs).argmax(axis=1)
                 rows[1, i] = weights * ((chosen != index) | unknown)
                 truth = model.book.matrix[index]
-            rows[0, i] = weights * np.square(outputs - truth).mean(axis=1)
+            rows[0, i] = weights * measure(outputs, truth).mean(axis=1)
             if model.book is None:
                 rows[1, i] = rows[0, i]
         parts.append(rows)

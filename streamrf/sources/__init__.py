@@ -22,6 +22,7 @@ from streamrf.sources.tables import TableSource
 from streamrf.sources.weighted import (
     ClassWeight,
     ClassWeighted,
+    Unlabelled,
     check_class_weight,
     class_factors,
     named_factors,
@@ -45,6 +46,7 @@ __all__ = [
     "SparseRows",
     "Store",
     "TableSource",
+    "Unlabelled",
     "as_labels",
     "as_rows",
     "as_source",

@@ -126,6 +126,11 @@ class Source(Card, ABC):
         }
 
     @property
+    def is_rereadable(self) -> bool:
+        """Whether `blocks` can be called again; not of an iterator."""
+        return True
+
+    @property
     def columns(self) -> Columns | None:
         """What the columns of a table became; None for rows that are numbers already."""
         return None

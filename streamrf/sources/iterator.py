@@ -98,6 +98,11 @@ class IteratorSource(Source):
         return self._known_form().weighted
 
     @property
+    def is_rereadable(self) -> bool:
+        """Whether a list or a function makes a new iterator for each pass."""
+        return not isinstance(self._blocks, Iterator)
+
+    @property
     def stores(self) -> list[Store]:
         """The stream; reads its first blocks, and keeps them."""
         return [Store(self._key_of(self._ahead(FINGERPRINT_ROWS)), WHERE, None)]

@@ -1,10 +1,11 @@
-"""Rows weighed by their classes."""
+"""Sources that change the rows of another: weighed by their classes, or without targets."""
 
 import copy
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,26 +71,23 @@ def named_factors(
     return names[order], np.array(list(class_weight.values()), dtype=np.float64)[order]
 
 
-class ClassWeighted(Source):
-    """A source whose rows weigh what they did times the weight of their class.
+class Derived(Source):
+    """A source whose blocks are those of another, changed.
 
     Parameters
     ----------
-    source : with labels
-    labels : (n_classes,) sorted
-    factors : (n_classes,) float64
-    rest : factor of all other labels
+    source : the other
     """
 
-    def __init__(
-        self, source: Source, labels: NDArray[Any], factors: NDArray[np.float64], rest: float = 1.0
-    ) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._labels, self._factors = labels, np.append(factors, rest)
         self.n_rows, self.n_features = source.n_rows, source.n_features
         self.where, self.seekable = source.where, source.seekable
-        self.has_targets = source.has_targets
-        self.has_weights = source.has_weights or source.has_targets
+        self.has_targets, self.has_weights = source.has_targets, source.has_weights
+
+    @abstractmethod
+    def _changed(self, block: Block) -> Block:
+        """Return a block, changed."""
 
     @property
     def stores(self) -> list[Store]:
@@ -113,16 +111,17 @@ class ClassWeighted(Source):
 
     @property
     def settings(self) -> dict[str, str | None]:
-        """Those of the source, and the weights of the classes."""
-        pairs = zip([*self._labels.tolist(), "others"], self._factors.tolist(), strict=True)
-        words = ", ".join(f"{label}={factor:.17g}" for label, factor in pairs)
-        return self._source.settings | {"class_weight": words}
+        return self._source.settings
+
+    @property
+    def is_rereadable(self) -> bool:
+        return self._source.is_rereadable
 
     @property
     def columns(self) -> Columns | None:
         return self._source.columns
 
-    def adapted(self, columns: Columns | None) -> "ClassWeighted":
+    def adapted(self, columns: Columns | None) -> Self:
         adapted = copy.copy(self)
         adapted._source = self._source.adapted(columns)
         return adapted
@@ -131,17 +130,54 @@ class ClassWeighted(Source):
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
     ) -> Iterator[Block]:
         for block in self._source.blocks(start, stop, block_rows=block_rows):
-            yield self._weighed(block)
+            yield self._changed(block)
 
     def split(self, parts: int) -> list[tuple[int, int]]:
         return self._source.split(parts)
 
     def sample(self, n_rows: int) -> Block:
-        return self._weighed(self._source.sample(n_rows))
+        return self._changed(self._source.sample(n_rows))
 
-    def _weighed(self, block: Block) -> Block:
+
+class ClassWeighted(Derived):
+    """A source whose rows weigh what they did times the weight of their class.
+
+    Parameters
+    ----------
+    source : with labels
+    labels : (n_classes,) sorted
+    factors : (n_classes,) float64
+    rest : factor of all other labels
+    """
+
+    def __init__(
+        self, source: Source, labels: NDArray[Any], factors: NDArray[np.float64], rest: float = 1.0
+    ) -> None:
+        super().__init__(source)
+        self._labels, self._factors = labels, np.append(factors, rest)
+        self.has_weights = source.has_weights or source.has_targets
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Those of the source, and the weights of the classes."""
+        pairs = zip([*self._labels.tolist(), "others"], self._factors.tolist(), strict=True)
+        words = ", ".join(f"{label}={factor:.17g}" for label, factor in pairs)
+        return self._source.settings | {"class_weight": words}
+
+    def _changed(self, block: Block) -> Block:
         if block.y is None:
             return block
         index, unknown = find_labels(self._labels, as_labels(block.y))
         weights = self._factors[np.where(unknown, -1, index)]
         return replace(block, weights=weights if block.weights is None else weights * block.weights)
+
+
+class Unlabelled(Derived):
+    """A source whose targets, if any, are left out: all are 0."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.has_targets = True
+
+    def _changed(self, block: Block) -> Block:
+        return replace(block, y=np.zeros(len(block.X)))

@@ -1,5 +1,6 @@
 """What a pass sums: the packed Gram, the targets, folds, the ledger."""
 
+from streamrf.statistics.curvature import LossSums
 from streamrf.statistics.gram import (
     TOTALS,
     CompactGram,
@@ -14,6 +15,7 @@ from streamrf.statistics.ridge import RidgeProblem
 from streamrf.statistics.statistics import Statistics, load_statistics
 from streamrf.statistics.sums import AbstractSums, Sums
 from streamrf.statistics.targets import TargetSums
+from streamrf.statistics.two_sample import TwoSample, mmd
 from streamrf.statistics.values import ValueSums
 
 __all__ = [
@@ -26,14 +28,17 @@ __all__ = [
     "ExactGram",
     "GramSum",
     "KFoldSums",
+    "LossSums",
     "RidgeProblem",
     "Statistics",
     "Sums",
     "TargetSums",
+    "TwoSample",
     "ValueSums",
     "check_folds",
     "gram_class",
     "kfold_index",
     "load_statistics",
+    "mmd",
     "packed_size",
 ]

@@ -7,12 +7,13 @@ from numpy.typing import ArrayLike
 
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
-from streamrf.models import Codes, Model, Seed
+from streamrf.models import Codes, Model, PrincipalComponents, Seed
 from streamrf.preprocessing import Encoder, Moments
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
 from streamrf.sources import ClassWeight, Ledger, class_factors
 from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
 from streamrf.statistics.sums import AbstractSums
+from streamrf.statistics.unlabelled import alignment, feature_means, principal_components
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,9 @@ class Questions:
             the best by coordinate search on the folds, else by the evidence (some 40
             factorisations a fold). Its penalty is ``alpha / weight``, so with "auto" `alpha` is
             but the unit of the weights. None means 1 for each
-        uncertainty : keep the packed factor in the model, for the deviations of its predictions
-            and the variances of its coefficients; regression only. As large as the Gram, and four
-            times the cost of the solve
+        uncertainty : keep the packed factor in the model, for `Model.novelty` and, of values, the
+            deviations of its predictions and the variances of its coefficients. As large as the
+            Gram, and four times the cost of the solve
         overwrite : factor in the memory of the sums, which are lost: half the memory. Only for one
             alpha, without uncertainty or folds. The solution is the same, but not refined where
             alpha leaves it fewer than 5 digits
@@ -200,3 +201,32 @@ class Questions:
         parameters are those of `path`; ParameterError if the sums are not kept in folds.
         """
         return self.problem(codes, random_state).cross_validate(alphas)
+
+    @property
+    def means(self) -> Floats:
+        """Weighted means of the features in their own units, float64 (n_components,)."""
+        return feature_means(self.encoder, self.sums)
+
+    def principal_components(self, k: int) -> PrincipalComponents:
+        """Return the first k principal components of the features: kernel PCA, from the sums.
+
+        They are the eigenvectors of the centred Gram, with variances over ``weight - 1``, as
+        `sklearn.decomposition.PCA` finds them in the features; the entry of largest size of each is
+        above 0. What they transform is read in a stream. Needs two full matrices of n_components^2
+        numbers for a while. ParameterError unless k is from 1 to the features summed.
+        """
+        return principal_components(self.encoder, self.sums, k)
+
+    def alignment(self) -> float | Floats:
+        """Return how well the kernel fits the targets, from 0 to 1, of values (n_targets,).
+
+        The cosine ``<K, Y Y^T> / (|K| |Y Y^T|)`` of the centred kernel matrix of all rows and that
+        of their classes (indicators, or bits of the code summed), or of each target.
+
+        Notes
+        -----
+        Cortes, Mohri and Rostamizadeh, Algorithms for Learning Kernels Based on Centered Alignment,
+        JMLR 2012. With features Z all three are norms of sums: of ``Z^T Y``, of the Gram, and of
+        ``Y^T Y``.
+        """
+        return alignment(self.encoder, self.sums)

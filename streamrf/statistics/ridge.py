@@ -141,10 +141,6 @@ class RidgeProblem:
 
     def _solve_with_posterior(self, alpha: ArrayLike) -> Model:
         """Solve for one penalty and keep the factor."""
-        if self.book is not None:
-            raise ParameterError(
-                "uncertainty=True is for values; predict_proba gives the probabilities of classes"
-            )
         if np.ndim(alpha):
             raise ParameterError("uncertainty=True needs one alpha, as one factor serves all")
         normal = self.normal()

@@ -67,7 +67,7 @@ class Statistics(Card, Questions):
         return self._combined(other, sign, in_place=True)
 
     def _combined(self, other: "Statistics", sign: int, in_place: bool = False) -> "Statistics":
-        self._check_alike(other)
+        self.check_alike(other)
         if sign < 0 and (self.is_scaled or other.is_scaled):
             raise MergeError(
                 f"{'the left' if self.is_scaled else 'the right'} side was scaled, so the share of "
@@ -103,7 +103,7 @@ class Statistics(Card, Questions):
             raise ParameterError(f"factor must be a number above 0, got {factor!r}")
         return replace(self, sums=self.sums.scaled(float(factor)))
 
-    def _check_alike(
+    def check_alike(
         self,
         other: "Statistics",
         advice: str = "start the second run from the first one's file: like= or --like",
@@ -155,7 +155,7 @@ class Statistics(Card, Questions):
                 theirs, target_shift=ours.target_shift, target_step=ours.target_step
             ),
         )
-        self._check_alike(
+        self.check_alike(
             replace(other, encoder=alike), "sum the same source with the same map and seed"
         )
         if not self.ledger.same_rows(other.ledger):

@@ -3,6 +3,7 @@
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.choosing import Selection, peek_rows, select
+from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
 from streamrf.training.finishing import finish, foresee_finish, is_auto_decode
 from streamrf.training.foresight import READING, SOLVING
@@ -10,6 +11,7 @@ from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
+from streamrf.training.refining import HeldRows, check_job, refine, refine_job
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up
 
@@ -20,6 +22,8 @@ __all__ = [
     "SOLVING",
     "TASKS",
     "WARP_ROUNDS",
+    "Clusters",
+    "HeldRows",
     "Holdout",
     "Job",
     "Pass",
@@ -28,6 +32,8 @@ __all__ = [
     "accumulate",
     "begin",
     "benchmark",
+    "check_job",
+    "cluster",
     "finish",
     "foresee_finish",
     "is_auto_decode",
@@ -35,6 +41,8 @@ __all__ = [
     "moments",
     "parse_bytes",
     "peek_rows",
+    "refine",
+    "refine_job",
     "select",
     "warm_up",
 ]

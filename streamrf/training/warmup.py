@@ -19,6 +19,7 @@ from streamrf.features import (
     RandomFourier,
     RandomMaclaurin,
     StructuredFourier,
+    TaylorSketch,
     TensorSketch,
     TreeSketch,
 )
@@ -85,6 +86,7 @@ def _maps() -> list[FeatureMap]:
         RandomMaclaurin(cubic, width, projection="complex"),
         Craft(RandomMaclaurin(cubic, 2 * width), width),
         TensorSketch(cubic, width),
+        TaylorSketch(cubic, width),
         TreeSketch(cubic, width),
         RandomMaclaurin(cubic, width, inner=RandomFourier(n_components=width, paired=False)),
         RandomFourier(n_components=width),

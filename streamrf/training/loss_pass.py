@@ -1,0 +1,99 @@
+"""What a pass adds up of a loss at the coefficients of a model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamrf.engine import Summary
+from streamrf.errors import UnknownLabelError
+from streamrf.jit import lanes
+from streamrf.jit.arrays import Features, Floats
+from streamrf.jit.threads import computing
+from streamrf.models import Model
+from streamrf.solving import Loss
+from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels, uniform
+from streamrf.statistics import LossSums
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Rows as they are summed.
+
+    Parameters
+    ----------
+    Q : (n, n_components) features times their root
+    roots : (n,) above 0, in units of a row of mean weight
+    signs : (n, n_outputs) codes of +-1
+    """
+
+    Q: Features
+    roots: Floats
+    signs: Floats
+
+    @classmethod
+    def of(cls, model: Model, rows: Rows, where: str) -> "EncodedRows":
+        """Encode rows; UnknownLabelError for a label that the first reading did not have."""
+        encoder, calibration = model.encoder, model.encoder.calibration
+        labels = as_labels(rows.y)
+        index, unknown = find_labels(model.labels, labels)
+        if unknown.any():
+            raise UnknownLabelError(
+                f"{where}: label {labels[unknown][0].item()!r} was not there when the rows were "
+                "read before; they must not change between passes"
+            )
+        encoder.check_width(rows.X)
+        roots = calibration.roots(rows.weights, len(rows.X))
+        Q = np.empty((len(rows.X), encoder.n_components), dtype=calibration.dtype)
+        encoder.encode(rows.X, roots, Q)
+        assert model.book is not None
+        scaled, signs = roots / calibration.root_scale, model.book.matrix[index]
+        seen = scaled > 0
+        return cls(Q, scaled, signs) if seen.all() else cls(Q[seen], scaled[seen], signs[seen])
+
+    def outputs(self, coef: Floats, intercept: Floats) -> Floats:
+        """Return the outputs of coefficients (n_outputs, n_components), float64 (n, n_outputs)."""
+        found = np.empty(self.signs.shape)
+        lanes.outputs(self.Q, np.ascontiguousarray(coef.T), found)
+        return found / self.roots[:, np.newaxis] + intercept
+
+
+class LossPass(Summary):
+    """The sums of a loss at the coefficients of a model.
+
+    Parameters
+    ----------
+    model : with a code book
+    loss : the loss
+    share : of the rows, by the hash of their position, that are left out
+    """
+
+    def __init__(self, model: Model, loss: Loss, share: float = 0.0):
+        self.model, self.loss, self.share = model, loss, share
+        n_outputs, width = model.coef.shape
+        self.sums = LossSums.zero(width, n_outputs, model.encoder.calibration.exact)
+
+    def update(self, block: Block) -> None:
+        """Add a block but for the rows held out."""
+        rows = as_rows(block)
+        if self.share:
+            rows = rows.where(uniform(rows.positions) >= self.share)
+        self.add(rows, f"{block.where}, from row {block.row} on")
+
+    def add(self, rows: Rows, where: str) -> None:
+        """Add rows."""
+        if not len(rows.X):
+            return
+        with computing():
+            part = EncodedRows.of(self.model, rows, where)
+            outputs = part.outputs(self.model.coef, self.model.intercept)
+            self.sums.add(part.Q, part.roots, part.signs, outputs, self.loss)
+
+    def fresh(self) -> "LossPass":
+        return LossPass(self.model, self.loss, self.share)
+
+    def sealed(self) -> LossSums:
+        self.sums.release()
+        return self.sums
+
+    def absorb(self, total: LossSums) -> None:
+        self.sums = total.writable()

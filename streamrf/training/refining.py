@@ -1,0 +1,334 @@
+"""Other losses than the squared one: Newton steps from the one-pass solution, each a pass."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from streamrf.engine import Reading, RunOptions, fold, runner
+from streamrf.errors import ConsumedError, MemoryBudgetError, ParameterError, SolveError
+from streamrf.jit.arrays import Floats
+from streamrf.jit.threads import computing
+from streamrf.models import Model, OneVsRest, Probabilities, Refinement, needs_class_sums
+from streamrf.preprocessing import CALIBRATION_ROWS, ROOT_LEVELS
+from streamrf.solving import (
+    LOSSES,
+    MAX_STEP,
+    HeldOut,
+    Loss,
+    Trial,
+    check_loss,
+    held_scores,
+    line_step,
+    tried,
+)
+from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows
+from streamrf.statistics import LossSums
+from streamrf.training import memory
+from streamrf.training.finishing import Codes, is_auto_decode
+from streamrf.training.job import Job
+from streamrf.training.loss_pass import EncodedRows, LossPass
+from streamrf.training.passes import Pass
+
+TOLERANCE = 1e-6  # of the objective, which a step must promise to be worth another pass
+LONG_STEP = 0.05  # of the objective, which a step must promise to be made longer than Newton's
+DECADES = (0.1, 1.0, 10.0)  # of the penalty, tried at every step where it is to be chosen
+
+logger = logging.getLogger("streamrf")
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows held out of a pass, and of every other over the same rows.
+
+    Parameters
+    ----------
+    rows : the rows
+    share : of all rows, by the hash of their position, that they are
+    """
+
+    rows: Sequence[Rows] = ()
+    share: float = 0.0
+
+    @classmethod
+    def of(cls, pass_: Pass) -> "HeldRows":
+        """Return those of a pass that has read all rows, before they join."""
+        return cls() if pass_.holdout is None else cls(pass_.held, pass_.holdout.share)
+
+
+NOTHING_HELD = HeldRows()
+
+
+@dataclass(frozen=True)
+class _Newton:
+    """Newton steps from the coefficients of a model.
+
+    Parameters
+    ----------
+    model : at whose coefficients the sums were taken
+    loss, sums : of all rows but those held out, or of all
+    sample : rows that steps are measured by
+    """
+
+    model: Model
+    loss: Loss
+    sums: LossSums
+    sample: EncodedRows
+
+    @property
+    def _step(self) -> Floats:
+        """Return the unit of each coefficient, see `Normal`."""
+        encoder = self.model.encoder
+        scales = encoder.block_scales(self.model.block_weights)
+        return encoder.calibration.step * np.sqrt(encoder.calibration.mean_weight or 1.0) * scales
+
+    def objectives(self, alphas: Floats) -> Floats:
+        """Return the objective of each output, in units of a row of mean weight."""
+        coef = self.model.coef / self._step
+        return self.sums.losses() + alphas * np.square(coef).sum(axis=1)
+
+    def moved(self, alphas: Floats) -> tuple[Model, float]:
+        """Return the model after a step, and the greatest share of an objective it promises.
+
+        Raises
+        ------
+        SolveError
+            If a penalised Gram does not factor.
+        """
+        model, step = self.model, self._step
+        moves, shifts = np.empty_like(model.coef), np.empty_like(model.intercept)
+        slopes = np.empty(len(shifts))
+        for k, alpha in enumerate(alphas):
+            normal = self.sums.newton(k, alpha, model.coef[k], step, self.loss)
+            if not normal.weight:  # every row is beyond the margin: only the penalty is left
+                moves[k], shifts[k] = -model.coef[k], 0.0
+            else:
+                v, b = normal.ridge(alpha / self.loss.greatest)
+                moves[k], shifts[k] = v[0], b[0] * ROOT_LEVELS
+            downhill = normal.moments[0] @ moves[k] + normal.totals[0] * shifts[k] / ROOT_LEVELS
+            slopes[k] = -downhill * self.loss.greatest
+        promised = -slopes / self.objectives(alphas)
+        bends = alphas * np.square(moves / step).sum(axis=1)
+        longest = np.where(promised > LONG_STEP, MAX_STEP, 1.0)
+        lengths = self._lengths(moves, shifts, np.stack((slopes, bends, longest)))
+        coef = model.coef + lengths[:, np.newaxis] * moves
+        moved = replace(model, coef=coef, intercept=model.intercept + lengths * shifts)
+        return replace(moved, alpha=_as_alpha(alphas)), float(promised.max())
+
+    def _lengths(self, moves: Floats, shifts: Floats, known: Floats) -> Floats:
+        """Return how far to go along each output's step, by the sample and by what is `known`."""
+        sample = self.sample
+        margins = sample.signs * sample.outputs(self.model.coef, self.model.intercept)
+        changes = sample.signs * sample.outputs(moves, shifts)
+        squares = np.square(sample.roots)
+        weights = squares * (self.sums.weight / squares.sum())
+        columns = zip(margins.T, changes.T, *known, strict=True)
+        return np.array(
+            [line_step(m, c, weights, s, b, self.loss, longest) for m, c, s, b, longest in columns]
+        )
+
+
+def refine(
+    model: Model,
+    source: Source,
+    loss: str = "squared_hinge",
+    *,
+    max_passes: int = 4,
+    held: HeldRows = NOTHING_HELD,
+    rows: tuple[int, int | None] = (0, None),
+    on_bad_rows: str = "raise",
+    run: RunOptions | None = None,
+) -> Model:
+    """Refine a classifier to another loss, by Newton steps of one pass each.
+
+    Each output k minimises ``sum_i w_i loss(t_ik f_k(x_i)) + alpha |c_k|^2``, with the codes t of
+    +-1 and the intercept not penalised: with `alpha` of ``1 / (2 C)`` what `LinearSVC` and
+    `LogisticRegression` minimise one against the rest. A pass sums slopes, and for each output the
+    Gram of the rows inside the margin ("squared_hinge") or weighed by their curvature ("logistic"),
+    in integers: the same bytes for any blocks, threads and workers.
+
+    Parameters
+    ----------
+    model : of classes, as a one-pass fit solves it, on the same rows
+    source : the rows, with labels; read up to `max_passes` times
+    loss : "squared_hinge", ``max(0, 1 - m)^2``, or "logistic", ``log(1 + exp(-m))``
+    max_passes : readings at most; fewer where a step promises less than a millionth
+    held : rows held out, by which the penalty is chosen anew at every step; they then join
+    rows : ``(start, stop)``, the only rows to read
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity
+    run : how it is done: threads, memory, cluster
+
+    Returns
+    -------
+    Model, with `refinement`: the loss, and the objective found by each pass; without the history
+    and the notes of the choice by the squared loss
+
+    Raises
+    ------
+    ParameterError
+        A model of values or of discriminants, or a loss that does not exist.
+    ConsumedError
+        A source that can be read once.
+    MemoryBudgetError
+        If the Grams of all outputs do not fit.
+    """
+    kind = _checked(model, source, loss)
+    run = run or RunOptions()
+    source = source.adapted(model.encoder.table)
+    sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
+    planned = plan(model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes)
+    reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
+    with computing(run.n_threads):
+        sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
+    found: list[float] = []
+    for _ in range(max_passes):
+        pass_ = fold(reading, LossPass(model, kind, held.share), LossPass.update, run)
+        with computing(run.n_threads):
+            newton = _Newton(model, kind, pass_.sums, sample)
+            alphas = np.broadcast_to(model.alpha, len(model.coef)).astype(np.float64)
+            if held.rows:
+                trial = _chosen(newton, float(alphas.mean()), held.rows)
+                for part in held.rows:
+                    pass_.add(part, "the rows held out")
+                fair, alphas = trial.model, np.full(len(alphas), float(trial.model.alpha))
+            unit = model.encoder.calibration.mean_weight or 1.0
+            found.append(unit * float(newton.objectives(alphas).sum()))
+            settled = np.array_equal(alphas, np.broadcast_to(model.alpha, len(alphas)))
+            model, promised = newton.moved(alphas)
+        logger.info("%s loss: objective %.8g, alpha %s", loss, found[-1], model.alpha)
+        if settled and promised < TOLERANCE:
+            break
+    refinement = Refinement(loss, tuple(found))
+    if held.rows:
+        model = replace(model, probabilities=_probabilities(fair, held.rows))
+    return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
+
+
+def _checked(model: Model, source: Source, loss: str) -> Loss:
+    """Return the loss, or raise what `refine` raises."""
+    check_loss(loss)
+    check_source(source, loss)
+    if loss not in LOSSES:
+        raise ParameterError(f"loss={loss!r} is what one pass solves; there is nothing to refine")
+    if model.book is None:
+        raise ParameterError(f"loss={loss!r} is for classes, and this model has values")
+    if model.book.decoder.needs_class_sums:
+        raise ParameterError(
+            f"loss={loss!r} does not go with decode='discriminant', which is learnt from outputs "
+            "of the squared loss; leave out decode"
+        )
+    return LOSSES[loss]()
+
+
+def check_source(source: Source, loss: str) -> None:
+    """Raise ConsumedError for rows that come once, where the loss needs them again."""
+    if loss in LOSSES and not source.is_rereadable:
+        raise ConsumedError(
+            f"{source.where} can be read once, and loss={loss!r} reads the rows up to max_passes "
+            "times; write them to a file, give IteratorSource a function that makes an iterator, "
+            "or leave out loss"
+        )
+
+
+def refine_job(job: Job, model: Model, held: HeldRows, loss: str, max_passes: int) -> Model:
+    """Return the model of a job's one pass refined by `max_passes` - 1 more; see `refine`."""
+    if loss not in LOSSES or max_passes < 2:
+        return model
+    return refine(
+        model,
+        job.source,
+        loss,
+        max_passes=max_passes - 1,
+        held=held,
+        rows=(job.start, job.stop),
+        on_bad_rows=job.settings.on_bad_rows,
+        run=job.run,
+    )
+
+
+def check_job(job: Job, pass_: Pass, loss: str, max_passes: int) -> None:
+    """Raise what `refine` would raise after the first pass, before it."""
+    check_loss(loss)
+    if not (isinstance(max_passes, Integral) and max_passes > 0):
+        raise ParameterError(f"max_passes must be an integer of at least 1, got {max_passes!r}")
+    if loss not in LOSSES:
+        return
+    settings, encoder = job.settings, pass_.statistics.encoder
+    if settings.regression:
+        raise ParameterError(f"loss={loss!r} is for classes, not for values; leave it out")
+    codes: Codes = OneVsRest() if settings.codes is None else settings.codes
+    if is_auto_decode(codes) or needs_class_sums(codes.decode):
+        raise ParameterError(
+            f"loss={loss!r} does not go with decode={codes.decode!r}: discriminants are learnt "
+            "from outputs of the squared loss; leave out decode"
+        )
+    check_source(job.source, loss)
+    labels = settings.labels
+    if labels is None:
+        labels = np.unique(as_labels(job.source.sample(CALIBRATION_ROWS).y))
+    n_outputs = codes.n_outputs(max(2, len(labels)))
+    plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes)
+
+
+def plan(
+    n_components: int, n_outputs: int, source: Source, run: RunOptions, other_bytes: int
+) -> memory.Plan:
+    """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
+
+    Parameters
+    ----------
+    n_components, n_outputs : widths; each output has a Gram of its own
+    source, run : the rows, and how they are read
+    other_bytes : of the encoder
+    """
+    sizes: dict[str, Any] = {
+        "n_components": n_components,
+        "n_features": source.n_features,
+        "n_outputs": n_outputs,
+        "n_folds": n_outputs,
+        "other_bytes": other_bytes + source.buffer_bytes + 4 * CALIBRATION_ROWS * n_components,
+    }
+    try:
+        here = memory.plan(**sizes, memory_limit=run.memory_limit)
+        limits = runner(run).memory_limits
+        if limits is None:
+            return here
+        return memory.worker_plan(**sizes, memory_limit=min(limits, default=None))
+    except MemoryBudgetError as error:
+        raise MemoryBudgetError(
+            f"a loss other than 'squared' sums a Gram for each of {n_outputs} outputs: {error}, "
+            "or take loss='squared'"
+        ) from error
+
+
+def _chosen(newton: _Newton, alpha: float, held: Sequence[Rows]) -> Trial:
+    """Return a penalty, or one next to it where the loss of rows held out is clearly less."""
+    models = []
+    for factor in DECADES:
+        try:
+            models.append(newton.moved(np.full(len(newton.model.coef), alpha * factor))[0])
+        except SolveError:
+            if factor == DECADES[-1] and not models:
+                raise
+    value = newton.loss.value
+    rows = HeldOut(held, models[0].encoder)
+    trials = tried(models, rows, lambda outputs, signs: value(outputs * signs))
+    best = min(trials, key=lambda trial: trial.mse)
+    same = next((trial for trial in trials if trial.model.alpha == alpha), best)
+    apart = same.squares - best.squares
+    return best if apart.sum() > np.sqrt(len(apart)) * apart.std() else same
+
+
+def _probabilities(model: Model, held: Sequence[Rows]) -> Probabilities:
+    """Return the probabilities of scores on rows that the model did not learn from."""
+    assert model.book is not None
+    scores, index, weights = held_scores(model, HeldOut(held, model.encoder))
+    return Probabilities.fit(scores / model.book.margin, index, weights)
+
+
+def _as_alpha(alphas: Floats) -> float | Floats:
+    """Return one penalty where all are the same."""
+    return float(alphas[0]) if (alphas == alphas[0]).all() else alphas

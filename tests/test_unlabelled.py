@@ -1,0 +1,225 @@
+"""Answers without labels: components, distances of samples, novelty, clusters, alignment."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import mahalanobis
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.decomposition import PCA
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf.errors import ConsumedError, MergeError, ParameterError
+from streamrf.statistics import two_sample
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+X, Y = load_digits(return_X_y=True)
+X = X[:600] / 16
+Y = Y[:600]
+FEATURES = srf.RandomFourier(srf.Gaussian(0.3), 60, random_state=0)
+
+
+def summed(rows, y=None, weights=None, **options):
+    y = np.zeros(len(rows), dtype=int) if y is None else y
+    return srf.accumulate(srf.ArraySource(rows, y, weights), FEATURES, random_state=0, **options)
+
+
+def mapped(stats, rows):
+    """The features, rounded by no one, in their own units."""
+    return stats.encoder.features.transform(rows).astype(np.float64)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_components_are_those_of_scikit_learn(whiten):
+    settings = {"whiten": whiten, "precision": "float64", "random_state": 0}
+    pca = srf.RandomFeaturePCA(7, FEATURES, **settings).fit(X)
+    Z = mapped(pca.statistics_, X)
+    other = PCA(7, whiten=whiten, svd_solver="full").fit(Z)
+    np.testing.assert_allclose(pca.explained_variance_, other.explained_variance_, rtol=1e-5)
+    ratio = other.explained_variance_ratio_
+    np.testing.assert_allclose(pca.explained_variance_ratio_, ratio, rtol=1e-5)
+    signs = np.sign(np.sum(pca.components_ * other.components_, axis=1))
+    np.testing.assert_allclose(pca.components_, signs[:, None] * other.components_, atol=1e-3)
+    np.testing.assert_allclose(pca.mean_, other.mean_, atol=1e-4)
+    scale = np.abs(other.transform(Z)).max()
+    np.testing.assert_allclose(pca.transform(X), signs * other.transform(Z), atol=1e-3 * scale)
+    assert (pca.components_[np.arange(7), np.abs(pca.components_).argmax(axis=1)] > 0).all()
+    source = srf.ArraySource(X)
+    np.testing.assert_array_equal(pca.transform(source), pca.transform(X))
+
+
+def test_components_are_of_merged_and_weighted_rows():
+    stats = summed(X)
+    a, b = (summed(part, like=stats) for part in (X[:250], X[250:]))
+    ours, theirs = (s.principal_components(3).components for s in (a + b, stats))
+    np.testing.assert_array_equal(ours, theirs)
+    weights = np.where(np.arange(len(X)) < 100, 3.0, 1.0)
+    weighted = summed(X, weights=weights).principal_components(3).explained_variance
+    repeated = np.concatenate([X, X[:100], X[:100]])
+    expected = PCA(3).fit(mapped(stats, repeated)).explained_variance_
+    np.testing.assert_allclose(weighted, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("k", [0, 61, 2.5])
+def test_there_are_as_many_components_as_features(k):
+    with pytest.raises(ParameterError, match="k must be an integer from 1 to the 60"):
+        summed(X).principal_components(k)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}")
+        for estimator in (
+            srf.RandomFeaturePCA(1, srf.RandomFourier(n_components=8), random_state=0),
+            srf.RandomFeatureKMeans(2, srf.RandomFourier(n_components=8), random_state=0),
+        )
+        for estimator, check in estimator_checks_generator(estimator, mark=None)
+        if check.func.__name__ != "check_sample_weight_equivalence_on_dense_data"  # of the peek
+    ],
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("folds", [None, 4])
+def test_the_distance_is_the_double_sum(folds):
+    a = summed(X[:250], folds=folds)
+    b = summed(X[250:] ** 2, like=a)
+    found = srf.mmd(a, b)
+    first, second = mapped(a, X[:250]), mapped(a, X[250:] ** 2)
+    within = (first @ first.T).mean() + (second @ second.T).mean()
+    expected = within - 2 * (first @ second.T).mean()
+    assert found.distance**2 == pytest.approx(expected, rel=1e-4)
+    assert found.p_value < 1e-6
+    assert (found.fold_p_value is None) == (folds is None)
+    assert folds is None or found.fold_p_value == 2**-3
+    assert srf.mmd(a, a).distance == 0
+    assert srf.mmd(a, a).p_value == 1
+
+
+def test_the_chances_are_uniform_without_a_difference():
+    rng = np.random.default_rng(0)
+    like = summed(X, folds=6)
+    found = []
+    for _ in range(60):
+        order = rng.permutation(len(X))[:240]
+        a, b = (summed(X[part], folds=6, like=like) for part in (order[:150], order[150:]))
+        found.append(srf.mmd(a, b))
+    for name in ("p_value", "fold_p_value"):
+        chances = np.array([getattr(one, name) for one in found])
+        assert 0.3 < chances.mean() < 0.7
+        assert (chances < 0.1).mean() < 0.25
+
+
+def test_signs_are_tried_all_or_at_random(monkeypatch):
+    apart = np.random.default_rng(0).normal(size=(8, 3)) + 0.5
+    every = two_sample._flipped(apart)
+    monkeypatch.setattr(two_sample, "MAX_FLIPS", 100)
+    assert two_sample._flipped(apart) == pytest.approx(every, abs=0.15)
+
+
+def test_files_are_compared_and_other_maps_refused(tmp_path):
+    a = summed(X[:300])
+    a.save(tmp_path / "a.h5")
+    summed(X[300:], like=a).save(tmp_path / "b.h5")
+    assert 0 < srf.mmd(tmp_path / "a.h5", tmp_path / "b.h5").distance < 1
+    other = srf.accumulate(srf.ArraySource(X, Y), srf.RandomFourier(n_components=60))
+    with pytest.raises(MergeError, match="different feature maps"):
+        srf.mmd(a, other)
+    with pytest.raises(MergeError, match="mmd compares statistics"):
+        srf.mmd(a, 3)
+
+
+@pytest.mark.parametrize("targets", ["classes", "values"])
+def test_novelty_is_leverage_and_distance(targets, tmp_path):
+    y = Y if targets == "classes" else X[:, 30]
+    stats = summed(X, y, regression=targets == "values")
+    model = stats.solve(0.5, uncertainty=True)
+    Z = mapped(stats, X)
+    centred = Z - Z.mean(axis=0)
+    inverse = np.linalg.inv(centred.T @ centred + 0.5 * np.eye(60))
+    leverage = 1 / len(X) + np.einsum("ni,ij,nj->n", centred, inverse, centred)
+    np.testing.assert_allclose(model.novelty(X), leverage, rtol=1e-3)
+    assert model.novelty(X).sum() == pytest.approx(model.posterior.dof, rel=1e-3)
+    covariance = np.linalg.inv(inverse) / len(X)
+    expected = [mahalanobis(z, Z.mean(axis=0), np.linalg.inv(covariance)) for z in Z[:20]]
+    np.testing.assert_allclose(model.novelty(X[:20], "mahalanobis"), expected, rtol=1e-3)
+    assert np.median(model.novelty(1 - X)) > 1.5 * np.median(leverage)
+    model.save(tmp_path / "model.h5")
+    again = srf.load_model(tmp_path / "model.h5")
+    np.testing.assert_array_equal(again.novelty(srf.ArraySource(X)), model.novelty(X))
+    with pytest.raises(ParameterError, match="uncertainty=True"):
+        stats.solve(0.5).novelty(X)
+    with pytest.raises(ParameterError, match="'leverage' or 'mahalanobis'"):
+        model.novelty(X, "distance")
+
+
+def plain_alignment(Z, T):
+    """The cosine of two centred matrices."""
+    K, L = Z @ Z.T, T @ T.T
+    H = np.eye(len(K)) - 1 / len(K)
+    K, L = H @ K @ H, H @ L @ H
+    return (K * L).sum() / np.linalg.norm(K) / np.linalg.norm(L)
+
+
+def test_alignment_is_the_cosine_of_kernel_and_labels():
+    stats = summed(X, Y)
+    Z = mapped(stats, X)
+    assert stats.alignment() == pytest.approx(plain_alignment(Z, np.eye(10)[Y]), rel=1e-4)
+    codes = srf.ErrorCorrectingCodes(5)
+    bits = summed(X, Y, codes=codes, classes=np.arange(10))
+    expected = plain_alignment(Z, bits.sums.targets.matrix[Y])
+    assert bits.alignment() == pytest.approx(expected, rel=1e-4)
+    rows, y = load_diabetes(return_X_y=True)
+    y = np.column_stack((y, y**2))
+    values = summed(rows, y, regression=True)
+    Z = mapped(values, rows)
+    expected = [plain_alignment(Z, column[:, None]) for column in y.T]
+    np.testing.assert_allclose(values.alignment(), expected, rtol=1e-3)
+
+
+def test_clusters_are_those_of_lloyd():
+    found = srf.RandomFeatureKMeans(5, FEATURES, max_passes=50, random_state=0).fit(X)
+    clusters = found.clusters_
+    Z = (
+        clusters.encoder.features.transform(X).astype(np.float64)
+        - clusters.encoder.calibration.shift
+    )
+    first = KMeans(5, init=clusters.centres, n_init=1).fit(Z)  # they are a fixed point of Lloyd's
+    np.testing.assert_allclose(first.cluster_centers_, clusters.centres, atol=1e-3)
+    assert adjusted_rand_score(first.labels_, found.predict(X)) > 0.99
+    assert clusters.weights.sum() == len(X)
+    assert found.n_passes_ < 50
+    assert adjusted_rand_score(Y, found.predict(srf.ArraySource(X))) > 0.15
+
+
+def centres(clusters):
+    return {"centres": clusters.centres, "weights": clusters.weights}
+
+
+def test_clusters_of_workers_and_iterators_are_the_same(two_workers):
+    weights = np.linspace(0.5, 2, len(X))
+    source = srf.ArraySource(X, None, weights)
+    kmeans = srf.RandomFeatureKMeans(4, FEATURES, max_passes=2, random_state=0)
+    here = centres(kmeans.fit(source).clusters_)
+    assert_same_bytes(centres(kmeans.fit(source, engine=two_workers).clusters_), here)
+    blocks = [(X[:99], None, weights[:99]), (X[99:], None, weights[99:])]
+    again = srf.IteratorSource(lambda: iter(blocks))
+    assert_same_bytes(centres(kmeans.fit(again).clusters_), here)
+    with pytest.raises(ConsumedError, match="set max_passes=1"):
+        kmeans.fit(srf.IteratorSource(iter(blocks)))
+    once = srf.RandomFeatureKMeans(4, FEATURES, max_passes=1, random_state=0)
+    assert once.fit(srf.IteratorSource(iter(blocks))).n_passes_ == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"n_clusters": 0}, "n_clusters must be"), ({"max_passes": 0}, "max_passes must be")],
+)
+def test_settings_of_clusters_are_checked(options, message):
+    with pytest.raises(ParameterError, match=message):
+        srf.RandomFeatureKMeans(**options).fit(X)
