@@ -16,7 +16,7 @@ from streamrf.jit import lapack
 from streamrf.jit.arrays import Array, Floats
 from streamrf.solving.normal import Normal, check_alpha
 
-MIN_WIDTH = 4096  # narrower, a factor for each penalty takes as little
+MIN_WIDTH = 8192  # narrower, a factor for each penalty takes as little
 WIDTH_OF_OUTPUT = 200  # and with fewer features for each output the space would be as large
 MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty needs no factor
 MAX_NEAR_GAIN = 1e-3  # the same with a factor in reach, where a step leaves a fifth of the error
