@@ -28,7 +28,10 @@ def principal_components(encoder: Encoder, sums: AbstractSums, k: int) -> Princi
     """Return the first k principal components; see `Statistics.principal_components`."""
     weight, means = total_weight(encoder, sums), feature_means(encoder, sums)
     if not weight > 1:
-        raise DataError(f"principal components need a weight of rows above 1, got {weight:g}")
+        raise DataError(
+            f"principal components need a weight of rows above 1, got {weight:g} of n_samples = "
+            f"{sums.n_rows}"
+        )
     with computing():
         values, vectors, trace = principal(normal_equations(encoder, sums), k)
     shares = values / trace if trace > 0 else np.zeros(k)
