@@ -31,11 +31,11 @@ import psutil
 from shared import ROOT, data_folder, keep, lines
 
 import streamrf as srf
+from streamrf.display import forget_peak, peak_bytes, watching
 from streamrf.jit import hadamard, lanes, lapack, packed
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
-from streamrf.timing import forget_peak, peak_bytes, watching
 from streamrf.training import benchmark
 
 RESULTS = ROOT / "docs" / "benchmarks" / "bench.jsonl"

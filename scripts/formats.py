@@ -23,7 +23,7 @@ import pyarrow.parquet
 
 import streamrf as srf
 from streamrf import storage
-from streamrf.timing import peak_bytes
+from streamrf.display import peak_bytes
 from streamrf.training import Job, Settings, begin
 
 COLUMNS = 28  # of the large file

@@ -9,7 +9,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-import streamrf.progress  # noqa: F401  which is silenced below
+import streamrf.display  # noqa: F401  which is silenced below
 from streamrf.jit.threads import computing
 
 # The same examples in every run, and no deadline: a kernel's first call compiles it.
@@ -26,7 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def quiet():
     """No lines on the progress of runs that a busy machine makes long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["streamrf.progress.showing"], "QUIET_SECONDS", np.inf)
+        patch.setattr(sys.modules["streamrf.display.showing"], "QUIET_SECONDS", np.inf)
         yield
 
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import streamrf as srf
 from streamrf.cli import app, benching
+from streamrf.display import forget_peak, peak_bytes, stage, watching
 from streamrf.features import TABLE
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, fastest
-from streamrf.timing import forget_peak, peak_bytes, stage, watching
 from streamrf.training import benchmark
 from streamrf.training.choosing import PEEK_ROWS
 from streamrf.training.warmup import warm_up

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import streamrf as srf
+from streamrf.display import Run, advance, begin, foresee, pace, showing, shown
 from streamrf.estimators import base
-from streamrf.progress import Run, advance, begin, foresee, pace, showing, shown
 
 
 class Clock:
@@ -113,7 +113,7 @@ def test_units_count_for_the_stage_that_they_are_of(clock):
 
 
 def test_without_a_terminal_stages_of_a_long_run_get_lines(capsys, monkeypatch):
-    lines = sys.modules["streamrf.progress.showing"]
+    lines = sys.modules["streamrf.display.showing"]
     monkeypatch.setattr(lines, "QUIET_SECONDS", 0.3)
     monkeypatch.setattr(lines, "EVERY_SECONDS", 0.3)
     monkeypatch.setattr(lines, "WAKE_SECONDS", 0.05)

@@ -29,6 +29,7 @@ from streamrf.cli.groups import (
 from streamrf.cli.maps import FeatureOptions
 from streamrf.cli.options import option, option_from, wrong
 from streamrf.cli.progress import working
+from streamrf.display import peak_bytes
 from streamrf.engine import Outlook, RunOptions
 from streamrf.errors import ClusterError
 from streamrf.models import Model
@@ -36,7 +37,6 @@ from streamrf.report import facts
 from streamrf.solving import LOSSES, SQUARED
 from streamrf.sources import SeekableSource
 from streamrf.statistics import TOTALS, Statistics, packed_size
-from streamrf.timing import peak_bytes
 from streamrf.training import (
     READING,
     SOLVING,

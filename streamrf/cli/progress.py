@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from streamrf.cli.groups import ClusterOptions
+from streamrf.display import Run, showing
 from streamrf.engine import connected
 from streamrf.jit.threads import computing
-from streamrf.progress import Run, showing
 
 
 @contextlib.contextmanager

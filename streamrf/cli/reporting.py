@@ -14,9 +14,9 @@ from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.files import writing, written
 from streamrf.cli.groups import Threads, WeightedRowOptions
 from streamrf.cli.options import option, wrong
+from streamrf.display import showing
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
-from streamrf.progress import showing
 from streamrf.statistics import load_statistics
 
 LOADERS = {"model": load_model, "statistics": load_statistics}

@@ -10,8 +10,8 @@ from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import Data, Seed, WeightedRowOptions
 from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
+from streamrf.display import showing
 from streamrf.jit.threads import computing
-from streamrf.progress import showing
 from streamrf.training import Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from streamrf.display import peak_bytes
 from streamrf.engine.base import Reading, S, StateStore, Update
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import Worker
 from streamrf.jit.threads import computing
 from streamrf.sources import Block
-from streamrf.timing import peak_bytes
 
 T = TypeVar("T")
 

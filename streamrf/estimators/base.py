@@ -15,13 +15,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.estimators.settings import described, restored
 from streamrf.features import RAW_DTYPES, FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.models import Model
-from streamrf.progress import Run, shown
 from streamrf.solving import SQUARED
 from streamrf.sources import (
     ArraySource,

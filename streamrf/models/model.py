@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
-from streamrf.cards import Card
+from streamrf.display import Card
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices

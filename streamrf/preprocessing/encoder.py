@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
+from streamrf.display import stage
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
 from streamrf.jit import lanes
@@ -21,7 +22,6 @@ from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.preprocessing.warp import Warp
 from streamrf.sources import Block, Columns
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
-from streamrf.timing import stage
 
 DRAW_BYTES = 64 << 20  # of the calibration rows that a map is drawn from
 

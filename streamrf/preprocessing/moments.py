@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf import storage
-from streamrf.cards import Card
+from streamrf.display import Card
 from streamrf.errors import MergeError, ShapeError
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64

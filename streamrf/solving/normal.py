@@ -12,10 +12,10 @@ from numbers import Real
 
 import numpy as np
 
+from streamrf.display import advance
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import lapack, packed, symmetric
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
-from streamrf.progress import advance
 from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
 

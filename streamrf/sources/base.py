@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.cards import Card
+from streamrf.display import Card
 from streamrf.errors import BadRowError, ParameterError
 from streamrf.sources.columns import Columns
 from streamrf.sources.sparse import SparseRows, stacked

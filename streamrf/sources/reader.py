@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
+from streamrf.display import stage
 from streamrf.errors import ParameterError
-from streamrf.timing import stage
 
 T = TypeVar("T")
 

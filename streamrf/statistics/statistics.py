@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf import storage
-from streamrf.cards import Card
+from streamrf.display import Card
 from streamrf.errors import MergeError, ParameterError
 from streamrf.models import Codes, Seed, targets_card
 from streamrf.preprocessing import Encoder, Moments, combined_moments

@@ -11,6 +11,7 @@ from typing import Self
 
 import numpy as np
 
+from streamrf.display import stage
 from streamrf.errors import MergeError, ParameterError, StreamrfError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
@@ -19,7 +20,6 @@ from streamrf.statistics.labelled import BitSums, ClassSums
 from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums
 from streamrf.statistics.values import ValueSums
 from streamrf.storage import Fields
-from streamrf.timing import stage
 
 TARGETS: dict[str, type[TargetSums]] = {
     kind.__name__: kind for kind in (ClassSums, BitSums, ValueSums)

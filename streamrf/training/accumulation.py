@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, overload
 
+from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.threads import computing
-from streamrf.progress import Run, shown
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
 from streamrf.training.calibration import calibrate

@@ -15,6 +15,7 @@ import scipy
 import sklearn
 from numpy.typing import NDArray
 
+from streamrf.display import peak_bytes, watching
 from streamrf.errors import ParameterError
 from streamrf.features import Craft, FeatureMap, RandomMaclaurin, StructuredFourier
 from streamrf.jit.instructions import MAX_BYTE, MAX_SHORT, Instruction, fastest
@@ -24,7 +25,6 @@ from streamrf.kernels import Gaussian, Polynomial
 from streamrf.models import Model
 from streamrf.sources import Source
 from streamrf.statistics import Statistics
-from streamrf.timing import peak_bytes, watching
 from streamrf.training.accumulation import accumulate
 
 FIRST_ROWS = 256  # of the pass before the others, which loads what is compiled

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamrf.display import begin
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
-from streamrf.progress import begin
 from streamrf.sources import Block, Ledger, check_rows
 from streamrf.statistics import (
     BitSums,

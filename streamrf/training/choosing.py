@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.cards import Card
+from streamrf.display import Card, begin
 from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import Moments, Warp
-from streamrf.progress import begin
 from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
 from streamrf.training.foresight import CHOOSING

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from streamrf.display import begin
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import (
     ErrorCorrectingCodes,
@@ -17,7 +18,6 @@ from streamrf.models import (
     make_decoder,
     needs_class_sums,
 )
-from streamrf.progress import begin
 from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,

@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
+from streamrf.display import foresee, now
 from streamrf.jit import lapack, packed
 from streamrf.jit.threads import computing
-from streamrf.progress import foresee, now
 
 TRIED = 10  # penalties of those that `searched` chooses from
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from streamrf.display import advance, begin
 from streamrf.engine import (
     Checkpoint,
     Reading,
@@ -29,7 +30,6 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
-from streamrf.progress import advance, begin
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (

@@ -4,12 +4,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from streamrf.display import advance, foresee, watching
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import Moments, Warp
-from streamrf.progress import advance, foresee
 from streamrf.sources import Rows
-from streamrf.timing import watching
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, feature_map
 from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors

@@ -5,6 +5,7 @@ from typing import cast
 
 import numpy as np
 
+from streamrf.display import stage
 from streamrf.engine import State
 from streamrf.errors import DataError, warn
 from streamrf.jit.threads import computing
@@ -12,7 +13,6 @@ from streamrf.preprocessing import Encoder, Moments, as_columns, combined_moment
 from streamrf.sources import Block, Ledger, Rows, as_rows
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
-from streamrf.timing import stage
 from streamrf.training.holdout import Holdout
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns

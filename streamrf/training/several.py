@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from streamrf.display import Run, begin, shown
 from streamrf.engine import Reading, RunOptions, Summary, fold
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import CALIBRATION_ROWS
-from streamrf.progress import Run, begin, shown
 from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 from streamrf.training import memory

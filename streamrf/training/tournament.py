@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamrf.display import expect
 from streamrf.preprocessing import WARPS
-from streamrf.progress import expect
 from streamrf.training import warping
 from streamrf.training.candidates import (
     EVERY,

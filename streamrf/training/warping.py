@@ -11,6 +11,7 @@ Beaglehole, Holzmueller, Radhakrishnan and Belkin, xRFM, 2025.
 
 import numpy as np
 
+from streamrf.display import stage
 from streamrf.engine import fold
 from streamrf.errors import SolveError
 from streamrf.features import FeatureMap, RandomFourier
@@ -28,7 +29,6 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
-from streamrf.timing import stage
 from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
 from streamrf.training.passes import Pass
 
@@ -44,7 +44,7 @@ def attempt(
 ) -> tuple[Statistics, Trial | None]:
     """Fit rows for several penalties; return their sums and the best by the rows held out.
 
-    The seconds of the rows alone are those of the stage "rows", see `streamrf.timing`.
+    The seconds of the rows alone are those of the stage "rows", see `streamrf.display`.
     """
     source = ArraySource(fitted.X, fitted.y, fitted.weights)
     sample = source.sample(CALIBRATION_ROWS)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from streamrf.timing import resident_bytes
+from streamrf.display.timing import resident_bytes
 
 FADE_SECONDS = 60.0  # a rate counts what is older by less and less
 OVERDUE = 0.1  # of the time that a part has taken so far: left of it when it should have ended

@@ -8,7 +8,7 @@ from pathlib import Path
 from numba.core import config
 from numba.core.event import Event, Listener, install_listener
 
-from streamrf.progress.stages import Run
+from streamrf.display.stages import Run
 
 MIN_SECONDS = 2.0  # that a run must have compiled for, to be remembered
 

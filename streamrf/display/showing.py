@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from streamrf.progress.compiling import compilation_told
-from streamrf.progress.stages import Run, following, now
+from streamrf.display.compiling import compilation_told
+from streamrf.display.stages import Run, following, now
 
 QUIET_SECONDS, EVERY_SECONDS = 10.0, 30.0
 WAKE_SECONDS = 0.2
