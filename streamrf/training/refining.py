@@ -207,7 +207,7 @@ def refine(
     return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
 
 
-def _check_passes(max_passes: object) -> None:
+def _check_passes(max_passes: Any) -> None:
     if not (isinstance(max_passes, Integral) and max_passes > 0):
         raise ParameterError(f"max_passes must be an integer of at least 1, got {max_passes!r}")
 
