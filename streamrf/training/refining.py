@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -208,7 +207,7 @@ def refine(
 
 
 def _check_passes(max_passes: Any) -> None:
-    if not (isinstance(max_passes, Integral) and max_passes > 0):
+    if not (isinstance(max_passes, int | np.integer) and max_passes > 0):
         raise ParameterError(f"max_passes must be an integer of at least 1, got {max_passes!r}")
 
 
