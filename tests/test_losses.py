@@ -273,6 +273,8 @@ def test_options_that_do_not_fit_are_refused_before_the_pass(rows, options, mess
 def test_models_that_cannot_be_refined_are_refused(rows):
     X, y, _ = rows
     model, source = solved(X, y)
+    with pytest.raises(ParameterError, match="max_passes must be"):
+        srf.refine(model, source, max_passes=0)
     with pytest.raises(ParameterError, match="what one pass solves"):
         srf.refine(model, source, "squared")
     values = srf.accumulate(srf.ArraySource(X, X[:, 0]), features(), regression=True).solve(1.0)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -176,6 +175,7 @@ def refine(
         If the Grams of all outputs do not fit.
     """
     kind = _checked(model, source, loss)
+    _check_passes(max_passes)
     run = run or RunOptions()
     source = source.adapted(model.encoder.table)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
@@ -205,6 +205,11 @@ def refine(
     if held.rows:
         model = replace(model, probabilities=_probabilities(fair, held.rows))
     return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
+
+
+def _check_passes(max_passes: Any) -> None:
+    if not (isinstance(max_passes, int | np.integer) and max_passes > 0):
+        raise ParameterError(f"max_passes must be an integer of at least 1, got {max_passes!r}")
 
 
 def _checked(model: Model, source: Source, loss: str) -> Loss:
@@ -252,8 +257,7 @@ def refine_job(job: Job, model: Model, held: HeldRows, loss: str, max_passes: in
 def check_job(job: Job, pass_: Pass, loss: str, max_passes: int) -> None:
     """Raise what `refine` would raise after the first pass, before it."""
     check_loss(loss)
-    if not (isinstance(max_passes, Integral) and max_passes > 0):
-        raise ParameterError(f"max_passes must be an integer of at least 1, got {max_passes!r}")
+    _check_passes(max_passes)
     if loss not in LOSSES:
         return
     settings, encoder = job.settings, pass_.statistics.encoder
