@@ -661,3 +661,29 @@ def test_cells_of_figure_2_are_spectra_and_weights(data, monkeypatch):
     learnt = figure2.weights(cell, small)
     assert sum(learnt["histogram"]) == 64
     assert 0 <= learnt["small_percent"] < 100
+
+
+def test_sums_of_deformed_rows_go_on_from_the_last_file(data, tmp_path, monkeypatch):
+    import mnist8m
+
+    monkeypatch.setattr(mnist8m, "CHOICE_ROWS", 600)
+    monkeypatch.setattr(mnist8m, "HELD", 100)
+    monkeypatch.setattr(mnist8m, "PREFIXES", (400, 800, 1200))
+    mnist8m.images.cache_clear()
+    trial = {"map": "structured", "n_components": 64, "setting": 0.6, "amount": 0.5}
+    chosen = {**trial, **mnist8m.choice(trial)}
+    assert chosen["error_percent"] < 60  # of ten classes
+
+    for name in "ab":
+        (tmp_path / name).mkdir()
+
+    def cell(n_rows):
+        return {"map": "structured", "n_components": 64, "precision": "exact", "n_rows": n_rows}
+
+    found = [mnist8m.prefix(cell(n), tmp_path / "a", chosen) for n in (400, 800, 1200)]
+    at_once = mnist8m.prefix(cell(1200), tmp_path / "b", chosen)
+    assert found[-1] == at_once
+    a, b = (srf.load_statistics(tmp_path / x / "structured-64-exact.stats.h5") for x in "ab")
+    assert a.n_rows == b.n_rows == 1200
+    assert np.array_equal(a.gram, b.gram)
+    mnist8m.images.cache_clear()

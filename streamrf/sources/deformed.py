@@ -28,10 +28,10 @@ class Deformation:
     smoothing : pixels, the deviation of the Gaussian that smooths them
     """
 
-    rotation: float = 10.0
-    shear: float = 0.1
-    scale: float = 0.1
-    shift: float = 1.0
+    rotation: float = 5.0
+    shear: float = 0.05
+    scale: float = 0.05
+    shift: float = 0.5
     elastic: float = 20.0
     smoothing: float = 4.0
 
