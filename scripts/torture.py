@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))
 
 from streamrf.errors import MemoryBudgetError  # noqa: E402
 from streamrf.training import memory  # noqa: E402
-from streamrf.training.holdout import MAX_BYTES  # noqa: E402
+from streamrf.training.holdout import MAX_BYTES, MAX_ROWS  # noqa: E402
 
 from shared import record, recorded  # noqa: E402  isort:skip
 
@@ -191,7 +191,12 @@ def memory_for(block_rows: int, n_components: int) -> int:
         middle = (low + high) // 2
         try:
             plan = memory.plan(
-                n_components, N_FEATURES, 32, held_bytes=2 * MAX_BYTES, memory_limit=middle
+                n_components,
+                N_FEATURES,
+                32,
+                held_bytes=2 * MAX_BYTES,
+                scored_rows=MAX_ROWS,
+                memory_limit=middle,
             )
             enough = plan.block_rows >= block_rows
         except MemoryBudgetError:

@@ -10,6 +10,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from scipy import ndimage
 from scipy.linalg import hadamard
 from scipy.linalg.lapack import dtfttr, dtrttf
 
@@ -327,6 +328,13 @@ def column(vector, n, j):
     return full(vector, n)[:, j]
 
 
+def add_selected(values, columns, n, vector):
+    """The packed vector of G with V added to some of its rows and columns."""
+    G = full(vector, n)
+    G[np.ix_(columns, columns)] += full(values, len(columns))
+    return packed(G)
+
+
 def select(vector, n, picks):
     """The rows and columns picked, packed."""
     return packed(full(vector, n)[np.ix_(picks, picks)])
@@ -378,6 +386,59 @@ def pack_words(Q, entries):
     places = (whole.reshape(n_groups, entries, -1) % 2**bits) << bits * np.arange(entries)[:, None]
     words = np.concatenate([start[None], places.sum(axis=1)])
     return words.astype(np.int32).reshape(1 + n_groups, n_panels, 48).transpose(1, 0, 2)
+
+
+def pack_shorts(Q):
+    """Rows in words of two."""
+    return pack_words(Q, 2)
+
+
+def pack_bytes(Q):
+    """Rows in words of four."""
+    return pack_words(Q, 4)
+
+
+# streamrf/jit/deform.py
+
+
+def mixed(x):
+    """The finalizer of SplitMix64, with Python's integers."""
+    mask = 2**64 - 1
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & mask
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & mask
+    return x ^ (x >> 31)
+
+
+def noise(state, count):
+    """Numbers in (-1, 1), four of each hash."""
+    words = [mixed((state + (k + 1) * 0x9E3779B97F4A7C15) % 2**64) for k in range(-(-count // 4))]
+    bits = [word >> 16 * part & 0xFFFF for word in words for part in range(4)]
+    return (np.array(bits[:count]) + 0.5) / 32768 - 1
+
+
+def deform(images, row, seed, affine, elastic, taps):
+    """A row of deformed images, not rounded, by SciPy's warping."""
+    image, shape = images[row % len(images)].astype(float), images.shape[1:]
+    if row < len(images):
+        return image.ravel()
+    state = mixed(mixed(seed + 0x9E3779B97F4A7C15) ^ mixed(row))
+    draws = noise(state, 8)[:7] * affine
+    angle = 2 * np.arctan(draws[0])
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    A = turn @ [[1 + draws[3], draws[1]], [draws[2], 1 + draws[4]]]
+    middle = (np.array(shape) - 1) / 2
+    grid = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij")).reshape(2, -1)
+    at = A @ (grid - middle[:, None]) + middle[:, None] + draws[5:, None]
+    reach = len(taps) // 2
+    for axis in range(2):
+        padded = tuple(side + 2 * reach for side in shape)
+        field = noise(mixed(state + axis + 1), int(np.prod(padded))).reshape(padded)
+        for along in range(2):
+            field = ndimage.correlate1d(field, taps.astype(float), axis=along)
+        inner = tuple(slice(reach, reach + side) for side in shape)
+        at[axis] += elastic * field[inner].ravel()
+    bordered = np.pad(image, 1)  # SciPy would take pixels half outside for zero
+    return ndimage.map_coordinates(bordered, at + 1, order=1, mode="constant")
 
 
 # streamrf/jit/products.py

@@ -195,7 +195,11 @@ for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
 # Inlined into others; those of slower instructions than the processor has; where products of
 # integers are not available, or a row too great for 32 bits.
 RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
-RARE |= {
+RARE |= {  # and of sparse rows, losses and deformed images
+    "columns add_entries",
+    "lanes load_entries",
+    "lanes outputs",
+    "deform deform",
     "packed add_selected",
     "gram pack",
     "gram add_products",

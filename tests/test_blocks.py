@@ -312,7 +312,8 @@ def test_a_model_keeps_its_weights(tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     lines = dict(facts.summary(facts.of_model(again)))
     assert lines["blocks"] == "weights 0.3, 2, 0.7"
-    assert "Concatenate(maps=[RandomFourier(kernel=Gaussian(gamma=0.01)" in lines["map"]
+    assert "Concatenate(maps=[RandomFourier(n_components=20" in lines["map"]
+    assert "Gaussian(gamma=0.01)" in lines["kernel"]
 
 
 def test_pruned_sums_are_weighed_by_the_blocks_of_what_is_left():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+import naive
 import streamrf as srf
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.jit import deform as jit_deform
@@ -27,58 +28,21 @@ def rows(source, start=0, stop=None, block_rows=4096):
     return np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks])
 
 
-def mixed(x):
-    """The finalizer of SplitMix64, with Python's integers."""
-    mask = 2**64 - 1
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & mask
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & mask
-    return x ^ (x >> 31)
-
-
-def numbers(state, count):
-    golden = 0x9E3779B97F4A7C15
-    words = [mixed((state + (k + 1) * golden) % 2**64) for k in range(-(-count // 4))]
-    bits = [word >> 16 * part & 0xFFFF for word in words for part in range(4)]
-    return (np.array(bits[:count]) + 0.5) / 32768 - 1
-
-
-def plain(row, seed):
-    """A row by SciPy, from the formula of `streamrf.jit.deform`."""
-    image, shape = IMAGES[row % len(IMAGES)].astype(float), IMAGES.shape[1:]
-    state = mixed(mixed(seed + 0x9E3779B97F4A7C15) ^ mixed(row))
-    draws = numbers(state, 8)[:7] * HOW.affine
-    angle = 2 * np.arctan(draws[0])
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    A = turn @ [[1 + draws[3], draws[1]], [draws[2], 1 + draws[4]]]
-    middle = (np.array(shape) - 1) / 2
-    grid = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij")).reshape(2, -1)
-    at = A @ (grid - middle[:, None]) + middle[:, None] + draws[5:, None]
-    reach = len(HOW.taps) // 2
-    for axis in range(2):
-        padded = tuple(side + 2 * reach for side in shape)
-        noise = numbers(mixed(state + axis + 1), int(np.prod(padded))).reshape(padded)
-        for along in range(2):
-            noise = ndimage.correlate1d(noise, HOW.taps.astype(float), axis=along)
-        inner = tuple(slice(reach, reach + side) for side in shape)
-        at[axis] += HOW.elastic * noise[inner].ravel()
-    bordered = np.pad(image, 1)  # SciPy would take pixels half outside for zero
-    return ndimage.map_coordinates(bordered, at + 1, order=1, mode="constant")
-
-
 def test_rows_are_those_of_scipy():
     X, y = rows(source_of())
     np.testing.assert_array_equal(X[:20], IMAGES.reshape(20, -1))  # the images themselves first
     np.testing.assert_array_equal(y, np.arange(100) % 20)
-    expected = np.stack([plain(row, 3) for row in range(20, 100)])
+    how = HOW.affine, HOW.elastic, HOW.taps
+    expected = np.stack([naive.deform(IMAGES, row, 3, *how) for row in range(20, 100)])
     assert np.abs(X[20:] - expected).max() < 0.51
     assert np.abs(X[20:40].astype(float) - X[:20]).mean() > 10  # and they did move
 
 
 def test_the_finalizer_is_that_of_the_hashes_of_rows():
     golden = 0x9E3779B97F4A7C15
-    found = [mixed((k + golden) % 2**64) / 2.0**64 for k in range(50)]
+    found = [naive.mixed((k + golden) % 2**64) / 2.0**64 for k in range(50)]
     np.testing.assert_array_equal(found, uniform(np.arange(50)))
-    assert int(jit_deform._mixed(np.uint64(12345))) == mixed(12345)
+    assert int(jit_deform._mixed(np.uint64(12345))) == naive.mixed(12345)
 
 
 @pytest.mark.parametrize("block_rows", [1, 7, 33])

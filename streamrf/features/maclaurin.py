@@ -70,7 +70,7 @@ class RandomMaclaurin(FeatureMap):
     scales_ : (n_random,) float32, factor of each random feature
     signs_ : float32, shape (n_transforms, n_features) of +-1; (n_transforms, 2, n_features) of the
         real and imaginary parts, +-1 or 0, if "complex"; (sum of degrees, n_features) if dense
-    picks_ : int32 of shape (sum of degrees,), row of its transform (of all, one below the other, if
+    picks_ : int32 of shape (sum of degrees,), row of its transform (of all together, if
         "permuted"), or component of `inner_`, for each factor; empty if dense
     constant_, linear_ : factors of the exact terms; 0 where there is none
     longest_ : greatest ``<x, x>`` that a cut series is right for; only where it is cut
@@ -308,7 +308,7 @@ class RandomMaclaurin(FeatureMap):
         paired = self.projection == "complex" and self.inner_ is None
         exact = [0] * (self.constant_ > 0) + [1] * (self.n_features_in_ * (self.linear_ > 0))
         random = np.repeat(self.degrees_, 2 if paired else 1)[: len(self.scales_)]
-        return np.concatenate((np.array(exact, dtype=np.int64), random))
+        return np.append(np.array(exact, dtype=np.int64), random)
 
     def weights_for(self, kernel: Kernel) -> F64:
         """Return ``b_n / a_n`` by degree, for a dot-product kernel of the series ``sum b_n t^n``.
@@ -337,9 +337,9 @@ class RandomMaclaurin(FeatureMap):
         return len(self.signs_) * hadamard.padded_length(n_features)
 
     def lane_width(self, n_features: int) -> int:
-        inner = 0 if self.inner_ is None else self.inner_.lane_width(n_features)
-        rows = self._n_rows(n_features) if self.projection == "permuted" else 0
-        return n_features + self.n_components + inner + rows
+        more = self._n_rows(n_features) if self.projection == "permuted" else 0
+        more += 0 if self.inner_ is None else self.inner_.lane_width(n_features)
+        return n_features + self.n_components + more
 
     def map_lanes(self, x: F32, out: F32) -> None:
         self._check_lanes(x)
@@ -363,18 +363,14 @@ class RandomMaclaurin(FeatureMap):
             w = np.empty((len(x), self._n_rows(x.shape[1]), lanes.LANES), dtype=np.float32)
             hadamard.transforms(x, self.signs_, w)
             products.multiply(w, varying, self.picks_, self.scales_, np.float32(1), first, out)
-        elif self.projection == "hadamard":
-            hadamard.maclaurin(x, self.signs_, varying, self.picks_, self.scales_, first, out)
         else:
-            hadamard.maclaurin_complex(
-                x, self.signs_, varying, self.picks_, self.scales_, first, out
-            )
+            fill = hadamard.maclaurin if self.signs_.ndim == 2 else hadamard.maclaurin_complex
+            fill(x, self.signs_, varying, self.picks_, self.scales_, first, out)
         n_varying = len(varying) * (2 if self.signs_.ndim == 3 else 1)
         out[:, first + n_varying : self.n_components] = self.scales_[n_varying:, np.newaxis]
 
     def _check_lanes(self, x: F32) -> None:
-        outer = self.kernel_ if self.inner_ is None else self.kernel_.outer
-        if outer.radius < np.inf:
+        if (self.kernel_ if self.inner_ is None else self.kernel_.outer).radius < np.inf:
             self.kernel_.check_domain(self.squares(x))
 
     @property
@@ -384,7 +380,7 @@ class RandomMaclaurin(FeatureMap):
     def squares(self, x: F32) -> F64:
         if self.inner_ is None:
             return super().squares(x)
-        rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, x.shape[1])
+        rows = x.transpose(0, 2, 1).reshape(-1, x.shape[1])  # a copy, in the order of rows
         return self.inner_.kernel_.diagonal(rows).reshape(len(x), -1)
 
     def _map_dense(self, x: F32, first: int, out: F32) -> None:

@@ -26,6 +26,17 @@ class Deformation:
     shift : pixels, along both axes
     elastic : pixels, the factor of the smoothed fields of uniform noise in (-1, 1)
     smoothing : pixels, the deviation of the Gaussian that smooths them
+
+    Raises
+    ------
+    ParameterError
+        A distance that is negative or not finite.
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Deformation(rotation=10).shift
+    0.5
     """
 
     rotation: float = 5.0
