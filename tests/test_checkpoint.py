@@ -651,7 +651,8 @@ def test_a_file_that_has_grown_goes_on_on_the_command_line(path, tmp_path, monke
     assert (tmp_path / "s.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
 
 
-@pytest.mark.parametrize("n_kills", [3, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_kills", [12])
 def test_torture(n_kills):
     """`scripts/torture.py` in short: killed in the start-up, in a block and inside a writing."""
     done = subprocess.run(
