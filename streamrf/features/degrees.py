@@ -78,25 +78,6 @@ def optimized(series: F64, masses: F64, variances: F64, n_products: int) -> tupl
     return np.repeat(n, counts)[::-1].astype(np.int64), np.repeat(factors, counts)[::-1]
 
 
-def ratios(own: DotProductKernel, kernel: DotProductKernel, n_degrees: int) -> F64:
-    """Return ``b_n / a_n``, (n_degrees,), of the series b of `kernel` and a of `own`.
-
-    An infinite series of `own` was cut at `n_degrees`; a finite one has no terms beyond its end.
-    """
-    series = [k.series(MAX_TERMS) for k in (own, kernel)]
-    n_terms = n_degrees if len(series[0]) == MAX_TERMS else MAX_TERMS
-    ours, theirs = (np.pad(s, (0, MAX_TERMS - len(s)))[:n_terms] for s in series)
-    missing = np.flatnonzero((theirs > 0) & (ours == 0))
-    if len(missing):
-        raise ParameterError(
-            f"block_weights={kernel!r} has a term of degree {missing[0]}, and the map, for "
-            f"{own!r}, has none; name a kernel without it, such as DotProduct(coefficients)"
-        )
-    found: F64 = np.zeros(n_degrees)
-    np.divide(theirs[:n_degrees], ours[:n_degrees], out=found, where=ours[:n_degrees] > 0)
-    return found
-
-
 def product_variances(X: NDArray[np.floating], n_degrees: int, signs: str) -> F64:
     """Return the variance of ``prod_(j<=n) <w_j, x> <w_j, y>``, a mean over pairs of rows.
 
