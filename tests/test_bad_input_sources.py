@@ -20,9 +20,11 @@ from streamrf.errors import (
     ParameterError,
     ShapeError,
     SourceNotFoundError,
+    StorageError,
     StreamrfError,
 )
 from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
+from streamrf.sources.paths import decoding
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
 X = np.random.default_rng(0).normal(size=(1000, 20)).astype(np.float32)
@@ -512,3 +514,15 @@ def test_every_error_is_deliberate_and_survives_a_process_border(path):
         HDF5Source(path, x="train/Z", y=None)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("bad header"), MemoryError("malloc of 2 PiB")])
+def test_whatever_a_library_raises_of_damaged_bytes_is_one_error(error):
+    with refuses(CorruptFileError, f"a.zarr cannot be read ({error})"), decoding("a.zarr"):
+        raise error
+
+
+@pytest.mark.parametrize("error", [PermissionError("not yours"), StorageError("full")])
+def test_what_says_nothing_of_the_bytes_stays_as_it_is(error):
+    with pytest.raises(type(error)), decoding("a.zarr"):
+        raise error

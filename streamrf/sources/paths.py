@@ -118,7 +118,7 @@ def decoding(where: str, wrong: str = "cannot be read") -> Iterator[None]:
     """Raise CorruptFileError for whatever another library raises of bytes that it cannot read."""
     try:
         yield
-    except (StreamrfError, PermissionError, BlockingIOError, MemoryError):
+    except (StreamrfError, PermissionError, BlockingIOError):
         raise  # the file may be well: it belongs to another, or is being written
     except Exception as error:
         raise CorruptFileError(
