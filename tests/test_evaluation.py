@@ -431,3 +431,14 @@ def test_progress_counts_every_row(classifier, rows):
     seen = []
     classifier.predict(rows[0], progress=seen.append)
     assert sum(seen) == N
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_scores_that_overflow_are_counted_all_the_same(k):
+    scores = np.zeros((4, k))
+    scores[0, 1], scores[1, 1], scores[2] = np.inf, -np.inf, np.inf
+    errors = ClassErrors(np.arange(k))
+    with np.errstate(invalid="ignore"):
+        errors.add(np.array([1, 0, 1, 0]), scores)
+    assert errors.n_rows == 4
+    assert (errors.sums["odds"][0].sum(axis=1) == 4).all()

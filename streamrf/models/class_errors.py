@@ -108,7 +108,7 @@ class ClassErrors(ErrorSums):
             odds, is_own = logits[:, 1:] - logits[:, :1], (index == 1)[:, np.newaxis]
         else:
             odds, is_own = log_odds(logits), index[:, np.newaxis] == np.arange(n_curves)
-        odds = np.arcsinh(odds)  # finest at 0, and never out of bins
+        odds = np.nan_to_num(np.arcsinh(odds))  # finest at 0; scores may overflow
         bins = ((odds / (1 + np.abs(odds)) + 1) / 2 * n_bins).astype(np.int64)
         bins = np.minimum(bins, n_bins - 1) + n_bins * np.arange(n_curves)
         for counts, mask in zip(self.sums["odds"], (np.ones_like(is_own), is_own), strict=True):
