@@ -10,7 +10,7 @@ import numpy as np
 
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.columns import arrow, kind_of
-from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.paths import absolute, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table, is_number
 
@@ -47,7 +47,9 @@ class CSVTable(Table):
         first = self._line(head)
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
         self._delimiter = "\t" if tab else max(",;\t|", key=first.decode("latin-1").count)
-        fields = self._parsed(first.removeprefix(_BOM).rstrip(b"\r\n") + b"\n", None).column_names
+        line = first.removeprefix(_BOM).rstrip(b"\r\n") + b"\n"
+        with decoding(f"{name}, names of columns,"):
+            fields = self._parsed(line, None).column_names
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)
         self._names = counted if is_row else fields
