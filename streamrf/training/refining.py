@@ -184,13 +184,14 @@ def refine(
     with computing(run.n_threads):
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
     found: list[float] = []
+    held_out = HeldOut(held.rows, model.encoder)
     for _ in range(max_passes):
         pass_ = fold(reading, LossPass(model, kind, held.share), LossPass.update, run)
         with computing(run.n_threads):
             newton = _Newton(model, kind, pass_.sums, sample)
             alphas = np.broadcast_to(model.alpha, len(model.coef)).astype(np.float64)
             if held.rows:
-                trial = _chosen(newton, float(alphas.mean()), held.rows)
+                trial = _chosen(newton, float(alphas.mean()), held_out)
                 for part in held.rows:
                     pass_.add(part, "the rows held out")
                 fair, alphas = trial.model, np.full(len(alphas), float(trial.model.alpha))
@@ -203,7 +204,7 @@ def refine(
             break
     refinement = Refinement(loss, tuple(found))
     if held.rows:
-        model = replace(model, probabilities=_probabilities(fair, held.rows))
+        model = replace(model, probabilities=_probabilities(fair, held_out))
     return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
 
 
@@ -308,7 +309,7 @@ def plan(
         ) from error
 
 
-def _chosen(newton: _Newton, alpha: float, held: Sequence[Rows]) -> Trial:
+def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
     """Return a penalty, or one next to it where the loss of rows held out is clearly less."""
     models = []
     for factor in DECADES:
@@ -318,18 +319,17 @@ def _chosen(newton: _Newton, alpha: float, held: Sequence[Rows]) -> Trial:
             if factor == DECADES[-1] and not models:
                 raise
     value = newton.loss.value
-    rows = HeldOut(held, models[0].encoder)
-    trials = tried(models, rows, lambda outputs, signs: value(outputs * signs))
+    trials = tried(models, held, lambda outputs, signs: value(outputs * signs))
     best = min(trials, key=lambda trial: trial.mse)
     same = next((trial for trial in trials if trial.model.alpha == alpha), best)
     apart = same.squares - best.squares
     return best if apart.sum() > np.sqrt(len(apart)) * apart.std() else same
 
 
-def _probabilities(model: Model, held: Sequence[Rows]) -> Probabilities:
+def _probabilities(model: Model, held: HeldOut) -> Probabilities:
     """Return the probabilities of scores on rows that the model did not learn from."""
     assert model.book is not None
-    scores, index, weights = held_scores(model, HeldOut(held, model.encoder))
+    scores, index, weights = held_scores(model, held)
     return Probabilities.fit(scores / model.book.margin, index, weights)
 
 
