@@ -22,6 +22,19 @@ STRETCH = 256  # columns that a task takes
 
 
 @njit(nogil=True, cache=True)
+def _add_to_class(value: float, count: int, c: int, sums: I64, squares: I64) -> None:
+    """Add a value of column c, which is there so often, to the sums of its class."""
+    value = min(max(value, -GREATEST), GREATEST)
+    exponent = math.frexp(value)[1] - 1
+    if value == 0.0 or exponent < LOWEST:
+        return
+    k = (exponent - LOWEST) // SPAN
+    end = LOWEST + SPAN * (k + 1)
+    sums[c, k] += count * np.int64(np.rint(value * 2.0 ** (DIGITS - end)))
+    squares[c, k] += count * np.int64(np.rint(value * value * 2.0 ** (DIGITS - 2 * end)))
+
+
+@njit(nogil=True, cache=True)
 def _add_coarse(
     x: Numbers, centre: F64, grid: F64, start: int, stop: int, sums: I64, squares: I64
 ) -> None:
@@ -30,14 +43,7 @@ def _add_coarse(
         value = np.float64(x[c]) - centre[c]
         if np.abs(value) < grid[c] * 2.0**FINE_BITS:
             continue
-        value = min(max(value, -GREATEST), GREATEST)
-        exponent = math.frexp(value)[1] - 1
-        if value == 0.0 or exponent < LOWEST:
-            continue
-        k = (exponent - LOWEST) // SPAN
-        end = LOWEST + SPAN * (k + 1)
-        sums[c, k] += np.int64(np.rint(value * 2.0 ** (DIGITS - end)))
-        squares[c, k] += np.int64(np.rint(value * value * 2.0 ** (DIGITS - 2 * end)))
+        _add_to_class(value, 1, c, sums, squares)
 
 
 @njit(nogil=True, cache=True)
@@ -155,11 +161,4 @@ def add_entries(
             fine[c, 0] += n * steps
             fine[c, 1] += n * steps * steps
             continue
-        value = min(max(value, -GREATEST), GREATEST)
-        exponent = math.frexp(value)[1] - 1
-        if value == 0.0 or exponent < LOWEST:
-            continue
-        k = (exponent - LOWEST) // SPAN
-        end = LOWEST + SPAN * (k + 1)
-        sums[c, k] += n * np.int64(np.rint(value * 2.0 ** (DIGITS - end)))
-        squares[c, k] += n * np.int64(np.rint(value * value * 2.0 ** (DIGITS - 2 * end)))
+        _add_to_class(value, n, c, sums, squares)

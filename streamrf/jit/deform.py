@@ -100,12 +100,13 @@ def deform(
         fields = np.empty((2, height, width * LANES), np.float32)
         begin = np.int64(task) * LANES
         count = min(LANES, len(out) - begin)
+        states = np.empty(LANES, np.uint64)
         for lane in range(LANES):
-            _draw(_mixed(start ^ _mixed(np.uint64(first + begin + lane))), lane, draws)
+            states[lane] = _mixed(start ^ _mixed(np.uint64(first + begin + lane)))
+            _draw(states[lane], lane, draws)
         for axis in range(2):
             for lane in range(LANES):
-                state = _mixed(start ^ _mixed(np.uint64(first + begin + lane)))
-                _draw(_mixed(state + np.uint64(axis + 1)), lane, noise)
+                _draw(_mixed(states[lane] + np.uint64(axis + 1)), lane, noise)
             shaped = noise[: n_tall * n_wide].reshape(n_tall, n_wide * LANES)
             _smooth(shaped, taps, halfway, fields[axis])
         for lane in range(count):  # type: ignore[call-overload]
