@@ -4,15 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
 from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.jit.arrays import Array
 from streamrf.jit.deform import deform
-from streamrf.sources.base import Arrays, Source
-from streamrf.sources.stored import Matrix, MatrixSource
+from streamrf.sources.base import Arrays, Source, joined
+from streamrf.sources.stored import LazyMatrix, MatrixSource
 
 
 @dataclass(frozen=True)
@@ -67,25 +66,25 @@ class Deformation:
         return (weights / weights.sum()).astype(np.float32)
 
 
-class DeformedImages(Matrix):
+class DeformedImages(LazyMatrix):
     """Rows made of the images of another source, which are read once in each process."""
 
     def __init__(
         self, images: Source, shape: tuple[int, int], n_rows: int, seed: int, how: Deformation
     ) -> None:
-        self.where = f"{images.where}, deformed"
-        self.name = images.where
-        self.n_rows = n_rows
-        self.n_features = images.n_features
-        self.has_targets, self.has_weights = images.has_targets, False
         self.images, self.shape, self.seed, self.how = images, shape, seed, how
-        self._held: Arrays | None = None
+        super().__init__(images.where)
+        self.where, self.n_rows = f"{images.where}, deformed", n_rows
+
+    def _open(self) -> Arrays:
+        X, y, _ = joined([block.arrays for block in self.images.blocks()])
+        if X.dtype != np.uint8:
+            raise DataError(f"{self.where} holds {X.dtype} pixels; expected uint8, 0 to 255")
+        return Arrays(X, y, None)
 
     def read(self, start: int, stop: int) -> Arrays:
         """Make some rows."""
-        if self._held is None:
-            self._held = _all_rows(self.images)
-        X, y, _ = self._held
+        X, y, _ = self._arrays
         out = np.empty((stop - start, *self.shape), np.uint8)
         images = X.reshape(-1, *self.shape)
         deform(images, start, self.seed, self.how.affine, self.how.elastic, self.how.taps, out)
@@ -97,9 +96,6 @@ class DeformedImages(Matrix):
         """Ledger key: the images, how they are moved, and the seed, whatever the number of rows."""
         made = (super().key, self.seed, asdict(self.how))
         return blake2b(repr(made).encode(), digest_size=16).hexdigest()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_held": None}
 
 
 def deformed_mnist(
@@ -165,16 +161,6 @@ def deformed_mnist(
             f"{images.where} has {images.n_features} columns, which are not images of {height} x"
             f" {width} pixels; name their shape=(height, width)"
         )
-    head = next(iter(images.blocks(0, 1, block_rows=1))).X
-    if head.dtype != np.uint8:
-        raise DataError(f"{images.where} holds {head.dtype} pixels; expected uint8, 0 to 255")
     how = deformation or Deformation()
     store = DeformedImages(images, (height, width), n_rows, seed, how)
     return MatrixSource([store], {"x": None, "y": None, "weights": None})
-
-
-def _all_rows(images: Source) -> Arrays:
-    """Read a source into memory."""
-    blocks = list(images.blocks())
-    y = np.concatenate([block.y for block in blocks]) if images.has_targets else None
-    return Arrays(np.concatenate([block.X for block in blocks]), y, None)
