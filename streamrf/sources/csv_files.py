@@ -48,7 +48,7 @@ class CSVTable(Table):
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
         self._delimiter = "\t" if tab else max(",;\t|", key=first.decode("latin-1").count)
         line = first.removeprefix(_BOM).rstrip(b"\r\n") + b"\n"
-        with decoding(f"{name}, names of columns,"):
+        with decoding(f"{self.where}, names of columns,"):
             fields = self._parsed(line, None).column_names
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)

@@ -82,10 +82,11 @@ def where_of(name: str, dataset: str | None) -> str:
 
 def opened(path: str, name: str, **cache: Any) -> h5py.File:
     """Open a file for reading."""
-    if not os.path.exists(path):
-        raise_missing(name, path)
     with decoding(name, "cannot be opened as an HDF5 file"):
-        return h5py.File(path, "r", **cache)
+        try:
+            return h5py.File(path, "r", **cache)
+        except FileNotFoundError:
+            raise_missing(name, path)
 
 
 def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
