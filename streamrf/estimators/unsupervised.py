@@ -46,9 +46,6 @@ class _Unsupervised(BaseEstimator):
             StructuredFourier(Gaussian("median"), WIDTH) if self.features is None else self.features
         )
 
-    def _run(self, engine: "Client | None") -> RunOptions:
-        return RunOptions(engine=engine, memory_limit=self.memory_limit, n_threads=self.n_threads)
-
 
 class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsupervised):
     """Kernel principal components in one pass: those of random features.
@@ -116,7 +113,6 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
     ) -> Self:
         """Sum the rows of an array or Source in one pass, here or on the workers of `engine`."""
         source = Unlabelled(self._source(X, sample_weight))
-        run = self._run(engine)
         self.statistics_ = accumulate(
             source,
             self._map(),
@@ -124,9 +120,9 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
             precision=self.precision,
             regression=True,
             random_state=self.random_state,
-            engine=run.engine,
-            memory_limit=run.memory_limit,
-            n_threads=run.n_threads,
+            engine=engine,
+            memory_limit=self.memory_limit,
+            n_threads=self.n_threads,
         )
         found = self.statistics_.principal_components(self.n_components)
         self.principal_ = found.whitened() if self.whiten else found
@@ -205,6 +201,7 @@ class RandomFeatureKMeans(_Unsupervised):
     ) -> Self:
         """Find the centres of an array or Source, here or on the workers of `engine`."""
         source = self._source(X, sample_weight)
+        run = RunOptions(engine=engine, memory_limit=self.memory_limit, n_threads=self.n_threads)
         seed = int(check_random_state(self.random_state).randint(2**31))
         self.clusters_, self.n_passes_ = cluster(
             source,
@@ -213,7 +210,7 @@ class RandomFeatureKMeans(_Unsupervised):
             max_passes=self.max_passes,
             normalize=self.normalize,
             random_state=seed,
-            run=self._run(engine),
+            run=run,
         )
         return self
 

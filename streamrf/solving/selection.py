@@ -150,6 +150,11 @@ def searched(
     return sorted(trials, key=lambda trial: trial.model.alpha)
 
 
+def n_tried(n_alphas: int, stride: int) -> int:
+    """Return how many of the penalties `searched` tries."""
+    return len(range(stride // 2, n_alphas, stride)) + 2 * (stride.bit_length() - 1)
+
+
 def best(trials: Sequence[Trial]) -> Trial:
     """Return the trial of least error, and of these the one of least squared error."""
     return min(trials, key=lambda trial: (trial.figure, trial.mse, trial.model.alpha))

@@ -33,13 +33,12 @@ from streamrf.solving import (
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
-from streamrf.training.foresight import SOLVING, foresee_solving, n_factors
+from streamrf.training.foresight import SOLVING, STRIDE, foresee_solving, n_factors
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
-STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
 
 

@@ -7,8 +7,9 @@ import numpy as np
 from streamrf.display import foresee, now
 from streamrf.jit import lapack, packed
 from streamrf.jit.threads import computing
+from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
-TRIED = 10  # penalties of those that `searched` chooses from
+STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
 READING, SOLVING, CHOOSING = "reading", "solving", "choosing features"
@@ -23,7 +24,8 @@ def foresee_solving(width: int, n_factors: float) -> None:
 
 def n_factors(chooses: bool) -> float:
     """Return the factors of all features that `finish` takes."""
-    return 1.0 + (TRIED + 1 / 8 if chooses else 0)  # half of the features once
+    tried = n_tried(len(RELATIVE_ALPHAS), STRIDE)
+    return 1.0 + (tried + 1 / 8 if chooses else 0)  # half of the features once
 
 
 def _factor_seconds(n: int) -> float:
