@@ -17,7 +17,7 @@ from streamrf.training import choosing
 from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
 from streamrf.training.choosing import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
-from streamrf.training.tournament import order_of
+from streamrf.training.tournament import Tournament, order_of
 
 N = 1500
 
@@ -160,6 +160,27 @@ def test_a_width_is_chosen_within_the_rows():
     X = np.random.default_rng(0).standard_normal((700, 3))
     found = srf.select(srf.ArraySource(X, X[:, 0] > 0), budget=2)
     assert found.features.n_components == 512 or found.table()["candidate"][0].endswith("linear")
+
+
+@pytest.mark.parametrize(
+    ("gain", "n_rows", "width"),
+    [
+        (0.01, 50_000, 512),  # 1 % a doubling, four of them: not worth it
+        (0.02, 50_000, 1024),  # a twentieth by four doublings, less by three
+        (0.03, 50_000, 2048),
+        (0.06, 1500, 1024),  # as many rows as features
+        (0.2, 50_000, 8192),
+    ],
+)
+def test_the_width_is_the_least_that_the_widest_hardly_beats(waves, gain, n_rows, width):
+    class Falling(Judge):
+        def try_(self, candidate, width, n_rows, n_held, split=0):
+            error = (1 - gain) ** np.log2(width / 512)
+            return Trial(candidate, width, n_rows, error, error, 1.0, 0.1)
+
+    judge = Falling(*waves, regression=True, seed=0)
+    one = Candidate("standard", "gaussian", 1.0)
+    assert Tournament(judge, budget=1e6)._width(one, n_rows) == width
 
 
 def test_ties_go_to_the_cheaper_candidate():

@@ -106,7 +106,7 @@ def select(
     Parameters
     ----------
     source : with targets
-    n_components : width of the features; None means the least of 512 to 8,192 that the next one
+    n_components : width of the features; None means the least of 512 to 8,192 that the widest one
         does not beat by a twentieth, as far as the rows and a pass of a minute allow
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps

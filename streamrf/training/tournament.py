@@ -32,7 +32,7 @@ REGRESSION_NOISE = 0.02  # of a mean squared error
 TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
-MIN_GAIN = 0.05  # relative; a width that gains less than this over the one before is not worth it
+MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
 FADING = 0.8  # of the gain of one doubling of the width, that of the next
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
@@ -94,7 +94,7 @@ class Tournament:
 
         Parameters
         ----------
-        width : of the features in the end; None means the least of `WIDTHS` that is worth it
+        width : of the features in the end; None means the least of `WIDTHS` that is wide enough
         n_rows : rows of the pass, None where unknown
         """
         judge = self.judge
@@ -197,27 +197,39 @@ class Tournament:
         return width
 
     def _width(self, candidate: Candidate, n_rows: int) -> int:
-        """Return the least width whose gain to the next, measured or foreseen, is too small."""
-        judge, gain = self.judge, None
+        """Return the least width that the widest possible one beats by too little.
+
+        Gains are measured as far as trials go, and foreseen beyond.
+        """
+        judge, gain = self.judge, 0.0
         before: Trial | None = None
-        for width, wider in itertools.pairwise(WIDTHS):
-            seconds = n_rows * wider**2 / FLOPS + wider**3 / FLOPS
-            short = ROWS_A_FEATURE * wider > n_rows or seconds > PASS_SECONDS
-            if short or not self._fits(wider):
-                return width
+        widths = self._possible(n_rows)
+        for n_left, (width, wider) in zip(
+            range(len(widths) - 1, 0, -1), itertools.pairwise(widths), strict=True
+        ):
             if wider <= WIDTHS[2] and self._spends(candidate, wider, judge.n_fitted):
                 if before is None:
                     before = judge.try_(candidate, width, judge.n_fitted, judge.n_held)
                 now = judge.try_(candidate, wider, judge.n_fitted, judge.n_held)
-                measured = 1 - now.error / before.error if before.error > 0 else 0.0
+                gain = 1 - now.error / before.error if before.error > 0 else 0.0
                 if not judge.regression:  # errors are counts of few; squares see more
-                    measured = max(measured, 1 - now.mse / before.mse)
-                gain, before = measured, now
+                    gain = max(gain, 1 - now.mse / before.mse)
+                before = now
             else:
-                gain = (gain or 0.0) * FADING
-            if gain < MIN_GAIN:
+                gain *= FADING
+            if 1 - np.prod(1 - gain * FADING ** np.arange(n_left)) < MIN_GAIN:
                 return width
-        return WIDTHS[-1]
+        return widths[-1]
+
+    def _possible(self, n_rows: int) -> list[int]:
+        """Return the widths that the rows, a pass of `PASS_SECONDS` and the memory allow."""
+        possible = list(WIDTHS[:1])
+        for width in WIDTHS[1:]:
+            seconds = n_rows * width**2 / FLOPS + width**3 / FLOPS
+            if ROWS_A_FEATURE * width > n_rows or seconds > PASS_SECONDS or not self._fits(width):
+                break
+            possible.append(width)
+        return possible
 
     def _rivals(self, ranked: list[Trial]) -> list[Trial]:
         """Return the best and those that the rows held out cannot tell from it."""
