@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLACE = ROOT / "docs" / "benchmarks"
+sys.path.append(str(ROOT / "scripts" / "rivals"))
+from made_rows import bayes_error  # noqa: E402
 
 Lines = dict[str, dict]  # figures by the names of cases
 
@@ -37,6 +40,13 @@ COLOURS = {"maclaurin": "#0072b2", "craft": "#d55e00", "structured": "#009e73"}
 MARKS = {"maclaurin": "o", "craft": "s", "structured": "^"}
 OFFSETS = {"maclaurin": (4, 6), "craft": (7, 1), "structured": (-30, -9)}  # of labels, points
 OTHER_MARKS = "xD*vP"
+STREAMS = {
+    "flights-stream": "flights, 1.9 million rows",
+    "moons": "moons, 10 million rows",
+    "moons-turned": "moons, turned",
+}
+STREAM_MARKS = "os^vDP"
+STREAM_COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#117733")
 NOT_YET = "Not measured yet."
 
 
@@ -335,7 +345,7 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
             ]
             for side, run in line["sides"].items()
         ]
-        error = "error, %" if line["data"] == "mnist" else "variance left, %"
+        error = "variance left, %" if is_of_values(line) else "error, %"
         head = ["side", "rows", "seconds", "times ours", "peak, MiB", "times ours", error]
         versions = {}
         for run in line["sides"].values():
@@ -346,6 +356,11 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
         return f"{table([*head, 'settings'], rows)}\n\n{line['n_repeats']} runs each; {shown}."
 
     return told
+
+
+def is_of_values(contest: dict) -> bool:
+    """Whether a contest's targets are values rather than classes."""
+    return any("rmse" in run for run in contest["sides"].values())
 
 
 def chosen(settings: dict) -> str:
@@ -380,10 +395,11 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "prediction": prediction,
     "start": start,
     "fits": fits,
-    **{name: contest(name) for name in ("gaussian", "polynomial", "flights")},
+    **{name: contest(name) for name in ("gaussian", "polynomial", "flights", "trees", *STREAMS)},
     "error-plot": image("error", "error against seconds"),
     "width-plot": image("width", "seconds and memory against width"),
     "rows-plot": image("rows", "seconds and memory against rows"),
+    "streams-plot": image("streams", "error against seconds and memory"),
 }
 
 
@@ -497,10 +513,41 @@ def against_rows(figure: Figure, bench: Lines, rivals: Lines) -> bool:
     return bool(fitted) or line is not None
 
 
+def of_streams(figure: Figure, bench: Lines, rivals: Lines) -> bool:
+    """Draw errors of all sides against their time and memory, a column for each stream."""
+    found = {name: rivals[name] for name in STREAMS if name in rivals}
+    if not found:
+        return False
+    figure.set_size_inches(4 * len(found), 6)
+    columns = figure.subplots(2, len(found), squeeze=False).T
+    for axes, (name, line) in zip(columns, found.items(), strict=True):
+        for mark, colour, (side, run) in zip(
+            STREAM_MARKS, STREAM_COLOURS, line["sides"].items(), strict=False
+        ):
+            measures = run["seconds"], run["peak_bytes"] / 2**30
+            for axis, measure in zip(axes, measures, strict=True):
+                axis.plot(measure, 100 * run["error"], mark, color=colour, markersize=8, label=side)
+        for axis, label in zip(axes, ("seconds, file to model", "peak memory, GiB"), strict=True):
+            kind = "variance left, %" if is_of_values(line) else "error, %"
+            axis.set(xscale="log", xlabel=label, ylabel=kind)
+            axis.grid(alpha=0.3, which="both")
+            axis.margins(0.15)
+            label_few(axis.xaxis)
+            if line["data"].startswith("moons"):
+                least = 100 * bayes_error()
+                axis.axhline(least, color="grey", linestyle=":", label="least possible")
+        axes[0].set_title(STREAMS[name], fontsize=10)
+    entries = [axis.get_legend_handles_labels() for axis in columns.flat]
+    handles = {label: handle for entry in entries for handle, label in zip(*entry, strict=True)}
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=8)
+    return True
+
+
 PLOTS: dict[str, Callable[[Figure, Lines, Lines], bool]] = {
     "error": error_against_seconds,
     "width": against_width,
     "rows": against_rows,
+    "streams": of_streams,
 }
 
 

@@ -20,7 +20,6 @@ import numpy as np
 TUNE_ROWS, HELD_ROWS = 12_000, 4000
 QUICK_ROWS = 8000
 NOT_TOLD = ("memory", "classes", "tune_rows")
-N_CLASSES = 10
 GAMMAS = (0.005, 0.01, 0.02, 0.03, 0.045)  # of pixels from 0 to 1
 COLUMN_GAMMAS = (0.003, 0.01, 0.03, 0.1, 0.3)  # of columns with mean 0 and variance 1
 
@@ -124,13 +123,20 @@ def errors(predict: Predict, rows: Rows) -> dict:
 
 
 def is_classes(path: str) -> bool:
-    """Whether the targets are labels."""
-    return Path(path).stem == "mnist"
+    """Whether the targets are labels: whole numbers."""
+    with h5py.File(path) as file:
+        return file["test/y"].dtype.kind in "iu"
 
 
-def codes(y: np.ndarray) -> np.ndarray:
+def labels(path: str) -> np.ndarray:
+    """Return the classes, in order."""
+    with h5py.File(path) as file:
+        return np.unique(file["test/y"])
+
+
+def codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return +1 in the column of the class, -1 elsewhere, (n, n_classes) float64."""
-    return np.where(y[:, None] == np.arange(N_CLASSES), 1.0, -1.0)
+    return np.where(y[:, None] == classes, 1.0, -1.0)
 
 
 def unit_length(X: np.ndarray) -> np.ndarray:
@@ -154,7 +160,10 @@ def limit_memory(n_bytes: int) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions of what is installed and does the work."""
-    names = ("streamrf", "scikit-learn", "scikit-learn-intelex", "rfflearn", "numpy", "scipy")
+    names = (
+        *("streamrf", "scikit-learn", "scikit-learn-intelex", "rfflearn", "lightgbm"),
+        *("numpy", "scipy"),
+    )
     found = {}
     for name in names:
         try:

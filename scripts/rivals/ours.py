@@ -11,15 +11,19 @@ ALPHAS = (0.003, 0.03, 0.3)
 
 def grid(settings):
     """The width of the Gaussian, and the penalty where it is not chosen in the pass."""
+    if settings["map"] == "auto":
+        return [{}]
     if settings["map"] == "polynomial":
         return [{"alpha": alpha} for alpha in ALPHAS]
-    if not settings["classes"]:
+    if settings["scale"] == "standard":
         return [{"gamma": gamma} for gamma in common.COLUMN_GAMMAS]
     return [{"gamma": gamma, "alpha": alpha} for gamma in UNIT_GAMMAS for alpha in ALPHAS]
 
 
 def features(settings):
     """Return the map."""
+    if settings["map"] == "auto":
+        return "auto"
     width = settings["width"]
     if settings["map"] == "polynomial":
         return srf.RandomMaclaurin(POLYNOMIAL, width, h01=True)
@@ -29,13 +33,13 @@ def features(settings):
 def train(rows, settings):
     """Fit from the file."""
     source = srf.HDF5Source(rows.path, x=f"{rows.part}/X", y=f"{rows.part}/y")
-    if common.is_classes(rows.path):
-        alpha = settings.get("alpha", "auto")
-        model = srf.RandomFeatureClassifier(
-            features(settings), alpha=alpha, normalize="l2", random_state=0
-        )
-    else:
-        model = srf.RandomFeatureRegressor(features(settings), normalize="standard", random_state=0)
+    kind = srf.RandomFeatureClassifier if settings["classes"] else srf.RandomFeatureRegressor
+    model = kind(
+        features(settings),
+        alpha=settings.get("alpha", "auto"),
+        normalize=settings.get("scale", "auto"),
+        random_state=0,
+    )
     if len(rows) < source.n_rows:
         source = srf.IteratorSource(lambda: rows.blocks(4096))
     model.fit(source)

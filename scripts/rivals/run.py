@@ -39,6 +39,7 @@ ENVIRONMENTS = {
         "scikit-learn==1.9.1",
         "h5py==3.16.0",
     ),
+    "lightgbm": ("lightgbm==4.6.0", "scikit-learn==1.9.1", "h5py==3.16.0"),
     "rfflearn": ("rfflearn==2024.10.28", "scikit-learn==1.9.1", "h5py==3.16.0"),
 }
 
@@ -71,31 +72,62 @@ class Contest:
 
 WIDTH = 4096
 FLIGHTS = {"width": 1024, "tune_rows": 100_000}  # few rows choose too smooth a kernel for many
+COLUMNS = FLIGHTS | {"scale": "standard"}
+
+
+def trees(**fixed) -> dict[str, Side]:
+    """Return the sides of gradient-boosted trees."""
+    return {
+        "trees, scikit-learn": Side(
+            "boosted_trees.py", "scikit-learn", {"library": "scikit-learn"} | fixed
+        ),
+        "trees, LightGBM": Side("boosted_trees.py", "lightgbm", {"library": "lightgbm"} | fixed),
+    }
+
+
+def stream(data: str) -> Contest:
+    """Return the contest on millions of rows of columns."""
+    return Contest(
+        data,
+        {
+            OURS: Side("ours.py", OURS, {"map": "auto"}),
+            "streamrf, gamma named": Side("ours.py", OURS, {"map": "structured"} | COLUMNS),
+            "incremental ridge": Side(
+                "incremental_ridge.py",
+                "scikit-learn-intelex",
+                {"map": "gaussian", "block": 4096} | COLUMNS,
+            ),
+            "stochastic gradient": Side("stochastic_gradient.py", "scikit-learn", FLIGHTS),
+            **trees(tune_rows=FLIGHTS["tune_rows"]),
+        },
+    )
+
+
 CONTESTS = {
     "gaussian": Contest(
         "mnist",
         {
-            OURS: Side("ours.py", OURS, {"map": "structured", "width": WIDTH}),
+            OURS: Side("ours.py", OURS, {"map": "structured", "scale": "l2", "width": WIDTH}),
             "incremental ridge": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
-                {"map": "gaussian", "width": WIDTH, "block": 4096},
+                {"map": "gaussian", "scale": "pixels", "width": WIDTH, "block": 4096},
             ),
         },
     ),
     "polynomial": Contest(
         "mnist",
         {
-            OURS: Side("ours.py", OURS, {"map": "polynomial", "width": WIDTH}),
+            OURS: Side("ours.py", OURS, {"map": "polynomial", "scale": "l2", "width": WIDTH}),
             "incremental ridge": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
-                {"map": "polynomial", "width": WIDTH, "block": 10_000},
+                {"map": "polynomial", "scale": "l2", "width": WIDTH, "block": 10_000},
             ),
             "incremental ridge, small blocks": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
-                {"map": "polynomial", "width": WIDTH, "block": 512},
+                {"map": "polynomial", "scale": "l2", "width": WIDTH, "block": 512},
             ),
             "ridge in memory": Side(
                 "ridge_in_memory.py", "scikit-learn", {"width": WIDTH, "block": 1024}
@@ -105,11 +137,15 @@ CONTESTS = {
     "flights": Contest(
         "flights",
         {
-            OURS: Side("ours.py", OURS, {"map": "structured"} | FLIGHTS),
+            OURS: Side("ours.py", OURS, {"map": "structured"} | COLUMNS),
             "stochastic gradient": Side("stochastic_gradient.py", "scikit-learn", FLIGHTS),
             "rfflearn": Side("in_memory_fourier.py", "rfflearn", FLIGHTS),
         },
     ),
+    "trees": Contest("mnist", {OURS: Side("ours.py", OURS, {"map": "auto"}), **trees()}),
+    "flights-stream": stream("flights"),
+    "moons": stream("moons"),
+    "moons-turned": stream("moons-turned"),
 }
 
 
@@ -227,14 +263,19 @@ def python(environment: str) -> Path:
 
 
 def prepared(name: str, folder: Path) -> Path:
-    """Return the file of a set with train and test rows; flights are shuffled and split for it."""
-    source = folder / f"{name}.h5"
-    if name != "flights":
-        return source
-    target = PLACE / "flights.h5"
+    """Return the file of a set with train and test rows: shuffled and split, or made, for it."""
+    scripts = {
+        "flights": ("split_rows.py", str(folder / "flights.h5")),
+        "moons": ("made_rows.py", "straight"),
+        "moons-turned": ("made_rows.py", "turned"),
+    }
+    if name not in scripts:
+        return folder / f"{name}.h5"
+    target = PLACE / f"{name}.h5"
     if not target.exists():
-        command = [str(python("scikit-learn")), str(HERE / "split_rows.py")]
-        subprocess.run([*command, str(source), str(target)], check=True)
+        script, option = scripts[name]
+        command = [str(python("scikit-learn")), str(HERE / script), option, str(target)]
+        subprocess.run(command, check=True)
     return target
 
 
