@@ -16,12 +16,17 @@ place that has had the fewest.
 With `--record FILE` the counts are kept after every job, and the same command goes on from them, so
 that the full length may take many sittings: `--kills 1000 --record kills.json`.
 
+With `--forked` every run is a fork of this process, which has imported the library by then: more
+kills an hour, and those in the start-up fall after the imports.
+
 With `--dask` workers and schedulers of a cluster are killed instead, see `torture_dask.py`.
 """
 
 import argparse
 import glob
+import importlib
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -62,11 +67,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--components", type=int, default=512)
+    parser.add_argument("--forked", action="store_true", help="do not import the library anew")
     parser.add_argument("--most-kills", type=int, default=4, help="of one job, before it may end")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--record", type=Path, help="file of counts, to go on from")
     options = parser.parse_args()
     seed = random.randrange(2**32) if options.seed is None else options.seed
+    if options.forked:
+        Forked.ready()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         counts = torture(Path(folder), random.Random(seed), options)
     print(json.dumps({**vars(options), "seed": seed, **counts}, default=str))
@@ -78,7 +86,7 @@ def torture(folder: Path, draw: random.Random, options) -> dict[str, int]:
     write_data(folder / "data.h5", options.rows)
     truth = folder / "truth.stats.h5"
     began = time.monotonic()
-    done = run(command(folder, truth, options, draw, checkpoint=False))
+    done = run(command(folder, truth, options, draw, checkpoint=False), options.forked)
     done.check_returncode()
     start_up = time.monotonic() - began - json.loads(done.stdout)["pass_seconds"]
     counts = Counter(kills=0, **{f"in_{place}": 0 for place in PLACES})
@@ -101,7 +109,7 @@ def job_on_trial(folder, truth, start_up, draw, options, counts) -> None:
         if ended is not None:
             counts["failed"] += ended != 0
             break
-    done = run(command(folder, found, options, draw))
+    done = run(command(folder, found, options, draw), options.forked)
     counts["jobs"] += 1
     if done.returncode:
         print(done.stderr, file=sys.stderr)
@@ -115,16 +123,14 @@ def killed(folder, found, start_up, draw, options, counts) -> int | None:
     """Kill one run at a random moment; give its exit status if it was faster."""
     aim = min(PLACES, key=lambda place: (counts[f"in_{place}"], draw.random()))
     before = written(folder), half_written(folder)
-    process = subprocess.Popen(
-        command(folder, found, options, draw),
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    words, silent = command(folder, found, options, draw), subprocess.DEVNULL
+    process = (Forked if options.forked else subprocess.Popen)(
+        words, env=environment(), stdout=silent, stderr=silent
     )
     if aim == "start_up":
         wait_until(process, time.monotonic() + draw.uniform(0, start_up))
     else:
-        wait_for_writes(process, folder, before[1], draw.randint(0, 12))
+        wait_for_writes(process, folder, before[1], draw.randint(0, options.rows // 5000))
         longest = WRITE_SECONDS if aim == "write" else BLOCK_SECONDS
         wait_until(process, time.monotonic() + draw.uniform(0, longest))
     process.send_signal(signal.SIGKILL)
@@ -205,10 +211,59 @@ def memory_for(block_rows: int, n_components: int) -> int:
     return high
 
 
-def run(words) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        words, env=environment(), capture_output=True, text=True, timeout=MOST_SECONDS
-    )
+def run(words, forked: bool) -> subprocess.CompletedProcess:
+    """Return how a run ended that nobody disturbs, and what it printed."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = (Forked if forked else subprocess.Popen)(
+            words, env=environment(), stdout=out, stderr=err
+        )
+        status = process.wait(MOST_SECONDS)
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(words, status, out.read(), err.read())
+
+
+class Forked:
+    """A run in a fork of this process, with the methods of `subprocess.Popen` that are used."""
+
+    def __init__(self, words, env, stdout, stderr):
+        files = [os.open(os.devnull, os.O_WRONLY) if f is subprocess.DEVNULL else os.dup(f.fileno())
+                 for f in (stdout, stderr)]  # fmt: skip
+        fork = multiprocessing.get_context("fork")
+        self._process = fork.Process(target=self._work, args=(words[3:], files))
+        self._process.start()
+        for file in files:
+            os.close(file)
+
+    @staticmethod
+    def ready() -> None:
+        """Import what runs import, and start no thread."""
+        importlib.import_module("streamrf.cli")
+
+    @staticmethod
+    def _work(words, files) -> None:
+        from streamrf.cli import main
+
+        for number, file in enumerate(files, start=1):
+            os.dup2(file, number)
+        sys.argv = ["streamrf", *words]
+        main()
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal, or None."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status once there is one."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise TimeoutError(f"a run has not ended after {timeout} seconds")
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the run."""
+        if self._process.exitcode is None:
+            os.kill(self._process.pid, number)
 
 
 def environment() -> dict[str, str]:
