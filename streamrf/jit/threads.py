@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import numba
@@ -20,11 +20,23 @@ import threadpoolctl
 
 Task = Callable[[Any], object]  # a function of one task
 _lock: Any = threading.RLock()
+_granted: ContextVar[int | None] = ContextVar("streamrf_threads", default=None)
 
 
 @functools.cache
 def _controller() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
+
+
+def grant(n_threads: int | None) -> None:
+    """Set how many threads may help to read in this context; None means as many as Numba has."""
+    _granted.set(n_threads)
+
+
+def n_granted() -> int:
+    """Return how many threads may help to read in this context."""
+    limit = numba.config.NUMBA_NUM_THREADS
+    return max(1, min(_granted.get() or limit, limit))
 
 
 @contextmanager
