@@ -1,5 +1,8 @@
 """Chunks decompressed by threads are the rows that the library reads."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import h5py
@@ -283,3 +286,35 @@ def test_no_more_threads_are_granted_than_there_are():
     from contextvars import copy_context
 
     assert copy_context().run(asked) == n_granted()
+
+
+FORKED = """
+import os, sys
+import numpy as np
+from streamrf.sources import HDF5Source
+source = HDF5Source(sys.argv[1], y=None)
+held = source.blocks(block_rows=100)
+ours = [next(held).X]
+child = os.fork()
+if not child:
+    again = np.concatenate([block.X for block in source.blocks()])
+    os._exit(int(again.sum() != float(sys.argv[2])))
+ours += [block.X for block in held]
+assert np.concatenate(ours).sum() == float(sys.argv[2])
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_reads_with_threads_of_its_own(tmp_path):
+    rows = values((4000, 8), "u1").astype("f4")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", data=rows, chunks=(100, 8), compression="gzip")
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, tmp_path / "a.h5", str(rows.sum(dtype="f8"))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split() == ["0"]

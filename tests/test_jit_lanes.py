@@ -215,7 +215,7 @@ def test_rows_are_added_to_their_groups_in_their_order(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (16, 40), (21, 600), (7, 1100)])
-@pytest.mark.parametrize("n_outputs", [1, 3, 300])
+@pytest.mark.parametrize("n_outputs", [1, 3, 10])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_are_sums_in_the_order_of_the_rows(rng, shape, n_outputs, dtype):
     Q, factors = (
