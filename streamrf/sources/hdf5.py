@@ -59,9 +59,10 @@ class HDF5Source(SeekableSource):
     -----
     The ledger key of a file is the `fingerprint` of its rows, so it does not depend on the path.
 
-    Each chunk is decompressed once in a pass. A block ends on a chunk border, and where a chunk is
-    longer than a block, HDF5's chunk cache, set to hold all chunks that lie side by side over the
-    columns, keeps it until its last piece is read. So a file of huge chunks needs that much memory.
+    Each chunk is decompressed once in a pass, those of known filters by many threads ahead of their
+    use. A block ends on a chunk border, and where a chunk is longer than a block, it is kept until
+    its last piece is read, with all chunks that lie side by side over the columns: of other filters
+    by HDF5's chunk cache. So a file of huge chunks needs that much memory.
 
     Examples
     --------
