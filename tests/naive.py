@@ -512,3 +512,32 @@ def add_columns(X, centre, reach, grid):
             total, square_total = total + rounded, square_total + square
         sums.append([total, square_total])
     return sums, (np.abs(u) > reach).sum(axis=0)
+
+
+# streamrf/jit/lzf.py
+
+
+def expand(data, out):
+    """What LZF `data` holds, in the first bytes of `out`; how many, or -1."""
+    codes, found = bytes(data), bytearray()
+    while codes:
+        control, codes = codes[0], codes[1:]
+        if control < 32:
+            piece, codes = codes[: control + 1], codes[control + 1 :]
+            if len(piece) <= control:
+                return -1
+        else:
+            needed = 2 if control >> 5 == 7 else 1
+            if len(codes) < needed:
+                return -1
+            length = (control >> 5) + 2 + (codes[0] if needed == 2 else 0)
+            back = (control % 32) * 256 + codes[needed - 1] + 1
+            codes = codes[needed:]
+            if back > len(found):
+                return -1
+            piece = (bytes(found[-back:]) * length)[:length]
+        found += piece
+        if len(found) > len(out):
+            return -1
+    out[: len(found)] = np.frombuffer(bytes(found), np.uint8)
+    return len(found)

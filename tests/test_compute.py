@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import numba
 import numpy as np
 import pytest
 import threadpoolctl
@@ -116,3 +117,21 @@ def test_a_forked_process_has_threads_of_its_own():
         check=True,
     )
     assert done.stdout.split() == ["10"]
+
+
+def test_blas_has_the_threads_of_the_innermost_block():
+    most = numba.config.NUMBA_NUM_THREADS
+    before = blas_threads()
+    with computing(most):
+        assert blas_threads() == {most}
+        with computing():
+            assert blas_threads() == {most}
+        with computing(1):
+            assert blas_threads() == {1}
+        with single_blas_threads():
+            assert blas_threads() == {1}
+            with computing():
+                assert blas_threads() == {most}
+            assert blas_threads() == {1}
+        assert blas_threads() == {most}
+    assert blas_threads() == before

@@ -39,12 +39,15 @@ class Reading:
         """Return the reading of some rows, read in the same way."""
         return replace(self, start=start, stop=stop)
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+    def blocks(
+        self, progress: Progress | None = None, n_threads: int | None = None
+    ) -> Iterator[Block]:
         """Yield the checked blocks, read one ahead of their use.
 
         Parameters
         ----------
         progress : called with the number of rows done after each block
+        n_threads : threads that may help to decompress; None means all
 
         Raises
         ------
@@ -58,7 +61,7 @@ class Reading:
                 yield check_rows(block, self.on_bad_rows)[0]
 
         found = False
-        for block in read_ahead(checked()):
+        for block in read_ahead(checked(), n_threads=n_threads):
             found = True
             yield block
             if progress is not None:

@@ -23,14 +23,14 @@ class LocalRunner(Runner):
     def fold(self, reading: Reading, zero: S, update: Update[S], store: StateStore[S]) -> S:
         """Add block by block; `store` guards the steps."""
         with store.guarding(zero, update) as guarded:
-            for block in reading.blocks(self._progress):
+            for block in reading.blocks(self._progress, self._n_threads):
                 with computing(self._n_threads):
                     guarded(zero, block)
         return zero
 
     def map(self, reading: Reading, function: Callable[[Block], R], row_bytes: int) -> Iterator[R]:
         """Yield the result of each block while the next one is read."""
-        for block in reading.blocks(self._progress):
+        for block in reading.blocks(self._progress, self._n_threads):
             with computing(self._n_threads):
                 result = function(block)
             yield result

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import numba
@@ -20,11 +20,24 @@ import threadpoolctl
 
 Task = Callable[[Any], object]  # a function of one task
 _lock: Any = threading.RLock()
+_blas: int | None = None  # threads that BLAS was set to by who holds the lock
+_granted: ContextVar[int | None] = ContextVar("streamrf_threads", default=None)
 
 
 @functools.cache
 def _controller() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
+
+
+def grant(n_threads: int | None) -> None:
+    """Set how many threads may help to read in this context; None means as many as Numba has."""
+    _granted.set(n_threads)
+
+
+def n_granted() -> int:
+    """Return how many threads may help to read in this context."""
+    limit = numba.config.NUMBA_NUM_THREADS
+    return max(1, min(_granted.get() or limit, limit))
 
 
 @contextmanager
@@ -37,12 +50,27 @@ def computing(n_threads: int | None = None) -> Iterator[int]:
         before = numba.get_num_threads()
         count = n_threads or before
         count = max(1, min(count, numba.config.NUMBA_NUM_THREADS))
+        if count == before == _blas:  # set by a block around; to ask again takes 0.2 ms
+            yield count
+            return
         numba.set_num_threads(count)
         try:
-            with _controller().limit(limits=count, user_api="blas"):
+            with _limited(count):
                 yield count
         finally:
             numba.set_num_threads(before)
+
+
+@contextmanager
+def _limited(n_threads: int) -> Iterator[None]:
+    """Set the threads of BLAS; the lock is held."""
+    global _blas
+    before, _blas = _blas, n_threads
+    try:
+        with _controller().limit(limits=n_threads, user_api="blas"):
+            yield
+    finally:
+        _blas = before
 
 
 @contextmanager
@@ -63,7 +91,7 @@ def single_blas_threads() -> Iterator[Callable[[Task, Iterable[Any]], None]]:
     Yields ``each(function, tasks)``, which calls ``function(task)`` for every task and returns when
     all are done. The threads work in the caller's context (`numpy.errstate`).
     """
-    with computing() as count, _controller().limit(limits=1, user_api="blas"):
+    with computing() as count, _limited(1):
         if count == 1:
             yield _one_by_one
             return
@@ -106,8 +134,9 @@ class _Forked:
 
 def _after_fork() -> None:
     """Begin anew: a child has none of its parent's threads, one of which may hold the lock."""
-    global _lock
+    global _blas, _lock
     _pool.cache_clear()
+    _blas = None
     try:
         layer = numba.threading_layer()
     except ValueError:  # none was started

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from streamrf.errors import SolveError
 from streamrf.jit.arrays import Array, Floats
+from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Rows, as_labels, find_labels
 
+FEW_OUTPUTS = 32  # for which a second BLAS thread is waited for longer than it works
 SCORED_ROWS = 1024
 KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
@@ -97,7 +99,8 @@ def tried(
         weights = _weights(part)
         total += weights.sum()
         rows = np.empty((2, len(models), len(weights)))  # squares and losses
-        found = np.split(Z @ coef.T, len(models), axis=1)
+        with computing(1 if len(coef) < FEW_OUTPUTS else None):
+            found = np.split(Z @ coef.T, len(models), axis=1)
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
             if model.book is None:

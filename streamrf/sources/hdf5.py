@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from streamrf.errors import CorruptFileError, EmptySourceError, ShapeError
 from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.hdf5_chunks import RowReader, readers
 from streamrf.sources.hdf5_files import (
-    Datasets,
     File,
     Names,
     Trust,
     datasets,
     inspect,
     opened,
-    read_rows,
     where_of,
 )
 from streamrf.sources.paths import Paths, expand
@@ -60,9 +59,10 @@ class HDF5Source(SeekableSource):
     -----
     The ledger key of a file is the `fingerprint` of its rows, so it does not depend on the path.
 
-    Each chunk is decompressed once in a pass. A block ends on a chunk border, and where a chunk is
-    longer than a block, HDF5's chunk cache, set to hold all chunks that lie side by side over the
-    columns, keeps it until its last piece is read. So a file of huge chunks needs that much memory.
+    Each chunk is decompressed once in a pass, those of known filters by many threads ahead of their
+    use. A block ends on a chunk border, and where a chunk is longer than a block, it is kept until
+    its last piece is read, with all chunks that lie side by side over the columns: of other filters
+    by HDF5's chunk cache. So a file of huge chunks needs that much memory.
 
     Examples
     --------
@@ -120,8 +120,8 @@ class HDF5Source(SeekableSource):
 
     @property
     def buffer_bytes(self) -> int:
-        """The cache of chunks; one file is open at a time."""
-        return max(file.cache_bytes for file in self._files)
+        """The cache of chunks, and those decompressed ahead; one file is open at a time."""
+        return max(file.cache_bytes + file.ahead_bytes for file in self._files)
 
     @property
     def settings(self) -> dict[str, str | None]:
@@ -151,25 +151,25 @@ class HDF5Source(SeekableSource):
                     f"{where} has {len(found.x)} rows but had {file.n_rows} when the source was"
                     " made; make the source again"
                 )
-            for start, stop in ranges:
-                for low, high in _steps(start, stop, file.chunk_rows, block_rows):
-                    yield Block(
-                        *self._arrays(found, file.name, low, high),
-                        position=file.first + low,
-                        key=file.key,
-                        row=low,
-                        span=high - low,
-                        kept=None,
-                        where=where,
-                    )
+            wheres = [where_of(file.name, dataset) for dataset in self._names]
+            with readers(found, ranges, wheres) as rows:
+                for start, stop in ranges:
+                    for low, high in _steps(start, stop, file.chunk_rows, block_rows):
+                        yield Block(
+                            *self._arrays(rows, wheres, low, high),
+                            position=file.first + low,
+                            key=file.key,
+                            row=low,
+                            span=high - low,
+                            kept=None,
+                            where=where,
+                        )
 
-    def _arrays(self, found: Datasets, name: str, low: int, high: int) -> Arrays:
+    def _arrays(
+        self, rows: list[RowReader | None], wheres: list[str], low: int, high: int
+    ) -> Arrays:
         """Read the rows ``[low, high)`` of a file."""
-        wheres = [where_of(name, dataset) for dataset in self._names]
-        X, y, weights = (
-            None if dataset is None else read_rows(dataset, low, high, where)
-            for dataset, where in zip(found, wheres, strict=True)
-        )
+        X, y, weights = (None if reader is None else reader.read(low, high) for reader in rows)
         return Arrays(
             as_matrix(X, wheres[0]),
             None if y is None else as_targets(y, high - low, wheres[1]),

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import h5py
-import hdf5plugin  # noqa: F401  registers the common filters (Blosc, LZ4, Zstandard, ...)
-from numpy.typing import NDArray
 
-from streamrf.errors import (
-    CorruptFileError,
-    DatasetNotFoundError,
-    ShapeError,
-)
+from streamrf.errors import DatasetNotFoundError, ShapeError
+from streamrf.jit.threads import n_granted
 from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
+from streamrf.sources.hdf5_chunks import Bands, read_rows
 from streamrf.sources.hdf5_trust import check_origins, check_sparse, origins
 from streamrf.sources.paths import decoding, raise_missing
 from streamrf.sources.validation import (
@@ -59,8 +55,9 @@ class File:
     n_rows: int
     n_features: int
     chunk_rows: int
-    cache_bytes: int
+    cache_bytes: int  # of the library
     cache_slots: int
+    ahead_bytes: int  # of rows decompressed ahead of their use
     key: str
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     origins: tuple[str, ...] = ()  # other files that the rows are really in
@@ -103,6 +100,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
                 if not trust.sparse:
                     check_sparse(dataset, others[key], where_of(name, key))
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
+        banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)
         n_rows = len(found.x)
         head = as_matrix(read_rows(found.x, 0, min(n_rows, FINGERPRINT_ROWS), where), where)
@@ -115,6 +113,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             chunk_rows=chunk_rows,
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
+            ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
             key=fingerprint(head, os.path.basename(path)),
             target=None if found.y is None else (_is_text(found.y), found.y.shape[1:]),
             origins=tuple(others[names.x]),
@@ -175,13 +174,3 @@ def _chunk_layout(found: Datasets) -> tuple[int, int, int]:
             # the bits reach, chunks side by side never push each other out.
             slots = max(slots, math.prod(1 << count.bit_length() for count in grid) + 1)
     return (found.x.chunks[0] if found.x.chunks else 1), n_bytes, slots
-
-
-def read_rows(dataset: h5py.Dataset, low: int, high: int, where: str) -> NDArray[Any]:
-    try:
-        return dataset[low:high]
-    except (OSError, RuntimeError) as error:
-        raise CorruptFileError(
-            f"{where}: rows {low} to {high - 1} cannot be read ({error}); the file is damaged or"
-            " truncated there: copy or write it again"
-        ) from error

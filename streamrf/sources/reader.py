@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 
 from streamrf.display import stage
 from streamrf.errors import ParameterError
+from streamrf.jit.threads import grant
 
 T = TypeVar("T")
 
 _END: Any = object()
 
 
-def read_ahead(blocks: Iterator[T], depth: int = 1) -> Generator[T, None, None]:
+def read_ahead(
+    blocks: Iterator[T], depth: int = 1, n_threads: int | None = None
+) -> Generator[T, None, None]:
     """Yield the items of `blocks`, read in one background thread up to `depth` items ahead.
 
     At most ``depth + 1`` items are alive: the one in use, and `depth` read or being read. The
@@ -25,6 +28,7 @@ def read_ahead(blocks: Iterator[T], depth: int = 1) -> Generator[T, None, None]:
     ----------
     blocks : iterator, run in the thread alone until it is closed
     depth : items to read ahead, at least 1
+    n_threads : threads that may help it to decompress; None means as many as Numba has
 
     Raises
     ------
@@ -38,17 +42,21 @@ def read_ahead(blocks: Iterator[T], depth: int = 1) -> Generator[T, None, None]:
     """
     if depth < 1:
         raise ParameterError(f"depth={depth}; expected at least 1")
-    return _read_ahead(blocks, depth)
+    return _read_ahead(blocks, depth, n_threads)
 
 
-def _read_ahead(blocks: Iterator[T], depth: int) -> Generator[T, None, None]:
+def _read_ahead(blocks: Iterator[T], depth: int, n_threads: int | None) -> Generator[T, None, None]:
     # An executor, not a bare thread: at the interpreter's exit it ends its idle thread by itself,
     # where a thread waiting on a queue would hang a script that left this generator half read.
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamrf-reader")
+
+    def submitted() -> Future[Any]:
+        return executor.submit(copy_context().run, _read, blocks, n_threads)
+
     try:
-        ahead: deque[Future[Any]] = deque(_submit(executor, blocks) for _ in range(depth))
+        ahead: deque[Future[Any]] = deque(submitted() for _ in range(depth))
         while (block := _waited(ahead.popleft())) is not _END:
-            ahead.append(_submit(executor, blocks))
+            ahead.append(submitted())
             yield block
             del block  # or this item would live on while the next is waited for
     finally:
@@ -57,11 +65,8 @@ def _read_ahead(blocks: Iterator[T], depth: int) -> Generator[T, None, None]:
             blocks.close()
 
 
-def _submit(executor: ThreadPoolExecutor, blocks: Iterator[Any]) -> Future[Any]:
-    return executor.submit(copy_context().run, _read, blocks)
-
-
-def _read(blocks: Iterator[Any]) -> Any:
+def _read(blocks: Iterator[Any], n_threads: int | None) -> Any:
+    grant(n_threads)
     with stage("read"):
         return next(blocks, _END)
 

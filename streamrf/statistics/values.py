@@ -7,6 +7,7 @@ import numpy as np
 
 from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Features, Floats, Indices
+from streamrf.jit.instructions import MAX_SHORT
 from streamrf.models import Codes, Seed
 from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums, products
 from streamrf.storage import Fields
@@ -51,8 +52,8 @@ class ValueSums(TargetSums):
 
     def add(self, Q: Features, roots: Floats, y: Array) -> None:
         """Add rows with targets y (n, n_targets), rounded to integers when exact."""
-        greatest = np.abs(y).max(initial=0) * np.abs(Q).max(initial=0) * len(Q)
-        is_long = self._is_exact and greatest >= EXACT_FLOAT64
+        bound = EXACT_FLOAT64 / max(_greatest(y) * len(Q), 1.0)
+        is_long = self._is_exact and bound <= MAX_SHORT and bound <= _greatest(Q)
         for part, shift in _halves(y) if is_long else ((y, 0),):
             found = products(np.column_stack((part, roots)), Q)
             if self._is_exact:
@@ -194,6 +195,11 @@ def _add_exactly(sums: Floats, rest: Floats, more: Floats) -> None:
     """Add integers to ``sums + rest`` without error, below 2^100; `sums` is the float64 nearest."""
     high, low = _two_sum(sums, more)
     sums[:], rest[:] = _two_sum(high, rest + low)
+
+
+def _greatest(values: Array) -> float:
+    """Return the greatest absolute value, without an array of them all."""
+    return float(max(values.max(initial=0), -values.min(initial=0)))
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:

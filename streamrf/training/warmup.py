@@ -23,7 +23,7 @@ from streamrf.features import (
     TensorSketch,
     TreeSketch,
 )
-from streamrf.jit import lanes
+from streamrf.jit import lanes, lzf
 from streamrf.kernels import Polynomial
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import WARPS
@@ -73,6 +73,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"{warp} warp", partial(default, warp=warp)
     yield "codes", partial(default, codes=codes, classes=np.arange(N_CLASSES))
     yield "what follows a fit", partial(_use, maps[0])
+    chunk = np.frombuffer(bytes(2), np.uint8)
+    yield "chunks of LZF", partial(lzf.expand, chunk, np.empty(1, np.uint8))
 
 
 def _maps() -> list[FeatureMap]:

@@ -1,0 +1,188 @@
+"""Rows of HDF5 datasets: chunks fetched raw and decompressed by many threads, or by the library."""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import CorruptFileError
+from streamrf.jit.threads import n_granted
+from streamrf.sources.hdf5_filters import Pipeline
+from streamrf.sources.seekable import Ranges
+
+TASK_BYTES = 1 << 19  # that a thread decompresses at a time, or one chunk
+AHEAD_BYTES = 32 << 20  # of a dataset, decompressed ahead of their use
+MIN_CHUNK_BYTES = 1 << 12  # smaller ones are decompressed as fast as they are handed over
+
+
+def read_rows(dataset: h5py.Dataset, low: int, high: int, where: str) -> NDArray[Any]:
+    """Return rows ``[low, high)`` as the library reads them.
+
+    Raises
+    ------
+    CorruptFileError
+        If it cannot; `where` names the dataset.
+    """
+    try:
+        return dataset[low:high]
+    except (OSError, RuntimeError) as error:
+        raise CorruptFileError(
+            f"{where}: rows {low} to {high - 1} cannot be read ({error}); the file is damaged or"
+            " truncated there: copy or write it again"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Bands:
+    """How the rows of a dataset are cut for threads: a band is rows of whole chunks.
+
+    Parameters
+    ----------
+    pipeline : how a chunk is decompressed
+    n_rows : rows of a band: of as many chunks as make a task or, if those are longer, of one
+    n_bytes : of a band
+    n_ahead : bands that are decompressed ahead of the rows in use
+    """
+
+    pipeline: Pipeline
+    n_rows: int
+    n_bytes: int
+    n_ahead: int
+
+    @classmethod
+    def of(cls, dataset: h5py.Dataset, n_threads: int) -> "Bands | None":
+        """Return those of a dataset; None where the library reads it."""
+        pipeline = Pipeline.of(dataset)
+        if pipeline is None or pipeline.n_bytes < MIN_CHUNK_BYTES:
+            return None
+        sizes = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
+        across = math.prod(-(-size // chunk) for size, chunk in sizes) * pipeline.n_bytes
+        n_chunks = max(1, TASK_BYTES // across)
+        n_ahead = min(n_threads, AHEAD_BYTES // (n_chunks * across))
+        rows = n_chunks * dataset.chunks[0]
+        return cls(pipeline, rows, n_chunks * across, n_ahead) if n_ahead else None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the band in use and of those ahead, which are raw, decompressed and in place."""
+        return (1 + 3 * self.n_ahead) * self.n_bytes
+
+    def inside(self, ranges: Ranges) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of the bands with rows of ascending ranges, each band once."""
+        step, chunk, end = self.n_rows, self.pipeline.shape[0], ranges[-1][1]
+        low = ranges[0][0] // chunk * chunk
+        for start, stop in ranges:
+            low = max(low, start // step * step)
+            while low < stop:
+                yield low, min(low // step * step + step, end)
+                low = low // step * step + step
+
+
+class RowReader:
+    """Rows of an open dataset, read in ascending order.
+
+    Every call of the library is made by the thread that reads; those of `pool` only decompress.
+
+    Parameters
+    ----------
+    dataset : stays open while it is read
+    ranges : rows that will be read, disjoint and ascending
+    where : the dataset, for messages
+    pool, n_threads : threads that decompress, and how many there are
+    """
+
+    def __init__(
+        self, dataset: h5py.Dataset, ranges: Ranges, where: str, pool: Executor, n_threads: int
+    ) -> None:
+        self._dataset, self._where, self._pool = dataset, where, pool
+        self._bands = Bands.of(dataset, n_threads)
+        self._bounds = iter(() if self._bands is None else self._bands.inside(ranges))
+        self._begun: deque[_Band] = deque()
+
+    def read(self, low: int, high: int) -> NDArray[Any]:
+        """Return the rows ``[low, high)`` of a range, or raise CorruptFileError."""
+        bands, begun = self._bands, self._begun
+        if bands is None:
+            return read_rows(self._dataset, low, high, self._where)
+        while begun and begun[0].stop <= low:
+            begun.popleft()
+        while sum(band.start >= high for band in begun) < bands.n_ahead:
+            bounds = next(self._bounds, None)
+            if bounds is None:
+                break
+            if bounds[1] > low:
+                begun.append(_Band(self._dataset, bands.pipeline, *bounds, self._pool))
+        parts = [band.rows(low, high) for band in begun if band.start < high]
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):  # a chunk never written, or damaged: the library knows
+            return read_rows(self._dataset, low, high, self._where)
+        return found[0] if len(found) == 1 else np.concatenate(found, dtype=self._dataset.dtype)
+
+
+@contextmanager
+def readers(
+    datasets: Iterable[h5py.Dataset | None], ranges: Ranges, wheres: list[str]
+) -> Iterator[list[RowReader | None]]:
+    """Yield what reads the rows of open datasets, see `RowReader`; its threads end with it."""
+    n_threads = n_granted()
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="streamrf-chunks")
+    try:
+        yield [
+            None if dataset is None else RowReader(dataset, ranges, where, pool, n_threads)
+            for dataset, where in zip(datasets, wheres, strict=True)
+        ]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _Band:
+    """Rows ``[start, stop)``, fetched raw now and decompressed meanwhile."""
+
+    def __init__(
+        self, dataset: h5py.Dataset, pipeline: Pipeline, start: int, stop: int, pool: Executor
+    ) -> None:
+        self.start, self.stop = start, stop
+        self._rows = np.empty((stop - start, *dataset.shape[1:]), dataset.dtype)
+        columns = zip(dataset.shape[1:], pipeline.shape[1:], strict=True)
+        steps = [range(0, size, chunk) for size, chunk in columns]
+        offsets = product(range(start, stop, pipeline.shape[0]), *steps)
+        fetch = dataset.id.read_direct_chunk
+        self._tasks: list[Future[None]] | None = None
+        try:
+            chunks = [(*fetch(offset), self._place(offset, pipeline.shape)) for offset in offsets]
+        except (OSError, RuntimeError, MemoryError):  # not written, or the file is truncated
+            return
+        size = max(1, TASK_BYTES // pipeline.n_bytes)
+        parts = [chunks[first : first + size] for first in range(0, len(chunks), size)]
+        self._tasks = [pool.submit(_fill, pipeline, part) for part in parts]
+
+    def _place(self, offset: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return where the chunk at an offset goes, which is cut at the edges."""
+        first = (offset[0] - self.start, *offset[1:])
+        return self._rows[tuple(slice(f, f + n) for f, n in zip(first, shape, strict=True))]
+
+    def rows(self, low: int, high: int) -> NDArray[Any] | None:
+        """Return the rows of ``[low, high)`` here; None if a chunk cannot be had in this way."""
+        try:
+            for task in self._tasks or ():
+                task.result()
+        except Exception:  # any that a decompressor raises
+            self._tasks = None
+        if self._tasks is None:
+            return None
+        return self._rows[max(low - self.start, 0) : high - self.start]
+
+
+def _fill(pipeline: Pipeline, chunks: list[tuple[int, bytes, NDArray[Any]]]) -> None:
+    """Decompress chunks: which filters to skip, bytes, and where each goes."""
+    for mask, data, place in chunks:
+        chunk = pipeline.decode(mask, data)
+        place[...] = chunk[tuple(map(slice, place.shape))]
