@@ -19,7 +19,7 @@ from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.estimators.settings import described, restored
-from streamrf.features import RAW_DTYPES, FeatureMap
+from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.solving import SQUARED
@@ -291,6 +291,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
+        check_names(self.features, getattr(self, "feature_names_in_", None))
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
         return Job.of(source, settings, options)

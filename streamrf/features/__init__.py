@@ -14,7 +14,7 @@ from streamrf.features.bounds import (
     maclaurin_width,
     products_width,
 )
-from streamrf.features.code import attach_code, check_ready
+from streamrf.features.code import attach_code, check_names, check_ready
 from streamrf.features.concatenate import Concatenate
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
@@ -53,6 +53,7 @@ __all__ = [
     "TransformerMap",
     "TreeSketch",
     "attach_code",
+    "check_names",
     "check_ready",
     "clone_with_seed",
     "fourier_width",

@@ -39,6 +39,17 @@ def check_ready(features: Any) -> None:
         )
 
 
+def check_names(features: Any, names: Any) -> None:
+    """Raise ParameterError for a transformer that was fitted to columns of other names."""
+    for code in features.code if isinstance(features, FeatureMap) and names is not None else []:
+        fitted = list(getattr(code, "feature_names_in_", names))
+        if fitted != list(names):
+            raise ParameterError(
+                f"features: the transformer {name_of(code)} was fitted to the columns {fitted}, "
+                f"and the rows have {list(names)}; give both the same columns in the same order"
+            )
+
+
 def attach_code(features: FeatureMap, given: Any) -> None:
     """Let a map that was read from a file have the code that it names.
 

@@ -84,10 +84,10 @@ class OwnMap(FeatureMap):
         ordered = np.sort(sample[:: -(-len(sample) // ORDERED_ROWS)], axis=0)
         self.probe_rows_ = ordered[np.linspace(0, len(ordered) - 1, PROBE_ROWS).astype(int)]
         self.probe_ = self._mapped(self.probe_rows_)
-        first = sample[: self.batch_rows]
-        if apart(self._mapped(first), self._mapped(first[::-1])[::-1]).any():
+        rows = sample[: self.batch_rows]
+        if apart(self._mapped(rows)[::2], self._mapped(rows[::2])).any():
             raise ParameterError(
-                f"{self.name_!r} has other features for the same rows in another order: it must "
+                f"{self.name_!r} has other features for the same rows among others: it must "
                 "answer for each row by itself, and always the same (no dropout, no batch means)"
             )
 

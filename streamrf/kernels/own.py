@@ -67,10 +67,11 @@ def name_of(code: Any) -> str:
     """
     if isinstance(code, str):
         return code
-    if isinstance(code, functools.partial):
+    names = (getattr(code, key, None) for key in ("name_", "__qualname__", "__name__"))
+    known = next(filter(None, names), None)
+    if known is None and isinstance(code, functools.partial):
         return name_of(code.func)
-    known = getattr(code, "name_", None) or getattr(code, "__qualname__", None)
-    return str(known or getattr(code, "__name__", type(code).__name__))
+    return str(known or type(code).__name__)
 
 
 def not_held(name: str) -> str:
