@@ -16,7 +16,7 @@ from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
-from streamrf.sources.paths import expand, listed
+from streamrf.sources.paths import bare, expand, is_url, listed
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse_arrays import open_sparse
 from streamrf.sources.tables import Table, TableSource
@@ -49,6 +49,7 @@ _FORMATS: dict[tuple[str, ...], Opener] = {
     (".svm", ".libsvm", ".svmlight"): open_libsvm,
     (".zarr",): open_zarr,
 }
+_LOCAL = (_open_hdf5, open_npy, open_npz, open_zarr)
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
 
@@ -99,6 +100,11 @@ def open_source(
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
+        if opener in _LOCAL and is_url(names[0]):
+            raise ParameterError(
+                f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
+                "URLs, by the endings of their names; download others"
+            )
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         return opener(names, x, y, weights, **(trust if opener is _open_hdf5 else {}))
     if is_frame(data):
@@ -138,7 +144,7 @@ def _ending(name: str) -> str:
     """
     if os.path.isdir(name) and any(os.path.exists(os.path.join(name, file)) for file in _ZARR):
         return ".zarr"
-    stem, ending = os.path.splitext(name.lower().rstrip("/"))
+    stem, ending = os.path.splitext(bare(name).lower().rstrip("/"))
     return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
 
 
