@@ -149,6 +149,27 @@ def _dask(folder, X, y=None, weights=None):
     return sources.DaskArraySource(X, y, weights)
 
 
+def _xarray(folder, X, y=None, weights=None):
+    xarray = pytest.importorskip("xarray")
+    return sources.open_source(xarray.DataArray(X), None, y, weights)
+
+
+def _xarray_file(folder, X, y=None, weights=None):
+    """An array in a zarr store, that xarray opens without reading it."""
+    xarray = pytest.importorskip("xarray")
+    made = xarray.Dataset({"X": xarray.DataArray(X)})
+    chunks = {"X": {"chunks": (20, *X.shape[1:])}}
+    made.to_zarr(folder / "x.zarr", mode="w", encoding=chunks, consolidated=False)
+    opened = xarray.open_zarr(folder / "x.zarr", chunks=None, consolidated=False)
+    return sources.open_source(opened["X"], None, y, weights)
+
+
+def _xarray_dask(folder, X, y=None, weights=None):
+    xarray = pytest.importorskip("xarray")
+    X = xarray.DataArray(dask.array.from_array(X, (13, *X.shape[1:])))
+    return sources.open_source(X, None, y, weights)
+
+
 def _memmap(folder, X, y=None, weights=None):
     np.save(folder / "X.npy", X)
     return sources.ArraySource(np.load(folder / "X.npy", mmap_mode="r"), y, weights)
@@ -179,6 +200,18 @@ def _function(folder, X, y=None, weights=None):
 
 def _list(folder, X, y=None, weights=None):
     return sources.IteratorSource(list(arrivals(X, y, weights)))
+
+
+def _sparse_list(folder, X, y=None, weights=None):
+    """Sparse matrices of several kinds."""
+    X = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    kinds = itertools.cycle(
+        (scipy.sparse.csr_array, scipy.sparse.coo_matrix, scipy.sparse.csc_array, np.asarray)
+    )
+    given = arrivals(X, y, weights)
+    parts = (part if isinstance(part, tuple) else (part,) for part in given)
+    made = [(next(kinds)(part[0]), *part[1:]) for part in parts]
+    return sources.IteratorSource([part if len(part) > 1 else part[0] for part in made])
 
 
 def columns_of(X, y=None, weights=None) -> dict[str, list]:
@@ -352,10 +385,14 @@ SOURCES = [
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),
+    SourceCase("xarray", sources.MatrixSource, _xarray),
+    SourceCase("xarray-file", sources.MatrixSource, _xarray_file),
+    SourceCase("xarray-dask", sources.DaskArraySource, _xarray_dask),
     SourceCase("class-weighted", sources.ClassWeighted, _class_weighted),
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),
+    SourceCase("iterator-sparse", sources.IteratorSource, _sparse_list, dtype="float64"),
     SourceCase("csv", sources.TableSource, _tabled(_csv), dtype="float64"),
     SourceCase("csv-zstd", sources.TableSource, _tabled(_csv_zstd), dtype="float64"),
     SourceCase("tsv-files", sources.TableSource, _tabled(_tsv_files), stores=3, dtype="float64"),

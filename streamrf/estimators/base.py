@@ -28,7 +28,7 @@ from streamrf.sources import (
     IteratorSource,
     Source,
     as_source,
-    is_dask_array,
+    is_lazy,
     is_mixed,
 )
 from streamrf.statistics import Statistics
@@ -331,7 +331,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _is_source(self, X: Rows, reset: bool) -> bool:
         """Return whether X is a source or is to be read by one, and not checked as an array."""
-        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
+        if is_lazy(X) or is_mixed(X):
             return True
         if reset:
             return False
@@ -350,7 +350,7 @@ class RandomFeatureEstimator(BaseEstimator):
         return source
 
     def _rows(self, X: Rows) -> Any:
-        if isinstance(X, Source) or is_dask_array(X) or self.model_.encoder.table is not None:
+        if is_lazy(X) or self.model_.encoder.table is not None:
             return X  # a table is read by the names of its columns
         return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
