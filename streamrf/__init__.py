@@ -23,8 +23,8 @@ Feature maps
     own code: CallableMap, TransformerMap
 Kernels
     Gaussian, Laplacian, Cauchy, Linear, Polynomial, Exponential, ArcCosine, VovkReal,
-    VovkInfinite, DotProduct, Columnwise, Composed, KernelSum, FeatureProduct, Intersection, Chi2, JensenShannon, Hellinger, ExpChi2,
-    ExpJensenShannon, ExpHellinger
+    VovkInfinite, DotProduct, Columnwise, Composed, KernelSum, FeatureProduct, Intersection, Chi2,
+    JensenShannon, Hellinger, ExpChi2, ExpJensenShannon, ExpHellinger
 
 Each has its own help: ``help(streamrf.HDF5Source)``. The command ``streamrf`` does the same.
 """

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -285,8 +286,21 @@ def test_a_transformer_fitted_to_names_gets_them():
     clf = srf.RandomFeatureClassifier(srf.TransformerMap(pca)).fit(frame, LABELS)
     plain = srf.RandomFeatureClassifier(srf.TransformerMap(PCA(4).fit(X))).fit(X, LABELS)
     assert clf.score(frame, LABELS) == plain.score(X, LABELS)  # and no warning, which is an error
-    with pytest.raises(ParameterError, match=r"the transformer .* fitted to the columns .*'a'"):
-        clf.fit(frame[[*"fedcba"]], LABELS)
+    other = frame[[*"fedcba"]]
+    for use in (
+        lambda: clf.fit(other, LABELS),
+        lambda: srf.accumulate(srf.open_source(other, y=LABELS), srf.TransformerMap(pca)),
+    ):
+        with pytest.raises(ParameterError, match=r"the transformer .* fitted to the columns .*'a'"):
+            use()
+
+
+def test_a_transformer_that_needs_targets_is_to_be_fitted_before():
+    lda = LinearDiscriminantAnalysis()
+    with pytest.raises(ParameterError, match=r"LinearDiscriminantAnalysis cannot be fitted to r"):
+        srf.RandomFeatureClassifier(srf.TransformerMap(lda)).fit(X, LABELS)
+    features = srf.TransformerMap(lda.fit(X, LABELS))
+    assert srf.RandomFeatureClassifier(features).fit(X, LABELS).features_.n_components == 3
 
 
 @pytest.mark.parametrize("transformer", [PCA, 3, Ridge()])
@@ -360,9 +374,11 @@ def test_other_code_than_that_of_the_training_is_refused(tmp_path):
         ([waves, waves], r"has 2 functions or transformers, and the file names 1: waves"),
         (srf.Identity(), r"has 0 functions or transformers"),
         (PCA(20), r"features='PCA' is not fitted"),
+        ("waves.joblib", r"features='waves.joblib' is no code; pass the function or the fitted"),
     ):
         with pytest.raises((ParameterError, ShapeError), match=message):
             load(features=given)
+    assert load(features=FunctionTransformer(waves)).score(X, LABELS) > 0.4  # a transform will do
     with pytest.raises(ParameterError, match=r"features= is for maps of your own code, and this"):
         srf.load_statistics(tmp_path / "plain.h5", features=waves)
     renamed = load(features=lambda X: np.sin(X @ W) * np.float32(1 + 1e-6))  # as other machines do

@@ -102,7 +102,11 @@ class OwnMap(FeatureMap):
         if "name_" not in vars(self):  # settings alone
             setattr(self, self.setting, found)
             return
-        if isinstance(found, str) or not is_ready(found):
+        if not callable(found) and not callable(getattr(found, "transform", None)):
+            raise ParameterError(
+                f"features={found!r} is no code; pass the function or the fitted transformer itself"
+            )
+        if not is_ready(found):
             raise ParameterError(
                 f"features={name_of(found)!r} is not fitted; pass what the model was trained with, "
                 "which is its features_.transformer_"
@@ -204,13 +208,16 @@ class CallableMap(OwnMap):
         super().check_width()
         FeatureMap.check_width(self)
         if not callable(self.function):
-            raise ParameterError(f"function must be a function of rows, got {self.function!r}")
+            raise ParameterError(
+                f"function must be a function of rows, got {self.function!r}; TransformerMap takes "
+                "what has a transform"
+            )
 
     def _prepared(self, rng: Generator, sample: F32) -> Any:
         return self.function
 
     def _called(self, rows: F32) -> Any:
-        return self._code(rows)
+        return (self._code if callable(self._code) else self._code.transform)(rows)
 
 
 class TransformerMap(OwnMap):
@@ -282,7 +289,10 @@ class TransformerMap(OwnMap):
         super().check_width()
         code = self.transformer
         if isinstance(code, type) or not callable(getattr(code, "transform", None)):
-            raise ParameterError(f"transformer must have a transform of rows, got {code!r}")
+            raise ParameterError(
+                f"transformer must have a transform of rows, got {code!r}; CallableMap(function, "
+                "n_components) takes functions"
+            )
 
     def _prepared(self, rng: Generator, sample: F32) -> Any:
         self.__dict__.pop("n_components_", None)
@@ -290,7 +300,13 @@ class TransformerMap(OwnMap):
         if not is_ready(self.transformer):
             self._code = clone(self.transformer)
             seeds = {name: int(rng.integers(2**31)) for name in unseeded(self._code)}
-            self._code.set_params(**seeds).fit(sample)
+            try:
+                self._code.set_params(**seeds).fit(sample)
+            except TypeError as error:  # of one that needs targets
+                raise ParameterError(
+                    f"{name_of(self._code)} cannot be fitted to rows alone ({error}); fit it "
+                    "yourself, and pass it fitted"
+                ) from error
         self.n_components_ = self._mapped(sample[:1]).shape[1]
         return self._code
 
@@ -299,9 +315,10 @@ class TransformerMap(OwnMap):
         super().check_drawn(fitted, n_features)
 
     def _called(self, rows: F32) -> Any:
+        transform = getattr(self._code, "transform", self._code)
         names = getattr(self._code, "feature_names_in_", ())
         if len(names) != rows.shape[1]:
-            return self._code.transform(rows)
+            return transform(rows)
         import pandas  # optional, but then the transformer was fitted with it
 
-        return self._code.transform(pandas.DataFrame(rows, columns=names))
+        return transform(pandas.DataFrame(rows, columns=names))

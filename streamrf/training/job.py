@@ -27,7 +27,7 @@ from streamrf.errors import (
     MemoryBudgetError,
     ParameterError,
 )
-from streamrf.features import FeatureMap, check_ready
+from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
 from streamrf.solving import BlockWeights, check_kept
@@ -105,6 +105,8 @@ class Job:
                 f"{source.where} has {source.n_features:,} columns of sparse rows, and features"
                 "='auto' and warp= look at dense ones: name a feature map (--map), without a warp"
             )
+        if source.columns is not None:
+            check_names(settings.features, source.columns.outputs)
         start, stop = _window(source, settings.rows)
         n_folds = _n_folds(settings.folds, like)
         gram = _gram_class(settings, n_folds, like)
