@@ -695,10 +695,7 @@ def _transformer(n_components, random_state=None):
 MAPS = [
     _identity("identity", None),
     _identity("identity-products", Polynomial(degree=2, gamma=0.5, coef0=2)),
-    _identity("identity-products-alone", DotProduct((0, 0, 1))),
-    _identity("identity-constant", VovkReal(degree=2)),
     _identity("identity-columnwise", Columnwise(Polynomial(degree=3))),
-    _identity("identity-columnwise-squares", Columnwise(DotProduct((0, 0, 1)))),
     MapCase("callable", _callable, is_random=False, shrinks=False),
     MapCase("transformer", _transformer, shrinks=False),
     _sampler(Chi2())("additive-sampler-chi2"),

@@ -231,6 +231,7 @@ def _default_map(kernel: str | None) -> str:
     """Return the word of the fast map of a kernel; without a kernel, the default one."""
     kind = KERNELS[kernel] if kernel else Polynomial
     fast = {
+        Linear: "identity",
         Gaussian: FOURIER_MAP,
         ShiftInvariantKernel: "fourier",
         AdditiveKernel: "additive-sampler",

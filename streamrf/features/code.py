@@ -15,6 +15,11 @@ from streamrf.kernels import name_of
 TOLERANCE = 0.01  # of a component's greatest value: other machines differ by far less
 
 
+def is_code(found: Any) -> bool:
+    """Return whether this is a function, or has a transform."""
+    return callable(found) or callable(getattr(found, "transform", None))
+
+
 def is_ready(code: Any) -> bool:
     """Return whether code can be called as it is: a function, or a transformer that is fitted."""
     if isinstance(code, str) or not callable(getattr(code, "fit", None)):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from streamrf.errors import BadRowError, ParameterError, ShapeError
 from streamrf.features.base import FeatureMap, Seed
-from streamrf.features.code import apart, is_ready, unseeded
+from streamrf.features.code import apart, is_code, is_ready, unseeded
 from streamrf.jit.arrays import F32
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import single_blas_threads
@@ -70,9 +70,13 @@ class OwnMap(FeatureMap):
         return type(self)(**self.get_params(deep=False))  # shared: it may be a large network
 
     def check_width(self) -> None:
-        code, n = getattr(self, self.setting), self.batch_rows
+        code = getattr(self, self.setting)
         if isinstance(code, str):
             raise ParameterError(not_held(code))
+        self._check_batch()
+
+    def _check_batch(self) -> None:
+        n = self.batch_rows
         if not isinstance(n, int | np.integer) or n < 1 or n % LANES:
             raise ParameterError(f"batch_rows must be a multiple of {LANES}, got {n!r}")
 
@@ -92,6 +96,7 @@ class OwnMap(FeatureMap):
             )
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
+        self._check_batch()
         fitted.text("name_")
         n = len(fitted.array("probe_rows_", np.float32, (None, n_features)))
         fitted.array("probe_", np.float32, (n, self.n_components), finite=False)
@@ -102,7 +107,7 @@ class OwnMap(FeatureMap):
         if "name_" not in vars(self):  # settings alone
             setattr(self, self.setting, found)
             return
-        if not callable(found) and not callable(getattr(found, "transform", None)):
+        if not is_code(found):
             raise ParameterError(
                 f"features={found!r} is no code; pass the function or the fitted transformer itself"
             )
@@ -207,11 +212,8 @@ class CallableMap(OwnMap):
     def check_width(self) -> None:
         super().check_width()
         FeatureMap.check_width(self)
-        if not callable(self.function):
-            raise ParameterError(
-                f"function must be a function of rows, got {self.function!r}; TransformerMap takes "
-                "what has a transform"
-            )
+        if not is_code(self.function):
+            raise ParameterError(f"function must be a function of rows, got {self.function!r}")
 
     def _prepared(self, rng: Generator, sample: F32) -> Any:
         return self.function
