@@ -16,35 +16,47 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 import scipy.sparse
-from sklearn.metrics.pairwise import chi2_kernel, laplacian_kernel, polynomial_kernel, rbf_kernel
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.metrics.pairwise import (
+    chi2_kernel,
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
 from sklearn.preprocessing import normalize
 
 import streamrf.sources as sources
 from streamrf.features import (
     AdditiveFourier,
     AdditiveSampler,
+    CallableMap,
     Concatenate,
     Craft,
     Fastfood,
     FeatureMap,
+    Identity,
     Nystroem,
     RandomFourier,
     RandomMaclaurin,
     StructuredFourier,
     TaylorSketch,
     TensorSketch,
+    TransformerMap,
     TreeSketch,
 )
 from streamrf.kernels import (
     ArcCosine,
     Cauchy,
     Chi2,
+    Columnwise,
     Composed,
     DotProduct,
     ExpChi2,
     ExpHellinger,
     ExpJensenShannon,
     Exponential,
+    FeatureProduct,
     Gaussian,
     Hellinger,
     Intersection,
@@ -52,6 +64,7 @@ from streamrf.kernels import (
     Kernel,
     KernelSum,
     Laplacian,
+    Linear,
     Polynomial,
     VovkInfinite,
     VovkReal,
@@ -136,6 +149,27 @@ def _dask(folder, X, y=None, weights=None):
     return sources.DaskArraySource(X, y, weights)
 
 
+def _xarray(folder, X, y=None, weights=None):
+    xarray = pytest.importorskip("xarray")
+    return sources.open_source(xarray.DataArray(X), None, y, weights)
+
+
+def _xarray_file(folder, X, y=None, weights=None):
+    """An array in a zarr store, that xarray opens without reading it."""
+    xarray = pytest.importorskip("xarray")
+    made = xarray.Dataset({"X": xarray.DataArray(X)})
+    chunks = {"X": {"chunks": (20, *X.shape[1:])}}
+    made.to_zarr(folder / "x.zarr", mode="w", encoding=chunks, consolidated=False)
+    opened = xarray.open_zarr(folder / "x.zarr", chunks=None, consolidated=False)
+    return sources.open_source(opened["X"], None, y, weights)
+
+
+def _xarray_dask(folder, X, y=None, weights=None):
+    xarray = pytest.importorskip("xarray")
+    X = xarray.DataArray(dask.array.from_array(X, (13, *X.shape[1:])))
+    return sources.open_source(X, None, y, weights)
+
+
 def _memmap(folder, X, y=None, weights=None):
     np.save(folder / "X.npy", X)
     return sources.ArraySource(np.load(folder / "X.npy", mmap_mode="r"), y, weights)
@@ -166,6 +200,18 @@ def _function(folder, X, y=None, weights=None):
 
 def _list(folder, X, y=None, weights=None):
     return sources.IteratorSource(list(arrivals(X, y, weights)))
+
+
+def _sparse_list(folder, X, y=None, weights=None):
+    """Sparse matrices of several kinds."""
+    X = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
+    kinds = itertools.cycle(
+        (scipy.sparse.csr_array, scipy.sparse.coo_matrix, scipy.sparse.csc_array, np.asarray)
+    )
+    given = arrivals(X, y, weights)
+    parts = (part if isinstance(part, tuple) else (part,) for part in given)
+    made = [(next(kinds)(part[0]), *part[1:]) for part in parts]
+    return sources.IteratorSource([part if len(part) > 1 else part[0] for part in made])
 
 
 def columns_of(X, y=None, weights=None) -> dict[str, list]:
@@ -339,10 +385,14 @@ SOURCES = [
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),
+    SourceCase("xarray", sources.MatrixSource, _xarray),
+    SourceCase("xarray-file", sources.MatrixSource, _xarray_file),
+    SourceCase("xarray-dask", sources.DaskArraySource, _xarray_dask),
     SourceCase("class-weighted", sources.ClassWeighted, _class_weighted),
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),
+    SourceCase("iterator-sparse", sources.IteratorSource, _sparse_list, dtype="float64"),
     SourceCase("csv", sources.TableSource, _tabled(_csv), dtype="float64"),
     SourceCase("csv-zstd", sources.TableSource, _tabled(_csv_zstd), dtype="float64"),
     SourceCase("tsv-files", sources.TableSource, _tabled(_tsv_files), stores=3, dtype="float64"),
@@ -447,6 +497,23 @@ def _exponential_of(function, gamma):
     return lambda X, Y: np.exp(-gamma * distance(X, Y))
 
 
+@dataclass(frozen=True)
+class Waves:
+    """A function of rows: cosines of a matrix product."""
+
+    n_components: int
+
+    def __call__(self, X):
+        shape = X.shape[1], self.n_components
+        W = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        return np.cos(X @ W + np.arange(self.n_components, dtype=np.float32))
+
+
+def _of_waves(X, Y):
+    Z, others = (Waves(20)(rows.astype(np.float32)).astype(float) for rows in (X, Y))
+    return Z @ others.T
+
+
 KERNELS = [
     KernelCase("intersection", Intersection, _over_pairs(np.minimum), domain=nonnegative),
     KernelCase("chi2", Chi2, _over_pairs(lambda x, y: 2 * x * y / (x + y)), domain=nonnegative),
@@ -470,7 +537,14 @@ KERNELS = [
     KernelCase("polynomial", *_polynomial(degree=3, coef0=1)),
     KernelCase("polynomial-homogeneous", *_polynomial(degree=4, coef0=0)),
     KernelCase("polynomial-scaled", *_polynomial(degree=7, gamma=0.3, coef0=2.5)),
-    KernelCase("linear", *_polynomial(degree=1, coef0=0)),
+    KernelCase("polynomial-linear", *_polynomial(degree=1, coef0=0)),
+    KernelCase("linear", Linear, linear_kernel),
+    KernelCase(
+        "columnwise",
+        lambda: Columnwise(Polynomial(degree=3, gamma=0.5, coef0=2)),
+        _over_pairs(lambda x, y: (0.5 * x * y + 2) ** 3),
+    ),
+    KernelCase("feature-product", partial(FeatureProduct, Waves(20)), _of_waves),
     KernelCase(
         "exponential",
         partial(Exponential, sigma=0.8),
@@ -601,7 +675,29 @@ def _additive_fourier(name, kernel):
     return MapCase(name, make, domain=nonnegative, accuracy=0.9)
 
 
+def _identity(name, kernel, **settings):
+    """A map that is exact."""
+
+    def make(n_components, random_state=None):
+        return Identity(kernel)
+
+    return MapCase(name, make, accuracy=0.9, is_random=False, shrinks=False, **settings)
+
+
+def _callable(n_components, random_state=None):
+    return CallableMap(Waves(n_components), n_components)
+
+
+def _transformer(n_components, random_state=None):
+    return TransformerMap(RBFSampler(n_components=n_components), random_state=random_state)
+
+
 MAPS = [
+    _identity("identity", None),
+    _identity("identity-products", Polynomial(degree=2, gamma=0.5, coef0=2)),
+    _identity("identity-columnwise", Columnwise(Polynomial(degree=3))),
+    MapCase("callable", _callable, is_random=False, shrinks=False),
+    MapCase("transformer", _transformer, shrinks=False),
     _sampler(Chi2())("additive-sampler-chi2"),
     _sampler(Intersection(), sample_steps=3)("additive-sampler-intersection"),
     _sampler(JensenShannon(), sample_interval=0.4)("additive-sampler-jensen-shannon"),
@@ -782,7 +878,9 @@ _H01_FAILURES = {
 }
 _OPTIMIZED = "the check sets n_components=1, which must be refused: every degree needs a feature"
 _SUMMED = "the check sets n_components, which is the sum of the maps' own"
+_OF_FUNCTION = "the check sets n_components, and the function has its own"
 EXPECTED_FAILED_CHECKS = {
+    "callable": dict.fromkeys(_H01_FAILURES, _OF_FUNCTION),
     "concatenate": dict.fromkeys([*_H01_FAILURES, "check_fit1d"], _SUMMED),
     "maclaurin-optimized": dict.fromkeys(_H01_FAILURES, _OPTIMIZED),
     "maclaurin-hadamard-h01": _H01_FAILURES,

@@ -478,6 +478,7 @@ def test_an_encoder_survives_its_tree_and_a_file(rng, tmp_path, case):
     for tree in (encoder.to_tree(), storage.read(tmp_path / "encoder.h5", "encoder")):
         again = Encoder.from_tree(tree)
         assert again.digests == encoder.digests
+        again.features.attach(iter(encoder.features.code))
         assert (
             encode(again, X, np.ones(60))[0].tobytes()
             == encode(encoder, X, np.ones(60))[0].tobytes()

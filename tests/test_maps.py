@@ -17,7 +17,15 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
 from draws import errors_over_draws
 from streamrf.errors import ParameterError, ShapeError
-from streamrf.features import DESCRIBED, TABLE, AdditiveSampler, Craft, RandomMaclaurin
+from streamrf.features import (
+    DESCRIBED,
+    TABLE,
+    AdditiveSampler,
+    Craft,
+    Identity,
+    RandomMaclaurin,
+    TransformerMap,
+)
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
 from streamrf.kernels import TABLE as TABLE_OF_KERNELS
@@ -208,6 +216,7 @@ def test_a_described_map_gives_the_same_features(case, rng):
     features = fitted(case, X, random_state=np.random.RandomState(0))
     tree = describe.to_tree(features)
     again = describe.from_tree(tree, DESCRIBED)
+    again.attach(iter(features.code))
     assert type(again) is type(features)
     assert again.transform(X).tobytes() == features.transform(X).tobytes()
     assert describe.digest(describe.to_tree(again)) == describe.digest(tree)
@@ -271,8 +280,8 @@ def test_features_have_names(case, rng):
 @pytest.mark.parametrize("n_components", [0, -1, 2.5, "8", None])
 def test_a_width_that_is_no_count_is_refused(case, rng, n_components):
     features = case.make(n_components=64, random_state=0)
-    if isinstance(features, AdditiveSampler):
-        pytest.skip("its width follows from the columns")
+    if isinstance(features, AdditiveSampler | Identity | TransformerMap):
+        pytest.skip("its width is no setting")
     own = features if "n_components" in features.get_params(deep=False) else features.maps[0]
     own.set_params(n_components=n_components)
     with pytest.raises(ParameterError, match=r"n_components must be an integer above 0, got"):

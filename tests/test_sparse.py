@@ -1,5 +1,6 @@
 """Sparse rows of many columns: the same bits as the dense rows, in memory for a few at a time."""
 
+import itertools
 import pickle
 import tracemalloc
 from fractions import Fraction
@@ -175,3 +176,31 @@ def test_a_hundred_thousand_columns_stay_within_the_plan():
     finally:
         tracemalloc.stop()
     assert peak < planned.total_bytes < 1 << 30  # 4,096 dense rows would be 3.3 GB
+
+
+@pytest.mark.parametrize("first", ["sparse", "dense"])
+def test_a_stream_of_sparse_blocks_has_the_bytes_of_dense_rows(first):
+    """Also where some blocks are dense; what comes first decides how they wait."""
+    kinds = [scipy.sparse.csr_array, scipy.sparse.csc_matrix, np.asarray, scipy.sparse.coo_array]
+    kinds = kinds if first == "sparse" else [np.asarray, *kinds]
+    pieces = np.array_split(np.arange(len(DENSE)), 7)
+    blocks = [
+        (make(DENSE[rows]), Y[rows])
+        for make, rows in zip(itertools.cycle(kinds), pieces, strict=False)
+    ]
+    stream = srf.IteratorSource(blocks)
+    assert stream.is_sparse == (first == "sparse")
+    assert (stream.row_values < DENSE.shape[1]) == stream.is_sparse
+    options = {"normalize": "l2", "random_state": 0}
+    here = srf.accumulate(stream, MAPS[0], **options)
+    there = srf.accumulate(srf.IteratorSource([(DENSE, Y)]), MAPS[0], **options)
+    assert here.gram.tobytes() == there.gram.tobytes()
+    assert here.ledger.ranges.keys() == there.ledger.ranges.keys()
+
+
+def test_a_stream_leaves_its_sparse_blocks_alone():
+    block = scipy.sparse.csr_array(([1.0, 2.0, 4.0], [5, 3, 3], [0, 3]), shape=(1, 9000))
+    stream = srf.IteratorSource([(block, [0])])
+    X = stream.sample(1).X.dense()
+    assert (X[0, 3], X[0, 5]) == (6, 1)
+    assert block.data.tolist() == [1, 2, 4]

@@ -5,10 +5,15 @@ import datetime
 import gzip
 import hashlib
 import io
+import itertools
 import math
+import pickle
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +23,8 @@ from cases import opened, write_csv
 from commands import answer, refused, streamrf, told
 from streamrf import storage
 from streamrf.errors import BadRowError, DatasetNotFoundError, MergeError, ShapeError
-from streamrf.sources import check_rows
+from streamrf.sources import check_rows, tables
+from streamrf.sources.partitions import NULL
 
 N = 3000
 CITIES = ["Oslo, N", "Paris", 'R"ome']
@@ -411,3 +417,87 @@ def test_a_csv_with_categories_and_holes_becomes_a_model_in_three_commands(tmp_p
         " 'label']; name it with y= (--y)"
     )
     assert not (tmp_path / "n.h5").exists()
+
+
+# Folders that are columns
+
+
+@pytest.fixture
+def hive(tmp_path):
+    """The rows by year and town, and the same rows as one table in that order."""
+    rng = np.random.default_rng(0)
+    n, parts = 300, []
+    for year, city in itertools.product((2019, 2020, 2021), ("Oslo", "São Paulo", None)):
+        folder = tmp_path / "hive" / f"year={year}" / f"city={quote(city or NULL)}"
+        folder.mkdir(parents=True)
+        x = rng.normal(size=n // 9)
+        part = pyarrow.table({"x": x, "y": (x * (year - 2020) > 0).astype(int)})
+        pyarrow.parquet.write_table(part, folder / "part.parquet")
+        names = pyarrow.array([city] * len(part), pyarrow.string())
+        part = part.append_column("year", pyarrow.array([year] * len(part)))
+        parts.append((folder, part.append_column("city", names)))
+    whole = pyarrow.concat_tables(part for _, part in sorted(parts, key=lambda pair: pair[0]))
+    return tmp_path / "hive", whole
+
+
+@pytest.mark.parametrize("pattern", [None, "**/*.parquet", "year=*/*/part.parquet"])
+def test_folders_of_a_partition_are_columns(hive, pattern):
+    folder, whole = hive
+    source = srf.open_source(folder if pattern is None else str(folder / pattern), y="y")
+    expected = srf.open_source(whole, y="y")
+    assert source.columns == expected.columns
+    for ours, theirs in zip(everything(source), everything(expected), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    chosen = srf.open_source(folder, x="city", y="year")
+    np.testing.assert_array_equal(
+        everything(chosen)[1], everything(srf.open_source(whole, "city", "year"))[1]
+    )
+
+
+def test_all_levels_of_a_partition_are_known_without_a_look(hive, monkeypatch):
+    monkeypatch.setattr(tables, "PEEK_ROWS", 8)
+    folder, _ = hive
+    city = next(c for c in srf.open_source(folder, y="y").columns.columns if c.name == "city")
+    assert (city.levels, city.has_indicator) == (("Oslo", "São Paulo"), True)
+
+
+def test_a_model_of_partitions_predicts_one_of_them(hive):
+    folder, whole = hive
+    model = accumulated(srf.open_source(folder, y="y")).solve(1e-3)
+    of_2019 = whole.filter(pyarrow.compute.equal(whole["year"], 2019))
+    found = model.predict(srf.open_source(folder / "year=2019*" / "**" / "*.parquet"))
+    np.testing.assert_array_equal(found, model.predict(of_2019))
+    with pytest.raises(ShapeError, match=r"lacks .*year"):
+        model.predict(srf.open_source(folder / "year=2019" / "city=Oslo" / "part.parquet"))
+
+
+def test_a_column_of_the_file_goes_before_that_of_its_folder(tmp_path):
+    for place in "ab":
+        (tmp_path / f"x={place}").mkdir()
+        write_csv(tmp_path / f"x={place}" / "rows.csv", pyarrow.table({"x": [1.5, 2.5]}))
+    np.testing.assert_array_equal(
+        everything(srf.open_source(tmp_path))[0].ravel(), [1.5, 2.5, 1.5, 2.5]
+    )
+
+
+# xarray
+
+
+def test_a_data_array_of_a_file_is_not_loaded(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    X = np.random.default_rng(0).normal(size=(500, 3, 2))
+    y = (X[:, 0, 0] > 0).astype(int)
+    made = xarray.Dataset({"X": (("time", "row", "column"), X)})
+    made.to_zarr(tmp_path / "x.zarr", consolidated=False)
+    lazy = xarray.open_zarr(tmp_path / "x.zarr", chunks=None, consolidated=False)["X"]
+    clf = srf.RandomFeatureClassifier(srf.Identity(), random_state=0)
+    for array in (lazy, lazy.chunk(time=100), made["X"]):
+        again = srf.RandomFeatureClassifier(srf.Identity(), random_state=0).fit(array, y)
+        expected = clf.fit(X.reshape(500, 6), y)
+        assert again.statistics_.gram.tobytes() == expected.statistics_.gram.tobytes()
+        np.testing.assert_array_equal(again.predict(array), expected.predict(X.reshape(500, 6)))
+    assert not lazy.variable._in_memory
+    assert pickle.loads(pickle.dumps(srf.open_source(lazy, y=y))).sample(5).X.shape == (5, 6)
+    with pytest.raises(ShapeError, match=r"y has 499 rows"):
+        srf.open_source(lazy, y=y[1:])

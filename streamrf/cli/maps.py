@@ -18,6 +18,7 @@ from streamrf.features import (
     Concatenate,
     Craft,
     FeatureMap,
+    OwnMap,
 )
 from streamrf.kernels import (
     AdditiveKernel,
@@ -35,6 +36,7 @@ from streamrf.kernels import (
     JensenShannon,
     Kernel,
     Laplacian,
+    Linear,
     Polynomial,
     ShiftInvariantKernel,
     VovkInfinite,
@@ -58,6 +60,7 @@ def _word(name: str) -> str:
 
 # What the words stand for. A row takes the settings that are its constructor's arguments.
 KERNELS: dict[str, type[Kernel]] = {
+    "linear": Linear,
     "polynomial": Polynomial,
     "exponential": Exponential,
     "vovk-real": VovkReal,
@@ -75,7 +78,9 @@ KERNELS: dict[str, type[Kernel]] = {
     "exp-hellinger": ExpHellinger,
 }
 MAPS: dict[str, type[FeatureMap]] = {
-    _word(name): make for name, make in TABLE.items() if make not in (Concatenate, Craft)
+    _word(name): make
+    for name, make in TABLE.items()
+    if not issubclass(make, Concatenate | Craft | OwnMap)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
@@ -226,6 +231,7 @@ def _default_map(kernel: str | None) -> str:
     """Return the word of the fast map of a kernel; without a kernel, the default one."""
     kind = KERNELS[kernel] if kernel else Polynomial
     fast = {
+        Linear: "identity",
         Gaussian: FOURIER_MAP,
         ShiftInvariantKernel: "fourier",
         AdditiveKernel: "additive-sampler",

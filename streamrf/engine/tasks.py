@@ -14,6 +14,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+import cloudpickle
+
 from streamrf.engine.base import Progress
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import (
@@ -175,7 +177,7 @@ class _Run:
 
         # In the graph rather than scattered: what is scattered is gone with its last worker, and
         # the scheduler can send this again. It is one message, however large.
-        blob = pickle.dumps(self._task, protocol=5)
+        blob = cloudpickle.dumps(self._task, protocol=5)  # functions of a script and lambdas too
         large = {"distributed.admin.large-graph-warning-threshold": len(blob) + (64 << 20)}
         with _cluster_errors(self.client), dask.config.set(large):
             self._future = self.client.submit(

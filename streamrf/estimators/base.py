@@ -19,7 +19,7 @@ from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
 from streamrf.estimators.settings import described, restored
-from streamrf.features import RAW_DTYPES, FeatureMap
+from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.solving import SQUARED
@@ -28,7 +28,7 @@ from streamrf.sources import (
     IteratorSource,
     Source,
     as_source,
-    is_dask_array,
+    is_lazy,
     is_mixed,
 )
 from streamrf.statistics import Statistics
@@ -291,6 +291,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
+        check_names(self.features, getattr(self, "feature_names_in_", None))
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
         return Job.of(source, settings, options)
@@ -330,7 +331,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _is_source(self, X: Rows, reset: bool) -> bool:
         """Return whether X is a source or is to be read by one, and not checked as an array."""
-        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
+        if is_lazy(X) or is_mixed(X):
             return True
         if reset:
             return False
@@ -349,7 +350,7 @@ class RandomFeatureEstimator(BaseEstimator):
         return source
 
     def _rows(self, X: Rows) -> Any:
-        if isinstance(X, Source) or is_dask_array(X) or self.model_.encoder.table is not None:
+        if is_lazy(X) or self.model_.encoder.table is not None:
             return X  # a table is read by the names of its columns
         return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 

@@ -1,11 +1,13 @@
 """Model files give back what was saved: an estimator or a model."""
 
 import os
+from typing import Any
 
 from streamrf import models
 from streamrf.estimators.base import RandomFeatureEstimator
 from streamrf.estimators.classifier import RandomFeatureClassifier
 from streamrf.estimators.regressor import RandomFeatureRegressor
+from streamrf.features import attach_code
 from streamrf.models import Model
 from streamrf.storage import Fields, loading
 
@@ -15,9 +17,17 @@ _ESTIMATORS: dict[str, type[RandomFeatureEstimator]] = {
 
 
 def load_model(
-    path: str | os.PathLike,
+    path: str | os.PathLike, features: Any = None
 ) -> Model | RandomFeatureClassifier | RandomFeatureRegressor:
     """Read a model file.
+
+    Parameters
+    ----------
+    path : path
+    features : the code of a `CallableMap` or `TransformerMap`, which files name and do not hold:
+        the function, the fitted transformer, or the map of either; of several a list in their
+        order. It must answer as what was trained with. Without it a model shows what it is, and
+        raises an error where it is to predict
 
     Returns
     -------
@@ -28,6 +38,8 @@ def load_model(
     ------
     FormatError
         A file that holds no model.
+    ParameterError
+        Other code than that of the training, or code for a file that needs none.
 
     Examples
     --------
@@ -41,9 +53,12 @@ def load_model(
     >>> again.classes_, again.score([[0.0], [2.0]], [0, 1])
     (array([0, 1]), 1.0)
     """
-    model = models.load_model(path)
+    model = models.load_model(path, features)
     if model.estimator is None:
         return model
     with loading(path):
         fields = Fields(model.estimator, os.fspath(path), ("estimator",))
-        return _ESTIMATORS[fields.text("class", _ESTIMATORS)].of(model, fields)
+        estimator = _ESTIMATORS[fields.text("class", _ESTIMATORS)].of(model, fields)
+    if features is not None:
+        attach_code(estimator.features, model.encoder.features)
+    return estimator

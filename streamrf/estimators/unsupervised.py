@@ -11,7 +11,7 @@ from streamrf.engine import RunOptions
 from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
-from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_dask_array, is_mixed
+from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_lazy, is_mixed
 from streamrf.training import accumulate, cluster
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class _Unsupervised(BaseEstimator):
     n_threads: int | None
 
     def _source(self, X: Any, sample_weight: ArrayLike | None) -> Source:
-        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
+        if is_lazy(X) or is_mixed(X):
             source = as_source(X, None, sample_weight)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
@@ -37,7 +37,7 @@ class _Unsupervised(BaseEstimator):
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        if isinstance(X, Source) or is_dask_array(X) or is_mixed(X):
+        if is_lazy(X) or is_mixed(X):
             return X
         return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
 

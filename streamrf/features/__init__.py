@@ -14,11 +14,14 @@ from streamrf.features.bounds import (
     maclaurin_width,
     products_width,
 )
+from streamrf.features.code import attach_code, check_names, check_ready
 from streamrf.features.concatenate import Concatenate
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
+from streamrf.features.identity import Identity
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
+from streamrf.features.own import CallableMap, OwnMap, TransformerMap
 from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
@@ -33,18 +36,25 @@ __all__ = [
     "TABLE",
     "AdditiveFourier",
     "AdditiveSampler",
+    "CallableMap",
     "Concatenate",
     "Craft",
     "Fastfood",
     "FeatureMap",
     "FourierMap",
+    "Identity",
     "Nystroem",
+    "OwnMap",
     "RandomFourier",
     "RandomMaclaurin",
     "StructuredFourier",
     "TaylorSketch",
     "TensorSketch",
+    "TransformerMap",
     "TreeSketch",
+    "attach_code",
+    "check_names",
+    "check_ready",
     "clone_with_seed",
     "fourier_width",
     "hoeffding_width",

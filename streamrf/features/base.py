@@ -95,6 +95,23 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         n_features : width of the rows
         """
 
+    @property
+    def code(self) -> list[Any]:
+        """What no file holds: functions and transformers of maps of own code, in their order."""
+        return []
+
+    def attach(self, code: Iterator[Any]) -> None:
+        """Take from `code`, in the order of `code`, what this map, read from a file, only names."""
+
+    def check_values(self, z: F32, n_rows: int) -> None:
+        """Raise BadRowError if code of the user's own gave NaN or infinity for the first rows.
+
+        Parameters
+        ----------
+        z : (groups, >= n_components, 16), what `map_lanes` has filled
+        n_rows : rows in the groups; the lanes after them are no rows
+        """
+
     def check_fitted(self, n_features: int, fields: Fields, key: str) -> None:
         """Raise FormatError if a fitted state, read from `fields` at `key`, is not valid."""
         state = {name: value for name, value in vars(self).items() if name.endswith("_")}
@@ -124,8 +141,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Groups of rows that a thread takes at once; a panel holds as many for every thread."""
         return 1
 
-    def width_for(self, n_features: int) -> int:
-        """Return `n_components` of the map once it is fitted to rows of `n_features` columns."""
+    def width_for(self, n_features: int) -> int | None:
+        """Return `n_components` of the map once it is fitted to rows of `n_features` columns.
+
+        None where only the fit shows it.
+        """
         return self.n_components
 
     def lane_width(self, n_features: int) -> int:
@@ -178,6 +198,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             for panel, x, z in panels(self, n, d):
                 lanes.load(rows[panel], shift, scale, 0, False, x)
                 self.map_lanes(x, z)
+                self.check_values(z, panel.stop - panel.start)
                 lanes.store(z, out[panel])
         return out
 

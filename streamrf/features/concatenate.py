@@ -1,6 +1,6 @@
 """Maps next to each other: the features of several maps, for the sum of their kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -61,10 +61,11 @@ class Concatenate(FeatureMap, _BaseComposition):
     @property
     def n_components(self) -> int:  # type: ignore[override] # a setting of other maps
         """Width of the features, the sum of the maps' own."""
-        return sum(map_.n_components for map_ in getattr(self, "maps_", self._checked()))
+        return sum(map_.n_components for map_ in vars(self).get("maps_") or self._checked())
 
-    def width_for(self, n_features: int) -> int:
-        return sum(map_.width_for(n_features) for map_ in self._checked())
+    def width_for(self, n_features: int) -> int | None:
+        widths = [map_.width_for(n_features) for map_ in self._checked()]
+        return None if None in widths else sum(filter(None, widths))
 
     def check_width(self) -> None:
         self._checked()
@@ -115,6 +116,23 @@ class Concatenate(FeatureMap, _BaseComposition):
             map_.check_fitted(n_features, fitted, f"maps_/{i}")
         fitted.array("scales_", np.float32, (len(maps),))
         check_kernel(fitted, "kernel_", KernelSum)
+
+    @property
+    def code(self) -> list[Any]:
+        return [code for map_ in getattr(self, "maps_", self.maps) for code in map_.code]
+
+    def attach(self, code: Iterator[Any]) -> None:
+        maps = getattr(self, "maps_", self.maps)
+        for map_ in maps:
+            map_.attach(code)
+        if maps is not self.maps:
+            self.kernel_ = KernelSum([map_.kernel_ for map_ in maps], self.kernel_.weights)
+
+    def check_values(self, z: F32, n_rows: int) -> None:
+        first = 0
+        for map_ in self.maps_:
+            map_.check_values(z[:, first:], n_rows)
+            first += map_.n_components
 
     @property
     def blocks(self) -> I64:

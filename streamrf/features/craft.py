@@ -1,5 +1,8 @@
 """Compact random feature maps: up by any map, down by a randomised Hadamard transform."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 
@@ -54,14 +57,13 @@ class Craft(FeatureMap):
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         up = clone_with_seed(self.up, rng)
-        n_up = up.width_for(n_features)
-        if n_up < self.n_components:
+        up.draw_for(n_features, sample)
+        if up.n_components < self.n_components:
             raise ParameterError(
-                f"Craft goes down from the {n_up} components of its up-projection, "
+                f"Craft goes down from the {up.n_components} components of its up-projection, "
                 f"so n_components must not exceed that, got {self.n_components}; "
                 f"make it wider, such as {8 * self.n_components} (8 times is common)"
             )
-        up.draw_for(n_features, sample)
         self.up_ = up
         self.kernel_ = up.kernel_
         self.signs_ = random_signs(rng, up.n_components)
@@ -73,6 +75,23 @@ class Craft(FeatureMap):
         check_kernel(fitted, "kernel_", Kernel)
         fitted.array("signs_", np.float32, (up.n_components,))
         fitted.indices("picks_", np.int32, (self.n_components,), self._padded)
+
+    @property
+    def code(self) -> list[Any]:
+        return self._up.code
+
+    def attach(self, code: Iterator[Any]) -> None:
+        self._up.attach(code)
+        if self._up is not self.up:
+            self.kernel_ = self._up.kernel_
+
+    @property
+    def _up(self) -> FeatureMap:
+        """The up-projection, fitted if the map is."""
+        return vars(self).get("up_", self.up)
+
+    def check_values(self, z: F32, n_rows: int) -> None:
+        self.up_.check_values(z[:, : self.n_components], n_rows)  # a NaN is in all of them
 
     @property
     def _padded(self) -> int:

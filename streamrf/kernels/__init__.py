@@ -19,16 +19,18 @@ from streamrf.kernels.additive import (
 )
 from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel
-from streamrf.kernels.composed import Composed, KernelSum, check_weights
+from streamrf.kernels.composed import Columnwise, Composed, KernelSum, check_weights
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
     DotProduct,
     DotProductKernel,
     Exponential,
+    Linear,
     Polynomial,
     VovkInfinite,
     VovkReal,
 )
+from streamrf.kernels.own import FeatureProduct, name_of, not_held
 from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "ArcCosine",
     "Cauchy",
     "Chi2",
+    "Columnwise",
     "Composed",
     "DotProduct",
     "DotProductKernel",
@@ -46,6 +49,7 @@ __all__ = [
     "ExpHellinger",
     "ExpJensenShannon",
     "Exponential",
+    "FeatureProduct",
     "Gaussian",
     "Hellinger",
     "Intersection",
@@ -53,11 +57,14 @@ __all__ = [
     "Kernel",
     "KernelSum",
     "Laplacian",
+    "Linear",
     "Polynomial",
     "ShiftInvariantKernel",
     "VovkInfinite",
     "VovkReal",
     "check_weights",
+    "name_of",
+    "not_held",
 ]
 
 # The closed table of kernels by name: all but the abstract classes.

@@ -1,4 +1,4 @@
-"""Kernels of other kernels: a dot-product kernel of its values, weighted sums."""
+"""Kernels of other kernels: a dot-product kernel of its values, or by column; weighted sums."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.kernels.base import Kernel
-from streamrf.kernels.dot_product import DotProductKernel, Floats
+from streamrf.kernels.dot_product import MAX_TERMS, DotProductKernel, Floats
 
 
 class Composed(Kernel):
@@ -55,6 +55,44 @@ class Composed(Kernel):
         squares = self.inner.diagonal(X)
         self.check_domain(squares)
         return self.outer.function(squares)
+
+
+class Columnwise(Kernel):
+    """``K(x, y) = sum_j f(x_j y_j)``, where f is the function of the dot-product kernel `outer`.
+
+    Columns do not act together: of ``Polynomial(2)`` it has the squares without the products.
+
+    Parameters
+    ----------
+    outer : a dot-product kernel whose series ends
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Columnwise(srf.Polynomial(2))([[1.0, 2.0]], [[3.0, -1.0]])
+    array([[17.]])
+    """
+
+    def __init__(self, outer: DotProductKernel) -> None:
+        self.outer = outer
+
+    def check_settings(self) -> None:
+        if not isinstance(self.outer, DotProductKernel):
+            raise ParameterError(f"outer must be a dot-product kernel, got {self.outer!r}")
+        self.series()
+
+    def series(self) -> Floats:
+        """Return the coefficients of the powers of each column; ParameterError if they go on."""
+        series = self.outer.series(MAX_TERMS + 1)
+        if len(series) > MAX_TERMS:
+            raise ParameterError(f"the series of {self.outer!r} has no end; Polynomial's has one")
+        return series
+
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
+        self.check_settings()
+        rows = np.asarray(X, dtype=np.float64)
+        others = rows if Y is None else np.asarray(Y, dtype=np.float64)
+        return sum(a * rows**n @ (others**n).T for n, a in enumerate(self.series()) if a)
 
 
 class KernelSum(Kernel):

@@ -188,6 +188,24 @@ class Polynomial(DotProductKernel):
         return comb(self.degree, n) * powers
 
 
+class Linear(DotProductKernel):
+    """``K(x, y) = <x, y>``.
+
+    Examples
+    --------
+    >>> import streamrf as srf
+    >>> srf.Linear()([[1.0, 2.0]], [[3.0, -1.0]])
+    array([[1.]])
+    """
+
+    def function(self, t: Floats) -> Floats:
+        return t
+
+    def series(self, n_terms: int) -> Floats:
+        """Return 0 and 1."""
+        return np.array([0.0, 1.0])[:n_terms]
+
+
 class Exponential(DotProductKernel):
     """``K(x, y) = exp(<x, y> / sigma^2)``.
 

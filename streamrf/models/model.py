@@ -365,8 +365,13 @@ class Model(Card, UncertainPredictor):
         )
 
 
-def load_model(path: str | os.PathLike) -> Model:
-    """Read a model, also that of an estimator; raise FormatError if the file holds none."""
+def load_model(path: str | os.PathLike, features: Any = None) -> Model:
+    """Read a model, also that of an estimator; raise FormatError if the file holds none.
+
+    `features` is the code that the file names, if any; see `streamrf.load_model`.
+    """
     tree = storage.read(path, KIND)
     with loading(path):
-        return Model.from_tree(Fields(tree, os.fspath(path)))
+        model = Model.from_tree(Fields(tree, os.fspath(path)))
+    model.encoder.attach(features)
+    return model

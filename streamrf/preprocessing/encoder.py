@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.display import stage
 from streamrf.errors import ParameterError, ShapeError
-from streamrf.features import DESCRIBED, FeatureMap, clone_with_seed, panel_bytes, panels
+from streamrf.features import (
+    DESCRIBED,
+    FeatureMap,
+    attach_code,
+    clone_with_seed,
+    panel_bytes,
+    panels,
+)
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lapack import MAX_COLUMNS
@@ -76,7 +83,8 @@ class Encoder:
         """
         if not isinstance(features, FeatureMap) or isinstance(features, type):
             raise ParameterError(
-                f"features must be a feature map such as RandomMaclaurin(), got {features!r}"
+                f"features must be a feature map such as RandomMaclaurin(), got {features!r}; "
+                "CallableMap(function, n_components) and TransformerMap(transformer) make maps"
             )
         kind = calibration_class(precision, totals)
         preprocessing = Preprocessing.learn(normalize, sample.X, warp, moments)
@@ -89,6 +97,7 @@ class Encoder:
             for part, x, z in panels(features, n, d):
                 preprocessing.load(sample.X[part], x)
                 features.map_lanes(x, z)
+                features.check_values(z, part.stop - part.start)
                 lanes.add_moments(z, len(sample.X[part]), part.start, mean, squares)
         deviation = np.sqrt(squares / n)
         targets = as_columns(sample.y) if regression else None
@@ -189,6 +198,7 @@ class Encoder:
         for rows, x, z in panels(self.features, len(X), self.n_features):
             self.preprocessing.load(X[rows], x)
             self.features.map_lanes(x, z)
+            self.features.check_values(z, rows.stop - rows.start)
             yield rows, (z if self.selected is None else z[:, self.selected])
 
     @property
@@ -213,6 +223,11 @@ class Encoder:
             step=self.calibration.step[columns],
         )
         return replace(self, calibration=calibration, selected=self.columns[columns])
+
+    def attach(self, features: Any) -> None:
+        """Let the map, read from a file, have the code that it names; see `load_model`."""
+        if features is not None:
+            attach_code(self.features, features)
 
     def check_width(self, X: Any) -> None:
         """Raise ShapeError if rows have another width."""

@@ -163,7 +163,7 @@ def _settings(value: Any) -> Any:
         return [_settings(v) for v in value]
     if not isinstance(value, BaseEstimator):
         return value
-    params = value.get_params(deep=False)
+    params = value.get_params(deep=False) | getattr(value, "code_names", {})
     return {"class": type(value).__name__} | {k: _settings(v) for k, v in params.items()}
 
 

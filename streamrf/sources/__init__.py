@@ -3,7 +3,7 @@
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Block, Source, Store, check_rows
 from streamrf.sources.columns import Columns
-from streamrf.sources.dask_array import DaskArraySource, is_dask_array
+from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
@@ -11,7 +11,7 @@ from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import as_labels, find_labels, join_labels, narrowed
 from streamrf.sources.ledger import Ledger
-from streamrf.sources.opening import as_source, is_known, open_source
+from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows
 from streamrf.sources.seekable import SeekableSource
@@ -57,8 +57,8 @@ __all__ = [
     "deformed_mnist",
     "dense_pieces",
     "find_labels",
-    "is_dask_array",
     "is_known",
+    "is_lazy",
     "is_mixed",
     "join_labels",
     "named_factors",

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.columns import arrow, kind_of
-from streamrf.sources.paths import absolute, decoding, open_bytes, version
+from streamrf.sources.paths import absolute, bare, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table, is_number
 
@@ -38,10 +38,10 @@ class CSVTable(Table):
     is_text = True
 
     def __init__(self, name: str, where: str | None = None) -> None:
-        self.where = where or name
-        self.name = os.path.basename(name)
+        self.where = where or bare(name)
+        self.name = os.path.basename(bare(name))
         self._path = absolute(name)
-        self._compression = _COMPRESSIONS.get(os.path.splitext(name)[1].lower())
+        self._compression = _COMPRESSIONS.get(os.path.splitext(bare(name))[1].lower())
         with self._opened() as file:
             head = file.read(HEAD_BYTES)
         first = self._line(head)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import (
@@ -18,7 +19,14 @@ from streamrf.sources.base import (
     fingerprint,
     joined,
 )
-from streamrf.sources.validation import as_matrix, as_targets, weight_column
+from streamrf.sources.sparse import Numbers, SparseRows, sparse_or_dense
+from streamrf.sources.validation import (
+    as_matrix,
+    as_targets,
+    check_rank,
+    matrix_dtype,
+    weight_column,
+)
 
 WHERE = "iterator"
 
@@ -33,8 +41,9 @@ class IteratorSource(Source):
     Parameters
     ----------
     blocks : iterator, iterable, or function without arguments that makes one
-        Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows. An iterator can
-        be read once; a list or a function again and again, a new iterator each time.
+        Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows; X may be a
+        SciPy matrix. An iterator can be read once; a list or a function again and again, a new
+        iterator each time.
     position : index of the first row, if this continues a longer stream
     key : ledger key of that stream; None makes one from the first 64 rows
 
@@ -96,6 +105,16 @@ class IteratorSource(Source):
     def has_weights(self) -> bool:  # type: ignore[override]
         """Whether the blocks have weights; reads the first block, and keeps it."""
         return self._known_form().weighted
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the blocks are sparse, of many columns; reads the first one, and keeps it."""
+        return self._known_form().is_sparse
+
+    @property
+    def row_values(self) -> int:
+        """Numbers that a row of the first block holds; reads it, and keeps it."""
+        return self._known_form().row_values
 
     @property
     def is_rereadable(self) -> bool:
@@ -197,7 +216,8 @@ class IteratorSource(Source):
     def _key_of(self, stream: "_Stream") -> str:
         if self._key is None:
             first = list(_windowed(stream.head, 0, FINGERPRINT_ROWS))
-            self._key = fingerprint(joined(first).X)
+            X = joined(first).X
+            self._key = fingerprint(X.dense() if isinstance(X, SparseRows) else X)
         return self._key
 
     def _checked(self, items: Iterator) -> Generator[Arrays, None, None]:
@@ -211,7 +231,7 @@ class IteratorSource(Source):
                     if self._form is None:
                         self._form = form
                     _check_alike(form, self._form, where)
-                    yield rows
+                    yield rows._replace(X=_like(rows.X, self._form.is_sparse))
         finally:
             if isinstance(items, Generator):
                 items.close()
@@ -237,11 +257,15 @@ class _Form(NamedTuple):
     n_features: int
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     weighted: bool
+    is_sparse: bool  # as the first block is; others are made so
+    row_values: int
 
     @classmethod
     def of(cls, rows: Arrays) -> "_Form":
         target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
-        return cls(rows.X.shape[1], target, rows.weights is not None)
+        n_features, is_sparse = rows.X.shape[1], isinstance(rows.X, SparseRows)
+        n_values = 1 + 2 * -(-len(rows.X.data) // len(rows.X)) if is_sparse else n_features
+        return cls(n_features, target, rows.weights is not None, is_sparse, n_values)
 
 
 class _Stream:
@@ -296,13 +320,24 @@ def _as_rows(item: Any, where: str) -> Arrays:
         )
     given = item if isinstance(item, tuple) else (item,)
     X, y, weights = (*given, None, None)[:3]
-    X = as_matrix(X, f"{where}, X")
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
+    if issparse(X):
+        check_rank(X.shape, f"{where}, X")
+        X = sparse_or_dense(X.copy(), matrix_dtype(X.dtype, f"{where}, X"))
+    else:
+        X = as_matrix(X, f"{where}, X").copy()
     return Arrays(
-        X.copy(),
+        X,
         None if y is None else as_targets(y, len(X), f"{where}, y").copy(),
         None if weights is None else weight_column(weights, len(X), f"{where}, weights").copy(),
     )
+
+
+def _like(X: Numbers, is_sparse: bool) -> Numbers:
+    """Return rows as sparse or dense as the first ones."""
+    if isinstance(X, SparseRows):
+        return X if is_sparse else X.dense()
+    return SparseRows(csr_array(X)) if is_sparse else X
 
 
 def _check_alike(form: _Form, first: _Form, where: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, open_bytes, version
+from streamrf.sources.paths import absolute, bare, open_bytes, version
 from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 
@@ -32,8 +32,8 @@ class LibsvmMatrix(Matrix):
     has_weights = False
 
     def __init__(self, name: str, y: str | None) -> None:
-        self.where = name
-        self.name = os.path.basename(name)
+        self.where = bare(name)
+        self.name = os.path.basename(self.where)
         self.has_targets = y is not None
         self._path = absolute(name)
         self._offsets, self._rows = [0], [0]

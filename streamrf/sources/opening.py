@@ -16,10 +16,12 @@ from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
-from streamrf.sources.paths import expand, listed
+from streamrf.sources.partitions import Folders, PartitionedTable, folders_of
+from streamrf.sources.paths import bare, expand, is_url, listed
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse_arrays import open_sparse
 from streamrf.sources.tables import Table, TableSource
+from streamrf.sources.xarray_arrays import is_xarray, open_xarray
 from streamrf.sources.zarr_arrays import open_zarr
 
 Opener = Callable[..., SeekableSource]  # of files, x, y and weights
@@ -28,8 +30,14 @@ Opener = Callable[..., SeekableSource]  # of files, x, y and weights
 def _tables(open_table: Callable[[str], Table]) -> Opener:
     """Return what opens files as tables, each by `open_table`."""
 
-    def opened(names: list[str], x: Any, y: Any, weights: Any) -> SeekableSource:
-        return TableSource([open_table(name) for name in names], x, y, weights)
+    def opened(
+        names: list[str], x: Any, y: Any, weights: Any, folders: Folders | None = None
+    ) -> SeekableSource:
+        tables = [open_table(name) for name in names]
+        if folders:
+            pairs = zip(tables, names, strict=True)
+            tables = [PartitionedTable(table, folders, name) for table, name in pairs]
+        return TableSource(tables, x, y, weights)
 
     return opened
 
@@ -49,6 +57,7 @@ _FORMATS: dict[tuple[str, ...], Opener] = {
     (".svm", ".libsvm", ".svmlight"): open_libsvm,
     (".zarr",): open_zarr,
 }
+_LOCAL = (_open_hdf5, open_npy, open_npz, open_zarr)
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
 
@@ -67,9 +76,10 @@ def open_source(
     Parameters
     ----------
     data : path, pattern, URL or folder, or a list of them, all of one format; or a table of pandas,
-        polars, Arrow or Dask; or an array, also a sparse one of SciPy. The formats are HDF5, CSV
-        and TSV (also .gz, .zst, .bz2), Parquet, Arrow, `.npy`, `.npz` (also sparse), libsvm text
-        and zarr
+        polars, Arrow or Dask; or an array, also a sparse one of SciPy or a DataArray of xarray. The
+        formats are HDF5, CSV and TSV (also .gz, .zst, .bz2), Parquet, Arrow, `.npy`, `.npz` (also
+        sparse), libsvm text and zarr. Folders such as ``year=2024`` in a folder or pattern are
+        columns of its tables
     x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
         patterns, a list or one text with commas, where "-name" leaves one out, by default all
         that are no targets or weights;
@@ -99,14 +109,27 @@ def open_source(
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
-        trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
-        return opener(names, x, y, weights, **(trust if opener is _open_hdf5 else {}))
-    if is_frame(data):
+        if opener in _LOCAL and is_url(names[0]):
+            raise ParameterError(
+                f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
+                "URLs, by the endings of their names; download others"
+            )
+        more: dict[str, Any] = {}
+        if opener is _open_hdf5:
+            more = {"allow_sparse": allow_sparse, "allow_external": allow_external}
+        elif opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
+            more = {"folders": _folders(entries)}
+        return opener(names, x, y, weights, **more)
+    if is_frame(data) and not is_xarray(data):  # which exports Arrow, an entry a row
         return _of_frame(data, x, y, weights)
     if x is not None:
         raise ParameterError("x= names a dataset or columns; an array has none")
     if issparse(data):
         return open_sparse(data, y, weights)
+    if is_xarray(data):
+        if data.chunks is None:
+            return open_xarray(data, y, weights)
+        data = data.data
     if is_dask_array(data):
         return DaskArraySource(data, y, weights)
     return ArraySource(data, y, weights)
@@ -138,7 +161,7 @@ def _ending(name: str) -> str:
     """
     if os.path.isdir(name) and any(os.path.exists(os.path.join(name, file)) for file in _ZARR):
         return ".zarr"
-    stem, ending = os.path.splitext(name.lower().rstrip("/"))
+    stem, ending = os.path.splitext(bare(name).lower().rstrip("/"))
     return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
 
 
@@ -159,6 +182,16 @@ def _files(entry: str) -> Iterable[str]:
     return found
 
 
+def _folders(entries: Iterable[Any]) -> Folders:
+    """Return what the names of folders say of each file; nothing where they say nothing."""
+    found = {
+        name: folders_of(os.path.expanduser(entry), name)
+        for entry in map(os.fsdecode, entries)
+        for name in _files(entry)
+    }
+    return found if any(found.values()) else {}
+
+
 def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
     """Return the rows of a table in memory; y and weights are columns of it, or arrays."""
     if is_dask_frame(frame):
@@ -173,12 +206,18 @@ def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
     return TableSource([FrameTable(frame, extra)], x, *names)
 
 
+def is_lazy(X: Any) -> bool:
+    """Return whether X is a source, or an array that is read by one: of Dask or xarray."""
+    return isinstance(X, Source) or is_dask_array(X) or is_xarray(X)
+
+
 def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
     """Return `X` itself if it is a source, else the source of a table or of arrays.
 
     Parameters
     ----------
-    X : Source; table, see `open_source`; or array-like or Dask array of shape (n_rows, n_features)
+    X : Source; table, see `open_source`; or array-like, Dask array or DataArray of shape (n_rows,
+        n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_targets), or None
     weights : array-like of shape (n_rows,), or None
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from streamrf.sources.columns import arrow
-from streamrf.sources.paths import absolute, decoding, open_bytes, version
+from streamrf.sources.paths import absolute, bare, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
@@ -23,8 +23,8 @@ class ChunkedTable(Table):
     """
 
     def __init__(self, name: str, open_file: "Callable[[Any], _File]") -> None:
-        self.where = name
-        self.name = os.path.basename(name)
+        self.where = bare(name)
+        self.name = os.path.basename(self.where)
         self._path = absolute(name)
         self._open_file = open_file
         with self._opened() as file:

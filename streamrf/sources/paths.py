@@ -69,13 +69,26 @@ def is_url(name: str) -> bool:
     return "://" in name
 
 
-def _urls(name: str) -> list[str]:
-    if not glob.has_magic(name):
-        return [name]
-    import fsspec
+def bare(name: str) -> str:
+    """Return a name without what follows the path of a URL, such as a signature.
 
-    filesystem, path = fsspec.core.url_to_fs(name)
-    found = [filesystem.unstrip_protocol(match) for match in sorted(filesystem.glob(path))]
+    Examples
+    --------
+    >>> bare("https://host/a.csv.gz?key=1#top"), bare("what?.csv")
+    ('https://host/a.csv.gz', 'what?.csv')
+    """
+    return name.partition("#")[0].partition("?")[0] if is_url(name) else name
+
+
+def _urls(name: str) -> list[str]:
+    if not glob.has_magic(name.partition("?")[0]):
+        return [name]
+    with _reaching(name):
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(name)
+        matches = sorted(filesystem.glob(path))
+    found = [filesystem.unstrip_protocol(match) for match in matches]
     if not found:
         raise SourceNotFoundError(f"no file matches {name!r}")
     return found
@@ -101,16 +114,53 @@ def open_bytes(path: str, name: str) -> Any:
             return arrow().OSFile(path)
         except FileNotFoundError:
             raise_missing(name, path)
-    try:
+    with _reaching(name):
         import fsspec
 
-        return arrow().PythonFile(fsspec.open(path, "rb").open(), mode="r")
+        return arrow().PythonFile(_Remote(fsspec.open(path, "rb").open(), bare(name)), mode="r")
+
+
+class _Remote:
+    """A file of fsspec, whose errors name it."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file = file
+        self._name = name
+
+    def __getattr__(self, key: str) -> Any:
+        return getattr(self._file, key)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        try:
+            return self._file.read(size)
+        except Exception as error:
+            why = (
+                "its server has no ranges of bytes" if "range" in str(error) else first_line(error)
+            )
+            raise CorruptFileError(
+                f"{self._name} cannot be read: {why}; download it, and read the file"
+            ) from error
+
+
+@contextmanager
+def _reaching(name: str) -> Iterator[None]:
+    """Raise our errors, which name the file, for those of fsspec and its file systems."""
+    try:
+        yield
     except ImportError as error:
-        raise MissingPackageError(f"{name} cannot be opened: {first_line(error)}") from error
+        cure = ": pip install 'streamrf[http]'" if name.startswith("http") else ""
+        raise MissingPackageError(f"{name} cannot be opened: {first_line(error)}{cure}") from error
     except FileNotFoundError as error:
-        raise SourceNotFoundError(f"there is no file {name}") from error
+        cause = error.__cause__  # of a server that cannot be reached
+        why = f": {first_line(cause)}" if isinstance(cause, OSError) else ""
+        raise SourceNotFoundError(f"there is no file {bare(name)}{why}") from error
     except ValueError as error:  # of a protocol that it does not know
         raise ParameterError(f"{name} cannot be opened: {first_line(error)}") from error
+    except Exception as error:  # of a network
+        raise CorruptFileError(
+            f"{name} cannot be reached: {first_line(error)}; check address and connection"
+        ) from error
 
 
 @contextmanager

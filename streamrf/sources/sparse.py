@@ -118,7 +118,7 @@ def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
     dtype : of the result
     """
     if X.shape[1] <= MAX_DENSE:
-        return np.asarray(X.toarray(), dtype=dtype)
+        return np.ascontiguousarray(X.toarray(), dtype=dtype)
     csr = csr_array(X, dtype=dtype)
     csr.sum_duplicates()
     return SparseRows(csr)

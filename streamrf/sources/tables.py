@@ -35,10 +35,12 @@ class Table(Stored):
     ----------
     types : Arrow types of the columns, by their names
     is_text : whether the types are only guessed from text
+    levels : all levels of columns of text, of which they are known without a look at the rows
     """
 
     types: dict[str, Any]
     is_text: bool = False
+    levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
 
     @abstractmethod
     def read(
@@ -140,7 +142,14 @@ class TableSource(StoredSource[Table]):
             for _, part in table.read(inside, types, PEEK_ROWS)
         ]
         peek = arrow().concat_tables(parts, promote_options="permissive").combine_chunks()
-        columns = [Column.learn(name, peek.column(name), self.where) for name in types]
+        levels = self._list[0].levels
+        columns = []
+        for name in types:
+            values = peek.column(name)
+            if name in levels:  # each once, also where the peek has none
+                known = arrow().array(levels[name], values.type)
+                values = arrow().chunked_array([*values.chunks, known])
+            columns.append(Column.learn(name, values, self.where))
         for column in columns:
             if self._list[0].is_text and column.kind == "category":
                 _warn_of_numbers(self.where, column.name, peek.column(column.name))

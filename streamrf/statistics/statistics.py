@@ -256,8 +256,14 @@ class Statistics(Card, Questions):
         return cls(encoder, sums, ledger, n_skipped, moments, n_too_long, n_unseen)
 
 
-def load_statistics(path: str | os.PathLike) -> Statistics:
-    """Read statistics that `Statistics.save` wrote; raise FormatError if the file holds none."""
+def load_statistics(path: str | os.PathLike, features: Any = None) -> Statistics:
+    """Read statistics that `Statistics.save` wrote; raise FormatError if the file holds none.
+
+    `features` is the code that the file names, if any, see `load_model`: to go on by ``like=``, or
+    to predict with what is solved for. The sums answer without it.
+    """
     tree = storage.read(path, KIND)
     with loading(path):
-        return Statistics.from_tree(Fields(tree, os.fspath(path)))
+        statistics = Statistics.from_tree(Fields(tree, os.fspath(path)))
+    statistics.encoder.attach(features)
+    return statistics

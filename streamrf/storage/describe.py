@@ -19,10 +19,11 @@ from streamrf.storage.fields import Fields
 def to_tree(value: Any) -> Any:
     """Return `value` as a tree: an object by class name, settings and fitted state.
 
-    A list of objects is a tree of them by their indices.
+    A list of objects is a tree of them by their indices. A setting that is code is its name, as
+    the object's `code_names` has it.
     """
     if isinstance(value, BaseEstimator):
-        params = value.get_params(deep=False)
+        params = value.get_params(deep=False) | getattr(value, "code_names", {})
         if not isinstance(params.get("random_state"), int | np.integer | None):
             params["random_state"] = None
         fitted = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}

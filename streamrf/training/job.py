@@ -27,7 +27,7 @@ from streamrf.errors import (
     MemoryBudgetError,
     ParameterError,
 )
-from streamrf.features import FeatureMap
+from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
 from streamrf.solving import BlockWeights, check_kept
@@ -105,11 +105,15 @@ class Job:
                 f"{source.where} has {source.n_features:,} columns of sparse rows, and features"
                 "='auto' and warp= look at dense ones: name a feature map (--map), without a warp"
             )
+        if source.columns is not None:
+            check_names(settings.features, source.columns.outputs)
         start, stop = _window(source, settings.rows)
         n_folds = _n_folds(settings.folds, like)
         gram = _gram_class(settings, n_folds, like)
         if like is not None and isinstance(like.sums.targets, BitSums):
             like.problem(settings.codes)  # raises for codes that these sums cannot answer
+        if run is not None and (run.checkpoint, run.spill) != (None, None):
+            check_ready(settings.features)
         scales = None
         if settings.scale_like is not None:
             scales = as_moments(settings.scale_like)
@@ -144,6 +148,11 @@ class Job:
             return None
         with loading(checkpoint.path):
             pass_ = Pass.from_tree(state)
+        encoder = pass_.statistics.encoder
+        if encoder.features.code:
+            encoder.attach(
+                self.settings.features if self.like is None else self.like.encoder.features
+            )
         checkpoint.check_rows(self.source.adapted(pass_.statistics.encoder.table))
         if self.stop is not None and checkpoint.stop > self.stop:
             raise CheckpointError(

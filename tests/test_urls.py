@@ -1,0 +1,154 @@
+"""Files at URLs, from a server of this process: the rows of the files, errors that name them."""
+
+import re
+import threading
+from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pyarrow
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import streamrf as srf
+from cases import columns_of, opened, write_csv
+from integers import assert_same_bytes
+from streamrf.errors import (
+    CorruptFileError,
+    MissingPackageError,
+    ParameterError,
+    SourceNotFoundError,
+    StreamrfError,
+)
+
+pytest.importorskip("aiohttp")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+RNG = np.random.default_rng(0)
+TABLE = pyarrow.table(columns_of(RNG.normal(size=(600, 4)), RNG.integers(0, 3, 600)))
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves a folder, and ranges of bytes where the path does not begin with /whole."""
+
+    def send_head(self):
+        has_ranges = not self.path.startswith("/whole")
+        self.path = self.path.removeprefix("/whole")
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if not has_ranges or asked is None or self.command != "GET":
+            return super().send_head()
+        try:
+            file = open(self.translate_path(self.path), "rb")  # noqa: SIM115 - the caller closes it
+        except OSError:
+            self.send_error(404)
+            return None
+        size = file.seek(0, 2)
+        first, last = int(asked[1]), min(int(asked[2] or size), size - 1)
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
+        self.send_header("Content-Length", str(last + 1 - first))
+        self.end_headers()
+        file.seek(first)
+        return file
+
+    def copyfile(self, source, outputfile):
+        left = next(
+            (int(line.split(b":")[1]) for line in self.sent if b"Content-Length" in line), None
+        )
+        outputfile.write(source.read(left))
+
+    def send_header(self, keyword, value):
+        self.sent = [*getattr(self, "sent", []), f"{keyword}: {value}".encode()]
+        super().send_header(keyword, value)
+
+    def log_message(self, *arguments):
+        pass
+
+    def handle(self):
+        with suppress(BrokenPipeError, ConnectionResetError):  # of who has read enough
+            super().handle()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("rows.csv", "rows.csv.gz"):
+        write_csv(folder / name, TABLE)
+    pyarrow.parquet.write_table(TABLE, folder / "rows.parquet", row_group_size=100)
+    pyarrow.feather.write_feather(TABLE, str(folder / "rows.arrow"), chunksize=100)
+    lines = (
+        f"{label} " + " ".join(f"{place + 1}:{value!r}" for place, value in enumerate(row))
+        for *row, label in zip(*TABLE.to_pydict().values(), strict=True)
+    )
+    (folder / "rows.svm").write_text("\n".join(lines))
+    (folder / "broken.parquet").write_bytes((folder / "rows.parquet").read_bytes()[:-900])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder):
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def summed(source, **options):
+    return srf.accumulate(source, srf.Identity(), random_state=0, **options).to_tree()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "rows.svm", "rows.csv?signature=a/b"],
+)
+def test_a_file_at_a_url_has_the_sums_of_the_file(folder, url, name):
+    path = folder / name.partition("?")[0]
+    here, there = (opened(data, y="y", chunk_bytes=5000) for data in (path, f"{url}/{name}"))
+    a, b = summed(here), summed(there)
+    names = [tree["ledger"].pop("names") for tree in (a, b)]
+    assert_same_bytes(a, b)
+    assert [*names[1].values()] == [f"{url}/{path.name}"]  # without its signature
+
+
+def test_workers_read_urls_by_themselves(url, two_workers):
+    source = srf.open_source(f"{url}/rows.parquet", y="y")
+    assert_same_bytes(summed(source), summed(source, engine=two_workers, parts=3))
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("nothing.csv", SourceNotFoundError, r"there is no file http://.*/nothing\.csv"),
+        ("none*.csv", StreamrfError, r"none\*\.csv"),
+        ("rows.h5", ParameterError, r"rows\.h5 is a URL: CSV, Parquet, .* download others"),
+        ("", ParameterError, r"is a URL: CSV, Parquet, Arrow and libsvm files are read from URLs"),
+        ("rows.npy", ParameterError, r"rows\.npy is a URL"),
+        ("broken.parquet", CorruptFileError, r"broken\.parquet cannot be read"),
+        ("whole/rows.csv", CorruptFileError, r"rows.csv cannot be read: its server has no ranges"),
+    ],
+)
+def test_what_cannot_be_read_is_named(url, name, error, message):
+    with pytest.raises(error, match=message):
+        summed(srf.open_source(f"{url}/{name}", y="y"))
+
+
+def test_a_server_that_is_not_there_is_named():
+    with pytest.raises(SourceNotFoundError, match=r"127\.0\.0\.1:9/a\.csv: Cannot connect to host"):
+        srf.open_source("http://127.0.0.1:9/a.csv", y="y")
+
+
+@pytest.mark.parametrize("name", ["http://host/a.csv", "http://host/*.csv"])
+def test_a_package_that_is_missing_is_named(monkeypatch, name):
+    import fsspec
+
+    def missing(*arguments, **options):
+        raise ImportError("HTTPFileSystem requires aiohttp")
+
+    monkeypatch.setattr(fsspec, "open", missing)
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(MissingPackageError, match=r"requires aiohttp: pip install 'streamrf\[http"):
+        srf.open_source(name, y="y")
