@@ -4,13 +4,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dask.utils import format_time
-
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import Data, Seed, WeightedRowOptions
 from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
-from streamrf.display import showing
+from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.training import Settings, select
 

@@ -4,6 +4,7 @@ from streamrf.display.cards import Card
 from streamrf.display.showing import showing, shown
 from streamrf.display.stages import Run, advance, begin, expect, foresee, now, pace
 from streamrf.display.timing import forget_peak, peak_bytes, resident_bytes, stage, watching
+from streamrf.display.units import format_bytes, format_time
 
 __all__ = [
     "Card",
@@ -13,6 +14,8 @@ __all__ = [
     "expect",
     "foresee",
     "forget_peak",
+    "format_bytes",
+    "format_time",
     "now",
     "pace",
     "peak_bytes",

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from streamrf.display import begin
 from streamrf.errors import ParameterError, StreamrfError
@@ -18,6 +17,7 @@ from streamrf.models import (
     make_decoder,
     needs_class_sums,
 )
+from streamrf.parameters import clone
 from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from streamrf.display import advance, begin
 from streamrf.engine import (
@@ -29,6 +28,7 @@ from streamrf.errors import (
 )
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes
+from streamrf.parameters import clone
 from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
@@ -344,7 +344,7 @@ def counted(run: RunOptions) -> RunOptions:
 def _features_tree(settings: Settings) -> Any:
     if settings.is_auto:
         return {"class": "auto", "n_components": settings.n_components}
-    return to_tree(clone(settings.features, safe=False))
+    return to_tree(clone(settings.features))
 
 
 def _window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:
