@@ -27,7 +27,7 @@ def arrow() -> Any:
         import pyarrow.compute  # which pyarrow does not import by itself
     except ImportError as error:
         raise MissingPackageError(
-            "tables are read by pyarrow, which is not installed: pip install pyarrow"
+            "tables are read by pyarrow, which is not installed: pip install 'streamrf[tables]'"
         ) from error
     return pyarrow
 
