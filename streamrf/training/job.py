@@ -29,7 +29,7 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.parameters import clone
-from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
+from streamrf.preprocessing import Moments, Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
@@ -44,7 +44,7 @@ from streamrf.statistics import (
 )
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
-from streamrf.training.column_moments import as_moments
+from streamrf.training.column_moments import scales_of
 from streamrf.training.foresight import READING
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.passes import Pass
@@ -110,10 +110,7 @@ class Job:
         gram = _gram_class(settings, n_folds, like)
         if like is not None and isinstance(like.sums.targets, BitSums):
             like.problem(settings.codes)  # raises for codes that these sums cannot answer
-        scales = None
-        if settings.scale_like is not None:
-            scales = as_moments(settings.scale_like)
-            check_columns(scales, source.n_features, source.where)
+        scales = scales_of(settings.scale_like, source)
         return cls(source, settings, run or RunOptions(), like, gram, n_folds, start, stop, scales)
 
     @cached_property
