@@ -115,8 +115,7 @@ class RandomMaclaurin(FeatureMap):
         self.projection = projection
         self.h01 = h01
         self.measure = measure
-        self.p = p
-        self.tolerance = tolerance
+        self.p, self.tolerance = p, tolerance
         self.inner = inner
         self.random_state = random_state
 
