@@ -50,7 +50,7 @@ build_environment() {
         "$python" -m venv "$venv" &&
         "${pip[@]}" --upgrade pip && # the pinned one: --group and --build-constraint need 25.3
         "${pip[@]}" --build-constraint "$root/constraints.txt" \
-            --editable "$root[formats,plots]" --group "$root/pyproject.toml:test" &&
+            --editable "$root[plots,tables,zarr]" --group "$root/pyproject.toml:test" &&
         printf '%s\n' "$key" >"$venv/stamp.new" &&
         mv "$venv/stamp.new" "$venv/stamp"; then
         say "ready"

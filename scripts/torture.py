@@ -128,7 +128,8 @@ def killed(folder, found, start_up, draw, options, counts) -> int | None:
         words, env=environment(), stdout=silent, stderr=silent
     )
     if aim == "start_up":
-        wait_until(process, time.monotonic() + draw.uniform(0, start_up))
+        early = draw.random()  # the first run was slower than those to come
+        wait_until(process, time.monotonic() + early * draw.uniform(0, start_up))
     else:
         wait_for_writes(process, folder, before[1], draw.randint(0, options.rows // 5000))
         longest = WRITE_SECONDS if aim == "write" else BLOCK_SECONDS

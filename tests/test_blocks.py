@@ -70,7 +70,7 @@ def test_settings_of_the_maps_have_names():
     assert clone(features).get_params()["1__kernel__gamma"] == 0.5
     features.set_params(maps=features.maps[:2], **{"0__n_components": 3})
     assert features.n_components == 23
-    with pytest.raises(ValueError, match="Invalid parameter '5'"):
+    with pytest.raises(ValueError, match="no setting '5'"):
         features.set_params(**{"5__n_components": 3})
 
 

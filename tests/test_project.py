@@ -57,6 +57,14 @@ def test_the_changelog_tells_of_this_version():
     assert PROJECT["version"] in headings
 
 
+def test_messages_name_the_extras_there_are():
+    sources = "".join(path.read_text() for path in (ROOT / "streamrf").rglob("*.py"))
+    pages = "".join(path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")])
+    extras = set(PROJECT["optional-dependencies"])
+    assert set(re.findall(r"streamrf\[(\w+)\]", sources)) == extras - {"fast"}  # which nothing needs
+    assert set(re.findall(r"(?:streamrf|\.)\[(\w+)\]'", pages)) <= extras
+
+
 def test_import_is_light():
     optional = {"dask", "distributed", "matplotlib", "pyarrow", "rich", "typer", "zarr"}
     slow = {"numba", "scipy", "sklearn", "h5py"}

@@ -160,10 +160,10 @@ def test_an_offset_of_a_million_deviations_costs_no_digits(kind, weighted, rng):
 
 
 def test_a_tiny_penalty_factors_where_rows_are_fewer_than_features():
-    """1,200 digits in 4,096 features: exact sums are positive semidefinite to the last bit."""
+    """700 digits in 2,048 features: exact sums are positive semidefinite to the last bit."""
     X, y = load_digits(return_X_y=True)
-    X, y = X[:1200], y[:1200]
-    map_ = features(4096, degree=7)
+    X, y = X[:700], y[:700]
+    map_ = features(2048, degree=7)
     with computing(2):
         statistics = srf.accumulate(srf.ArraySource(X, y), map_, normalize="l2")
         alpha = 1e-10 * statistics.alpha_scale()

@@ -241,6 +241,24 @@ def test_rows_without_targets_or_time_choose_nothing(waves):
         srf.select(srf.ArraySource(*waves), budget=0)
 
 
+def test_a_selection_is_what_a_fit_with_the_same_options_chooses(waves):
+    X, y = waves
+    values = X[:, 0] + 0.5 * X[:, 1] ** 2  # fractions: a regression, without a word
+    source = srf.ArraySource(X * [1000.0] + 5.0, values)
+    options = {"n_components": 64, "normalize": "standard", "warp": None, "random_state": 0}
+    scales = srf.moments(srf.ArraySource(X))  # of other rows, so that the choice may differ
+    found = srf.select(source, scale_like=scales, **options)
+    fitted = srf.RandomFeatureRegressor(scale_like=scales, **options).fit(source)
+    assert fitted.model_.encoder.tried == found.table()
+    assert fitted.features_.n_components == 64
+    told = srf.select(source, task="regression", **options).table()
+    assert told == srf.select(source, **options).table() != found.table()
+    with pytest.raises(DataError, match="more like values"):
+        srf.select(srf.ArraySource(X, np.arange(len(X))), **options)
+    with pytest.raises(ParameterError, match="a map has its own"):
+        srf.RandomFeatureClassifier(srf.RandomFourier(), n_components=8).fit(X, y)
+
+
 def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with h5py.File("rows.h5", "w") as file:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from dask.utils import format_bytes, format_time
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import TargetRowOptions, Threads
 from streamrf.cli.options import option, wrong
+from streamrf.display import format_bytes, format_time
 from streamrf.sources import HDF5Source
 from streamrf.training import benchmark, warm_up
 

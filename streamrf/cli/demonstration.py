@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import h5py
 import numpy as np
 import typer
-from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import written
 from streamrf.cli.fitting import fit
 from streamrf.cli.options import flattened, option_of
 from streamrf.cli.scoring import evaluate
+from streamrf.display import format_time
 
 TRAIN_ROWS = 1200
 WIDTH = 90  # of the command lines shown

@@ -6,8 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 
-from dask.utils import format_bytes
-
+from streamrf.display import format_bytes
 from streamrf.errors import (
     Interruption,
     MemoryBudgetError,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from dask.utils import format_time
 
 from streamrf import engine
 from streamrf.cli.base import Answer, aligned, log_shown, say, warn_skipped
@@ -29,7 +28,7 @@ from streamrf.cli.groups import (
 from streamrf.cli.maps import FeatureOptions
 from streamrf.cli.options import option, option_from, wrong
 from streamrf.cli.progress import working
-from streamrf.display import peak_bytes
+from streamrf.display import format_time, peak_bytes
 from streamrf.engine import Outlook, RunOptions
 from streamrf.errors import ClusterError
 from streamrf.models import Model

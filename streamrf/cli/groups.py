@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import typer
-from dask.utils import parse_timedelta
 
 from streamrf.cli.options import (
     check_word,
@@ -226,6 +225,8 @@ def read_seconds(text: str) -> float:
     >>> read_seconds("300s"), read_seconds("1.5 h"), read_seconds("0")
     (300.0, 5400.0, 0.0)
     """
+    from dask.utils import parse_timedelta  # not at the start of every command
+
     try:
         seconds = float(parse_timedelta(text))
     except (ValueError, KeyError, IndexError):

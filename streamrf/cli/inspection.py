@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import h5py
 import hdf5plugin  # noqa: F401  registers the common filters
 import typer
-from dask.utils import format_bytes
 
 from streamrf import storage
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import StatisticsFile
+from streamrf.display import format_bytes
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts

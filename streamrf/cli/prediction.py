@@ -11,7 +11,6 @@ from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import writing
@@ -19,6 +18,7 @@ from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Thr
 from streamrf.cli.options import option, wrong
 from streamrf.cli.outputs import CSVOutput, Field, Output, output_class
 from streamrf.cli.progress import working
+from streamrf.display import format_time
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import Model, load_model
 from streamrf.sources import SeekableSource, open_source, open_text

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import typer
-from dask.utils import format_time
 
 from streamrf import report as reports
 from streamrf import storage
@@ -14,7 +13,7 @@ from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.files import writing, written
 from streamrf.cli.groups import Threads, WeightedRowOptions
 from streamrf.cli.options import option, wrong
-from streamrf.display import showing
+from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
 from streamrf.statistics import load_statistics

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
-from dask.utils import format_time
 
 from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.groups import ClusterOptions, Data, ModelFile, Threads, WeightedRowOptions
 from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
+from streamrf.display import format_time
 from streamrf.models import load_model
 
 MAX_CONFUSIONS = 3  # shown to a person; --json has the whole matrix

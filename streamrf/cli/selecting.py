@@ -4,15 +4,13 @@ import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dask.utils import format_time
-
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import Data, Seed, WeightedRowOptions
 from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
-from streamrf.display import showing
+from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
-from streamrf.training import Settings, select
+from streamrf.training import TASKS, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
 
@@ -22,10 +20,12 @@ class SelectOptions:
     """What is to be chosen."""
 
     panel: ClassVar = "Features"
+    task: str = option_from(Settings, "task", words=TASKS)
     regression: bool = option_from(Settings, "regression", "--regression")
     components: int | None = option("Width of the features; chosen too.", min=1)
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
+    scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
     budget: float | None = option(
         "Planned seconds; 20, or a quarter of the pass if that is more.", metavar="SECONDS"
     )
@@ -40,6 +40,8 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
             source,
             n_components=options.components,
             **warp_settings(options.warp, options.warp_rounds),
+            scale_like=options.scale_like,
+            task=options.task,
             regression=options.regression,
             on_bad_rows=rows.on_bad_rows,
             budget=options.budget,

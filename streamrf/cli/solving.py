@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from dask.utils import format_time
 from numpy.typing import NDArray
 from typer import BadParameter
 
@@ -25,6 +24,7 @@ from streamrf.cli.groups import (
     read_penalty,
 )
 from streamrf.cli.options import option, wrong
+from streamrf.display import format_time
 from streamrf.errors import ParameterError
 from streamrf.jit.threads import computing
 from streamrf.models import Model

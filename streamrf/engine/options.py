@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING
 
+from streamrf.display import format_bytes
 from streamrf.errors import ParameterError
 
 if TYPE_CHECKING:  # not imported by `import streamrf`, but by who makes a client
@@ -161,8 +162,6 @@ class Outlook:
     worker_bytes: int
 
     def __str__(self) -> str:
-        from dask.utils import format_bytes  # there is a cluster, so Dask is imported by now
-
         limits = [worker.memory_limit for worker in self.workers.values() if worker.memory_limit]
         of_limit = f" of {format_bytes(min(limits))}" if limits else ""
         return (

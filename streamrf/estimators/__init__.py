@@ -2,7 +2,7 @@
 
 from streamrf.estimators.classifier import RandomFeatureClassifier
 from streamrf.estimators.crossvalidation import cross_val_score
-from streamrf.estimators.files import load_model
+from streamrf.estimators.files import as_saved
 from streamrf.estimators.regressor import RandomFeatureRegressor
 from streamrf.estimators.unsupervised import RandomFeatureKMeans, RandomFeaturePCA
 
@@ -11,6 +11,6 @@ __all__ = [
     "RandomFeatureKMeans",
     "RandomFeaturePCA",
     "RandomFeatureRegressor",
+    "as_saved",
     "cross_val_score",
-    "load_model",
 ]

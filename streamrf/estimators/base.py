@@ -61,6 +61,7 @@ class RandomFeatureEstimator(BaseEstimator):
     """What the classifier and the regressor share; see there."""
 
     _regression: bool
+    n_components: int | None
     codes: Any
     class_weight: Any
     loss: str
@@ -300,6 +301,7 @@ class RandomFeatureEstimator(BaseEstimator):
         """Return what the parameters say of a pass."""
         return Settings(
             features="auto" if self.features is None else self.features,
+            n_components=self.n_components,
             normalize=self.normalize,
             warp=self.warp,
             warp_rounds=self.warp_rounds,

@@ -39,6 +39,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     ----------
     features : a feature map, unfitted, or "auto": scaling, kernel, map and width are chosen from a
         peek at the rows (`streamrf.select`)
+    n_components : width of features="auto"; None means that it is chosen too. A map has its own
     alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
         out by a hash of their position, which then join the others
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
@@ -75,6 +76,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         self,
         features: FeatureMap | str | None = "auto",
         *,
+        n_components: int | None = None,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
@@ -94,6 +96,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         random_state: Any = None,
     ):
         self.features = features
+        self.n_components = n_components
         self.alpha = alpha
         self.prune = prune
         self.block_weights = block_weights

@@ -19,8 +19,9 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, prune, block_weights, normalize, warp, warp_rounds, scale_like, precision,
-    on_bad_rows, memory_limit, n_threads, verbose, random_state : see `RandomFeatureClassifier`
+    features, n_components, prune, block_weights, normalize, warp, warp_rounds, scale_like,
+    precision, on_bad_rows, memory_limit, n_threads, verbose, random_state : see
+        `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics
@@ -39,6 +40,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         self,
         features: FeatureMap | str | None = "auto",
         *,
+        n_components: int | None = None,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
@@ -55,6 +57,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         random_state: Any = None,
     ):
         self.features = features
+        self.n_components = n_components
         self.alpha = alpha
         self.prune = prune
         self.block_weights = block_weights

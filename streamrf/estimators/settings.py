@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 
 from streamrf import storage
+from streamrf.display import Parametrized, clone
 from streamrf.features import DESCRIBED
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
@@ -29,7 +29,7 @@ def restored(fields: Fields) -> dict[str, Any]:
 def _described(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, int | np.integer):
         return None
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, Parametrized):
         return storage.to_tree(clone(value))
     if isinstance(value, Statistics):
         value = value.moments

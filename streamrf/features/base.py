@@ -8,10 +8,8 @@ import numba
 import numpy as np
 from numpy.random import Generator, RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
+from streamrf.display import Card, Parametrized, clone
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
@@ -30,14 +28,16 @@ Seed = int | RandomState | None
 Project = Callable[[F32], F32]
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class FeatureMap(Parametrized, Card, ABC):
     """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
 
     A feature's bits depend on its row alone: never on its position in a block or on the threads.
+    scikit-learn itself is imported by the methods that a transformer has, see `Parametrized`.
     """
 
     default_kernel: ClassVar[type[Kernel]] = Polynomial  # what None for a kernel means
     takes_negative: ClassVar[bool] = True  # whether entries of rows may be negative
+    _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}  # what set_output is for
     n_components: int
     kernel_: Kernel  # the exact kernel that the fitted map approximates
 
@@ -158,8 +158,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not isinstance(width, int | np.integer) or width < 1:
             raise ParameterError(f"n_components must be an integer above 0, got {width!r}")
 
+    def card(self) -> dict[str, str]:
+        """Return the settings."""
+        return {name: repr(value) for name, value in self.get_params(deep=False).items()}
+
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Draw the map for rows as wide as X; only data-dependent maps read its values."""
+        from sklearn.utils.validation import validate_data
+
         rows = validate_data(self, X, dtype=RAW_DTYPES, ensure_non_negative=not self.takes_negative)
         self.draw_for(rows.shape[1], np.asarray(rows, dtype=np.float32))
         return self
@@ -167,11 +173,15 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def draw_for(self, n_features: int, sample: F32 | None) -> None:
         """Draw with the generator that `random_state` seeds."""
         self.check_width()
-        seeds = check_random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
+        seeds = _random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
         self.n_features_in_ = n_features
         self.draw(n_features, np.random.default_rng(seeds), sample)
 
-    def transform(self, X: ArrayLike, out: F32 | None = None) -> F32:
+    def fit_transform(self, X: ArrayLike, y: Any = None) -> Any:
+        """Draw the map, and return the features of each row as `transform` does."""
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: ArrayLike, out: F32 | None = None) -> Any:
         """Return the features of each row.
 
         Parameters
@@ -181,8 +191,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         Returns
         -------
-        float32 array of shape (n_rows, n_components)
+        float32 array of shape (n_rows, n_components), or the table that `set_output` names
         """
+        from sklearn.utils._set_output import _wrap_data_with_container
+        from sklearn.utils.validation import check_is_fitted, validate_data
+
         check_is_fitted(self, "n_features_in_")
         rows = np.ascontiguousarray(validate_data(self, X, dtype=RAW_DTYPES, reset=False))
         n, d = rows.shape
@@ -200,17 +213,33 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 self.map_lanes(x, z)
                 self.check_values(z, panel.stop - panel.start)
                 lanes.store(z, out[panel])
-        return out
+        return _wrap_data_with_container("transform", out, X, self)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `transform` return "default" arrays, or tables of "pandas" or "polars"."""
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the features, (n_components,): the class's with a number."""
+        from sklearn.base import ClassNamePrefixFeaturesOutMixin
+
+        return ClassNamePrefixFeaturesOutMixin.get_feature_names_out(self, input_features)
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        tags.input_tags.positive_only = not self.takes_negative
-        return tags
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
+            input_tags=InputTags(positive_only=not self.takes_negative),
+        )
 
 
 class PolynomialMap(FeatureMap):
@@ -323,6 +352,15 @@ def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:
     if getattr(copy, "random_state", 0) is None:
         copy.set_params(random_state=seed)
     return copy
+
+
+def _random_state(seed: Seed) -> RandomState:
+    """Return a generator by scikit-learn's rules, which is imported for None only, or an error."""
+    if isinstance(seed, int | np.integer):
+        return RandomState(seed)
+    from sklearn.utils import check_random_state
+
+    return check_random_state(seed)
 
 
 def random_signs(rng: Generator, shape: int | tuple[int, ...]) -> F32:

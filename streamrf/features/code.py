@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from streamrf.errors import ParameterError
 from streamrf.features.base import FeatureMap
@@ -24,6 +22,9 @@ def is_ready(code: Any) -> bool:
     """Return whether code can be called as it is: a function, or a transformer that is fitted."""
     if isinstance(code, str) or not callable(getattr(code, "fit", None)):
         return True
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
     try:
         check_is_fitted(code)
     except NotFittedError:

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from sklearn.utils.metaestimators import _BaseComposition
 
+from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed
 from streamrf.jit.arrays import F32, I64
@@ -16,7 +16,7 @@ from streamrf.kernels import KernelSum, check_weights
 from streamrf.storage import Fields
 
 
-class Concatenate(FeatureMap, _BaseComposition):
+class Concatenate(FeatureMap):
     """``Z(x) = (sqrt(w_0) Z_0(x), sqrt(w_1) Z_1(x), ...)``, for the kernel ``sum_i w_i K_i``.
 
     Each map is a block. A solve can weigh the blocks anew, ``Statistics.solve(alpha,
@@ -81,23 +81,25 @@ class Concatenate(FeatureMap, _BaseComposition):
         return list(maps)
 
     @property
-    def _named(self) -> list[tuple[str, Any]]:
+    def _named(self) -> dict[str, FeatureMap]:
         maps = self.maps if isinstance(self.maps, list | tuple) else []
-        return [(str(i), map_) for i, map_ in enumerate(maps)]
-
-    @_named.setter
-    def _named(self, named: list[tuple[str, Any]]) -> None:
-        self.maps = [map_ for _, map_ in named]
+        return {str(i): map_ for i, map_ in enumerate(maps)}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings; if `deep` those of the maps too, by their indices."""
-        return self._get_params("_named", deep=deep)
+        params = super().get_params(deep)
+        for name, map_ in self._named.items() if deep else ():
+            params[name] = map_
+            if isinstance(map_, Parametrized):
+                params |= {f"{name}__{inner}": value for inner, value in map_.get_params().items()}
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set settings by the names that `get_params` returns."""
         self.maps = params.pop("maps", self.maps)
-        self._set_params("_named", **params)
-        return self
+        if replaced := {name: params.pop(name) for name in self._named if name in params}:
+            self.maps = list((self._named | replaced).values())
+        return super().set_params(**params)
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         maps = [clone_with_seed(map_, rng) for map_ in self._checked()]
@@ -126,6 +128,7 @@ class Concatenate(FeatureMap, _BaseComposition):
         for map_ in maps:
             map_.attach(code)
         if maps is not self.maps:
+            assert isinstance(self.kernel_, KernelSum)
             self.kernel_ = KernelSum([map_.kernel_ for map_ in maps], self.kernel_.weights)
 
     def check_values(self, z: F32, n_rows: int) -> None:

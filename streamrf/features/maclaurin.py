@@ -95,6 +95,8 @@ class RandomMaclaurin(FeatureMap):
     ((3, 1000), True)
     """
 
+    kernel_: DotProductKernel | Composed
+
     def __init__(
         self,
         kernel: DotProductKernel | None = None,
@@ -113,8 +115,7 @@ class RandomMaclaurin(FeatureMap):
         self.projection = projection
         self.h01 = h01
         self.measure = measure
-        self.p = p
-        self.tolerance = tolerance
+        self.p, self.tolerance = p, tolerance
         self.inner = inner
         self.random_state = random_state
 
@@ -123,8 +124,7 @@ class RandomMaclaurin(FeatureMap):
         kernel = learn_kernel(self.kernel, DotProductKernel, sample)  # type: ignore[type-abstract]
         rows = np.ones((1, n_features)) / np.sqrt(n_features) if sample is None else sample
         if self.inner is None:
-            self.inner_ = None
-            self.kernel_ = kernel
+            self.inner_, self.kernel_ = None, kernel
             squares = np.square(rows, dtype=np.float64).sum(axis=1)
         else:
             self.inner_ = clone_with_seed(self.inner, rng).set_params(n_components=1)
@@ -370,7 +370,7 @@ class RandomMaclaurin(FeatureMap):
         out[:, first + n_varying : self.n_components] = self.scales_[n_varying:, np.newaxis]
 
     def _check_lanes(self, x: F32) -> None:
-        if (self.kernel_ if self.inner_ is None else self.kernel_.outer).radius < np.inf:
+        if self.kernel_.radius < np.inf:
             self.kernel_.check_domain(self.squares(x))
 
     @property

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import clone
 
 from streamrf.errors import BadRowError, ParameterError, ShapeError
 from streamrf.features.base import FeatureMap, Seed
@@ -275,6 +274,8 @@ class TransformerMap(OwnMap):
     def __sklearn_clone__(self) -> Self:
         copy = super().__sklearn_clone__()
         if not isinstance(self.transformer, str) and not is_ready(self.transformer):
+            from sklearn.base import clone
+
             copy.transformer = clone(self.transformer)
         return copy
 
@@ -300,6 +301,8 @@ class TransformerMap(OwnMap):
         self.__dict__.pop("n_components_", None)
         self._code = self.transformer
         if not is_ready(self.transformer):
+            from sklearn.base import clone
+
             self._code = clone(self.transformer)
             seeds = {name: int(rng.integers(2**31)) for name in unseeded(self._code)}
             try:

@@ -58,6 +58,8 @@ class TaylorSketch(FeatureMap):
     ((3, 1000), True)
     """
 
+    kernel_: DotProductKernel
+
     def __init__(
         self,
         kernel: DotProductKernel | None = None,

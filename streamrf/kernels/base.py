@@ -6,14 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
+from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 
 DISTANCE_ROWS = 1000  # half a million distances say enough about their mean
 
 
-class Kernel(BaseEstimator, ABC):
+class Kernel(Parametrized, ABC):
     """A positive definite function of two rows; settings as in scikit-learn."""
 
     @abstractmethod

@@ -43,6 +43,11 @@ class Composed(Kernel):
             self.check_domain(self.inner.diagonal(np.asarray(rows)))
         return self.outer.function(self.inner(X, Y))
 
+    @property
+    def radius(self) -> float:
+        """That of the outer series."""
+        return self.outer.radius
+
     def check_domain(self, squares: Floats) -> None:
         """Raise BadRowError if ``inner(x, x)`` is outside the domain of the outer kernel."""
         self.outer.check_domain(squares, self.inner)

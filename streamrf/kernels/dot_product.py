@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import pdist
 from scipy.special import comb
 
 from streamrf.errors import BadRowError, DataError, ParameterError
@@ -350,6 +349,8 @@ class DotProduct(DotProductKernel):
 
 def mean_distance(sample: NDArray[Any]) -> float:
     """Return the mean Euclidean distance between rows of a sample."""
+    from scipy.spatial.distance import pdist
+
     rows = distance_sample(sample)
     distance = float(pdist(rows).mean()) if len(rows) > 1 else 0.0
     if not distance > 0:

@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist, pdist
 
 from streamrf.errors import DataError, ParameterError
 from streamrf.kernels.base import Kernel, distance_sample, is_finite
@@ -77,7 +76,7 @@ class Gaussian(ShiftInvariantKernel):
     """
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
-        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "sqeuclidean"))
+        return np.exp(-self.checked_gamma * _distances(X, Y, "sqeuclidean"))
 
     def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
         # normal entries of variance 2 gamma
@@ -102,7 +101,7 @@ class Laplacian(ShiftInvariantKernel):
     order = 1
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
-        return np.exp(-self.checked_gamma * cdist(*_centred(X, Y), "cityblock"))
+        return np.exp(-self.checked_gamma * _distances(X, Y, "cityblock"))
 
     def frequencies(self, rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
         return rng.standard_cauchy(shape) * self.checked_gamma
@@ -144,6 +143,8 @@ def entry_spread(sample: NDArray[Any], order: int) -> float:
 
 def median_spread(sample: NDArray[Any], order: int) -> float:
     """Return the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
+    from scipy.spatial.distance import pdist
+
     rows = distance_sample(sample)
     spreads = pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
     spreads = spreads[spreads > 0]
@@ -153,6 +154,12 @@ def median_spread(sample: NDArray[Any], order: int) -> float:
             "them: give more rows, or gamma as a number"
         )
     return float(np.median(spreads))
+
+
+def _distances(X: ArrayLike, Y: ArrayLike | None, metric: str) -> NDArray[np.float64]:
+    from scipy.spatial.distance import cdist  # a tenth of a second, which a prediction spares
+
+    return cdist(*_centred(X, Y), metric)
 
 
 def _centred(X: ArrayLike, Y: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

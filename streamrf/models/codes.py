@@ -13,8 +13,8 @@ from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Floats, Indices, Mask
 from streamrf.models import code_search
@@ -140,7 +140,7 @@ class TargetCodes(Protocol):
 Codes = TargetCodes | None  # None: one-vs-rest, or the bits summed
 
 
-class OneVsRest(BaseEstimator):
+class OneVsRest(Parametrized):
     """One output for each class: +1 on its rows, -1 on the others; the largest output wins.
 
     Two classes need one output only, -1 for the first and +1 for the second, as in scikit-learn.
@@ -184,7 +184,7 @@ class OneVsRest(BaseEstimator):
         return CodeBook(matrix, make_decoder(self.decode))
 
 
-class ErrorCorrectingCodes(BaseEstimator):
+class ErrorCorrectingCodes(Parametrized):
     """Codewords of `n_bits` bits, far apart, so that some wrong bits do no harm.
 
     Rows of a book differ from each other; its columns are different two-way splits of the classes:

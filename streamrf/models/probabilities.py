@@ -10,7 +10,6 @@ would not (design/0005-uncertainty.md).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 from streamrf.jit.arrays import Floats, Indices
@@ -52,6 +51,8 @@ class Probabilities:
         index : (n,) true classes
         weights : (n,), only their proportions matter
         """
+        from scipy.optimize import minimize_scalar  # a tenth of a second, for this alone
+
         own = scores[np.arange(len(index)), index]
         weights = weights * (len(weights) / (weights.sum() or 1.0))
         default = np.log(DEFAULT_SLOPE)

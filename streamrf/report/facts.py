@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from streamrf.display import Parametrized
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder, Moments
 from streamrf.solving import SQUARED
@@ -161,7 +161,7 @@ def _settings(value: Any) -> Any:
     """Return an object as its class and settings, with those of the objects inside it."""
     if isinstance(value, list | tuple):
         return [_settings(v) for v in value]
-    if not isinstance(value, BaseEstimator):
+    if not isinstance(value, Parametrized):
         return value
     params = value.get_params(deep=False) | getattr(value, "code_names", {})
     return {"class": type(value).__name__} | {k: _settings(v) for k, v in params.items()}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -95,7 +94,9 @@ def write(
     }
 
 
-def _template() -> jinja2.Template:
+def _template() -> Any:
+    import jinja2  # not at the start of every command
+
     environment = jinja2.Environment(
         autoescape=True,
         finalize=printable,

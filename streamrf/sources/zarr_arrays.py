@@ -36,8 +36,8 @@ class ZarrMatrix(LazyMatrix):
             import zarr
         except ImportError as error:
             raise MissingPackageError(
-                f"{self.where} is read by zarr, which is not installed: pip install"
-                " 'streamrf[formats]'"
+                f"{self.where} is read by zarr, which is not installed: pip install "
+                "'streamrf[zarr]'"
             ) from error
         with decoding(self.where):
             return self._of(zarr.open(self._path, mode="r"))

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from streamrf.display import Parametrized
 from streamrf.storage.base import Tree
 from streamrf.storage.fields import Fields
 
@@ -22,7 +22,7 @@ def to_tree(value: Any) -> Any:
     A list of objects is a tree of them by their indices. A setting that is code is its name, as
     the object's `code_names` has it.
     """
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, Parametrized):
         params = value.get_params(deep=False) | getattr(value, "code_names", {})
         if not isinstance(params.get("random_state"), int | np.integer | None):
             params["random_state"] = None
@@ -32,7 +32,7 @@ def to_tree(value: Any) -> Any:
             "params": {k: to_tree(v) for k, v in params.items()},
             "fitted": {k: to_tree(v) for k, v in fitted.items()},
         }
-    if isinstance(value, list | tuple) and any(isinstance(v, BaseEstimator) for v in value):
+    if isinstance(value, list | tuple) and any(isinstance(v, Parametrized) for v in value):
         return {str(i): to_tree(v) for i, v in enumerate(value)}
     if isinstance(value, np.generic):
         return value.item()

@@ -2,7 +2,7 @@
 
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
-from streamrf.training.choosing import Selection, peek_rows, select
+from streamrf.training.choosing import Selection, peek_rows
 from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
 from streamrf.training.finishing import finish, foresee_finish, is_auto_decode
@@ -12,6 +12,7 @@ from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.passes import Pass
 from streamrf.training.refining import HeldRows, check_job, refine, refine_job
+from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up
 

@@ -5,14 +5,13 @@ import platform
 import subprocess
 import time
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numba
 import numpy as np
-import scipy
-import sklearn
 from numpy.typing import NDArray
 
 from streamrf.display import peak_bytes, watching
@@ -236,13 +235,13 @@ def _write_patterns(
 
 def circumstances() -> dict[str, Any]:
     """Return what figures depend on: processor, threads, load, versions and commit."""
-    modules = {"numpy": np, "scipy": scipy, "numba": numba, "scikit-learn": sklearn, "h5py": h5py}
+    libraries = ("numpy", "scipy", "numba", "scikit-learn", "h5py")
     return {
         "processor": _processor(),
         "threads": numba.get_num_threads(),
         "load": round(os.getloadavg()[0], 2),
         "versions": {"python": platform.python_version()}
-        | {name: module.__version__ for name, module in modules.items()},
+        | {name: metadata.version(name) for name in libraries},
         "commit": commit(),
     }
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
 from streamrf.jit.arrays import Array, Floats, Indices
-from streamrf.kernels import ArcCosine, Gaussian, Laplacian, Polynomial
+from streamrf.kernels import ArcCosine, DotProductKernel, Gaussian, Laplacian, Polynomial
 from streamrf.preprocessing import Moments, Preprocessing, Warp
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
@@ -165,6 +165,7 @@ def feature_map(
 ) -> FeatureMap:
     """Return the unfitted map of a candidate, its gamma in a unit."""
     setting = candidate.setting
+    exact: DotProductKernel
     match candidate.kernel:
         case "gaussian":
             return StructuredFourier(Gaussian(gamma=setting * unit), width, random_state=seed)

@@ -1,4 +1,4 @@
-"""`select`: scaling, kernel, setting and width of the features, chosen from a peek at the rows."""
+"""Scaling, kernel, setting and width of the features, chosen from a peek at the rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from streamrf.display import Card, begin
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import Moments, Warp
-from streamrf.sources import Block, Source, check_rows
+from streamrf.sources import Block, Source
 from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
@@ -83,69 +83,6 @@ class Selection(Card):
             "n_rows": [trial.n_rows for trial in ranked],
             "error": [float(trial.error) for trial in ranked],
         }
-
-
-def select(
-    source: Source,
-    *,
-    n_components: int | None = None,
-    normalize: str | None = AUTO,
-    warp: str | None = AUTO,
-    warp_rounds: int = WARP_ROUNDS,
-    regression: bool = False,
-    on_bad_rows: str = "raise",
-    budget: float | None = None,
-    random_state: Any = None,
-) -> Selection:
-    """Choose scaling, kernel, setting, width and warp by a tournament on a peek at the rows.
-
-    The peek is 20,000 rows at most, spread over a source that can seek, or the first rows of an
-    iterator; the source is not consumed. A quarter of them is held out, and the library's own maps
-    are tried on the others, most of them narrow and on few rows, the best at full width.
-
-    Parameters
-    ----------
-    source : with targets
-    n_components : width of the features; None means the least of 512 to 8,192 that the widest one
-        does not beat by a twentieth, as far as the rows and a pass of a minute allow
-    normalize : a scaling that must be kept, or "auto"
-    warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
-    warp_rounds : rounds of learning a warp
-    regression : whether the targets are values rather than classes
-    on_bad_rows : "raise" or "skip" rows with NaN or infinity
-    budget : planned seconds of one core; None means 20, or a quarter of the pass if that is more.
-        Trials are planned by their operations, not by the clock, so that the same rows and seed
-        give the same choice on every machine.
-    random_state : int, RandomState or None; the seed of rows held out and of the maps
-
-    Returns
-    -------
-    Selection
-
-    Raises
-    ------
-    StreamrfError
-        Bad rows, no rows, no targets.
-    """
-    if not source.has_targets:
-        raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
-    if budget is not None and not budget > 0:
-        raise ParameterError(f"budget must be seconds above 0, got {budget!r}")
-    sample = check_rows(peek(source), on_bad_rows)[0]
-    if not len(sample.X):
-        raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
-    n_rows = source.n_rows or len(sample.X)
-    return choose(
-        sample,
-        n_rows,
-        n_components,
-        normalize,
-        warp,
-        warp_rounds,
-        regression=regression,
-        budget=budget,
-        random_state=random_state,
-    )
 
 
 def peek(source: Source) -> Block:

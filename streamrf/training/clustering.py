@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 
 from streamrf.engine import Reading, RunOptions, Summary, fold
 from streamrf.errors import ConsumedError, DataError, ParameterError
@@ -166,6 +165,8 @@ def _first(encoder: Encoder, sample: Block, n_clusters: int, seed: Any) -> Clust
     Z = np.empty((len(sample.X), encoder.n_components))
     encoder.scale(sample.X, Z)
     Z *= encoder.calibration.step
+    from sklearn.cluster import kmeans_plusplus  # half a second, for this alone
+
     with single_blas_threads():
         centres, _ = kmeans_plusplus(Z, n_clusters, random_state=seed, sample_weight=sample.weights)
     return Clusters(encoder, centres, np.zeros(n_clusters))

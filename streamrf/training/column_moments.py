@@ -5,7 +5,7 @@ import os
 from streamrf import storage
 from streamrf.engine import Reading, RunOptions, Summary, fold
 from streamrf.errors import DataError, ParameterError
-from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample
+from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, check_columns
 from streamrf.sources import Block, Source, check_rows
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.storage import Fields, loading
@@ -82,4 +82,15 @@ def as_moments(
             f"{name} holds no moments of columns; sum them: streamrf.moments(source), or "
             "streamrf moments DATA --out FILE"
         )
+    return found
+
+
+def scales_of(
+    given: Moments | Statistics | str | os.PathLike | None, source: Source
+) -> Moments | None:
+    """Return the moments that columns of a source are scaled by, or None."""
+    if given is None:
+        return None
+    found = as_moments(given)
+    check_columns(found, source.n_features, source.where)
     return found

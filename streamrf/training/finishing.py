@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from streamrf.display import begin
+from streamrf.display import begin, clone
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import (
     ErrorCorrectingCodes,

@@ -6,9 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from streamrf.display import advance, begin
+from streamrf.display import advance, begin, clone
 from streamrf.engine import (
     Checkpoint,
     Reading,
@@ -29,7 +28,7 @@ from streamrf.errors import (
 )
 from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
-from streamrf.preprocessing import Moments, Warp, calibration_class, check_columns
+from streamrf.preprocessing import Moments, Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
 from streamrf.sources import Source
 from streamrf.statistics import (
@@ -44,7 +43,7 @@ from streamrf.statistics import (
 )
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
-from streamrf.training.column_moments import as_moments
+from streamrf.training.column_moments import scales_of
 from streamrf.training.foresight import READING
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.passes import Pass
@@ -114,10 +113,7 @@ class Job:
             like.problem(settings.codes)  # raises for codes that these sums cannot answer
         if run is not None and (run.checkpoint, run.spill) != (None, None):
             check_ready(settings.features)
-        scales = None
-        if settings.scale_like is not None:
-            scales = as_moments(settings.scale_like)
-            check_columns(scales, source.n_features, source.where)
+        scales = scales_of(settings.scale_like, source)
         return cls(source, settings, run or RunOptions(), like, gram, n_folds, start, stop, scales)
 
     @cached_property
@@ -353,7 +349,7 @@ def counted(run: RunOptions) -> RunOptions:
 def _features_tree(settings: Settings) -> Any:
     if settings.is_auto:
         return {"class": "auto", "n_components": settings.n_components}
-    return to_tree(clone(settings.features, safe=False))
+    return to_tree(clone(settings.features))
 
 
 def _window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, int | None]:

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 import psutil
 
+from streamrf.display import format_bytes
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import KEPT_BYTES
@@ -190,6 +191,4 @@ def parse_bytes(limit: int | float | str | None) -> int:
 
 def shown(n_bytes: float) -> str:
     """Return a size in words."""
-    from dask.utils import format_bytes
-
     return format_bytes(int(n_bytes))

@@ -1,0 +1,93 @@
+"""`select`: what a pass with features="auto" would choose, without the pass."""
+
+import os
+from typing import Any
+
+from streamrf.errors import DataError, ParameterError
+from streamrf.preprocessing import Moments
+from streamrf.sources import Source, check_rows
+from streamrf.statistics import Statistics
+from streamrf.training.choosing import Selection, choose, peek
+from streamrf.training.column_moments import scales_of
+from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
+from streamrf.training.tasks import settled
+
+
+def select(
+    source: Source,
+    *,
+    n_components: int | None = None,
+    normalize: str | None = AUTO,
+    warp: str | None = AUTO,
+    warp_rounds: int = WARP_ROUNDS,
+    scale_like: Moments | Statistics | str | os.PathLike | None = None,
+    task: str = AUTO,
+    regression: bool = False,
+    on_bad_rows: str = "raise",
+    budget: float | None = None,
+    random_state: Any = None,
+) -> Selection:
+    """Choose scaling, kernel, setting, width and warp by a tournament on a peek at the rows.
+
+    The peek is 20,000 rows at most, spread over a source that can seek, or the first rows of an
+    iterator; the source is not consumed. A quarter of them is held out, and the library's own maps
+    are tried on the others, most of them narrow and on few rows, the best at full width.
+
+    Parameters
+    ----------
+    source : with targets
+    n_components : width of the features; None means the least of 512 to 8,192 that the widest one
+        does not beat by a twentieth, as far as the rows and a pass of a minute allow
+    normalize : a scaling that must be kept, or "auto"
+    warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
+    warp_rounds : rounds of learning a warp
+    scale_like : moments of all rows to scale columns by, see `Settings`
+    task : "classification", "regression" or "auto", as of a pass
+    regression : True means task="regression"
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity
+    budget : planned seconds of one core; None means 20, or a quarter of the pass if that is more.
+        Trials are planned by their operations, not by the clock, so that the same rows and seed
+        give the same choice on every machine.
+    random_state : int, RandomState or None; the seed of rows held out and of the maps
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    StreamrfError
+        Bad rows, no rows, no targets, or those that could be of either task.
+    """
+    if not source.has_targets:
+        raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
+    if budget is not None and not budget > 0:
+        raise ParameterError(f"budget must be seconds above 0, got {budget!r}")
+    settings = Settings(
+        features=AUTO,
+        n_components=n_components,
+        normalize=normalize,
+        warp=warp,
+        warp_rounds=warp_rounds,
+        scale_like=scale_like,
+        task=task,
+        regression=regression,
+        on_bad_rows=on_bad_rows,
+        random_state=random_state,
+    )
+    _, settings = settled(source, settings, None)
+    sample = check_rows(peek(source), on_bad_rows)[0]
+    if not len(sample.X):
+        raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
+    return choose(
+        sample,
+        source.n_rows or len(sample.X),
+        n_components,
+        normalize,
+        warp,
+        warp_rounds,
+        regression=settings.regression,
+        budget=budget,
+        random_state=random_state,
+        moments=scales_of(scale_like, source),
+    )
