@@ -15,10 +15,12 @@ from streamrf.features.bounds import (
     products_width,
 )
 from streamrf.features.concatenate import Concatenate
+from streamrf.features.convolution import Convolution
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
+from streamrf.features.skeleton import SkeletonFeatures
 from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
@@ -34,6 +36,7 @@ __all__ = [
     "AdditiveFourier",
     "AdditiveSampler",
     "Concatenate",
+    "Convolution",
     "Craft",
     "Fastfood",
     "FeatureMap",
@@ -41,6 +44,7 @@ __all__ = [
     "Nystroem",
     "RandomFourier",
     "RandomMaclaurin",
+    "SkeletonFeatures",
     "StructuredFourier",
     "TaylorSketch",
     "TensorSketch",
