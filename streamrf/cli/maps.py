@@ -16,6 +16,7 @@ from streamrf.features import (
     PROJECTIONS,
     TABLE,
     Concatenate,
+    Convolution,
     Craft,
     FeatureMap,
 )
@@ -35,8 +36,10 @@ from streamrf.kernels import (
     JensenShannon,
     Kernel,
     Laplacian,
+    Layer,
     Polynomial,
     ShiftInvariantKernel,
+    Skeleton,
     VovkInfinite,
     VovkReal,
 )
@@ -73,9 +76,12 @@ KERNELS: dict[str, type[Kernel]] = {
     "exp-chi2": ExpChi2,
     "exp-jensen-shannon": ExpJensenShannon,
     "exp-hellinger": ExpHellinger,
+    "skeleton": Skeleton,
 }
 MAPS: dict[str, type[FeatureMap]] = {
-    _word(name): make for name, make in TABLE.items() if make not in (Concatenate, Craft)
+    _word(name): make
+    for name, make in TABLE.items()
+    if make not in (Concatenate, Convolution, Craft)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
@@ -230,6 +236,7 @@ def _default_map(kernel: str | None) -> str:
         ShiftInvariantKernel: "fourier",
         AdditiveKernel: "additive-sampler",
         ExpAdditive: "additive-fourier",
+        Layer: "skeleton-features",
     }
     return next((word for base, word in fast.items() if issubclass(kind, base)), MAP)
 

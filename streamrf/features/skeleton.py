@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator
@@ -213,26 +214,27 @@ def _draw_products(
     likely, so that their mean is that of the first draw, without a bias.
     """
     counts: dict[bytes, int] = {}
-    limit, n_draws, n_leaves = DRAWS * width, 0, 0
+    limit, n_draws, n_leaves, size = DRAWS * width, 0, 0, width
     indices = {space.key: i for i, space in enumerate(kernel.spaces())}
     nodes = int(np.prod(kernel.grid(n_features)))
     while True:
-        sites = rng.integers(0, nodes, width)
-        parts = _draw_below(kernel, np.arange(width), sites, n_features, rng)
+        sites = rng.integers(0, nodes, size)
+        parts = _draw_below(kernel, np.arange(size), sites, n_features, rng)
         owners = np.concatenate([part[1] for part in parts])
         leaves = [np.empty(0, dtype=np.int64)]
         for space, _, own in parts:
             leaves.append(_numbers(space, indices[space.key], own, n_leaves, n_features, rng))
             n_leaves += len(own)
         found = np.concatenate(leaves)
-        order = np.lexsort((found, owners))
-        ends = np.cumsum(np.bincount(owners, minlength=width))
-        for own in np.split(found[order], ends[:-1]):
-            key = own.tobytes()
+        found = found[np.lexsort((found, owners))]
+        ends = np.cumsum(np.bincount(owners, minlength=size)).tolist()
+        for first, stop in pairwise([0, *ends]):
+            key = found[first:stop].tobytes()
             if n_draws == limit or (len(counts) == width and key not in counts):
                 return counts, n_draws
             counts[key] = counts.get(key, 0) + 1
             n_draws += 1
+        size *= 2  # of few different features many are drawn
 
 
 def _draw_below(

@@ -83,4 +83,5 @@ def _lengths(lengths: Lengths, grid: Grid, rest: int | None) -> Grid:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value > 0
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and bool(value > 0)

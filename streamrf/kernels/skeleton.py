@@ -148,8 +148,8 @@ class BaseSpace(Layer):
     @property
     def key(self) -> tuple[Any, ...]:
         """What equal spaces have in common; lists, which shapes are in files, are as tuples."""
-        settings = self.get_params(deep=False).values()
-        return tuple(tuple(v) if isinstance(v, list | tuple) else v for v in settings)
+        shapes = (v if v is None else tuple(v) for v in (self.shape, self.columns))
+        return (self.kind, self.size, self.gamma, *shapes)
 
     def size_for(self, n_features: int) -> int:
         """Return the columns of a site."""
@@ -272,7 +272,8 @@ class Skeleton(Layer):
         """The inputs as a list."""
         if self.inputs is None:
             return [BaseSpace()]
-        inputs = list(self.inputs) if isinstance(self.inputs, list | tuple) else [self.inputs]
+        given: Any = self.inputs
+        inputs = list(given) if isinstance(given, list | tuple) else [given]
         if not inputs or not all(isinstance(layer, Layer) for layer in inputs):
             raise ParameterError(
                 f"inputs must be a BaseSpace, a Skeleton, or a list of these, got {self.inputs!r}"
