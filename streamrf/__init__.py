@@ -19,11 +19,12 @@ Choosing scaling, kernel and width
     select, Selection
 Feature maps
     StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TaylorSketch,
-    TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem
+    TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem, Convolution,
+    SkeletonFeatures
 Kernels
     Gaussian, Laplacian, Cauchy, Polynomial, Exponential, ArcCosine, VovkReal, VovkInfinite,
     DotProduct, Composed, KernelSum, Intersection, Chi2, JensenShannon, Hellinger, ExpChi2,
-    ExpJensenShannon, ExpHellinger
+    ExpJensenShannon, ExpHellinger, BaseSpace, Skeleton, Convolved
 
 Each has its own help: ``help(streamrf.HDF5Source)``. The command ``streamrf`` does the same.
 """

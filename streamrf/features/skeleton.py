@@ -123,6 +123,7 @@ class SkeletonFeatures(FeatureMap):
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
         kernel = check_kernel(fitted, "kernel_", Layer)
+        kernel.grid(n_features)
         found = kernel.spaces()
         fitted.array("scales_", np.float32, (self.n_components,))
         degrees = fitted.indices("degrees_", np.int64, (self.n_components,), 2**31)

@@ -11,6 +11,7 @@ from streamrf.kernels.base import Kernel
 from streamrf.kernels.dot_product import Floats
 from streamrf.kernels.grids import Lengths, cells, check_lengths, grid_of, windows
 
+SAMPLE_PATCHES = 20_000  # that settings are learnt from
 VALUES_BYTES = 32 << 20  # of the kernels of all pairs of patches, computed at once
 
 
@@ -61,7 +62,8 @@ class Convolved(Kernel):
     def learn(self, sample: NDArray[Any] | None) -> Self:
         if sample is not None:
             firsts, offsets, _ = patches_of(self, sample.shape[1])
-            sample = np.concatenate([sample[:, first + offsets] for first in firsts])
+            rows = sample[:: -(-len(sample) * len(firsts) // SAMPLE_PATCHES)]
+            sample = np.concatenate([rows[:, first + offsets] for first in firsts])
         return type(self)(**self.get_params(deep=False) | {"patch": self.patch.learn(sample)})
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
