@@ -92,7 +92,8 @@ def main() -> None:
         kernel = model.features_.kernel_
         if isinstance(kernel, srf.Skeleton):
             line["expected_cost"] = round(kernel.expected_cost(X.shape[1]), 2)
-        line["error"] = error(model.predict(held[0]), held[1], regression=False)
+        found = error(model.predict(held[0]), held[1], regression=False)
+        line["error"] = round(found, 2)
         print(json.dumps(line), flush=True)
 
 
