@@ -250,8 +250,8 @@ class Skeleton(Layer):
     >>> pixels = srf.BaseSpace("circle", shape=(8, 8))
     >>> layer = srf.Skeleton("relu", pixels, window=3, stride=2)
     >>> skeleton = srf.Skeleton("exponential", layer)
-    >>> skeleton(np.zeros((1, 64)), np.eye(2, 64)).round(3), layer.grid(64)
-    (array([[1.   , 0.994]]), (3, 3))
+    >>> skeleton(np.zeros((1, 64)), [[0.0] * 64, [1.0] * 64]).round(3), layer.grid(64)
+    (array([[1.   , 0.695]]), (3, 3))
     """
 
     def __init__(
@@ -319,7 +319,7 @@ class Skeleton(Layer):
         """Return ``a_n / f(1)`` for each degree, float64 of sum 1.
 
         An infinite series is cut at `MAX_TERMS` terms, and the last has what follows it too: a
-        share of 0.008 of "step", 4e-6 of "relu".
+        share of 0.008 of "step", 3e-6 of "relu".
         """
         with np.errstate(all="ignore"):
             shares = self.dual.series(MAX_TERMS) / self.dual.function(np.ones(1))
