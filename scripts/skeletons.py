@@ -49,6 +49,7 @@ CASES = {
         for window in (5, 7, 9, 11)
         for cells in (2, 3, 4)
     },
+    "window 7 without pooling": lambda width: convolution(width, 7, cells=22),
     "windows 7 and 11": lambda width: srf.Concatenate(
         [convolution(width // 2, window) for window in (7, 11)]
     ),
