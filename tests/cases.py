@@ -744,7 +744,6 @@ MAPS = [
     MapCase("structured-fourier-single", partial(StructuredFourier, Gaussian(), paired=False)),
     MapCase("fastfood", partial(Fastfood, Gaussian(gamma="median"))),
     MapCase("fastfood-single", partial(Fastfood, Gaussian(), paired=False)),
-    MapCase("concatenate", _concatenate),
     MapCase("base-space", partial(SkeletonFeatures, BaseSpace(gamma=9.0)), accuracy=0.9),
     MapCase(
         "skeleton", partial(SkeletonFeatures, Skeleton(inputs=BaseSpace(gamma=4.0))), accuracy=0.9
@@ -769,6 +768,7 @@ MAPS = [
         accuracy=0.5,
         takes_any_rows=False,  # the checks set n_components=1, too few for the cells
     ),
+    MapCase("concatenate", _concatenate),
 ]
 
 # Other mixtures of settings, for the laws of many draws alone.
