@@ -26,7 +26,8 @@ class Convolved(Kernel):
     ----------
     patch : kernel of patches, rows of as many columns as a window has sites
     shape : of a row, such as ``(28, 28)``, or ``(32, 32, 3)`` with channels last; None means a line
-    window : int, or one for each axis: sites of a patch along each; channels are in it all
+    window : int, or one for each axis: sites of a patch along each, at most those there are;
+        channels are in it all
     stride : int, or one for each axis, from one window to the next
     cells : int, cells along each axis, as even as can be
 

@@ -238,6 +238,7 @@ class Skeleton(Layer):
     window : int, or one for each axis: nodes see so many nodes along each axis of their inputs,
         which must then be on equal grids; None means all (a dense layer, of one node)
     stride : int, or one for each axis, from one window to the next; windows lie within the grid
+        and are no longer than it
 
     Notes
     -----
