@@ -32,6 +32,7 @@ from streamrf.features import (
     AdditiveSampler,
     CallableMap,
     Concatenate,
+    Convolution,
     Craft,
     Fastfood,
     FeatureMap,
@@ -39,6 +40,7 @@ from streamrf.features import (
     Nystroem,
     RandomFourier,
     RandomMaclaurin,
+    SkeletonFeatures,
     StructuredFourier,
     TaylorSketch,
     TensorSketch,
@@ -47,10 +49,12 @@ from streamrf.features import (
 )
 from streamrf.kernels import (
     ArcCosine,
+    BaseSpace,
     Cauchy,
     Chi2,
     Columnwise,
     Composed,
+    Convolved,
     DotProduct,
     ExpChi2,
     ExpHellinger,
@@ -66,6 +70,7 @@ from streamrf.kernels import (
     Laplacian,
     Linear,
     Polynomial,
+    Skeleton,
     VovkInfinite,
     VovkReal,
 )
@@ -491,6 +496,25 @@ def _geometric_mean(x, y):
     return np.sqrt(x * y)
 
 
+def _two_layers(X, Y):
+    """A dense exponential layer of rectifiers that see three angles each."""
+    K = np.cos(2 * (X[:, np.newaxis] - Y))
+    windows = [K[:, :, first : first + 3].mean(axis=2) for first in range(0, X.shape[1] - 2, 2)]
+    angles = np.arccos(np.clip(windows, -1, 1))
+    layer = (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / np.pi
+    return np.exp(layer.mean(axis=0) - 1)
+
+
+def _pooled(X, Y):
+    """Gaussians of pairs of neighbours, any two of a half of the row."""
+    halves = np.array_split(np.arange(X.shape[1] - 1), 2)
+    means = [
+        np.mean([rbf_kernel(X[:, p : p + 2], Y[:, q : q + 2], 0.7) for p in half for q in half], 0)
+        for half in halves
+    ]
+    return np.mean(means, axis=0)
+
+
 def _exponential_of(function, gamma):
     """The kernel ``exp(-gamma sum_j (x_j + y_j - 2 function(x_j, y_j)))``."""
     distance = _over_pairs(lambda x, y: x + y - 2 * function(x, y))
@@ -583,6 +607,19 @@ KERNELS = [
         lambda: Composed(Exponential(sigma=0.8), Gaussian(gamma=0.7)),
         lambda X, Y: np.exp(rbf_kernel(X, Y, gamma=0.7) / 0.8**2),
     ),
+    KernelCase(
+        "base-space",
+        partial(BaseSpace, "gaussian", gamma=0.7),
+        lambda X, Y: np.exp(-0.7 * np.square(X[:, np.newaxis] - Y)).mean(axis=2),
+    ),
+    KernelCase(
+        "skeleton",
+        lambda: Skeleton(
+            inputs=Skeleton("relu", BaseSpace("circle", gamma=2.0), window=3, stride=2)
+        ),
+        _two_layers,
+    ),
+    KernelCase("convolved", lambda: Convolved(Gaussian(gamma=0.7), window=2), _pooled),
     KernelCase(
         "sum",
         lambda: KernelSum([Gaussian(gamma=0.7), Polynomial(degree=2)], [2.0, 0.5]),
@@ -692,6 +729,22 @@ def _transformer(n_components, random_state=None):
     return TransformerMap(RBFSampler(n_components=n_components), random_state=random_state)
 
 
+def _spaces(activation):
+    """A skeleton of a layer over all spaces."""
+    kinds = ("categorical", "binary", "sphere", "gaussian")
+    inputs = [BaseSpace(kind, columns=(j, j + 1)) for j, kind in enumerate(kinds[:2])]
+    inputs += [BaseSpace(kind, size=2, columns=(2, 4)) for kind in kinds[2:]]
+    return Skeleton(activation, [*inputs, BaseSpace("circle", columns=(4, 5))])
+
+
+def _mixed(X):
+    """Rows whose first column has three levels, and the second 1 and -1."""
+    found = X.copy()
+    found[:, 0] = np.rint(np.clip(X[:, 0], -1, 1))
+    found[:, 1] = np.sign(X[:, 1])
+    return found
+
+
 MAPS = [
     _identity("identity", None),
     _identity("identity-products", Polynomial(degree=2, gamma=0.5, coef0=2)),
@@ -787,6 +840,30 @@ MAPS = [
     MapCase("structured-fourier-single", partial(StructuredFourier, Gaussian(), paired=False)),
     MapCase("fastfood", partial(Fastfood, Gaussian(gamma="median"))),
     MapCase("fastfood-single", partial(Fastfood, Gaussian(), paired=False)),
+    MapCase("base-space", partial(SkeletonFeatures, BaseSpace(gamma=9.0)), accuracy=0.9),
+    MapCase(
+        "skeleton", partial(SkeletonFeatures, Skeleton(inputs=BaseSpace(gamma=4.0))), accuracy=0.9
+    ),
+    MapCase(
+        "skeleton-circle",
+        partial(
+            SkeletonFeatures,
+            Skeleton(inputs=Skeleton("relu", BaseSpace("circle", gamma=3.0), window=3)),
+        ),
+        accuracy=0.9,
+        shrinks=False,  # faster: equal features are merged
+    ),
+    MapCase(
+        "convolution",
+        partial(Convolution, RandomFourier(Gaussian(2.0)), window=4, cells=1),
+        accuracy=0.2,  # pooled over all of the row
+    ),
+    MapCase(
+        "convolution-cells",
+        partial(Convolution, RandomMaclaurin(Polynomial(2)), window=2, cells=8),
+        accuracy=0.5,
+        takes_any_rows=False,  # the checks set n_components=1, too few for the cells
+    ),
     MapCase("concatenate", _concatenate),
 ]
 
@@ -864,6 +941,22 @@ MIXTURES = [
     MapCase("fourier-odd", partial(RandomFourier, Gaussian()), n_random=3),
     MapCase("structured-fourier-odd", partial(StructuredFourier, Gaussian()), n_random=3),
     MapCase("fastfood-odd", partial(Fastfood, Gaussian()), n_random=3),
+    MapCase(
+        "skeleton-spaces",
+        partial(SkeletonFeatures, _spaces("relu")),
+        domain=_mixed,
+        shrinks=False,  # some of the features are few, and merged
+    ),
+    MapCase(
+        "skeleton-step",
+        partial(SkeletonFeatures, Skeleton("step", BaseSpace("binary"))),
+        domain=np.sign,
+        n_random=9,
+        shrinks=False,  # there are few features
+    ),
+    MapCase(
+        "convolution-odd", partial(Convolution, Fastfood(Gaussian()), window=2, cells=2), n_random=9
+    ),
 ]
 
 # The only checks of scikit-learn that a map is expected to fail, by the name of its row, and why.

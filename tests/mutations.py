@@ -174,13 +174,14 @@ def resized(data: bytes, draw: random.Random) -> bytes:
     """A width or a count changed wherever it stands: in the shapes of arrays, and as a number."""
     document = document_of(data)
     found = list(places(document))
-    sizes = sorted({n for holder, key in found if key == "shape" for n in holder[key]})
+    shapes = [holder[key] for holder, key in found if key == "shape"]  # a map may have one, or None
+    sizes = sorted({n for shape in shapes if isinstance(shape, list) for n in shape})
     for _ in range(draw.choice((1, 1, 2))):
         old, share = draw.choice(sizes), draw.choice((1.0, 1.0, 0.5))
         new = draw.choice((0, 0, 0, 1, old - 1, old + 1, 2 * old, 10**6, 10**9, 2**40, 2**62))
         for holder, key in found:
             value = holder[key]
-            if key == "shape":
+            if key == "shape" and isinstance(value, list):
                 holder[key] = [new if n == old and draw.random() < share else n for n in value]
             elif type(value) is int and key != "offset" and value == old:
                 holder[key] = new if draw.random() < share else value

@@ -340,6 +340,22 @@ def select(vector, n, picks):
     return packed(full(vector, n)[np.ix_(picks, picks)])
 
 
+# streamrf/jit/patches.py
+
+
+def gather(X, firsts, offsets):
+    """Windows (n_windows, n, n_sites) of rows."""
+    return np.array([X[:, first + offsets] for first in firsts])
+
+
+def add_windows(Z, cells, scales):
+    """Scaled sums by cell, next to each other, of features (n_windows, n, width)."""
+    sums = np.zeros((len(scales), *Z.shape[1:]))
+    for z, cell in zip(Z.astype(np.float64), cells, strict=True):
+        sums[cell] += scales[cell] * z
+    return np.hstack(list(sums))
+
+
 # streamrf/jit/gram.py
 
 
@@ -452,6 +468,34 @@ def multiply(W, degrees, picks, scales, factor):
         for i in np.flatnonzero(degrees > level):
             Z[:, i] *= factor * W[:, next(next_pick)].astype(np.float64)
     return Z
+
+
+# streamrf/jit/spaces.py
+
+
+def phases(X, columns, frequencies):
+    """``<omega_i, x>`` of the columns from each of `columns` on."""
+    reach = np.arange(frequencies.shape[1])
+    parts = X.astype(np.float64)[:, np.add.outer(columns, reach)]
+    return np.einsum("nik,ik->ni", parts, frequencies.astype(np.float64))
+
+
+def directions(X, columns, first, size, scale):
+    """Entries over the length of their site, 0 where that is 0."""
+    X = X.astype(np.float64)
+    starts = first + (columns - first) // size * size
+    lengths = np.stack([np.linalg.norm(X[:, a : a + size], axis=1) for a in starts], axis=1)
+    return scale * X[:, columns] / np.where(lengths > 0, lengths, 1)
+
+
+def levels(X, columns, salts):
+    """1 or -1 by the first bit of a hash of the number and the salt."""
+    out = np.empty((len(X), len(columns)))
+    for n, x in enumerate((X + np.float32(0)).view(np.uint32).tolist()):
+        for i, (column, salt) in enumerate(zip(columns, salts.tolist(), strict=True)):
+            word = mixed((x[column] * 0x9E3779B97F4A7C15 + salt) % 2**64)
+            out[n, i] = 1 if mixed((word + salt) % 2**64) >> 63 else -1
+    return out
 
 
 # streamrf/jit/sketch.py

@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
 from draws import errors_over_draws
-from streamrf.display import Parametrized
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import (
     DESCRIBED,

@@ -61,7 +61,9 @@ def test_messages_name_the_extras_there_are():
     sources = "".join(path.read_text() for path in (ROOT / "streamrf").rglob("*.py"))
     pages = "".join(path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")])
     extras = set(PROJECT["optional-dependencies"])
-    assert set(re.findall(r"streamrf\[(\w+)\]", sources)) == extras - {"fast"}  # which nothing needs
+    assert set(re.findall(r"streamrf\[(\w+)\]", sources)) == extras - {
+        "fast"
+    }  # which nothing needs
     assert set(re.findall(r"(?:streamrf|\.)\[(\w+)\]'", pages)) <= extras
 
 

@@ -16,6 +16,7 @@ from streamrf.features import (
     PROJECTIONS,
     TABLE,
     Concatenate,
+    Convolution,
     Craft,
     FeatureMap,
     OwnMap,
@@ -36,9 +37,11 @@ from streamrf.kernels import (
     JensenShannon,
     Kernel,
     Laplacian,
+    Layer,
     Linear,
     Polynomial,
     ShiftInvariantKernel,
+    Skeleton,
     VovkInfinite,
     VovkReal,
 )
@@ -76,11 +79,12 @@ KERNELS: dict[str, type[Kernel]] = {
     "exp-chi2": ExpChi2,
     "exp-jensen-shannon": ExpJensenShannon,
     "exp-hellinger": ExpHellinger,
+    "skeleton": Skeleton,
 }
 MAPS: dict[str, type[FeatureMap]] = {
     _word(name): make
     for name, make in TABLE.items()
-    if not issubclass(make, Concatenate | Craft | OwnMap)
+    if not issubclass(make, Concatenate | Convolution | Craft | OwnMap)
 }
 NORMALIZE = {"none" if choice is None else choice: choice for choice in CHOICES}
 
@@ -236,6 +240,7 @@ def _default_map(kernel: str | None) -> str:
         ShiftInvariantKernel: "fourier",
         AdditiveKernel: "additive-sampler",
         ExpAdditive: "additive-fourier",
+        Layer: "skeleton-features",
     }
     return next((word for base, word in fast.items() if issubclass(kind, base)), MAP)
 

@@ -16,12 +16,14 @@ from streamrf.features.bounds import (
 )
 from streamrf.features.code import attach_code, check_names, check_ready
 from streamrf.features.concatenate import Concatenate
+from streamrf.features.convolution import Convolution
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
 from streamrf.features.identity import Identity
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
 from streamrf.features.own import CallableMap, OwnMap, TransformerMap
+from streamrf.features.skeleton import SkeletonFeatures
 from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
@@ -38,6 +40,7 @@ __all__ = [
     "AdditiveSampler",
     "CallableMap",
     "Concatenate",
+    "Convolution",
     "Craft",
     "Fastfood",
     "FeatureMap",
@@ -47,6 +50,7 @@ __all__ = [
     "OwnMap",
     "RandomFourier",
     "RandomMaclaurin",
+    "SkeletonFeatures",
     "StructuredFourier",
     "TaylorSketch",
     "TensorSketch",

@@ -20,6 +20,7 @@ from streamrf.kernels.additive import (
 from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.composed import Columnwise, Composed, KernelSum, check_weights
+from streamrf.kernels.convolved import Convolved, check_windows, patches_of
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
     DotProduct,
@@ -30,18 +31,22 @@ from streamrf.kernels.dot_product import (
     VovkInfinite,
     VovkReal,
 )
+from streamrf.kernels.grids import Lengths
 from streamrf.kernels.own import FeatureProduct, name_of, not_held
 from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel
+from streamrf.kernels.skeleton import BaseSpace, Layer, Skeleton
 
 __all__ = [
     "MAX_TERMS",
     "TABLE",
     "AdditiveKernel",
     "ArcCosine",
+    "BaseSpace",
     "Cauchy",
     "Chi2",
     "Columnwise",
     "Composed",
+    "Convolved",
     "DotProduct",
     "DotProductKernel",
     "ExpAdditive",
@@ -57,14 +62,19 @@ __all__ = [
     "Kernel",
     "KernelSum",
     "Laplacian",
+    "Layer",
+    "Lengths",
     "Linear",
     "Polynomial",
     "ShiftInvariantKernel",
+    "Skeleton",
     "VovkInfinite",
     "VovkReal",
     "check_weights",
+    "check_windows",
     "name_of",
     "not_held",
+    "patches_of",
 ]
 
 # The closed table of kernels by name: all but the abstract classes.

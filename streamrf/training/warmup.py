@@ -12,19 +12,21 @@ from streamrf.features import (
     AdditiveFourier,
     AdditiveSampler,
     Concatenate,
+    Convolution,
     Craft,
     Fastfood,
     FeatureMap,
     Nystroem,
     RandomFourier,
     RandomMaclaurin,
+    SkeletonFeatures,
     StructuredFourier,
     TaylorSketch,
     TensorSketch,
     TreeSketch,
 )
 from streamrf.jit import lanes, lzf
-from streamrf.kernels import Polynomial
+from streamrf.kernels import BaseSpace, Polynomial, Skeleton
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import WARPS
 from streamrf.sources import ArraySource, IteratorSource
@@ -81,6 +83,7 @@ def _maps() -> list[FeatureMap]:
     """Return one map for every kernel that maps are made of."""
     width, cubic = N_COMPONENTS, Polynomial(degree=3, coef0=1.0)
     maclaurin = RandomMaclaurin(cubic, width, h01=True)
+    spaces = [BaseSpace(kind) for kind in ("gaussian", "sphere", "categorical")]
     return [
         maclaurin,
         RandomMaclaurin(cubic, width, projection="rademacher"),
@@ -97,6 +100,8 @@ def _maps() -> list[FeatureMap]:
         AdditiveSampler(),
         AdditiveFourier(n_components=width),
         Nystroem(n_components=width),
+        SkeletonFeatures(Skeleton(inputs=spaces), width),
+        Convolution(n_components=width, window=3),
         Concatenate([RandomFourier(n_components=width), maclaurin]),
     ]
 
