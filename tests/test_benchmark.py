@@ -205,7 +205,8 @@ def test_warm_up_reaches_every_map_and_leaves_no_kernel_to_be_compiled_later():
     done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     told = {line.removeprefix("told ") for line in lines if line.startswith("told ")}
-    assert set(TABLE) | {"uint8 rows", "values", "codes"} <= told
+    without_loops = {"CallableMap", "Identity", "TransformerMap"}
+    assert set(TABLE) - without_loops | {"uint8 rows", "values", "codes"} <= told
     assert "kept" in lines
     assert {line for line in lines if not line.startswith("told ")} - {"kept"} <= RARE
 

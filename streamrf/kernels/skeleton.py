@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import pdist
 
 from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.kernels.arc_cosine import ArcCosine
@@ -180,6 +179,8 @@ class BaseSpace(Layer):
         sites = self.sites(np.asarray(sample[:: -(-len(sample) // MEDIAN_ROWS)], dtype=np.float64))
         apart = [np.zeros(0)]
         for s in range(0, sites.shape[1], -(-sites.shape[1] // MEDIAN_SITES)):
+            from scipy.spatial.distance import pdist  # slow to import
+
             apart.append(pdist(sites[:, s], "sqeuclidean"))
         squares = np.concatenate(apart)
         if not (squares > 0).any():
