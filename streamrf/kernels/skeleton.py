@@ -176,11 +176,11 @@ class BaseSpace(Layer):
             return self
         if sample is None:
             raise ParameterError("gamma='median' is learnt from rows, and none were given")
+        from scipy.spatial.distance import pdist  # slow to import
+
         sites = self.sites(np.asarray(sample[:: -(-len(sample) // MEDIAN_ROWS)], dtype=np.float64))
         apart = [np.zeros(0)]
         for s in range(0, sites.shape[1], -(-sites.shape[1] // MEDIAN_SITES)):
-            from scipy.spatial.distance import pdist  # slow to import
-
             apart.append(pdist(sites[:, s], "sqeuclidean"))
         squares = np.concatenate(apart)
         if not (squares > 0).any():
