@@ -13,7 +13,7 @@ import naive
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.engine import Reading
-from streamrf.errors import BadRowError, ParameterError
+from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.jit import columns, lanes
 from streamrf.preprocessing import Moments, Sample
 from streamrf.sources import SparseRows
@@ -175,3 +175,24 @@ def test_a_hundred_thousand_columns_stay_within_the_plan():
     finally:
         tracemalloc.stop()
     assert peak < planned.total_bytes < 1 << 30  # 4,096 dense rows would be 3.3 GB
+
+
+@pytest.mark.parametrize(
+    ("columns", "ends"),
+    [([10**6, 0], [0, 1, 2, 2]), ([-7, 0], [0, 1, 2, 2]), ([0, 1], [0, 10**6, 2, 2])],
+    ids=["beyond", "negative", "ends"],
+)
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("n_columns", [3, 5000])
+def test_entries_outside_of_the_matrix_are_refused(kind, columns, ends, n_columns, tmp_path):
+    """SciPy does not look, and writes them beyond the end of its memory."""
+    shape = (3, n_columns) if kind == "csr" else (n_columns, 3)
+    matrix = scipy.sparse.csr_array(shape) if kind == "csr" else scipy.sparse.csc_array(shape)
+    matrix.data = np.ones(2)
+    matrix.indices, matrix.indptr = np.array(columns, np.int32), np.array(ends, np.int32)
+    with pytest.raises(DataError, match="X is a sparse matrix with entries outside of it"):
+        srf.open_source(matrix, y=np.arange(shape[0]))
+    scipy.sparse.save_npz(tmp_path / "X.npz", matrix)
+    np.save(tmp_path / "y.npy", np.arange(shape[0]))
+    with pytest.raises(DataError, match=r"X\.npz is a sparse matrix with entries outside of it"):
+        srf.open_source(tmp_path / "X.npz", y="y.npy")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from streamrf.errors import DataError
 from streamrf.jit.arrays import I64
 from streamrf.storage import Fields
 
@@ -107,6 +108,21 @@ class SparseRows:
 
 
 Numbers = NDArray[Any] | SparseRows
+
+
+def as_csr(X: Any, where: str) -> Any:
+    """Return a SciPy matrix in the format CSR; raise DataError for entries outside of it.
+
+    SciPy checks no indices, and code in C writes where they say.
+    """
+    if X.format in ("csr", "csc", "bsr"):
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise DataError(
+                f"{where} is a sparse matrix with entries outside of it ({error}); write it again"
+            ) from error
+    return X.tocsr()
 
 
 def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
