@@ -23,7 +23,16 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
+from streamrf.sources import (
+    ArraySource,
+    Block,
+    HDF5Source,
+    IteratorSource,
+    as_labels,
+    as_source,
+    check_rows,
+    join_labels,
+)
 from streamrf.sources.paths import decoding
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
@@ -308,6 +317,23 @@ def test_targets_that_cannot_be_used(y, error, parts):
     for convert in (lambda: as_targets(y, 2, "y"), lambda: ArraySource(np.eye(2), y)):
         with refuses(error, *parts):
             convert()
+
+
+def test_integers_that_no_label_can_be_are_refused_and_not_wrapped():
+    """2^64 - 1 was the label -1."""
+    y = np.array([2**63, 2**64 - 1, 5], dtype=np.uint64)
+    with refuses(DataError, "the label 18446744073709551615 is beyond 9223372036854775807", "str"):
+        as_labels(y)
+    assert as_labels(y[2:]).tolist() == [5]
+    assert not len(as_labels(y[:0]))
+
+
+def test_great_integers_are_not_joined_with_floats():
+    """Two of them were one label then, and the sums of one were lost."""
+    ours = np.array([2**53, 2**53 + 1])
+    with refuses(DataError, "labels such as 9007199254740993 are integers beyond 2^53"):
+        join_labels(ours, np.array([0.5]))
+    assert len(join_labels(ours, np.array([3]))) == 3
 
 
 def test_targets_that_can_be_used():
