@@ -38,8 +38,8 @@ def join_labels(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
     for labels in (ours, theirs):
         if joined.dtype.kind == "f" and labels.dtype.kind == "i" and np.any(np.abs(labels) > 2**53):
             raise DataError(
-                f"labels such as {labels[-1]} are integers beyond 2^53, and others are floats, which"
-                " cannot tell them apart; give all as integers, or as strings"
+                f"labels such as {labels[-1]} are integers beyond 2^53, and others are floats,"
+                " which cannot tell them apart; give all as integers, or as strings"
             )
     return narrowed(joined)
 

@@ -61,10 +61,10 @@ class SparseRows:
         """The entries that are kept, row by row."""
         return self._csr.data
 
-    def are_finite(self) -> NDArray[np.bool_]:
-        """Return whether all entries of each row are finite, (n,)."""
+    def are_all(self, claim: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        """Return whether a claim is true of all entries of each row, (n,)."""
         row = np.repeat(np.arange(len(self)), np.diff(self._csr.indptr))
-        counts = np.bincount(row[~np.isfinite(self.data)], minlength=len(self))
+        counts = np.bincount(row[~claim(self.data)], minlength=len(self))
         return counts == 0
 
     def dense(self) -> NDArray[Any]:

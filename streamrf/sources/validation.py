@@ -130,7 +130,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
 
 def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
     """Raise ShapeError if the rank of targets is not 1 or 2, or their length not that of X."""
-    if len(shape) not in (1, 2):
+    if len(shape) not in (1, 2) or shape[1:] == (0,):
         raise ShapeError(f"{where} has shape {shape}; expected (n_rows,) or (n_rows, n_targets)")
     _check_length(shape, n_rows, where)
 
