@@ -630,6 +630,8 @@ def holed(path) -> bytes:
         ("--model", "link.h5", "--model link.h5 is read from too; choose another name"),
         ("--statistics", "./new.h5", "--statistics ./new.h5 is written to too"),
         ("--model", "pipe", "--model pipe exists and is no regular file"),
+        ("--model", "", "--model '' exists and is no regular file"),
+        ("--checkpoint", 256 * "m", f"--checkpoint {256 * 'm'} is longer than names of files are"),
     ],
 )
 def test_outputs_are_checked_before_the_data_are_read(option, path, message, monkeypatch):
