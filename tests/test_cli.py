@@ -641,6 +641,16 @@ def test_outputs_are_checked_before_the_data_are_read(option, path, message, mon
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)
 
 
+@pytest.mark.parametrize("reason", ["Unable to allocate 7.69 MiB", ""])
+def test_a_machine_out_of_memory_is_one_sentence(reason, monkeypatch):
+    def fail(*args, **kwargs):
+        raise MemoryError(*filter(None, [reason]))
+
+    monkeypatch.setattr(groups, "open_source", fail)
+    told = f"out of memory: {reason or 'none is left'}; free some, or ask for less"
+    assert refused("fit", "data.h5", *SMALL, "--model", "new.h5") == told
+
+
 def test_what_statistics_are_like_is_not_overwritten():
     before = Path("s.h5").read_bytes()
     assert "is read from too" in refused("fit", "data.h5", "--like", "s.h5", "--statistics", "s.h5")
