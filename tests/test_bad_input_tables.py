@@ -160,6 +160,7 @@ BAD = [
     (text("a.svm", "1 1:x\n"), {}, "a.svm: rows from 0 on: "),
     (text("a.svm", "1 9:2\n"), {"x": "5"}, "a.svm: an entry has index 9, above the 5 columns"),
     (text("a.svm", "1 9:2\n"), {"x": "five"}, "a.svm: x='five' is no number of columns"),
+    (text("a.svm", "1 4000000000:2\n"), {}, "a.svm: rows from 0 on: "),
     (text("a.svm", "1 9:2\n"), {"weights": "w"}, "a.svm: libsvm text has no weights"),
     # zarr
     (zarr_group, {}, "g.zarr has no array 'y'; it has ['X']"),

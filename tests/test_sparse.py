@@ -196,3 +196,14 @@ def test_entries_outside_of_the_matrix_are_refused(kind, columns, ends, n_column
     np.save(tmp_path / "y.npy", np.arange(shape[0]))
     with pytest.raises(DataError, match=r"X\.npz is a sparse matrix with entries outside of it"):
         srf.open_source(tmp_path / "X.npz", y="y.npy")
+
+
+def test_the_key_of_very_wide_rows_needs_one_of_them_at_a_time():
+    """All 64 were made dense: a file of some hundred bytes took 51 GB at 1e8 columns."""
+    wide = scipy.sparse.csr_array((np.ones(64), (range(64), range(64))), shape=(64, 1 << 20))
+    tracemalloc.start()
+    source = srf.open_source(wide, y=np.arange(64))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert source.stores[0].key
+    assert peak < 8 * 8 * wide.shape[1]

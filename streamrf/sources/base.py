@@ -302,14 +302,22 @@ def fingerprint(X: NDArray[Any], name: str = "") -> str:
 
     Parameters
     ----------
-    X : ndarray of shape (n, n_features), the first rows of a store, in a dtype of `Block`
+    X : ndarray or `SparseRows` of shape (n, n_features), the first rows of a store, in a dtype of
+        `Block`; rows are made dense one at a time, as there may be many columns
     name : the base name of the store; joins the hash if all those rows are equal (blank images),
         because such rows do not identify the store
     """
-    rows = np.ascontiguousarray(X[:FINGERPRINT_ROWS])
-    digest = blake2b(f"{rows.dtype.name} {rows.shape[1]} ".encode(), digest_size=16)
-    digest.update(rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
-    if (rows == rows[:1]).all():
+    n = min(len(X), FINGERPRINT_ROWS)
+    rows = (X[i : i + 1] for i in range(n))
+    dense = (row.dense() if isinstance(row, SparseRows) else row for row in rows)
+    digest = blake2b(f"{X.dtype.name} {X.shape[1]} ".encode(), digest_size=16)
+    first, are_equal = None, True
+    for row in dense:
+        first = row if first is None else first
+        are_equal = are_equal and bool((row == first).all())
+        little = row.astype(row.dtype.newbyteorder("<"), copy=False)
+        digest.update(np.ascontiguousarray(little).data)
+    if are_equal:
         digest.update(name.encode())
     return digest.hexdigest()
 
