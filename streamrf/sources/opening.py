@@ -49,6 +49,10 @@ _FORMATS: dict[tuple[str, ...], Opener] = {
     (".svm", ".libsvm", ".svmlight"): open_libsvm,
     (".zarr",): open_zarr,
 }
+_TRUST: dict[Opener, tuple[str, ...]] = {
+    _open_hdf5: ("allow_sparse", "allow_external"),
+    open_zarr: ("allow_sparse",),
+}
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
 
@@ -77,7 +81,7 @@ def open_source(
     y : dataset or columns of targets, or None for none; of `.npy` a file beside; of libsvm text
         anything, for its labels; of what is in memory also an array
     weights : dataset, column, file or array of sample weights, or None
-    allow_sparse, allow_external : of HDF5, see `HDF5Source`
+    allow_sparse, allow_external : of HDF5, see `HDF5Source`; the first of zarr, too
 
     Returns
     -------
@@ -100,7 +104,9 @@ def open_source(
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
-        return opener(names, x, y, weights, **(trust if opener is _open_hdf5 else {}))
+        return opener(
+            names, x, y, weights, **{name: trust[name] for name in _TRUST.get(opener, ())}
+        )
     if is_frame(data):
         return _of_frame(data, x, y, weights)
     if x is not None:
