@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from cases import write_hdf5
+from streamrf import RandomFeatureClassifier, RandomFourier
 from streamrf.errors import (
     BadRowError,
     ConsumedError,
@@ -365,6 +366,26 @@ def test_targets_that_can_be_used():
 def test_weights_that_cannot_be_used(weights, error, parts):
     with refuses(error, *parts):
         check_rows(next(ArraySource(np.ones((2, 3)), weights=weights).blocks()), "raise")
+
+
+def test_masks_are_not_dropped():
+    """What was hidden was learnt from."""
+    X, y = np.ones((4, 2)), np.arange(4) % 2
+    hidden = np.ma.masked_array(X, mask=[[0, 0], [1, 0], [0, 0], [0, 0]])
+    features = RandomFourier(n_components=4)
+    clf = RandomFeatureClassifier(features, alpha=1).fit(np.ma.masked_array(X), y)
+    uses = [
+        lambda: ArraySource(hidden, y),
+        lambda: RandomFeatureClassifier(features, alpha=1).fit(hidden, y),
+        lambda: clf.predict(hidden),
+        lambda: next(IteratorSource([(hidden, y)]).blocks()),
+    ]
+    for use in uses:
+        with refuses(DataError, "1 masked entries", "filled"):
+            use()
+    for use in (lambda y: ArraySource(X, y), lambda y: clf.fit(X, y)):
+        with refuses(DataError, "y is an array with 2 masked entries"):
+            use(np.ma.masked_array(y, mask=y > 0))
 
 
 def test_good_weights_become_float64():

@@ -28,6 +28,7 @@ from streamrf.sources import (
     IteratorSource,
     Source,
     as_source,
+    check_unmasked,
     is_dask_array,
     is_mixed,
 )
@@ -351,10 +352,13 @@ class RandomFeatureEstimator(BaseEstimator):
     def _rows(self, X: Rows) -> Any:
         if isinstance(X, Source) or is_dask_array(X) or self.model_.encoder.table is not None:
             return X  # a table is read by the names of its columns
+        check_unmasked(X, "X")
         return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
         """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
+        check_unmasked(X, "X")
+        check_unmasked(y, "y")
         X, y = validate_data(
             self,
             X,
