@@ -1,5 +1,6 @@
 """Malformed files of every format: one sentence that names file, column and row."""
 
+import datetime
 import gzip
 import re
 import sys
@@ -73,6 +74,20 @@ def table(**columns):
     return lambda: pyarrow.table(columns)
 
 
+def repeated_parquet():
+    columns = [range(3), range(3), [0, 1, 0]]
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "a", "y"]), "r.pq")
+    return "r.pq"
+
+
+def repeated_frame():
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame([[1, 2, "0"], [3, 4, "1"]], columns=["a", "a", "y"])
+
+
+TIMES = [datetime.time(1), datetime.time(2)]
+SPANS = [datetime.timedelta(1), datetime.timedelta(2)]
+
 BAD = [
     # CSV
     (text("a.csv", ""), {}, "a.csv begins with an empty line"),
@@ -126,6 +141,11 @@ BAD = [
     (text("a.parquet", b"PAR1 and more"), {}, "a.parquet cannot be read"),
     (text("a.parquet", b""), {}, "a.parquet cannot be read"),
     (truncated_parquet, {}, "t.parquet cannot be read"),
+    (repeated_parquet, {}, "r.pq has several columns called ['a']; rename them"),
+    (repeated_frame, {}, "DataFrame is no table (Duplicate column names found"),
+    (table(a=[1, 2], y=TIMES), {}, "Table: column 'y' has type time64[us]; expected numbers"),
+    (table(a=[1, 2], y=SPANS), {}, "Table: column 'y' has type duration[us]; expected numbers"),
+    (table(a=[1, 2], w=SPANS, y=[0, 1]), {"weights": "w"}, "Table: column 'w' has type duration"),
     (text("a.arrow", b"ARROW1 and more"), {}, "a.arrow cannot be read"),
     (lambda: "nope.parquet", {}, "there is no file 'nope.parquet'"),
     # tables in memory

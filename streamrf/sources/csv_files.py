@@ -3,7 +3,6 @@
 import os
 import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourc
 from streamrf.sources.columns import arrow, kind_of
 from streamrf.sources.paths import absolute, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, is_number
+from streamrf.sources.tables import Table, check_names, is_number
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
@@ -54,9 +53,7 @@ class CSVTable(Table):
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)
         self._names = counted if is_row else fields
-        repeated = sorted(name for name, count in Counter(self._names).items() if count > 1)
-        if repeated:
-            raise DataError(f"{self.where} has several columns called {repeated}; rename them")
+        check_names(self._names, self.where)
         self._offsets, self._rows = [0 if is_row else len(first)], [0]
         seen = self._index()
         self.n_rows = self._rows[-1]

@@ -5,6 +5,7 @@ import difflib
 import fnmatch
 import logging
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -242,6 +243,13 @@ def chosen(table: Table, wanted: Wanted, argument: str, default: Sequence[str] =
     return list(found)
 
 
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raise DataError if columns share a name."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(f"{where} has several columns called {repeated}; rename them")
+
+
 def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None:
     """Raise an error for columns that cannot be what they are wanted for."""
     if not x:
@@ -256,7 +264,8 @@ def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None
         raise ParameterError(f"weights are the columns {weights}; expected one")
     kinds = _kinds(table)
     for name in (*x, *y, *weights):
-        right = kinds[name] is not None and (name not in y or kinds[name] != "date")
+        is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
+        right = kinds[name] is not None and (name in x or not is_time)
         if not right or (name in weights and kinds[name] != "number"):
             dates = ", dates" if name in x else ""
             allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
