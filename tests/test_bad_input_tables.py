@@ -236,3 +236,32 @@ def test_a_missing_package_is_named_with_its_cure(package, name, cure, tmp_path,
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=f"{package}, which is not .*{cure}"):
         srf.open_source(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("{}.5%", "column 'a' holds numbers such as '0.5%', so it is read as categories; write"),
+        (
+            '"1,{:03}.25"',
+            "column 'a' holds numbers such as '1,000.25', so it is read as categories",
+        ),
+        ('"{},5"', "column 'a' holds numbers such as '0,5', so it is read as categories"),
+        ("${}", "column 'a' holds numbers such as '$0', so it is read as categories"),
+        ("({})", "column 'a' holds numbers such as '(0)', so it is read as categories"),
+        ("1_0{}", "column 'a' holds numbers, but also a value that is none, so it is read as"),
+        ("id{}", ""),
+        ("10.0.0.{}", ""),
+        ("{}-1", ""),
+    ],
+)
+def test_numbers_that_are_not_read_as_numbers_are_told(
+    written, told, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{written.format(i)},{i % 2}\n" for i in range(100))
+    text("a.csv", "a,y\n" + rows)()
+    srf.open_source("a.csv", y="y")
+    assert [record.getMessage()[: len(told) + 7] for record in caplog.records] == (
+        [f"a.csv: {told}"] if told else []
+    )
