@@ -412,7 +412,8 @@ def test_skipped_rows_are_counted_and_told():
     assert done.exit_code == 0
     assert json.loads(done.stdout)["n_rows_skipped"] == 2
     assert done.stderr == (
-        "streamrf: warning: 2 rows were left out, because they hold NaN or infinity\n"
+        "streamrf: warning: 2 rows were left out: they hold NaN, infinity, values beyond 1e150 or "
+        "negative weights\n"
     )
     assert "2 rows" in told("info", "sums.h5")
     done = streamrf("evaluate", "m.h5", "data.h5", "--x", "spoilt", "--on-bad-rows", "skip",

@@ -140,7 +140,10 @@ def say(message: str) -> None:
 def warn_skipped(n_rows: int) -> None:
     """Print how many rows were left out, if any."""
     if n_rows:
-        say(f"warning: {n_rows:,} rows were left out, because they hold NaN or infinity")
+        say(
+            f"warning: {n_rows:,} rows were left out: they hold NaN, infinity, values beyond 1e150 "
+            "or negative weights"
+        )
 
 
 @contextlib.contextmanager
