@@ -265,3 +265,12 @@ def test_numbers_that_are_not_read_as_numbers_are_told(
     assert [record.getMessage()[: len(told) + 7] for record in caplog.records] == (
         [f"a.csv: {told}"] if told else []
     )
+
+
+def test_targets_beside_a_dask_frame_are_refused():
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    frame = frames.from_pandas(pandas.DataFrame({"a": range(9), "y": range(9)}), npartitions=2)
+    for y in (frame["y"], np.arange(9)):
+        with pytest.raises(StreamrfError, match="of a Dask data frame are columns of it: assign"):
+            srf.open_source(frame[["a"]], y=y)

@@ -462,3 +462,13 @@ def test_a_row_whose_features_overflow_has_no_prediction(regression, rows):
         model.predict(X)
     with pytest.raises(BadRowError, match="X, row 7: it is so large"):
         model.evaluate(srf.ArraySource(X, y))
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_rows_that_all_weigh_nothing_judge_nothing(regression):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] if regression else (X[:, 0] > 0).astype(int)
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    model = srf.accumulate(srf.ArraySource(X, y), features, regression=regression).solve(0.1)
+    with pytest.raises(DataError, match="no rows to judge by, or all their weights are zero"):
+        model.evaluate(srf.ArraySource(X, y, np.zeros(60)))

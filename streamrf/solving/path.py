@@ -132,6 +132,8 @@ def trace(
 
 def as_alphas(alphas: Iterable[float]) -> Floats:
     """Return penalties as float64 (n_alphas,); raise ParameterError for none."""
+    if not isinstance(alphas, Iterable):
+        raise ParameterError(f"alphas must be a list of penalties, got {alphas!r}")
     table = list(alphas)
     for alpha in table:
         check_alpha(alpha)

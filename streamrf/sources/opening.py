@@ -168,6 +168,11 @@ def _files(entry: str) -> Iterable[str]:
 def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
     """Return the rows of a table in memory; y and weights are columns of it, or arrays."""
     if is_dask_frame(frame):
+        if not all(values is None or is_paths(values) for values in (y, weights)):
+            raise ParameterError(
+                "y and weights of a Dask data frame are columns of it: assign them, as in"
+                " frame.assign(y=series), and give their names"
+            )
         return TableSource([DaskFrameTable(frame)], x, y, weights)
     extra: dict[str, Any] = {}
     names = []
