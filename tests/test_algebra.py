@@ -241,7 +241,7 @@ def test_5000_rows_removed_are_those_of_a_pass_that_never_saw_them(data_dir, tmp
     ("arguments", "message"),
     [
         (("merge", "s0.h5", "s1.h5", "s0.h5"), r"s0\.h5 cannot be added: rows 0 to 299 of quarter0"
-         r".* are on both sides and would be counted twice"),
+         r".* are on both sides and would be counted twice; stores are told apart by their first"),
         (("merge", "s1.h5", "whole.h5"), "rows 0 to 299 of quarter1.* counted twice"),
         (("merge", "s0.h5", "map.h5"), r"map\.h5 cannot .* different feature maps; .*--like"),
         (("merge", "s0.h5", "scaled.h5"), "summed with different preprocessing; .*--like"),

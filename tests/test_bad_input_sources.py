@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from cases import write_hdf5
+from streamrf import RandomFeatureClassifier, RandomFourier
 from streamrf.errors import (
     BadRowError,
     ConsumedError,
@@ -23,7 +24,16 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
+from streamrf.sources import (
+    ArraySource,
+    Block,
+    HDF5Source,
+    IteratorSource,
+    as_labels,
+    as_source,
+    check_rows,
+    join_labels,
+)
 from streamrf.sources.paths import decoding
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
@@ -292,6 +302,7 @@ def test_x_that_cannot_be_a_matrix(rows, error, parts):
         ([0, 1, 2], ShapeError, ["y has 3 rows but X has 2; they must have the same rows"]),
         (1.0, ShapeError, ["y has shape (); expected (n_rows,) or (n_rows, n_targets)"]),
         (np.zeros((2, 2, 2)), ShapeError, ["y has shape (2, 2, 2)"]),
+        (np.zeros((2, 0)), ShapeError, ["y has shape (2, 0); expected (n_rows,) or"]),
         ([[0], [0, 1]], ShapeError, ["y is ragged"]),
         (np.array(["a", None]), DataError, ["y, row 1: None is not a string; expected all"]),
         (np.array([1, "a"], object), DataError, ["y, row 1: 'a' is not a number"]),
@@ -308,6 +319,23 @@ def test_targets_that_cannot_be_used(y, error, parts):
     for convert in (lambda: as_targets(y, 2, "y"), lambda: ArraySource(np.eye(2), y)):
         with refuses(error, *parts):
             convert()
+
+
+def test_integers_that_no_label_can_be_are_refused_and_not_wrapped():
+    """2^64 - 1 was the label -1."""
+    y = np.array([2**63, 2**64 - 1, 5], dtype=np.uint64)
+    with refuses(DataError, "the label 18446744073709551615 is beyond 9223372036854775807", "str"):
+        as_labels(y)
+    assert as_labels(y[2:]).tolist() == [5]
+    assert not len(as_labels(y[:0]))
+
+
+def test_great_integers_are_not_joined_with_floats():
+    """Two of them were one label then, and the sums of one were lost."""
+    ours = np.array([2**53, 2**53 + 1])
+    with refuses(DataError, "labels such as 9007199254740993 are integers beyond 2^53"):
+        join_labels(ours, np.array([0.5]))
+    assert len(join_labels(ours, np.array([3]))) == 3
 
 
 def test_targets_that_can_be_used():
@@ -338,6 +366,26 @@ def test_targets_that_can_be_used():
 def test_weights_that_cannot_be_used(weights, error, parts):
     with refuses(error, *parts):
         check_rows(next(ArraySource(np.ones((2, 3)), weights=weights).blocks()), "raise")
+
+
+def test_masks_are_not_dropped():
+    """What was hidden was learnt from."""
+    X, y = np.ones((4, 2)), np.arange(4) % 2
+    hidden = np.ma.masked_array(X, mask=[[0, 0], [1, 0], [0, 0], [0, 0]])
+    features = RandomFourier(n_components=4)
+    clf = RandomFeatureClassifier(features, alpha=1).fit(np.ma.masked_array(X), y)
+    uses = [
+        lambda: ArraySource(hidden, y),
+        lambda: RandomFeatureClassifier(features, alpha=1).fit(hidden, y),
+        lambda: clf.predict(hidden),
+        lambda: next(IteratorSource([(hidden, y)]).blocks()),
+    ]
+    for use in uses:
+        with refuses(DataError, "1 masked entries", "filled"):
+            use()
+    for use in (lambda y: ArraySource(X, y), lambda y: clf.fit(X, y)):
+        with refuses(DataError, "y is an array with 2 masked entries"):
+            use(np.ma.masked_array(y, mask=y > 0))
 
 
 def test_good_weights_become_float64():
@@ -480,6 +528,13 @@ def spoilt(values, place, value):
         (bad(spoilt(X, (17, 3), np.nan)), "row 2017: column 3 is NaN; clean the data, or leave"),
         (bad(spoilt(X, (17, 0), np.inf)), "row 2017: column 0 is inf;"),
         (bad(spoilt(X, (17, 0), -np.inf)), "row 2017: column 0 is -inf;"),
+        (
+            bad(spoilt(X, (17, 3), -1e151)),
+            "row 2017: column 3 is -1e+151, and beyond 1e+150",
+        ),
+        (bad(y=spoilt(Y, 999, 1.7e308)), "row 2999: the target is 1.7e+308, and beyond 1e+150"),
+        (bad(y=Y.astype(np.longdouble) * np.longdouble("1e400")), "row 2001: the target is"),
+        (bad(weights=spoilt(Y, 4, 1e160)), "row 2004: the weight is 1e+160, and beyond 1e+150"),
         (bad(y=spoilt(Y, 999, np.nan)), "row 2999: the target is NaN;"),
         (bad(y=spoilt(X[:, :2], (4, 1), np.inf)), "row 2004: the target is inf;"),
         (bad(weights=spoilt(Y, 4, np.nan)), "row 2004: the weight is NaN, and weights are finite"),

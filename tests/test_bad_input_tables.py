@@ -1,5 +1,6 @@
 """Malformed files of every format: one sentence that names file, column and row."""
 
+import datetime
 import gzip
 import re
 import sys
@@ -73,6 +74,20 @@ def table(**columns):
     return lambda: pyarrow.table(columns)
 
 
+def repeated_parquet():
+    columns = [range(3), range(3), [0, 1, 0]]
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "a", "y"]), "r.pq")
+    return "r.pq"
+
+
+def repeated_frame():
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame([[1, 2, "0"], [3, 4, "1"]], columns=["a", "a", "y"])
+
+
+TIMES = [datetime.time(1), datetime.time(2)]
+SPANS = [datetime.timedelta(1), datetime.timedelta(2)]
+
 BAD = [
     # CSV
     (text("a.csv", ""), {}, "a.csv begins with an empty line"),
@@ -126,6 +141,11 @@ BAD = [
     (text("a.parquet", b"PAR1 and more"), {}, "a.parquet cannot be read"),
     (text("a.parquet", b""), {}, "a.parquet cannot be read"),
     (truncated_parquet, {}, "t.parquet cannot be read"),
+    (repeated_parquet, {}, "r.pq has several columns called ['a']; rename them"),
+    (repeated_frame, {}, "DataFrame is no table (Duplicate column names found"),
+    (table(a=[1, 2], y=TIMES), {}, "Table: column 'y' has type time64[us]; expected numbers"),
+    (table(a=[1, 2], y=SPANS), {}, "Table: column 'y' has type duration[us]; expected numbers"),
+    (table(a=[1, 2], w=SPANS, y=[0, 1]), {"weights": "w"}, "Table: column 'w' has type duration"),
     (text("a.arrow", b"ARROW1 and more"), {}, "a.arrow cannot be read"),
     (lambda: "nope.parquet", {}, "there is no file 'nope.parquet'"),
     # tables in memory
@@ -160,6 +180,7 @@ BAD = [
     (text("a.svm", "1 1:x\n"), {}, "a.svm: rows from 0 on: "),
     (text("a.svm", "1 9:2\n"), {"x": "5"}, "a.svm: an entry has index 9, above the 5 columns"),
     (text("a.svm", "1 9:2\n"), {"x": "five"}, "a.svm: x='five' is no number of columns"),
+    (text("a.svm", "1 4000000000:2\n"), {}, "a.svm: rows from 0 on: "),
     (text("a.svm", "1 9:2\n"), {"weights": "w"}, "a.svm: libsvm text has no weights"),
     # zarr
     (zarr_group, {}, "g.zarr has no array 'y'; it has ['X']"),
@@ -215,3 +236,41 @@ def test_a_missing_package_is_named_with_its_cure(package, name, extra, tmp_path
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"{package}, which is not .*'streamrf\[{extra}\]'"):
         srf.open_source(name)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("{}.5%", "column 'a' holds numbers such as '0.5%', so it is read as categories; write"),
+        (
+            '"1,{:03}.25"',
+            "column 'a' holds numbers such as '1,000.25', so it is read as categories",
+        ),
+        ('"{},5"', "column 'a' holds numbers such as '0,5', so it is read as categories"),
+        ("${}", "column 'a' holds numbers such as '$0', so it is read as categories"),
+        ("({})", "column 'a' holds numbers such as '(0)', so it is read as categories"),
+        ("1_0{}", "column 'a' holds numbers, but also a value that is none, so it is read as"),
+        ("id{}", ""),
+        ("10.0.0.{}", ""),
+        ("{}-1", ""),
+    ],
+)
+def test_numbers_that_are_not_read_as_numbers_are_told(
+    written, told, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{written.format(i)},{i % 2}\n" for i in range(100))
+    text("a.csv", "a,y\n" + rows)()
+    srf.open_source("a.csv", y="y")
+    assert [record.getMessage()[: len(told) + 7] for record in caplog.records] == (
+        [f"a.csv: {told}"] if told else []
+    )
+
+
+def test_targets_beside_a_dask_frame_are_refused():
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    frame = frames.from_pandas(pandas.DataFrame({"a": range(9), "y": range(9)}), npartitions=2)
+    for y in (frame["y"], np.arange(9)):
+        with pytest.raises(StreamrfError, match="of a Dask data frame are columns of it: assign"):
+            srf.open_source(frame[["a"]], y=y)

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.class_weight import compute_class_weight
 
 import streamrf as srf
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, StreamrfWarning
 from streamrf.solving import class_finding, penalty_finding, width_finding
 from streamrf.training import Job, Settings, begin, finish
 from streamrf.training.tasks import task_of
@@ -135,6 +135,16 @@ def test_a_discriminant_takes_weights_after_the_pass(class_weight):
     np.testing.assert_array_equal(weighed.slope, plain.slope)
     with pytest.raises(ParameterError, match=r"needs decode='discriminant'.*fit --class-weight"):
         statistics.solve(0.3, class_weight=class_weight)
+
+
+def test_weights_of_classes_that_are_not_there_are_told():
+    """A name with a slip was passed over, and the classes kept their weights."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    source = srf.ArraySource(X, np.arange(200) % 3)
+    with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the 200 rows .* as 0;"):
+        srf.accumulate(source, fourier(8), class_weight={7: 2.0})
+    for named in ({0: 2.0, 7: 2.0}, {"1": 2.0}):
+        srf.accumulate(source, fourier(8), class_weight=named)
 
 
 @pytest.mark.parametrize("weights", [{}, {"a": -1.0}, {"a": np.nan}, "even", 3])

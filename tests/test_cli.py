@@ -413,7 +413,8 @@ def test_skipped_rows_are_counted_and_told():
     assert done.exit_code == 0
     assert json.loads(done.stdout)["n_rows_skipped"] == 2
     assert done.stderr == (
-        "streamrf: warning: 2 rows were left out, because they hold NaN or infinity\n"
+        "streamrf: warning: 2 rows were left out: they hold NaN, infinity, values beyond 1e150 or "
+        "negative weights\n"
     )
     assert "2 rows" in told("info", "sums.h5")
     done = streamrf("evaluate", "m.h5", "data.h5", "--x", "spoilt", "--on-bad-rows", "skip",
@@ -631,6 +632,8 @@ def holed(path) -> bytes:
         ("--model", "link.h5", "--model link.h5 is read from too; choose another name"),
         ("--statistics", "./new.h5", "--statistics ./new.h5 is written to too"),
         ("--model", "pipe", "--model pipe exists and is no regular file"),
+        ("--model", "", "--model '' exists and is no regular file"),
+        ("--checkpoint", 256 * "m", f"--checkpoint {256 * 'm'} is longer than names of files are"),
     ],
 )
 def test_outputs_are_checked_before_the_data_are_read(option, path, message, monkeypatch):
@@ -638,6 +641,16 @@ def test_outputs_are_checked_before_the_data_are_read(option, path, message, mon
     os.symlink("data.h5", "link.h5")
     os.mkfifo("pipe")
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)
+
+
+@pytest.mark.parametrize("reason", ["Unable to allocate 7.69 MiB", ""])
+def test_a_machine_out_of_memory_is_one_sentence(reason, monkeypatch):
+    def fail(*args, **kwargs):
+        raise MemoryError(*filter(None, [reason]))
+
+    monkeypatch.setattr(groups, "open_source", fail)
+    told = f"out of memory: {reason or 'none is left'}; free some, or ask for less"
+    assert refused("fit", "data.h5", *SMALL, "--model", "new.h5") == told
 
 
 def test_what_statistics_are_like_is_not_overwritten():

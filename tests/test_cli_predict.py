@@ -153,3 +153,10 @@ def test_what_a_model_has_not_is_refused():
     assert "has no --scores" in refused("predict", "one.h5", "X.npy", "-o", "p.csv", "--scores")
     assert "is read alone" in misused("predict", "one.h5", "-", "X.npy", "-o", "p.csv")
     assert answer("predict", "one.h5", "X.npy", "-o", "q.csv")["datasets"] == ["y"]
+
+
+@pytest.mark.parametrize("name", ["p.npz", "p.zarr", "p.csv.gz", "p.svm"])
+def test_a_format_that_is_only_read_is_refused(name):
+    """An HDF5 file was written under that name, which nothing could read then."""
+    line = refused("predict", "one.h5", "X.npy", "--output", name)
+    assert line.startswith(f"--output {name}: predictions are not written in the format of this")

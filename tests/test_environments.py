@@ -1,6 +1,7 @@
 """Odd places to run in: streams closed or full, few open files, forks, other pools of processes."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,23 @@ def test_a_reader_that_leaves_early_costs_nothing(folder):
     done = shell(f"$streamrf {FIT} | true; exit ${{PIPESTATUS[0]}}", folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert (folder / "m.h5").exists()
+
+
+def test_an_interrupt_while_the_program_starts_prints_no_traceback(folder):
+    """It was that of whatever is imported just then."""
+    program = """if True:
+        import builtins, os, signal, sys
+        whole = builtins.__import__
+        def stopped(name, *rest):
+            if name == "typer":
+                os.kill(os.getpid(), signal.SIGINT)
+            return whole(name, *rest)
+        builtins.__import__ = stopped
+        from streamrf.cli import main
+    """
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 SETUP = """

@@ -8,7 +8,13 @@ from sklearn import metrics
 
 import streamrf as srf
 from integers import accumulate, features
-from streamrf.errors import DataError, ParameterError, ShapeError, UnknownLabelError
+from streamrf.errors import (
+    BadRowError,
+    DataError,
+    ParameterError,
+    ShapeError,
+    UnknownLabelError,
+)
 from streamrf.models.class_errors import ClassErrors, log_odds
 from streamrf.models.codes import CodeBook
 from streamrf.models.decoders import Euclidean, Hamming
@@ -442,3 +448,27 @@ def test_scores_that_overflow_are_counted_all_the_same(k):
         errors.add(np.array([1, 0, 1, 0]), scores)
     assert errors.n_rows == 4
     assert (errors.sums["odds"][0].sum(axis=1) == 4).all()
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_row_whose_features_overflow_has_no_prediction(regression, rows):
+    """It was of the first class, and right where that was the label."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = X[:, 0] if regression else (X[:, 0] > 0).astype(int)
+    features = srf.RandomMaclaurin(srf.Polynomial(3), 16, random_state=0)
+    model = srf.accumulate(srf.ArraySource(X, y), features, regression=regression).solve(0.1)
+    X[7] = 1e30
+    with pytest.raises(BadRowError, match="X, row 7: it is so large that its features overflow"):
+        model.predict(X)
+    with pytest.raises(BadRowError, match="X, row 7: it is so large"):
+        model.evaluate(srf.ArraySource(X, y))
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_rows_that_all_weigh_nothing_judge_nothing(regression):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] if regression else (X[:, 0] > 0).astype(int)
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    model = srf.accumulate(srf.ArraySource(X, y), features, regression=regression).solve(0.1)
+    with pytest.raises(DataError, match="no rows to judge by, or all their weights are zero"):
+        model.evaluate(srf.ArraySource(X, y, np.zeros(60)))

@@ -278,7 +278,7 @@ def test_features_have_names(case, rng):
 
 
 @every_map
-@pytest.mark.parametrize("n_components", [0, -1, 2.5, "8", None])
+@pytest.mark.parametrize("n_components", [0, -1, 2.5, "8", None, True])
 def test_a_width_that_is_no_count_is_refused(case, rng, n_components):
     features = case.make(n_components=64, random_state=0)
     if isinstance(features, AdditiveSampler | Identity | TransformerMap):

@@ -277,6 +277,16 @@ def test_clipping_is_told_in_python(rng):
         )
 
 
+def test_targets_that_are_clipped_are_told(rng):
+    """A target of 1e20 among later rows was clipped in silence, and spoilt the model."""
+    X = rng.standard_normal((2000, 2))
+    y = X.copy()
+    first = srf.accumulate(srf.ArraySource(X, y), srf.RandomFourier(n_components=16))
+    y[70, 1] = -1e20
+    with pytest.warns(StreamrfWarning, match=r"1 targets are over 1,048,576 times as far .* check"):
+        srf.accumulate(srf.ArraySource(X[:500], y[:500]), like=first)
+
+
 def accumulated_maclaurin(X):
     features = srf.RandomMaclaurin(srf.Polynomial(4), 64)
     source = srf.ArraySource(X, X[:, 0])

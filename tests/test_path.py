@@ -170,10 +170,36 @@ def test_penalties_of_another_number_than_the_outputs_are_refused():
         statistics.solve([1.0, -1.0])
 
 
+@pytest.mark.parametrize(("n", "width"), [(100, 512), (20, 64), (10, 64)])
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_rounding_chooses_no_penalty_where_features_outnumber_rows(n, width, precision):
+    """Both parts of the ratio vanish: the least was that of 1e-11, with 8,000 times the error."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
+    features = srf.StructuredFourier(srf.Gaussian(0.5), width, random_state=0)
+    source = srf.ArraySource(X, y)
+    statistics = srf.accumulate(source, features, regression=True, precision=precision)
+    path = statistics.path()
+    Z = statistics.encoder.features.transform(X).astype(np.float64)
+    U, S, _ = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
+    shrunk = S**2 / (S**2 + path.alphas[:, np.newaxis])
+    centred = y - y.mean()
+    rss = np.square(centred - (shrunk * (U.T @ centred)) @ U.T).sum(axis=1)
+    exact = n * rss / (n - 1 - shrunk.sum(axis=1)) ** 2
+    known = np.isfinite(path.gcv)
+    assert known.sum() >= 5
+    assert path.gcv[known].min() > 0.8 * exact[known].min()
+    best = exact[path.alphas == path.best_alpha()][0]
+    assert best < 1.2 * exact[known].min()
+
+
 def test_penalties_that_cannot_be_traced_are_refused():
     statistics, *_ = regression(weighted=False)
     with pytest.raises(ParameterError, match="alphas is empty"):
         statistics.path([])
+    with pytest.raises(ParameterError, match="alphas must be a list of penalties"):
+        statistics.path(0.1)
     with pytest.raises(ParameterError, match="at least 0, got -2"):
         statistics.path([1.0, -2.0])
 

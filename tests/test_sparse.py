@@ -14,7 +14,7 @@ import naive
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.engine import Reading
-from streamrf.errors import BadRowError, ParameterError
+from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.jit import columns, lanes
 from streamrf.preprocessing import Moments, Sample
 from streamrf.sources import SparseRows
@@ -204,3 +204,35 @@ def test_a_stream_leaves_its_sparse_blocks_alone():
     X = stream.sample(1).X.dense()
     assert (X[0, 3], X[0, 5]) == (6, 1)
     assert block.data.tolist() == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("columns", "ends"),
+    [([10**6, 0], [0, 1, 2, 2]), ([-7, 0], [0, 1, 2, 2]), ([0, 1], [0, 10**6, 2, 2])],
+    ids=["beyond", "negative", "ends"],
+)
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("n_columns", [3, 5000])
+def test_entries_outside_of_the_matrix_are_refused(kind, columns, ends, n_columns, tmp_path):
+    """SciPy does not look, and writes them beyond the end of its memory."""
+    shape = (3, n_columns) if kind == "csr" else (n_columns, 3)
+    matrix = scipy.sparse.csr_array(shape) if kind == "csr" else scipy.sparse.csc_array(shape)
+    matrix.data = np.ones(2)
+    matrix.indices, matrix.indptr = np.array(columns, np.int32), np.array(ends, np.int32)
+    with pytest.raises(DataError, match="X is a sparse matrix with entries outside of it"):
+        srf.open_source(matrix, y=np.arange(shape[0]))
+    scipy.sparse.save_npz(tmp_path / "X.npz", matrix)
+    np.save(tmp_path / "y.npy", np.arange(shape[0]))
+    with pytest.raises(DataError, match=r"X\.npz is a sparse matrix with entries outside of it"):
+        srf.open_source(tmp_path / "X.npz", y="y.npy")
+
+
+def test_the_key_of_very_wide_rows_needs_one_of_them_at_a_time():
+    """All 64 were made dense: a file of some hundred bytes took 51 GB at 1e8 columns."""
+    wide = scipy.sparse.csr_array((np.ones(64), (range(64), range(64))), shape=(64, 1 << 20))
+    tracemalloc.start()
+    source = srf.open_source(wide, y=np.arange(64))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert source.stores[0].key
+    assert peak < 8 * 8 * wide.shape[1]

@@ -10,6 +10,7 @@ import random
 import re
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import tracemalloc
@@ -562,6 +563,32 @@ def test_a_link_stays_and_its_target_is_replaced(saved, tmp_path):
 def test_a_new_file_has_the_usual_rights(saved, tmp_path):
     (tmp_path / "plain").touch()
     assert saved.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_file_that_was_private_stays_private(saved):
+    saved.chmod(0o600)
+    storage.write(saved, "model", {"a": 1})
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", [81 * "漢", 255 * "m"])
+def test_the_longest_names_can_be_written_and_locked(name, tmp_path):
+    """Hidden files next to them were cut to 200 characters, which may be 800 bytes."""
+    storage.write(tmp_path / name, "model", {"a": 1})
+    assert storage.read(tmp_path / name, "model") == {"a": 1}
+    with storage.alone(tmp_path / name) as first, storage.alone(tmp_path / name) as second:
+        assert (first, second) == (True, False)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_lock_is_no_way_to_files_elsewhere(tmp_path):
+    """Who may write to the folder could have an empty file made anywhere, or all wait."""
+    (tmp_path / ".a.lock").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / ".b.lock")
+    for name in ("a", "b"):
+        with storage.alone(tmp_path / name) as is_alone:
+            assert is_alone
+    assert not os.listdir(tmp_path)
 
 
 def test_a_file_that_is_being_written_is_not_swept_away(saved, monkeypatch):

@@ -366,6 +366,23 @@ def test_lines_that_are_empty_are_no_rows(tmp_path):
     np.testing.assert_array_equal(everything(source)[0], [[1, 2], [3, 4], [5, 6]])
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("2024-03-01T12:00:00Z", 19783.5),
+        ("2024-03-01 14:00:00.000+02:00", 19783.5),
+        ("2024-03-01T12:00:00", 19783.5),
+        ("13:00:30", 46830.0),
+    ],
+)
+def test_times_of_a_csv_are_read_with_and_without_a_zone(given, wanted, tmp_path):
+    """Those with a zone, and times of day, were refused by every pass."""
+    path = tmp_path / "times.csv"
+    path.write_text("when,y\n" + 70 * f"{given},1\n{given},0\n")
+    X, _ = everything(srf.open_source(path, y="y"))
+    np.testing.assert_allclose(X[:, 0], wanted, atol=1e-6)
+
+
 def test_a_file_without_names_has_numbers_for_names(tmp_path):
     (tmp_path / "a.csv").write_text("1,0.5\n0,2\n")
     X, y = everything(srf.open_source(tmp_path / "a.csv", y="0"))

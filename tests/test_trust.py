@@ -120,6 +120,19 @@ def test_rows_that_are_claimed_and_not_stored_are_refused_unless_allowed(layout,
     assert srf.HDF5Source(path, allow_sparse=True).n_rows == n_rows
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_chunks_that_a_zarr_store_claims_are_counted(version, tmp_path):
+    """Chunks that are not there are read as the fill value, for ever."""
+    zarr = pytest.importorskip("zarr")
+    store = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version)
+    X = store.create_array("X", shape=(10**9, 3), chunks=(1000, 3), dtype="f4", fill_value=0.5)
+    store.create_array("y", shape=(10**9,), chunks=(1000,), dtype="i1", fill_value=0)
+    X[:5000] = 1
+    with pytest.raises(CorruptFileError, match=r"a\.zarr claims 1,000,000,000 rows, 12 GB, and st"):
+        srf.open_source(tmp_path / "a.zarr", y="y")
+    assert srf.open_source(tmp_path / "a.zarr", y="y", allow_sparse=True).n_rows == 10**9
+
+
 def test_a_virtual_dataset_of_files_that_are_not_there_is_refused(tmp_path):
     layout = h5py.VirtualLayout(shape=(10**12, 3), dtype=np.float32)
     layout[:40] = h5py.VirtualSource("missing.h5", "X", shape=ROWS.shape)

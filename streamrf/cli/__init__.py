@@ -2,8 +2,17 @@
 # ruff: noqa: E402
 
 import gc
+import signal
+import threading
 
 gc.disable()  # looking through what the imports make, which stays, would take a tenth of the start
+_interrupting = signal.getsignal(signal.SIGINT)
+_is_interruptible = (
+    threading.current_thread() is threading.main_thread()
+    and _interrupting is signal.default_int_handler
+)
+if _is_interruptible:  # Ctrl-C ends the imports, which take a second, without their traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import sys
 from typing import Annotated
@@ -24,6 +33,8 @@ from streamrf.cli.scoring import evaluate
 from streamrf.cli.selecting import choose
 from streamrf.cli.solving import solve
 
+if _is_interruptible:
+    signal.signal(signal.SIGINT, _interrupting)
 gc.freeze()
 gc.enable()
 

@@ -95,6 +95,8 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
             _end(128 + stop.number, str(stop))
         except KeyboardInterrupt as interrupt:
             _end(130, str(interrupt) or "interrupted; nothing was written")
+        except MemoryError as error:
+            _end(1, f"out of memory: {str(error) or 'none is left'}; free some, or ask for less")
         except OSError as error:
             _end(1, f"{error.filename}: {reason(error)}" if error.filename else str(error))
 
@@ -138,7 +140,10 @@ def say(message: str) -> None:
 def warn_skipped(n_rows: int) -> None:
     """Print how many rows were left out, if any."""
     if n_rows:
-        say(f"warning: {n_rows:,} rows were left out, because they hold NaN or infinity")
+        say(
+            f"warning: {n_rows:,} rows were left out: they hold NaN, infinity, values beyond 1e150 "
+            "or negative weights"
+        )
 
 
 @contextlib.contextmanager

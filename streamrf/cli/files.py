@@ -31,7 +31,7 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
     taken = {found: "is read from" for name in inputs for found in _files(name)}
     for option, path in named.items():
         target = os.path.realpath(path)
-        _check_output(f"{option} {path}", target)
+        _check_output(f"{option} {path or repr(path)}", target)
         if target in taken:
             raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
         taken[target] = "is written to"
@@ -60,6 +60,8 @@ def _check_output(what: str, target: str) -> None:
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise ParameterError(f"{what}: there is no folder {folder}; make it first")
+    if len(os.fsencode(os.path.basename(target))) > os.pathconf(folder, "PC_NAME_MAX"):
+        raise ParameterError(f"{what} is longer than names of files are; choose another name")
     if os.path.lexists(target) and not os.path.isfile(target):
         raise ParameterError(f"{what} exists and is no regular file; choose another name")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -16,12 +16,12 @@ from streamrf.cli.base import Answer, aligned
 from streamrf.cli.files import writing
 from streamrf.cli.groups import ClusterOptions, Data, ModelFile, RowOptions, Threads
 from streamrf.cli.options import option, wrong
-from streamrf.cli.outputs import CSVOutput, Field, Output, output_class
+from streamrf.cli.outputs import CSVOutput, Field, HDF5Output, Output, output_class
 from streamrf.cli.progress import working
 from streamrf.display import format_time
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import Model, load_model
-from streamrf.sources import SeekableSource, open_source, open_text
+from streamrf.sources import SeekableSource, is_known, open_source, open_text
 from streamrf.storage import replacing, unwritten
 
 STANDARD = "-"  # input or output
@@ -72,6 +72,11 @@ def predict(
     began = time.perf_counter()
     output, is_shown = wanted.output, wanted.output == STANDARD
     files = [model, *(name for name in data if name != STANDARD)]
+    if is_known(output) and output_class(output) is HDF5Output:
+        raise ParameterError(
+            f"--output {output}: predictions are not written in the format of this ending; use "
+            ".h5, .csv, .tsv, .parquet, .arrow or .npy"
+        )
     with writing({"--output": None if is_shown else output}, files), _rows(data, rows) as source:
         trained = load_model(model)
         fields = _fields(trained, model, wanted)
@@ -86,7 +91,7 @@ def predict(
                     _write(output, list(fields), source, trained, predicted)
     seconds = time.perf_counter() - began
     names = [field.name for field in fields]
-    has_labels = output_class(output).__name__ == "HDF5Output" and len(names) > 1 and not is_shown
+    has_labels = output_class(output) is HDF5Output and len(names) > 1 and not is_shown
     names += ["labels"] * (has_labels and trained.labels is not None)
     figures: dict[str, Any] = {
         "n_rows": source.n_rows,

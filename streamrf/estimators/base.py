@@ -28,6 +28,7 @@ from streamrf.sources import (
     IteratorSource,
     Source,
     as_source,
+    check_unmasked,
     is_lazy,
     is_mixed,
 )
@@ -354,10 +355,13 @@ class RandomFeatureEstimator(BaseEstimator):
     def _rows(self, X: Rows) -> Any:
         if is_lazy(X) or self.model_.encoder.table is not None:
             return X  # a table is read by the names of its columns
+        check_unmasked(X, "X")
         return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
         """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
+        check_unmasked(X, "X")
+        check_unmasked(y, "y")
         X, y = validate_data(
             self,
             X,

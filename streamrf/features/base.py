@@ -155,7 +155,7 @@ class FeatureMap(Parametrized, Card, ABC):
     def check_width(self) -> None:
         """Raise ParameterError unless `n_components` is a width."""
         width = self.n_components
-        if not isinstance(width, int | np.integer) or width < 1:
+        if not isinstance(width, int | np.integer) or isinstance(width, bool) or width < 1:
             raise ParameterError(f"n_components must be an integer above 0, got {width!r}")
 
     def card(self) -> dict[str, str]:

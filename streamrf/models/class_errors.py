@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from streamrf.errors import MergeError, ShapeError, UnknownLabelError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ErrorSums
+from streamrf.models.scores import ErrorSums, check_weight
 from streamrf.sources import as_labels, find_labels
 
 MAX_TOP = 10  # of `top_k_accuracy`
@@ -131,6 +131,7 @@ class ClassErrors(ErrorSums):
         """Return the figures, see `Predictor.evaluate`."""
         confusion = self.sums["confusion"]
         total, true = confusion.sum(), confusion.sum(axis=1)
+        check_weight(total)
         right = np.diagonal(confusion)
         accuracy = float(right.sum() / total)
         top = np.cumsum(self.sums["ranks"][: min(MAX_TOP, len(self.labels))])

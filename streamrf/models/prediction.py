@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf.engine import Reading, RunOptions, fold, map_blocks
-from streamrf.errors import DataError, ShapeError
+from streamrf.errors import BadRowError, DataError, ShapeError
 from streamrf.jit.arrays import Array, Floats
 from streamrf.models.scores import ErrorSums, Evaluation
 from streamrf.preprocessing import Encoder
@@ -79,7 +79,19 @@ class Scorer(ABC):
         return map_blocks(reading, self._score, run, 8 * self.n_scores)
 
     def _score(self, block: Block) -> tuple[int, Floats]:
-        return block.position, self.scores(block.X)
+        return block.position, self._scores_of(block)
+
+    def _scores_of(self, block: Block) -> Floats:
+        """Return the scores of a block; raise BadRowError where features overflow."""
+        scores = self.scores(block.X)
+        bad = np.isnan(scores).any(axis=1)
+        if bad.any():
+            row = block.row + int(block.offsets[np.argmax(bad)])
+            raise BadRowError(
+                f"{block.where}, row {row}: it is so large that its features overflow, and has no"
+                " score; clean the data, or train with normalize= (--normalize)"
+            )
+        return scores
 
 
 class Predictor(Scorer):
@@ -139,7 +151,7 @@ class Predictor(Scorer):
         return fold(reading, evaluation, Evaluation.update, run).errors.report()
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:
-        self.count(block, self.scores(block.X), errors)
+        self.count(block, self._scores_of(block), errors)
 
 
 def targets_card(labels: Array | None, n_targets: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from streamrf.engine import Summary
-from streamrf.errors import MergeError, ShapeError
+from streamrf.errors import DataError, MergeError, ShapeError
 from streamrf.jit.arrays import Array, Floats
 from streamrf.sources import Block
 
@@ -45,6 +45,12 @@ class ErrorSums(ABC):
     @abstractmethod
     def report(self) -> dict:
         """Return the figures by name."""
+
+
+def check_weight(total: float) -> None:
+    """Raise DataError if there is nothing to divide errors by."""
+    if not total:
+        raise DataError("there are no rows to judge by, or all their weights are zero")
 
 
 class Evaluation(Summary):
@@ -147,6 +153,7 @@ class ValueErrors(ErrorSums):
 
     def report(self) -> dict:
         """Return the figures, see `Predictor.evaluate`."""
+        check_weight(self.weight)
         mean_square = self.squares / self.weight
         constant = self.deviations == 0
         safe = np.where(constant, 1.0, self.deviations)

@@ -13,6 +13,8 @@ from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
 
 Model = TypeVar("Model")  # what `solve` returns; models live on a floor above
 CRITERIA = ("gcv", "evidence")
+# Share of the degrees of freedom: its rounding errors were 4e-6 at a penalty of 1e-11.
+MIN_LEFT = 1e-4
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,12 @@ class Path(Generic[Model]):
         """Generalised cross-validation by output, ``(RSS / weight) / (1 - dof / n_rows)^2``.
 
         An estimate of the mean squared error on new rows (Golub, Heath and Wahba, Technometrics
-        21(2), 1979). Float64 (n_alphas, n_outputs); infinite where no degree of freedom is left.
+        21(2), 1979). Float64 (n_alphas, n_outputs); infinite where less than a ten-thousandth of
+        the degrees of freedom is left, as with more features than rows and tiny penalties.
         """
         left = 1 - self.dof / self.n_rows
         error = np.full(self.residuals.shape, np.inf)
-        usable = left > 1e-9  # NaN is not; below that rounding decides
+        usable = left > MIN_LEFT  # NaN is not
         error[usable] = self.residuals[usable] / self.weight / left[usable, np.newaxis] ** 2
         return error
 
@@ -132,6 +135,8 @@ def trace(
 
 def as_alphas(alphas: Iterable[float]) -> Floats:
     """Return penalties as float64 (n_alphas,); raise ParameterError for none."""
+    if not isinstance(alphas, Iterable):
+        raise ParameterError(f"alphas must be a list of penalties, got {alphas!r}")
     table = list(alphas)
     for alpha in table:
         check_alpha(alpha)

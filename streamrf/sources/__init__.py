@@ -19,6 +19,7 @@ from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacke
 from streamrf.sources.standard_input import open_text
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
+from streamrf.sources.validation import check_unmasked
 from streamrf.sources.weighted import (
     ClassWeight,
     ClassWeighted,
@@ -53,6 +54,7 @@ __all__ = [
     "by_columns",
     "check_class_weight",
     "check_rows",
+    "check_unmasked",
     "class_factors",
     "deformed_mnist",
     "dense_pieces",

@@ -15,6 +15,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.sparse import SparseRows, stacked
 
 FINGERPRINT_ROWS = 64
+MAX_VALUE = 1e150  # whose square float64 holds, also a sum of squares
 
 
 class Arrays(NamedTuple):
@@ -193,6 +194,8 @@ class Source(Card, ABC):
 def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
     """Return the block without the rows that have NaN, infinity or a negative weight.
 
+    Values beyond 1e150, whose squares overflow, are as bad as infinity.
+
     Parameters
     ----------
     block : rows as a source yields them; not changed
@@ -229,21 +232,33 @@ def _bad_rows(block: Block) -> NDArray[np.bool_]:
     bad = np.zeros(len(block.X), dtype=bool)
     for values in block.arrays:
         if isinstance(values, SparseRows):
-            if not _surely_finite(values.data):
-                bad |= ~values.are_finite()
-        elif values is not None and not _surely_finite(values):
-            bad |= ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            if not _all_good(values.data):
+                bad |= ~values.are_all(_are_good)
+        elif values is not None and not _all_good(values):
+            bad |= ~_are_good(values).reshape(len(values), -1).all(axis=1)
     if block.weights is not None:
         bad |= block.weights < 0
     return bad
 
 
-def _surely_finite(values: NDArray[Any]) -> bool:
-    """Return True only if the sum is finite, and so every value; a large sum may overflow."""
+def _limit(values: NDArray[Any]) -> float:
+    return min(MAX_VALUE, float(np.finfo(values.dtype).max))
+
+
+def _are_good(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are neither NaN nor too large."""
     if values.dtype.kind != "f":
+        return np.ones(values.shape, dtype=bool)
+    return np.abs(values) <= _limit(values)
+
+
+def _all_good(values: NDArray[Any]) -> bool:
+    """Return whether all values are, without an array of answers."""
+    if values.dtype.kind != "f" or not values.size:
         return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()))  # reads the block once and writes nothing
+    limit = _limit(values)
+    with np.errstate(invalid="ignore"):  # of NaN, which is neither
+        return bool(values.min() >= -limit and values.max() <= limit)
 
 
 def _complaint(block: Block, index: int, n_bad: int) -> str:
@@ -251,8 +266,8 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     row = block.row + int(block.offsets[index])
     X = block.X[index : index + 1]
     values = (X.dense() if isinstance(X, SparseRows) else X)[0]
-    columns = np.flatnonzero(~np.isfinite(values))
-    targets = columns if block.y is None else _not_finite(block.y[index : index + 1])
+    columns = np.flatnonzero(~_are_good(values))
+    targets = columns if block.y is None else _not_good(block.y[index : index + 1])
     if len(columns):
         name = repr(block.names[columns[0]]) if block.names else columns[0]
         what = f"column {name} is {_shown(values[columns[0]])}"
@@ -260,7 +275,8 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
         what = f"the target is {_shown(targets[0])}"
     else:
         assert block.weights is not None
-        what = f"the weight is {_shown(block.weights[index])}, and weights are finite, not negative"
+        shown = _shown(block.weights[index])
+        what = f"the weight is {shown}, and weights are finite, not negative"
     more = f" ({n_bad} such rows in this block)" if n_bad > 1 else ""
     return (
         f"{block.where}, row {row}: {what}{more}; clean the data, or leave such rows out with"
@@ -268,11 +284,13 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     )
 
 
-def _not_finite(values: NDArray[Any]) -> NDArray[Any]:
-    return values[~np.isfinite(values)] if values.dtype.kind == "f" else values[:0].ravel()
+def _not_good(values: NDArray[Any]) -> NDArray[Any]:
+    return values[~_are_good(values)] if values.dtype.kind == "f" else values[:0].ravel()
 
 
 def _shown(value: float) -> str:
+    if MAX_VALUE < abs(float(value)) < np.inf:
+        return f"{value}, and beyond {MAX_VALUE:g} squares overflow"
     return "NaN" if np.isnan(value) else str(value)
 
 
@@ -284,14 +302,22 @@ def fingerprint(X: NDArray[Any], name: str = "") -> str:
 
     Parameters
     ----------
-    X : ndarray of shape (n, n_features), the first rows of a store, in a dtype of `Block`
+    X : ndarray or `SparseRows` of shape (n, n_features), the first rows of a store, in a dtype of
+        `Block`; rows are made dense one at a time, as there may be many columns
     name : the base name of the store; joins the hash if all those rows are equal (blank images),
         because such rows do not identify the store
     """
-    rows = np.ascontiguousarray(X[:FINGERPRINT_ROWS])
-    digest = blake2b(f"{rows.dtype.name} {rows.shape[1]} ".encode(), digest_size=16)
-    digest.update(rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
-    if (rows == rows[:1]).all():
+    n = min(len(X), FINGERPRINT_ROWS)
+    rows = (X[i : i + 1] for i in range(n))
+    dense = (row.dense() if isinstance(row, SparseRows) else row for row in rows)
+    digest = blake2b(f"{X.dtype.name} {X.shape[1]} ".encode(), digest_size=16)
+    first, are_equal = None, True
+    for row in dense:
+        first = row if first is None else first
+        are_equal = are_equal and bool((row == first).all())
+        little = row.astype(row.dtype.newbyteorder("<"), copy=False)
+        digest.update(np.ascontiguousarray(little).data)
+    if are_equal:
         digest.update(name.encode())
     return digest.hexdigest()
 

@@ -12,7 +12,7 @@ from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourc
 from streamrf.sources.columns import arrow, kind_of
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, is_number
+from streamrf.sources.tables import Table, check_names, is_number
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
@@ -53,9 +53,7 @@ class CSVTable(Table):
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)
         self._names = counted if is_row else fields
-        repeated = sorted({name for name in self._names if self._names.count(name) > 1})
-        if repeated:
-            raise DataError(f"{self.where} has several columns called {repeated}; rename them")
+        check_names(self._names, self.where)
         self._offsets, self._rows = [0 if is_row else len(first)], [0]
         seen = self._index()
         self.n_rows = self._rows[-1]
@@ -86,6 +84,7 @@ class CSVTable(Table):
         self, ranges: Ranges, types: dict[str, Any], block_rows: int
     ) -> Iterator[tuple[int, Any]]:
         """Yield the rows of ascending ranges piece by piece, each piece parsed once."""
+        types = {name: self._readable(name, type_) for name, type_ in types.items()}
         place, held, table = 0, -1, None
         with self._opened() as file:
             for start, stop in ranges:
@@ -107,6 +106,18 @@ class CSVTable(Table):
                     low, high = max(start, first), min(stop, end)
                     yield low, table.slice(low - first, high - low)
                     index += 1
+
+    def _readable(self, name: str, type_: Any) -> Any:
+        """Return the type to read a column as: that of its text for times of day and with a zone.
+
+        Arrow reads times with a zone as UTC, and refuses them for a type without one.
+        """
+        types, guessed = arrow().types, self.types.get(name)
+        zone = getattr(guessed, "tz", None)
+        if zone and types.is_timestamp(type_):
+            return arrow().timestamp("us", zone)
+        is_time = guessed is not None and types.is_time(guessed)
+        return guessed if is_time and types.is_floating(type_) else type_
 
     def _opened(self) -> Any:
         """Open the file for reading decompressed bytes."""

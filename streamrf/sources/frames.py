@@ -11,7 +11,7 @@ import numpy as np
 from streamrf.errors import DataError, MissingPackageError, ShapeError
 from streamrf.sources.columns import arrow, kind_of
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table
+from streamrf.sources.tables import Table, check_names
 
 _INDEX = "__index_level_"  # how pandas' index is called in Arrow
 
@@ -110,7 +110,7 @@ def is_mixed(X: Any) -> bool:
         return is_dask_frame(X)
     try:
         columns = arrow().table(X).columns
-    except (MissingPackageError, ValueError, TypeError):
+    except (MissingPackageError, NotImplementedError, ValueError, TypeError):
         return False  # which others refuse
     return any(c.null_count or kind_of(c.type) not in ("number", "boolean") for c in columns)
 
@@ -131,8 +131,8 @@ def _table(frame: Any, where: str) -> Any:
             f"{where} has a column that is of several types ({' '.join(str(error).split())});"
             " convert it to numbers or strings"
         ) from error
+    except ValueError as error:  # as pandas raises for columns of one name
+        raise DataError(f"{where} is no table ({' '.join(str(error).split())})") from error
     names = table.schema.names
-    if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(f"{where} has several columns called {repeated}; rename them")
+    check_names(names, where)
     return table.select([name for name in names if not name.startswith(_INDEX)])

@@ -35,12 +35,17 @@ def check_sparse(dataset: h5py.Dataset, others: list[str], where: str) -> None:
         grid = [-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)]
         share = dataset.id.get_num_chunks() / math.prod(grid)
     if share < MIN_STORED:
-        hours = n_bytes / READ_BYTES / 3600
-        raise CorruptFileError(
-            f"{where} claims {len(dataset):,} rows, {n_bytes / 1e9:,.0f} GB, and stores {stored:,} "
-            f"bytes of them: the others would be read as the fill value, for {hours:,.1f} hours at "
-            "1 GB/s; allow_sparse=True (--allow-sparse) reads them"
-        )
+        raise not_stored(where, len(dataset), n_bytes, stored)
+
+
+def not_stored(where: str, n_rows: int, n_bytes: int, stored: int) -> CorruptFileError:
+    """Return the error of `n_rows` rows of `n_bytes`, of which `stored` bytes are there."""
+    hours = n_bytes / READ_BYTES / 3600
+    return CorruptFileError(
+        f"{where} claims {n_rows:,} rows, {n_bytes / 1e9:,.0f} GB, and stores {stored:,} "
+        f"bytes of them: the others would be read as the fill value, for {hours:,.1f} hours at "
+        "1 GB/s; allow_sparse=True (--allow-sparse) reads them"
+    )
 
 
 def origins(dataset: h5py.Dataset, path: str) -> list[str]:

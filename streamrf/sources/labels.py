@@ -9,20 +9,39 @@ from streamrf.errors import DataError
 
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:
-    """Return labels in one of four dtypes: int64, float64, bool or str."""
+    """Return labels in one of four dtypes: int64, float64, bool or str.
+
+    Raises DataError for integers that int64 does not hold.
+    """
     y = np.asarray(y)
+    if y.dtype == np.uint64 and len(y) and y.max() > np.iinfo(np.int64).max:
+        raise DataError(
+            f"the label {y.max()} is beyond {np.iinfo(np.int64).max}, the greatest of integers;"
+            " give such labels as strings"
+        )
     kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "O": str, "S": str}
     return y.astype(kinds[y.dtype.kind]) if y.dtype.kind in kinds else y
 
 
 def join_labels(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
-    """Return the sorted union; raise DataError if some are numbers and some strings."""
+    """Return the sorted union.
+
+    Raises DataError if some are numbers and some strings, or if integers so great that float64 has
+    not each of them would have to become floats.
+    """
     if len(ours) and len(theirs) and (ours.dtype.kind in "U") != (theirs.dtype.kind in "U"):
         raise DataError(
             "labels must be all numbers or all strings, "
             f"got {ours[0].item()!r} and {theirs[0].item()!r}"
         )
-    return narrowed(np.union1d(ours, theirs) if len(ours) else theirs)
+    joined = np.union1d(ours, theirs) if len(ours) else theirs
+    for labels in (ours, theirs):
+        if joined.dtype.kind == "f" and labels.dtype.kind == "i" and np.any(np.abs(labels) > 2**53):
+            raise DataError(
+                f"labels such as {labels[-1]} are integers beyond 2^53, and others are floats,"
+                " which cannot tell them apart; give all as integers, or as strings"
+            )
+    return narrowed(joined)
 
 
 def narrowed(labels: NDArray[Any]) -> NDArray[Any]:

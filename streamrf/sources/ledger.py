@@ -56,7 +56,7 @@ class Ledger:
                 stop = min(merged[overlap[0], 1], merged[overlap[0] + 1, 1])
                 raise MergeError(
                     f"rows {start} to {stop - 1} of {other.names.get(key, key)} are on both sides "
-                    "and would be counted twice"
+                    "and would be counted twice; stores are told apart by their first 64 rows"
                 )
             ranges[key] = _joined(merged)
         return Ledger(ranges, {**other.names, **self.names})

@@ -76,7 +76,7 @@ class LibsvmMatrix(Matrix):
             rows, labels = load_svmlight_file(
                 io.BytesIO(text), n_features=self.n_features, zero_based=self.is_zero_based
             )
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise DataError(f"{self.where}: rows from {self._rows[first]} on: {error}") from error
         wanted = slice(start - self._rows[first], stop - self._rows[first])
         y = labels[wanted] if self._has_fractions else labels[wanted].astype(np.int64)

@@ -10,6 +10,7 @@ from scipy.sparse import load_npz
 from streamrf.errors import DatasetNotFoundError, ShapeError, SourceNotFoundError
 from streamrf.sources.base import Arrays
 from streamrf.sources.paths import absolute, decoding, version
+from streamrf.sources.sparse import as_csr
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
 Name = str | None
@@ -53,7 +54,7 @@ class NpzMatrix(LazyMatrix):
         with decoding(self.where), np.load(self._path, allow_pickle=False) as file:
             if "format" in file.files and "shape" in file.files:
                 beside = [self._beside(name) for name in self._names[1:]]
-                return Arrays(load_npz(self._path).tocsr(), *beside)
+                return Arrays(as_csr(load_npz(self._path), self.where), *beside)
             for name in self._names:
                 if name is not None and name not in file.files:
                     raise DatasetNotFoundError(

@@ -58,6 +58,10 @@ _FORMATS: dict[tuple[str, ...], Opener] = {
     (".zarr",): open_zarr,
 }
 _LOCAL = (_open_hdf5, open_npy, open_npz, open_zarr)
+_TRUST: dict[Opener, tuple[str, ...]] = {
+    _open_hdf5: ("allow_sparse", "allow_external"),
+    open_zarr: ("allow_sparse",),
+}
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
 
@@ -87,7 +91,7 @@ def open_source(
     y : dataset or columns of targets, or None for none; of `.npy` a file beside; of libsvm text
         anything, for its labels; of what is in memory also an array
     weights : dataset, column, file or array of sample weights, or None
-    allow_sparse, allow_external : of HDF5, see `HDF5Source`
+    allow_sparse, allow_external : of HDF5, see `HDF5Source`; the first of zarr, too
 
     Returns
     -------
@@ -114,11 +118,10 @@ def open_source(
                 f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
                 "URLs, by the endings of their names; download others"
             )
-        more: dict[str, Any] = {}
-        if opener is _open_hdf5:
-            more = {"allow_sparse": allow_sparse, "allow_external": allow_external}
-        elif opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
-            more = {"folders": _folders(entries)}
+        trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
+        more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
+        if opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
+            more["folders"] = _folders(entries)
         return opener(names, x, y, weights, **more)
     if is_frame(data) and not is_xarray(data):  # which exports Arrow, an entry a row
         return _of_frame(data, x, y, weights)
@@ -195,6 +198,11 @@ def _folders(entries: Iterable[Any]) -> Folders:
 def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
     """Return the rows of a table in memory; y and weights are columns of it, or arrays."""
     if is_dask_frame(frame):
+        if not all(values is None or is_paths(values) for values in (y, weights)):
+            raise ParameterError(
+                "y and weights of a Dask data frame are columns of it: assign them, as in"
+                " frame.assign(y=series), and give their names"
+            )
         return TableSource([DaskFrameTable(frame)], x, y, weights)
     extra: dict[str, Any] = {}
     names = []

@@ -10,7 +10,7 @@ from typing import Any
 from streamrf.sources.columns import arrow
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes, version
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table
+from streamrf.sources.tables import Table, check_names
 
 
 class ChunkedTable(Table):
@@ -28,6 +28,7 @@ class ChunkedTable(Table):
         self._path = absolute(name)
         self._open_file = open_file
         with self._opened() as file:
+            check_names(file.schema.names, name)
             self.types = dict(zip(file.schema.names, file.schema.types, strict=True))
             self._borders = [0, *accumulate(file.lengths())]
             self._chunk_bytes = file.chunk_bytes()

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from streamrf.errors import DataError
 from streamrf.jit.arrays import I64
 from streamrf.storage import Fields
 
@@ -60,10 +61,10 @@ class SparseRows:
         """The entries that are kept, row by row."""
         return self._csr.data
 
-    def are_finite(self) -> NDArray[np.bool_]:
-        """Return whether all entries of each row are finite, (n,)."""
+    def are_all(self, claim: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        """Return whether a claim is true of all entries of each row, (n,)."""
         row = np.repeat(np.arange(len(self)), np.diff(self._csr.indptr))
-        counts = np.bincount(row[~np.isfinite(self.data)], minlength=len(self))
+        counts = np.bincount(row[~claim(self.data)], minlength=len(self))
         return counts == 0
 
     def dense(self) -> NDArray[Any]:
@@ -107,6 +108,21 @@ class SparseRows:
 
 
 Numbers = NDArray[Any] | SparseRows
+
+
+def as_csr(X: Any, where: str) -> Any:
+    """Return a SciPy matrix in the format CSR; raise DataError for entries outside of it.
+
+    SciPy checks no indices, and code in C writes where they say.
+    """
+    if X.format in ("csr", "csc", "bsr"):
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise DataError(
+                f"{where} is a sparse matrix with entries outside of it ({error}); write it again"
+            ) from error
+    return X.tocsr()
 
 
 def sparse_or_dense(X: Any, dtype: Any) -> Numbers:

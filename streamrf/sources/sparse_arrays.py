@@ -4,6 +4,7 @@ from typing import Any
 
 from streamrf.errors import EmptySourceError
 from streamrf.sources.base import Arrays, column_fingerprint
+from streamrf.sources.sparse import as_csr
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 from streamrf.sources.validation import as_targets, weight_column
 
@@ -18,7 +19,7 @@ class SparseMatrix(LazyMatrix):
                 f"X: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required."
             )
         self._given = Arrays(
-            X.tocsr(),
+            as_csr(X, "X"),
             None if y is None else as_targets(y, n, "y"),
             None if weights is None else weight_column(weights, n, "weights"),
         )

@@ -20,7 +20,7 @@ from streamrf.sources.base import (
 )
 from streamrf.sources.paths import decoding
 from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
-from streamrf.sources.sparse import MAX_DENSE, SparseRows, sparse_or_dense
+from streamrf.sources.sparse import MAX_DENSE, sparse_or_dense
 from streamrf.sources.validation import (
     as_matrix,
     as_targets,
@@ -87,7 +87,7 @@ class Matrix(Stored):
     def key(self) -> str:
         """Ledger key."""
         X = as_matrix(self.read(0, min(FINGERPRINT_ROWS, self.n_rows)).X, self.where)
-        return fingerprint(X.dense() if isinstance(X, SparseRows) else X, self.name)
+        return fingerprint(X, self.name)
 
 
 class LazyMatrix(Matrix):

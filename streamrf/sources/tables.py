@@ -4,7 +4,9 @@ import copy
 import difflib
 import fnmatch
 import logging
+import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +23,10 @@ from streamrf.sources.validation import as_targets, weight_column
 PEEK_ROWS = 4096  # that columns are learnt from
 ARROW_BYTES = 80 << 20  # pyarrow and its pools after a peek at a CSV file, measured
 MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be one of numbers
+# Numbers with signs of money, percent, thousands or a decimal comma: "$1,234.50", "12,5 %", "(3)".
+_WRITTEN = re.compile(
+    r"\(?[+\-\u2212]?[$€£]?\s?[+\-\u2212]?(\d+|\d{1,3}([,.'\s]\d{3})+)([.,]\d+)?\s?[%€$£]?\)?"
+)
 _SHOWN = 12  # names of columns in a message
 
 logger = logging.getLogger("streamrf")
@@ -251,6 +257,13 @@ def chosen(table: Table, wanted: Wanted, argument: str, default: Sequence[str] =
     return list(found)
 
 
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raise DataError if columns share a name."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(f"{where} has several columns called {repeated}; rename them")
+
+
 def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None:
     """Raise an error for columns that cannot be what they are wanted for."""
     if not x:
@@ -265,7 +278,8 @@ def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None
         raise ParameterError(f"weights are the columns {weights}; expected one")
     kinds = _kinds(table)
     for name in (*x, *y, *weights):
-        right = kinds[name] is not None and (name not in y or kinds[name] != "date")
+        is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
+        right = kinds[name] is not None and (name in x or not is_time)
         if not right or (name in weights and kinds[name] != "number"):
             dates = ", dates" if name in x else ""
             allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
@@ -305,15 +319,19 @@ def _warn_of_numbers(where: str, name: str, values: Any) -> None:
     """Log that text is read as categories though nearly all of it is numbers."""
     levels = values.unique().drop_null().to_pylist()
     odd = [level for level in levels if not is_number(level)]
-    if levels and len(odd) <= MAX_ODD * len(levels):
-        some = f"{odd[0]!r}" if odd else "a value that is none"
-        logger.warning(
-            "%s: column %r holds numbers, but also %s, so it is read as categories; clean it if"
-            " they are meant as numbers",
-            where,
-            name,
-            some,
-        )
+    written = [level for level in odd if _WRITTEN.fullmatch(level.strip())]
+    others = [level for level in odd if level not in written]
+    if not levels or len(others) > MAX_ODD * len(levels):
+        return
+    what = "holds numbers, but also a value that is none"
+    cure = "clean it if they are meant as numbers"
+    if written:
+        what = f"holds numbers such as {written[0]!r}"
+        cure = "write them with a point and nothing else if they are meant as numbers"
+    elif others:
+        what = f"holds numbers, but also {others[0]!r}"
+    message = "%s: column %r %s, so it is read as categories; %s"
+    logger.warning(message, where, name, what, cure)
 
 
 def is_number(text: str) -> bool:

@@ -72,6 +72,7 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
             " it dense a block of rows at a time, with IteratorSource((X[i:i + 4096].toarray(),"
             " y[i:i + 4096]) for i in range(0, n_rows, 4096))"
         )
+    check_unmasked(X, where)
     try:
         X = np.asarray(X)
     except ValueError as error:
@@ -86,6 +87,15 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
             ) from error
     matrix_dtype(X.dtype, where)
     return X
+
+
+def check_unmasked(values: Any, where: str) -> None:
+    """Raise DataError for a masked array that hides entries, which NumPy would drop the mask of."""
+    if np.ma.is_masked(values):
+        raise DataError(
+            f"{where} is an array with {np.ma.count_masked(values):,} masked entries, which are no"
+            " rows to learn from; leave their rows out, or fill them: .filled(value)"
+        )
 
 
 def check_rank(shape: tuple[int, ...], where: str) -> None:
@@ -114,6 +124,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
         raise DataError(
             f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()"
         )
+    check_unmasked(y, where)
     try:
         y = np.asarray(y)
     except ValueError as error:
@@ -130,7 +141,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
 
 def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
     """Raise ShapeError if the rank of targets is not 1 or 2, or their length not that of X."""
-    if len(shape) not in (1, 2):
+    if len(shape) not in (1, 2) or shape[1:] == (0,):
         raise ShapeError(f"{where} has shape {shape}; expected (n_rows,) or (n_rows, n_targets)")
     _check_length(shape, n_rows, where)
 

@@ -1,9 +1,12 @@
 """Zarr stores, of version 2 or 3, read by chunks."""
 
+import math
+import os
 from typing import Any
 
 from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
 from streamrf.sources.base import Arrays
+from streamrf.sources.hdf5_trust import MIN_STORED, SMALL_BYTES, not_stored
 from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
@@ -13,11 +16,15 @@ Name = str | None
 class ZarrMatrix(LazyMatrix):
     """Arrays of a zarr group; or a store that is one array, without targets."""
 
-    def __init__(self, name: str, x: Name, y: Name, weights: Name) -> None:
+    def __init__(
+        self, name: str, x: Name, y: Name, weights: Name, allow_sparse: bool = False
+    ) -> None:
         self._path = absolute(name)
         self._names = (x, y, weights)
         super().__init__(name)
         X = self._arrays.X
+        if not allow_sparse:
+            _check_sparse(X, os.path.join(self._path, X.path), name)
         self._chunk_rows = X.chunks[0]
         self._row_bytes = X.dtype.itemsize * self.n_features
 
@@ -64,7 +71,26 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def open_zarr(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
-    """Return the rows of zarr stores."""
-    stores = [ZarrMatrix(name, x, y, weights) for name in names]
+def _check_sparse(array: Any, folder: str, where: str) -> None:
+    """Raise CorruptFileError if a large array stores less than a thousandth of its chunks."""
+    n_bytes = math.prod(array.shape) * array.dtype.itemsize
+    if n_bytes <= SMALL_BYTES:
+        return
+    pieces = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
+    least, n_files, n_stored = MIN_STORED * math.prod(-(-n // c) for n, c in pieces), 0, 0
+    for place, _, files in os.walk(folder):
+        for file in files:
+            if not file.startswith(".z") and file != "zarr.json":
+                n_files += 1
+                n_stored += os.path.getsize(os.path.join(place, file))
+        if n_files >= least:
+            return
+    raise not_stored(where, array.shape[0], n_bytes, n_stored)
+
+
+def open_zarr(
+    names: list[str], x: Name, y: Name, weights: Name, allow_sparse: bool = False
+) -> MatrixSource:
+    """Return the rows of zarr stores; `allow_sparse` as of `open_source`."""
+    stores = [ZarrMatrix(name, x, y, weights, allow_sparse) for name in names]
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})

@@ -63,6 +63,8 @@ class ClassSums(TargetSums):
         return np.square(matrix).T @ self.weights / root_scale**2
 
     def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
+        if not len(self.labels):
+            raise DataError("there are no rows, or all their weights are zero: no classes to learn")
         if len(self.labels) < 2:
             raise DataError(
                 f"a classifier needs at least two classes, got 1 class: {self.labels.tolist()}"

@@ -27,6 +27,8 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
     _sweep(folder, name)
     with _temporary(folder, name) as file:
         try:
+            with contextlib.suppress(OSError):  # what was private stays so
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -47,13 +49,18 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
 def _temporary(folder: str, name: str) -> io.BufferedWriter:
     """Return a new file, with a lock that says that its writer lives."""
     while True:
-        path = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+        path = os.path.join(folder, f".{_shortened(name)}.{secrets.token_hex(6)}.tmp")
         file = open(path, "xb")  # noqa: SIM115 - the caller closes it
         with contextlib.suppress(OSError):  # some file systems have no locks
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.path.exists(path):  # or it was swept away before it had its lock
             return file
         file.close()
+
+
+def _shortened(name: str) -> str:
+    """Return the name, cut to leave room for an ending: names have at most 255 bytes."""
+    return os.fsdecode(os.fsencode(name)[:200])
 
 
 @contextlib.contextmanager
@@ -64,11 +71,11 @@ def alone(path: Path) -> Iterator[bool]:
     behind locks nothing. True where a file system has no locks.
     """
     folder, name = os.path.split(os.path.realpath(path))
-    lock = os.path.join(folder, f".{name[:200]}.lock")
+    lock = os.path.join(folder, f".{_shortened(name)}.lock")
     with contextlib.ExitStack() as stack:
         while True:
             try:
-                file = stack.enter_context(open(lock, "ab"))
+                file = stack.enter_context(open(lock, "ab", opener=_open_itself))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 yield False
@@ -83,6 +90,11 @@ def alone(path: Path) -> Iterator[bool]:
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(lock)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open no link that somebody else has put there, and wait for no pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -106,7 +118,8 @@ def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> 
 
 def _sweep(folder: str, name: str) -> None:
     """Delete what killed writers of the same file have left; a living one holds a lock."""
-    for path in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name[:200])}.*.tmp")):
+    pattern = f".{glob.escape(_shortened(name))}.*.tmp"
+    for path in glob.glob(os.path.join(glob.escape(folder), pattern)):
         if not _LEFT.search(path):
             continue
         with contextlib.suppress(OSError), open(path, "rb") as file:

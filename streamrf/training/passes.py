@@ -8,8 +8,16 @@ import numpy as np
 from streamrf.display import stage
 from streamrf.engine import State
 from streamrf.errors import DataError, warn
+from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
-from streamrf.preprocessing import Encoder, Moments, as_columns, combined_moments
+from streamrf.preprocessing import (
+    TARGET_LEVELS,
+    TARGET_LIMIT,
+    Encoder,
+    Moments,
+    as_columns,
+    combined_moments,
+)
 from streamrf.sources import Block, Ledger, Rows, as_rows
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
@@ -58,6 +66,7 @@ class Pass(State):
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._n_too_long = statistics.n_too_long
         self._told: set[int] = set()  # columns that were not fairly sampled
+        self._told_far = False  # targets that were clipped
         self._next_look: float = 0  # rows at which columns are looked at again
         self._features = np.empty((0, statistics.encoder.n_components))
 
@@ -144,11 +153,24 @@ class Pass(State):
         y = rows.y
         if isinstance(sums.targets, ValueSums):
             y = calibration.targets(as_columns(y), roots)
+            self._look_at_targets(y)
         with computing():
             sums.add(Q, roots, y, n_clipped, rows.indices)
             if self.statistics.moments is not None:
                 with stage("moments"):
                     self.statistics.moments.add(rows.X)
+
+    def _look_at_targets(self, y: Floats) -> None:
+        """Warn of rounded targets that were clipped, once."""
+        exact = self.statistics.encoder.calibration.exact
+        if exact and not self._told_far and (n_far := np.count_nonzero(np.abs(y) >= TARGET_LIMIT)):
+            self._told_far = True
+            warn(
+                f"{n_far:,} targets are over {TARGET_LIMIT // TARGET_LEVELS:,} times as far from "
+                "the mean as those of the rows looked at before the pass, and were clipped there; "
+                "the model follows them all the same: check the data for values that stand for "
+                "missing ones, or shuffle the rows"
+            )
 
     def join(self) -> Statistics:
         """Add the rows held out and return the statistics."""

@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import DataError
+from streamrf.errors import DataError, warn
 from streamrf.preprocessing import CALIBRATION_ROWS
-from streamrf.sources import ClassWeighted, Source, as_labels, class_factors, named_factors
+from streamrf.sources import (
+    ClassWeighted,
+    Source,
+    as_labels,
+    class_factors,
+    find_labels,
+    named_factors,
+)
 from streamrf.statistics import Statistics
 from streamrf.training.choosing import peek
 from streamrf.training.settings import AUTO, Settings
@@ -66,7 +73,7 @@ def task_of(source: Source) -> str:
 
 def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
     """Return the source with rows weighed by class, "balanced" by the shares in a peek."""
-    rows = peek(source) if isinstance(class_weight, str) else source.sample(1)
+    rows = peek(source) if isinstance(class_weight, str) else source.sample(CALIBRATION_ROWS)
     if np.ndim(rows.y) != 1:
         raise DataError(
             f"{source.where}: class_weight (--class-weight) is for labels, one a row; y has shape "
@@ -77,5 +84,12 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
         weights = np.bincount(index, rows.weights, minlength=len(labels)).astype(float)
         factors = class_factors(class_weight, labels, weights)
         return ClassWeighted(source, labels, factors, float(factors.max()))
-    labels, factors = named_factors(class_weight, as_labels(rows.y))
+    seen = np.unique(as_labels(rows.y))
+    labels, factors = named_factors(class_weight, seen)
+    if len(seen) > 1 and find_labels(seen, labels)[1].all():
+        warn(
+            f"class_weight (--class-weight) names {labels.tolist()[:5]}, and no label of the "
+            f"{len(rows.y):,} rows looked at before the pass, such as {seen[0].item()!r}; check "
+            "the names"
+        )
     return ClassWeighted(source, labels, factors)
