@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive
-from streamrf.jit import lanes
+from streamrf.jit import lanes, target_sums
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
 
@@ -209,7 +209,7 @@ def test_rows_are_added_to_their_groups_in_their_order(rng, shape, dtype):
     groups, factors = rng.integers(0, 4, shape[0]), rng.standard_normal(shape[0])
     out = rng.standard_normal((5, shape[1]))
     expected = naive.add_rows(Q, groups, factors, out)
-    lanes.add_rows(Q, groups, factors, out)
+    target_sums.add_rows(Q, groups, factors, out)
     # The products are rounded before they are added, as in the twin: the same bits.
     np.testing.assert_array_equal(out, expected)
 
@@ -223,7 +223,7 @@ def test_products_are_sums_in_the_order_of_the_rows(rng, shape, n_outputs, dtype
         rng.standard_normal((shape[0], n_outputs)),
     )
     out = np.full((n_outputs, shape[1]), np.nan)
-    lanes.products(factors, Q, out)
+    target_sums.products(factors, Q, out)
     np.testing.assert_array_equal(out, naive.products(factors, Q))
 
 
@@ -233,11 +233,11 @@ def test_sums_in_parts_of_the_rows_are_exact_sums_of_integers(rng, n, dtype):
     Q = rng.integers(-LIMIT, LIMIT + 1, (n, 5)).astype(dtype)
     factors = rng.integers(-1000, 1000, (n, 2)).astype(np.float64)
     out = np.full((2, 5), np.nan)
-    lanes.products(factors, Q, out)
+    target_sums.products(factors, Q, out)
     np.testing.assert_array_equal(out, naive.products(factors, Q))
     groups, sums = rng.integers(0, 3, n), rng.integers(-9, 9, (3, 5)).astype(np.float64)
     expected = naive.add_rows(Q, groups, factors[:, 0], sums)
-    lanes.add_rows(Q, groups, factors[:, 0].copy(), sums)
+    target_sums.add_rows(Q, groups, factors[:, 0].copy(), sums)
     np.testing.assert_array_equal(sums, expected)
 
 
@@ -282,7 +282,7 @@ def test_sums_have_the_same_bits_whatever_the_threads(rng, n_threads):
     squares, sums = np.empty(1500), np.zeros((3, 1500))
     with computing(n_threads):
         lanes.column_squares(Q, squares)
-        lanes.add_rows(Q, groups, factors, sums)
+        target_sums.add_rows(Q, groups, factors, sums)
     np.testing.assert_array_equal(sums, naive.add_rows(Q, groups, factors, np.zeros((3, 1500))))
     terms = Q.astype(np.float64) ** 2
     fours = [(a + b) + (c + d) for a, b, c, d in terms[:28].reshape(7, 4, -1)]

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamrf.errors import DataError, MergeError, ParameterError, UnknownLabelError
-from streamrf.jit import lanes
+from streamrf.jit import target_sums
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.models import CodeBook, Codes, OneVsRest, Seed, make_decoder
 from streamrf.sources import as_labels, find_labels, join_labels, narrowed
@@ -45,7 +45,7 @@ class ClassSums(TargetSums):
         found, index = np.unique(as_labels(y), return_inverse=True)
         self._learn(found)
         index = np.searchsorted(self.labels, found)[index]
-        lanes.add_rows(Q, index, roots, self.sums)
+        target_sums.add_rows(Q, index, roots, self.sums)
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
 
     @property

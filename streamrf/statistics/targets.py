@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streamrf.errors import MergeError, ParameterError
-from streamrf.jit import lanes
+from streamrf.jit import target_sums
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.threads import on_single_blas_threads
 from streamrf.models import CodeBook, Codes, Seed
@@ -121,7 +121,7 @@ def products(factors: Floats, Q: Features) -> Floats:
     """
     out = np.empty((factors.shape[1], Q.shape[1]))
     if len(out) <= FEW_FACTORS:
-        lanes.products(np.ascontiguousarray(factors), Q, out)
+        target_sums.products(np.ascontiguousarray(factors), Q, out)
         return out
 
     def multiply(start: int) -> None:
