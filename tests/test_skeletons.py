@@ -136,6 +136,17 @@ def test_equal_features_are_merged():
     np.testing.assert_allclose(Z[:, :3], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["sphere", "circle"])
+def test_products_of_a_thousand_factors_stay_finite(rng, kind):
+    """Though those of equal factors alone, 1.4 or 3 each, are past the greatest float32."""
+    X = rng.standard_normal((20, 2 if kind == "circle" else 10))
+    kernel = srf.Skeleton("step", srf.BaseSpace(kind))
+    for seed in range(3):
+        features = srf.SkeletonFeatures(kernel, 500, random_state=seed).fit(X)
+        assert features.degrees_[0] > 900
+        assert np.isfinite(features.transform(X)).all()
+
+
 def test_the_draw_that_does_not_fit_is_dropped():
     """Of a constant, drawn three times of five, and three entries there is room for two.
 
