@@ -259,6 +259,12 @@ def test_a_fitted_transformer_is_used_as_it_is():
     np.testing.assert_allclose(features.fit_transform(X), PCA_4.transform(X), rtol=1e-4, atol=1e-5)
 
 
+def test_a_copy_puts_out_the_same_tables():
+    for features in (srf.CallableMap(waves, 20), srf.TransformerMap(PCA(3))):
+        copy = clone(features.set_output(transform="pandas")).fit(X)
+        assert list(copy.transform(X[:2]).columns) == copy.get_feature_names_out().tolist()
+
+
 def test_an_unfitted_transformer_is_fitted_to_the_rows_looked_at():
     pipeline = make_pipeline(StandardScaler(), PCA(3, svd_solver="randomized"))
     clf, again = (
@@ -278,6 +284,8 @@ def test_settings_of_an_unfitted_transformer_can_be_searched():
     assert search.best_params_ == {"features__transformer__n_components": D}
     with pytest.raises(ParameterError, match=r"transformer__n_components: the transformer is fit"):
         srf.TransformerMap(PCA_4).set_params(transformer__n_components=2)
+    other = srf.TransformerMap(PCA_4).set_params(transformer=PCA(), transformer__n_components=2)
+    assert other.fit(X).n_components == 2
 
 
 def test_a_transformer_fitted_to_names_gets_them():
