@@ -23,7 +23,15 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import ArraySource, Block, HDF5Source, IteratorSource, as_source, check_rows
+from streamrf.sources import (
+    ArraySource,
+    Block,
+    HDF5Source,
+    IteratorSource,
+    as_source,
+    check_rows,
+    open_source,
+)
 from streamrf.sources.paths import decoding
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
@@ -87,6 +95,8 @@ def test_a_pattern_that_matches_nothing(path):
 def test_no_files_at_all():
     with refuses(SourceNotFoundError, "no files were given"):
         HDF5Source([])
+    with refuses(SourceNotFoundError, "no files were given"):
+        open_source([])
 
 
 def test_one_missing_file_of_a_list(path):

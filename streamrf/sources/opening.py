@@ -109,7 +109,7 @@ def open_source(
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
-        if opener in _LOCAL and is_url(names[0]):
+        if opener in _LOCAL and any(map(is_url, names)):
             raise ParameterError(
                 f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
                 "URLs, by the endings of their names; download others"
