@@ -188,9 +188,12 @@ def test_a_skeleton_from_a_file_is_the_same(rows):
         (srf.BaseSpace("line"), r"kind must be one of .*'gaussian'.* got 'line'"),
         (srf.BaseSpace("circle", size=2), r"of kind='circle' is one column, got size=2"),
         (srf.BaseSpace(size=3), r"size=3 does not divide the 16 columns"),
+        (srf.BaseSpace("sphere", size=0), r"size must be an integer above 0, got 0$"),
+        (srf.BaseSpace(size=[2]), r"size must be an integer above 0, got \[2\]$"),
+        (srf.BaseSpace(columns=(5, 5)), r"columns must be .* of the 16 columns, got \(5, 5\)"),
         (srf.BaseSpace(gamma=-1.0), r"gamma must be a positive number or 'median', got -1\.0"),
         (srf.BaseSpace("circle", gamma="median"), r"must be a positive number, got 'median'"),
-        (srf.BaseSpace(columns=(3, 17)), r"columns must be .* at most 16 columns, got \(3, 17\)"),
+        (srf.BaseSpace(columns=(3, 17)), r"columns must be .* of the 16 columns, got \(3, 17\)"),
         (srf.BaseSpace(shape=(3, 5)), r"shape=\(3, 5\) has 15 sites, but rows have 16"),
         (srf.BaseSpace(shape=(4, 0)), r"shape must be one to three integers above 0, got \(4, 0\)"),
         (srf.Skeleton("tanh"), r"activation must be .*'relu'.* got 'tanh'"),
@@ -202,12 +205,19 @@ def test_a_skeleton_from_a_file_is_the_same(rows):
         (srf.Skeleton(window=(2, 2)), r"of \(2, 2\) does not fit a grid of \(16,\)"),
         (srf.Skeleton(inputs=[srf.BaseSpace(), image("circle")], window=2), r"on equal grids"),
         (srf.Convolved(srf.Gaussian(), cells=(2, 2)), r"cells must be an integer above 0, got"),
+        (srf.Convolved(srf.Gaussian(), cells=0), r"cells must be an integer above 0, got 0$"),
         (srf.Convolved("gaussian"), r"patch must be a kernel, got 'gaussian'"),
     ],
 )
 def test_what_cannot_be_is_named(rows, kernel, message):
     with pytest.raises(ParameterError, match=message):
         kernel(rows)
+
+
+@pytest.mark.parametrize("size", [0, 3, [2]])
+def test_a_site_is_checked_before_the_median_of_sites(rows, size):
+    with pytest.raises(ParameterError, match="size"):
+        srf.SkeletonFeatures(srf.BaseSpace(size=size, gamma="median"), 8).fit(rows)
 
 
 def test_entries_of_a_binary_space_are_small(rows):
@@ -255,6 +265,12 @@ def test_without_pooling_it_is_a_layer_of_a_skeleton(rows, shape):
     patch = srf.Polynomial(3, gamma=1 / size, coef0=0.5)
     whole = srf.Convolved(patch, shape, window=2, cells=N_FEATURES)
     np.testing.assert_allclose(whole(signs), layer(signs) * 1.5**3, rtol=1e-12)
+
+
+def test_a_convolution_with_no_rows_is_empty(rows):
+    kernel = srf.Convolved(srf.Gaussian(1.0), window=2)
+    assert kernel(rows, rows[:0]).shape == (5, 0)
+    assert kernel(rows[:0], rows).shape == (0, 5)
 
 
 def test_pooling_lets_patches_move():

@@ -66,9 +66,8 @@ class OwnMap(FeatureMap):
         """Return what the code makes of rows (batch_rows, n_features)."""
 
     def __sklearn_clone__(self) -> Self:
-        copy = type(self)(
-            **self.get_params(deep=False)
-        )  # code is shared: it may be a large network
+        # Code is shared: it may be a large network.
+        copy = type(self)(**self.get_params(deep=False))
         return copy.set_output(**vars(self).get("_sklearn_output_config", {}))
 
     def check_width(self) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamrf.errors import ParameterError
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.dot_product import Floats
-from streamrf.kernels.grids import Lengths, cells, check_lengths, grid_of, windows
+from streamrf.kernels.grids import Lengths, cells, check_count, check_lengths, grid_of, windows
 
 SAMPLE_PATCHES = 20_000  # that settings are learnt from
 VALUES_BYTES = 32 << 20  # of the kernels of all pairs of patches, computed at once
@@ -81,7 +81,7 @@ class Convolved(Kernel):
             there = others[:, sites].reshape(-1, sites.shape[1])
             for start in range(0, len(rows), step):
                 here = rows[start : start + step, sites].reshape(-1, sites.shape[1])
-                values = self.patch(here, there).reshape(-1, size, len(others), size)
+                values = self.patch(here, there).reshape(len(here) // size, size, len(others), size)
                 total[start : start + step] += values.mean(axis=(1, 3))
         return total / n_cells
 
@@ -102,6 +102,4 @@ def check_windows(window: Any, stride: Any, n_cells: Any) -> None:
     """Raise ParameterError unless these are the window, the stride and the cells of a kernel."""
     check_lengths("window", window)
     check_lengths("stride", stride)
-    if isinstance(n_cells, list | tuple):
-        raise ParameterError(f"cells must be an integer above 0, got {n_cells!r}")
-    check_lengths("cells", n_cells)
+    check_count("cells", n_cells)
