@@ -214,6 +214,21 @@ def test_what_cannot_be_is_named(rows, kernel, message):
         kernel(rows)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window": 0}, r"window must be an integer above 0"),
+        ({"window": "3"}, r"window must be an integer above 0"),
+        ({"stride": 0}, r"stride must be an integer above 0"),
+        ({"cells": 0}, r"cells must be an integer above 0"),
+        ({"patch": "gaussian"}, r"patch must be a kernel, got 'gaussian'"),
+    ],
+)
+def test_windows_are_checked_before_settings_are_learnt(rows, settings, message):
+    with pytest.raises(ParameterError, match=message):
+        srf.Convolved(**{"patch": srf.Gaussian("median")} | settings).learn(rows)
+
+
 @pytest.mark.parametrize("size", [0, 3, [2]])
 def test_a_site_is_checked_before_the_median_of_sites(rows, size):
     with pytest.raises(ParameterError, match="size"):

@@ -11,7 +11,7 @@ from streamrf.features.fourier import StructuredFourier
 from streamrf.jit import patches as loops
 from streamrf.jit.arrays import F32, I64
 from streamrf.jit.lanes import LANES
-from streamrf.kernels import Convolved, Gaussian, Lengths, check_windows, patches_of
+from streamrf.kernels import Convolved, Gaussian, Lengths, patches_of
 from streamrf.storage import Fields
 
 SAMPLE_PATCHES = 20_000  # that the map of patches is fitted to
@@ -80,7 +80,6 @@ class Convolution(FeatureMap):
         patches = StructuredFourier(Gaussian("median")) if self.patches is None else self.patches
         if not isinstance(patches, FeatureMap) or "n_components" not in patches.get_params(False):
             raise ParameterError(f"patches must be a map with n_components, got {patches!r}")
-        check_windows(self.window, self.stride, self.cells)
         firsts, offsets, cells = patches_of(self, n_features)
         n_cells = int(cells.max()) + 1
         if self.n_components < n_cells:
@@ -106,7 +105,6 @@ class Convolution(FeatureMap):
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
         check_kernel(fitted, "kernel_", Convolved)
-        check_windows(self.window, self.stride, self.cells)
         _, offsets, cells = patches_of(self, n_features)
         found = fitted.kind("patches_", FeatureMap)
         found.check_fitted(len(offsets), fitted, "patches_")

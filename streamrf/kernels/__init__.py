@@ -20,7 +20,7 @@ from streamrf.kernels.additive import (
 from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.composed import Columnwise, Composed, KernelSum, check_weights
-from streamrf.kernels.convolved import Convolved, check_windows, patches_of
+from streamrf.kernels.convolved import Convolved, patches_of
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
     DotProduct,
@@ -71,7 +71,6 @@ __all__ = [
     "VovkInfinite",
     "VovkReal",
     "check_weights",
-    "check_windows",
     "name_of",
     "not_held",
     "patches_of",

@@ -55,17 +55,20 @@ class Convolved(Kernel):
         self.cells = cells
 
     def check_settings(self) -> None:
+        self._kernel().check_settings()
+
+    def _kernel(self) -> Kernel:
+        """Return the kernel of patches, or raise ParameterError."""
         if not isinstance(self.patch, Kernel):
             raise ParameterError(f"patch must be a kernel, got {self.patch!r}")
-        self.patch.check_settings()
-        check_windows(self.window, self.stride, self.cells)
+        return self.patch
 
     def learn(self, sample: NDArray[Any] | None) -> Self:
         if sample is not None:
             firsts, offsets, _ = patches_of(self, sample.shape[1])
             rows = sample[:: -(-len(sample) * len(firsts) // SAMPLE_PATCHES)]
             sample = np.concatenate([rows[:, first + offsets] for first in firsts])
-        return type(self)(**self.get_params(deep=False) | {"patch": self.patch.learn(sample)})
+        return type(self)(**self.get_params(deep=False) | {"patch": self._kernel().learn(sample)})
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
@@ -91,15 +94,12 @@ def patches_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the first column of each window, the others from there, and the cell of each window.
 
-    `settings` has the shape, window, stride and cells of a `Convolved`.
+    `settings` has the shape, window, stride and cells of a `Convolved`; raise ParameterError if
+    these are none.
     """
+    check_lengths("window", settings.window)
+    check_lengths("stride", settings.stride)
+    check_count("cells", settings.cells)
     grid = grid_of(settings.shape, n_features)
     own, firsts, offsets = windows(grid, settings.window, settings.stride)
     return firsts, offsets, cells(own, settings.cells)
-
-
-def check_windows(window: Any, stride: Any, n_cells: Any) -> None:
-    """Raise ParameterError unless these are the window, the stride and the cells of a kernel."""
-    check_lengths("window", window)
-    check_lengths("stride", stride)
-    check_count("cells", n_cells)
