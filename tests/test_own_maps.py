@@ -52,9 +52,14 @@ def other_waves(X):
     return np.sin(1.1 * X @ W)
 
 
+def edges(patches):
+    return np.abs(patches @ W[:4, :3])
+
+
 OWN = {
     "function": (srf.CallableMap(waves, 20), waves),
     "transformer": (srf.TransformerMap(PCA_4), PCA_4),
+    "convolution": (srf.Convolution(srf.CallableMap(edges, 3), 9, window=4, cells=3), edges),
     "craft": (srf.Craft(srf.CallableMap(waves, 20), 10), waves),
     "several": (
         srf.Concatenate([srf.CallableMap(waves, 20), srf.Identity(), srf.TransformerMap(PCA_4)]),
@@ -248,6 +253,20 @@ def test_nan_for_a_row_to_predict_is_an_error():
 def test_bare_code_is_told_how_to_be_a_map(features):
     with pytest.raises(ParameterError, match=r"CallableMap\(function, n_components\) and Transf"):
         srf.RandomFeatureClassifier(features).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        srf.FeatureProduct(np.sqrt),
+        srf.KernelSum([srf.Gaussian(1.0), srf.FeatureProduct(np.sqrt)]),
+        srf.Convolved(srf.FeatureProduct(np.sqrt), window=2),
+    ],
+    ids=["product", "sum", "convolved"],
+)
+def test_landmarks_refuse_code_that_their_file_could_not_take_again(kernel):
+    with pytest.raises(ParameterError, match=r"kernel: .*'sqrt'.* CallableMap\(function, n_comp"):
+        srf.Nystroem(kernel, 8).fit(np.abs(X))
 
 
 # Transformers.

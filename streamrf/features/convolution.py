@@ -1,6 +1,7 @@
 """Features of images: those of patches, pooled over cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -95,13 +96,30 @@ class Convolution(FeatureMap):
             windows = sample[rows[:, np.newaxis], columns]
         found.draw_for(len(offsets), windows)
         self.patches_ = found
-        self.kernel_ = Convolved(
-            found.kernel_,
-            self.shape,
-            window=self.window,
-            stride=self.stride,
-            cells=self.cells,
-        )
+        self._set_kernel()
+
+    def _set_kernel(self) -> None:
+        settings = {name: getattr(self, name) for name in ("shape", "window", "stride", "cells")}
+        self.kernel_ = Convolved(self.patches_.kernel_, **settings)
+
+    @property
+    def code(self) -> list[Any]:
+        return [] if self._map is None else self._map.code
+
+    def attach(self, code: Iterator[Any]) -> None:
+        if self._map is not None:
+            self._map.attach(code)
+        if self._map is not self.patches:
+            self._set_kernel()
+
+    @property
+    def _map(self) -> FeatureMap | None:
+        """The map of patches, fitted if this one is."""
+        return vars(self).get("patches_", self.patches)
+
+    def check_values(self, z: F32, n_rows: int) -> None:
+        for first in range(0, self.n_components, self.patches_.n_components):
+            self.patches_.check_values(z[:, first : self.n_components], n_rows)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
         check_kernel(fitted, "kernel_", Convolved)

@@ -32,7 +32,7 @@ from streamrf.kernels.dot_product import (
     VovkReal,
 )
 from streamrf.kernels.grids import Lengths
-from streamrf.kernels.own import FeatureProduct, name_of, not_held
+from streamrf.kernels.own import FeatureProduct, codes_of, name_of, not_held
 from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel
 from streamrf.kernels.skeleton import BaseSpace, Layer, Skeleton
 
@@ -71,6 +71,7 @@ __all__ = [
     "VovkInfinite",
     "VovkReal",
     "check_weights",
+    "codes_of",
     "name_of",
     "not_held",
     "patches_of",
