@@ -359,7 +359,7 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
 
 
 def is_of_values(contest: dict) -> bool:
-    """Whether a contest's targets are values rather than classes."""
+    """Return whether a contest's targets are values rather than classes."""
     return any("rmse" in run for run in contest["sides"].values())
 
 

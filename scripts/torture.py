@@ -120,7 +120,7 @@ def job_on_trial(folder, truth, start_up, draw, options, counts) -> None:
 
 
 def killed(folder, found, start_up, draw, options, counts) -> int | None:
-    """Kill one run at a random moment; give its exit status if it was faster."""
+    """Kill one run at a random moment; return its exit status if it was faster."""
     aim = min(PLACES, key=lambda place: (counts[f"in_{place}"], draw.random()))
     before = written(folder), half_written(folder)
     words, silent = command(folder, found, options, draw), subprocess.DEVNULL

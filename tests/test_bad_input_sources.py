@@ -33,6 +33,7 @@ from streamrf.sources import (
     as_source,
     check_rows,
     join_labels,
+    open_source,
 )
 from streamrf.sources.paths import decoding
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
@@ -97,6 +98,8 @@ def test_a_pattern_that_matches_nothing(path):
 def test_no_files_at_all():
     with refuses(SourceNotFoundError, "no files were given"):
         HDF5Source([])
+    with refuses(SourceNotFoundError, "no files were given"):
+        open_source([])
 
 
 def test_one_missing_file_of_a_list(path):

@@ -52,9 +52,14 @@ def other_waves(X):
     return np.sin(1.1 * X @ W)
 
 
+def edges(patches):
+    return np.abs(patches @ W[:4, :3])
+
+
 OWN = {
     "function": (srf.CallableMap(waves, 20), waves),
     "transformer": (srf.TransformerMap(PCA_4), PCA_4),
+    "convolution": (srf.Convolution(srf.CallableMap(edges, 3), 9, window=4, cells=3), edges),
     "craft": (srf.Craft(srf.CallableMap(waves, 20), 10), waves),
     "several": (
         srf.Concatenate([srf.CallableMap(waves, 20), srf.Identity(), srf.TransformerMap(PCA_4)]),
@@ -250,6 +255,20 @@ def test_bare_code_is_told_how_to_be_a_map(features):
         srf.RandomFeatureClassifier(features).fit(X, LABELS)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        srf.FeatureProduct(np.sqrt),
+        srf.KernelSum([srf.Gaussian(1.0), srf.FeatureProduct(np.sqrt)]),
+        srf.Convolved(srf.FeatureProduct(np.sqrt), window=2),
+    ],
+    ids=["product", "sum", "convolved"],
+)
+def test_landmarks_refuse_code_that_their_file_could_not_take_again(kernel):
+    with pytest.raises(ParameterError, match=r"kernel: .*'sqrt'.* CallableMap\(function, n_comp"):
+        srf.Nystroem(kernel, 8).fit(np.abs(X))
+
+
 # Transformers.
 
 
@@ -257,6 +276,12 @@ def test_a_fitted_transformer_is_used_as_it_is():
     features = srf.TransformerMap(PCA_4)
     assert clone(features).fit(X[:9]).transformer_ is PCA_4
     np.testing.assert_allclose(features.fit_transform(X), PCA_4.transform(X), rtol=1e-4, atol=1e-5)
+
+
+def test_a_copy_puts_out_the_same_tables():
+    for features in (srf.CallableMap(waves, 20), srf.TransformerMap(PCA(3))):
+        copy = clone(features.set_output(transform="pandas")).fit(X)
+        assert list(copy.transform(X[:2]).columns) == copy.get_feature_names_out().tolist()
 
 
 def test_an_unfitted_transformer_is_fitted_to_the_rows_looked_at():
@@ -278,6 +303,8 @@ def test_settings_of_an_unfitted_transformer_can_be_searched():
     assert search.best_params_ == {"features__transformer__n_components": D}
     with pytest.raises(ParameterError, match=r"transformer__n_components: the transformer is fit"):
         srf.TransformerMap(PCA_4).set_params(transformer__n_components=2)
+    other = srf.TransformerMap(PCA_4).set_params(transformer=PCA(), transformer__n_components=2)
+    assert other.fit(X).n_components == 2
 
 
 def test_a_transformer_fitted_to_names_gets_them():

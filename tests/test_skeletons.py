@@ -136,6 +136,17 @@ def test_equal_features_are_merged():
     np.testing.assert_allclose(Z[:, :3], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["sphere", "circle"])
+def test_products_of_a_thousand_factors_stay_finite(rng, kind):
+    """Though those of equal factors alone, 1.4 or 3 each, are past the greatest float32."""
+    X = rng.standard_normal((20, 2 if kind == "circle" else 10))
+    kernel = srf.Skeleton("step", srf.BaseSpace(kind))
+    for seed in range(3):
+        features = srf.SkeletonFeatures(kernel, 500, random_state=seed).fit(X)
+        assert features.degrees_[0] > 900
+        assert np.isfinite(features.transform(X)).all()
+
+
 def test_the_draw_that_does_not_fit_is_dropped():
     """Of a constant, drawn three times of five, and three entries there is room for two.
 
@@ -177,9 +188,12 @@ def test_a_skeleton_from_a_file_is_the_same(rows):
         (srf.BaseSpace("line"), r"kind must be one of .*'gaussian'.* got 'line'"),
         (srf.BaseSpace("circle", size=2), r"of kind='circle' is one column, got size=2"),
         (srf.BaseSpace(size=3), r"size=3 does not divide the 16 columns"),
+        (srf.BaseSpace("sphere", size=0), r"size must be an integer above 0, got 0$"),
+        (srf.BaseSpace(size=[2]), r"size must be an integer above 0, got \[2\]$"),
+        (srf.BaseSpace(columns=(5, 5)), r"columns must be .* of the 16 columns, got \(5, 5\)"),
         (srf.BaseSpace(gamma=-1.0), r"gamma must be a positive number or 'median', got -1\.0"),
         (srf.BaseSpace("circle", gamma="median"), r"must be a positive number, got 'median'"),
-        (srf.BaseSpace(columns=(3, 17)), r"columns must be .* at most 16 columns, got \(3, 17\)"),
+        (srf.BaseSpace(columns=(3, 17)), r"columns must be .* of the 16 columns, got \(3, 17\)"),
         (srf.BaseSpace(shape=(3, 5)), r"shape=\(3, 5\) has 15 sites, but rows have 16"),
         (srf.BaseSpace(shape=(4, 0)), r"shape must be one to three integers above 0, got \(4, 0\)"),
         (srf.Skeleton("tanh"), r"activation must be .*'relu'.* got 'tanh'"),
@@ -191,12 +205,34 @@ def test_a_skeleton_from_a_file_is_the_same(rows):
         (srf.Skeleton(window=(2, 2)), r"of \(2, 2\) does not fit a grid of \(16,\)"),
         (srf.Skeleton(inputs=[srf.BaseSpace(), image("circle")], window=2), r"on equal grids"),
         (srf.Convolved(srf.Gaussian(), cells=(2, 2)), r"cells must be an integer above 0, got"),
+        (srf.Convolved(srf.Gaussian(), cells=0), r"cells must be an integer above 0, got 0$"),
         (srf.Convolved("gaussian"), r"patch must be a kernel, got 'gaussian'"),
     ],
 )
 def test_what_cannot_be_is_named(rows, kernel, message):
     with pytest.raises(ParameterError, match=message):
         kernel(rows)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"window": 0}, r"window must be an integer above 0"),
+        ({"window": "3"}, r"window must be an integer above 0"),
+        ({"stride": 0}, r"stride must be an integer above 0"),
+        ({"cells": 0}, r"cells must be an integer above 0"),
+        ({"patch": "gaussian"}, r"patch must be a kernel, got 'gaussian'"),
+    ],
+)
+def test_windows_are_checked_before_settings_are_learnt(rows, settings, message):
+    with pytest.raises(ParameterError, match=message):
+        srf.Convolved(**{"patch": srf.Gaussian("median")} | settings).learn(rows)
+
+
+@pytest.mark.parametrize("size", [0, 3, [2]])
+def test_a_site_is_checked_before_the_median_of_sites(rows, size):
+    with pytest.raises(ParameterError, match="size"):
+        srf.SkeletonFeatures(srf.BaseSpace(size=size, gamma="median"), 8).fit(rows)
 
 
 def test_entries_of_a_binary_space_are_small(rows):
@@ -244,6 +280,12 @@ def test_without_pooling_it_is_a_layer_of_a_skeleton(rows, shape):
     patch = srf.Polynomial(3, gamma=1 / size, coef0=0.5)
     whole = srf.Convolved(patch, shape, window=2, cells=N_FEATURES)
     np.testing.assert_allclose(whole(signs), layer(signs) * 1.5**3, rtol=1e-12)
+
+
+def test_a_convolution_with_no_rows_is_empty(rows):
+    kernel = srf.Convolved(srf.Gaussian(1.0), window=2)
+    assert kernel(rows, rows[:0]).shape == (5, 0)
+    assert kernel(rows[:0], rows).shape == (0, 5)
 
 
 def test_pooling_lets_patches_move():

@@ -254,6 +254,23 @@ def test_maps_put_out_tables_with_names(container):
     assert pipeline.fit(X, Y)[-1].feature_names_in_.tolist() == names
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("width", r"RandomFourier has no setting 'width'; it has \['kernel', "),
+        ("kernel__width", r"Gaussian has no setting 'width'; it has \['gamma'\]"),
+        ("kernel__", r"Gaussian has no setting ''"),
+        ("paired__width", r"RandomFourier has paired=True, which has no settings"),
+    ],
+)
+def test_settings_that_are_none_are_named(name, message):
+    for model, prefix in ((features(), ""), (classifier(), "features__")):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**{prefix + name: 1})
+    with pytest.raises(ValueError, match=r"RandomFourier has kernel=None, which has no settings"):
+        srf.RandomFourier().set_params(kernel__gamma=1.0)
+
+
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame])
 def test_tables_of_numbers_have_their_names_checked(table):
     frame = table({f"c{i}": X[:, i] for i in range(1, 9)})

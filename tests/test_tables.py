@@ -24,7 +24,7 @@ from commands import answer, refused, streamrf, told
 from streamrf import storage
 from streamrf.errors import BadRowError, DatasetNotFoundError, MergeError, ShapeError
 from streamrf.sources import check_rows, tables
-from streamrf.sources.partitions import NULL
+from streamrf.sources.partitions import NULL, levels_of
 
 N = 3000
 CITIES = ["Oslo, N", "Paris", 'R"ome']
@@ -476,6 +476,14 @@ def test_all_levels_of_a_partition_are_known_without_a_look(hive, monkeypatch):
     folder, _ = hive
     city = next(c for c in srf.open_source(folder, y="y").columns.columns if c.name == "city")
     assert (city.levels, city.has_indicator) == (("Oslo", "São Paulo"), True)
+
+
+def test_levels_of_folders_are_all_texts_also_empty_ones():
+    files = [{"year": "2024", "city": "b"}, {"year": None, "city": ""}, {"year": "-1", "city": "b"}]
+    assert levels_of(dict(enumerate(files))) == {"year": None, "city": ["", "b"]}
+    assert levels_of({"x": {"year": "2024"}, "y": {"year": None}, "z": {"year": "new"}}) == {
+        "year": ["2024", "new", None]
+    }
 
 
 def test_a_model_of_partitions_predicts_one_of_them(hive):

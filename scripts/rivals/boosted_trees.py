@@ -4,7 +4,7 @@ import common
 
 
 def grid(settings):
-    """The number of trees; all else as the libraries have it."""
+    """Return the numbers of trees to choose from; all else is as the libraries have it."""
     return [{"trees": trees} for trees in (100, 300)]
 
 

@@ -63,8 +63,8 @@ def main(train: Callable[[Rows, dict], Predict], grid: Callable[[dict], list[dic
 
     Parameters
     ----------
-    train : ``train(rows, settings)`` gives ``predict(X)``
-    grid : ``grid(settings)`` gives what to choose among, beside what the contest fixes
+    train : ``train(rows, settings)`` returns ``predict(X)``
+    grid : ``grid(settings)`` returns what to choose from, next to what the contest fixes
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("data")
@@ -123,7 +123,7 @@ def errors(predict: Predict, rows: Rows) -> dict:
 
 
 def is_classes(path: str) -> bool:
-    """Whether the targets are labels: whole numbers."""
+    """Return whether the targets are labels, which are integers."""
     with h5py.File(path) as file:
         return file["test/y"].dtype.kind in "iu"
 

@@ -236,7 +236,7 @@ def run(rules: Contest, name: str, chosen: dict, data: Path, settings: argparse.
 def call(
     side: Side, data: Path, options: list[str], fixed: dict, settings: argparse.Namespace
 ) -> dict:
-    """Start a side's script and give what it prints."""
+    """Start a side's script and return what it prints."""
     if settings.quick:
         fixed = fixed | {"width": 1024}
         options = [*options, "--quick"]

@@ -40,22 +40,28 @@ class Parametrized:
         Raises
         ------
         ValueError
-            For a name that is none of them.
+            For a name that is none of them, also of those inside a setting.
         """
         inside: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
-            outer, _, inner = name.partition("__")
+            outer, dots, inner = name.partition("__")
             if outer not in self.get_params():
                 raise ValueError(
                     f"{type(self).__name__} has no setting {outer!r}; it has "
                     f"{self._get_param_names()}"
                 )
-            if inner:
+            if dots:
                 inside.setdefault(outer, {})[inner] = value
             else:
                 setattr(self, name, value)
         for outer, settings in inside.items():
-            self.get_params()[outer].set_params(**settings)
+            found = self.get_params()[outer]
+            if not hasattr(found, "set_params") or isinstance(found, type):
+                raise ValueError(
+                    f"{type(self).__name__} has {outer}={found!r}, which has no settings such as "
+                    f"{next(iter(settings))!r}; set {outer} first"
+                )
+            found.set_params(**settings)
         return self
 
     def __repr__(self) -> str:

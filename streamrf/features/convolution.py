@@ -1,6 +1,7 @@
 """Features of images: those of patches, pooled over cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -11,7 +12,7 @@ from streamrf.features.fourier import StructuredFourier
 from streamrf.jit import patches as loops
 from streamrf.jit.arrays import F32, I64
 from streamrf.jit.lanes import LANES
-from streamrf.kernels import Convolved, Gaussian, Lengths, check_windows, patches_of
+from streamrf.kernels import Convolved, Gaussian, Lengths, patches_of
 from streamrf.storage import Fields
 
 SAMPLE_PATCHES = 20_000  # that the map of patches is fitted to
@@ -80,7 +81,6 @@ class Convolution(FeatureMap):
         patches = StructuredFourier(Gaussian("median")) if self.patches is None else self.patches
         if not isinstance(patches, FeatureMap) or "n_components" not in patches.get_params(False):
             raise ParameterError(f"patches must be a map with n_components, got {patches!r}")
-        check_windows(self.window, self.stride, self.cells)
         firsts, offsets, cells = patches_of(self, n_features)
         n_cells = int(cells.max()) + 1
         if self.n_components < n_cells:
@@ -96,17 +96,33 @@ class Convolution(FeatureMap):
             windows = sample[rows[:, np.newaxis], columns]
         found.draw_for(len(offsets), windows)
         self.patches_ = found
-        self.kernel_ = Convolved(
-            found.kernel_,
-            self.shape,
-            window=self.window,
-            stride=self.stride,
-            cells=self.cells,
-        )
+        self._set_kernel()
+
+    def _set_kernel(self) -> None:
+        settings = {name: getattr(self, name) for name in ("shape", "window", "stride", "cells")}
+        self.kernel_ = Convolved(self.patches_.kernel_, **settings)
+
+    @property
+    def code(self) -> list[Any]:
+        return [] if self._map is None else self._map.code
+
+    def attach(self, code: Iterator[Any]) -> None:
+        if self._map is not None:
+            self._map.attach(code)
+        if self._map is not self.patches:
+            self._set_kernel()
+
+    @property
+    def _map(self) -> FeatureMap | None:
+        """The map of patches, fitted if this one is."""
+        return vars(self).get("patches_", self.patches)
+
+    def check_values(self, z: F32, n_rows: int) -> None:
+        for first in range(0, self.n_components, self.patches_.n_components):
+            self.patches_.check_values(z[:, first : self.n_components], n_rows)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
         check_kernel(fitted, "kernel_", Convolved)
-        check_windows(self.window, self.stride, self.cells)
         _, offsets, cells = patches_of(self, n_features)
         found = fitted.kind("patches_", FeatureMap)
         found.check_fitted(len(offsets), fitted, "patches_")

@@ -8,7 +8,7 @@ from streamrf.features.base import TILE_GROUPS, FeatureMap, Seed, check_kernel, 
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import on_single_blas_threads, single_blas_threads
-from streamrf.kernels import Gaussian, Kernel
+from streamrf.kernels import Gaussian, Kernel, codes_of, name_of
 from streamrf.storage import Fields
 
 LANDMARKS = ("kmeans", "uniform", "leverage")
@@ -64,6 +64,12 @@ class Nystroem(FeatureMap):
             raise ParameterError(f"landmarks must be one of {LANDMARKS}, got {self.landmarks!r}")
         if sample is None:
             raise ParameterError("Nystroem takes landmarks from rows, and none were given")
+        if codes := codes_of(self.kernel):
+            raise ParameterError(
+                f"kernel: {name_of(codes[0])!r} is code of your own, which files of this map could "
+                "not take again; use its features, CallableMap(function, n_components) or "
+                "TransformerMap(transformer), and Craft of them for fewer"
+            )
         kind: type[Kernel] = Kernel  # type: ignore[type-abstract]
         self.kernel_ = learn_kernel(self.kernel, kind, sample, self.default_kernel)
         self.kernel_.check_settings()

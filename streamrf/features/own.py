@@ -66,7 +66,9 @@ class OwnMap(FeatureMap):
         """Return what the code makes of rows (batch_rows, n_features)."""
 
     def __sklearn_clone__(self) -> Self:
-        return type(self)(**self.get_params(deep=False))  # shared: it may be a large network
+        # Code is shared: it may be a large network.
+        copy = type(self)(**self.get_params(deep=False))
+        return copy.set_output(**vars(self).get("_sklearn_output_config", {}))
 
     def check_width(self) -> None:
         code = getattr(self, self.setting)
@@ -281,7 +283,8 @@ class TransformerMap(OwnMap):
 
     def set_params(self, **params: Any) -> Self:
         """Set settings; ParameterError for those of a fitted transformer, without effect."""
-        if any(name.startswith("transformer__") for name in params) and is_ready(self.transformer):
+        code = params.get("transformer", self.transformer)
+        if any(name.startswith("transformer__") for name in params) and is_ready(code):
             raise ParameterError(
                 f"{', '.join(params)}: the transformer is fitted, so its settings have no effect; "
                 "give it unfitted, TransformerMap(clone(transformer))"

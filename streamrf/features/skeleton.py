@@ -19,6 +19,7 @@ DRAWS = 16  # for each feature, at most: where there are few different ones
 WAVES = ("gaussian", "circle")
 Drawn = tuple[BaseSpace, I64, I64]  # base features: which product each is of, and its site
 Fill = Callable[[F32, I32, F32], None]  # (d, 16), columns (n,), out (n, 16)
+GOLDEN = (5**0.5 - 1) / 2
 SERIAL_BIT, SPACE_BIT = 24, 56  # of a leaf's number: its entry is below, its base space above
 
 
@@ -79,7 +80,7 @@ class SkeletonFeatures(FeatureMap):
         self.kernel_ = learn_kernel(self.kernel, kind, sample, self.default_kernel)
         self.kernel_.check_settings()
         merged, n_draws = _draw_products(self.kernel_, n_features, self.n_components, rng)
-        factors = [np.frombuffer(key, dtype=np.int64) for key in merged]
+        factors = [_scattered(np.frombuffer(key, dtype=np.int64)) for key in merged]
         order = np.argsort([-len(leaves) for leaves in factors], kind="stable")
         counts = np.fromiter(merged.values(), dtype=np.float64, count=len(merged))[order]
         self.degrees_ = np.zeros(self.n_components, dtype=np.int64)
@@ -204,6 +205,15 @@ def _waves(frequencies: F32, offsets: F32, x: F32, columns: I32, out: F32) -> No
     spaces.phases(x, columns, frequencies, phases[:, 0])
     ones, amplitude = np.ones_like(offsets), np.float32(np.sqrt(2))
     hadamard.fourier(phases, ones, offsets, amplitude, 0, out[np.newaxis])
+
+
+def _scattered(leaves: I64) -> I64:
+    """Return sorted leaves with equal ones evenly apart, or parts of a product would overflow.
+
+    A thousand factors of two entries have about the size of 1, five hundred of one do not. Orders
+    by the golden section are even in every part.
+    """
+    return leaves[np.argsort(np.arange(len(leaves)) * GOLDEN % 1, kind="stable")]
 
 
 def _draw_products(

@@ -20,7 +20,7 @@ from streamrf.kernels.additive import (
 from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.composed import Columnwise, Composed, KernelSum, check_weights
-from streamrf.kernels.convolved import Convolved, check_windows, patches_of
+from streamrf.kernels.convolved import Convolved, patches_of
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
     DotProduct,
@@ -32,7 +32,7 @@ from streamrf.kernels.dot_product import (
     VovkReal,
 )
 from streamrf.kernels.grids import Lengths
-from streamrf.kernels.own import FeatureProduct, name_of, not_held
+from streamrf.kernels.own import FeatureProduct, codes_of, name_of, not_held
 from streamrf.kernels.shift_invariant import Cauchy, Gaussian, Laplacian, ShiftInvariantKernel
 from streamrf.kernels.skeleton import BaseSpace, Layer, Skeleton
 
@@ -71,7 +71,7 @@ __all__ = [
     "VovkInfinite",
     "VovkReal",
     "check_weights",
-    "check_windows",
+    "codes_of",
     "name_of",
     "not_held",
     "patches_of",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamrf.errors import ParameterError
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.dot_product import Floats
-from streamrf.kernels.grids import Lengths, cells, check_lengths, grid_of, windows
+from streamrf.kernels.grids import Lengths, cells, check_count, check_lengths, grid_of, windows
 
 SAMPLE_PATCHES = 20_000  # that settings are learnt from
 VALUES_BYTES = 32 << 20  # of the kernels of all pairs of patches, computed at once
@@ -55,17 +55,20 @@ class Convolved(Kernel):
         self.cells = cells
 
     def check_settings(self) -> None:
+        self._kernel().check_settings()
+
+    def _kernel(self) -> Kernel:
+        """Return the kernel of patches, or raise ParameterError."""
         if not isinstance(self.patch, Kernel):
             raise ParameterError(f"patch must be a kernel, got {self.patch!r}")
-        self.patch.check_settings()
-        check_windows(self.window, self.stride, self.cells)
+        return self.patch
 
     def learn(self, sample: NDArray[Any] | None) -> Self:
         if sample is not None:
             firsts, offsets, _ = patches_of(self, sample.shape[1])
             rows = sample[:: -(-len(sample) * len(firsts) // SAMPLE_PATCHES)]
             sample = np.concatenate([rows[:, first + offsets] for first in firsts])
-        return type(self)(**self.get_params(deep=False) | {"patch": self.patch.learn(sample)})
+        return type(self)(**self.get_params(deep=False) | {"patch": self._kernel().learn(sample)})
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
@@ -81,7 +84,7 @@ class Convolved(Kernel):
             there = others[:, sites].reshape(-1, sites.shape[1])
             for start in range(0, len(rows), step):
                 here = rows[start : start + step, sites].reshape(-1, sites.shape[1])
-                values = self.patch(here, there).reshape(-1, size, len(others), size)
+                values = self.patch(here, there).reshape(len(here) // size, size, len(others), size)
                 total[start : start + step] += values.mean(axis=(1, 3))
         return total / n_cells
 
@@ -91,17 +94,12 @@ def patches_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the first column of each window, the others from there, and the cell of each window.
 
-    `settings` has the shape, window, stride and cells of a `Convolved`.
+    `settings` has the shape, window, stride and cells of a `Convolved`; raise ParameterError if
+    these are none.
     """
+    check_lengths("window", settings.window)
+    check_lengths("stride", settings.stride)
+    check_count("cells", settings.cells)
     grid = grid_of(settings.shape, n_features)
     own, firsts, offsets = windows(grid, settings.window, settings.stride)
     return firsts, offsets, cells(own, settings.cells)
-
-
-def check_windows(window: Any, stride: Any, n_cells: Any) -> None:
-    """Raise ParameterError unless these are the window, the stride and the cells of a kernel."""
-    check_lengths("window", window)
-    check_lengths("stride", stride)
-    if isinstance(n_cells, list | tuple):
-        raise ParameterError(f"cells must be an integer above 0, got {n_cells!r}")
-    check_lengths("cells", n_cells)

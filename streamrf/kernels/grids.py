@@ -71,6 +71,12 @@ def check_lengths(name: str, lengths: Any) -> None:
         raise ParameterError(f"{name} must be an integer above 0, or one an axis, got {lengths!r}")
 
 
+def check_count(name: str, count: Any) -> None:
+    """Raise ParameterError unless this is an integer above 0."""
+    if not _is_count(count):
+        raise ParameterError(f"{name} must be an integer above 0, got {count!r}")
+
+
 def _lengths(lengths: Lengths, grid: Grid, rest: int | None) -> Grid:
     """Return a length for each axis; past the second `rest`, or for None the whole of it."""
     if not isinstance(lengths, int | np.integer):

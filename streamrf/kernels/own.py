@@ -56,6 +56,16 @@ class FeatureProduct(Kernel):
         return np.asarray(transform(np.asarray(X, dtype=np.float32)), dtype=np.float64)
 
 
+def codes_of(kernel: Any) -> list[Any]:
+    """Return the functions and transformers in a kernel, and in the kernels that it is made of."""
+    if isinstance(kernel, FeatureProduct):
+        return [kernel.transform]
+    inside: Any = kernel if isinstance(kernel, list | tuple) else ()
+    if isinstance(kernel, Kernel):
+        inside = kernel.get_params(deep=False).values()
+    return [code for value in inside for code in codes_of(value)]
+
+
 def name_of(code: Any) -> str:
     """Return the name that files have for a function or a transformer; a name is its own.
 

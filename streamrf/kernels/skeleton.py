@@ -18,7 +18,7 @@ from streamrf.kernels.dot_product import (
     Exponential,
     Floats,
 )
-from streamrf.kernels.grids import Grid, Lengths, check_lengths, grid_of, windows
+from streamrf.kernels.grids import Grid, Lengths, check_count, check_lengths, grid_of, windows
 
 SPACES = ("gaussian", "sphere", "circle", "binary", "categorical")
 ACTIVATIONS: dict[str, DotProductKernel] = {
@@ -117,8 +117,6 @@ class BaseSpace(Layer):
     def check_settings(self) -> None:
         if self.kind not in SPACES:
             raise ParameterError(f"kind must be one of {SPACES}, got {self.kind!r}")
-        if self.size is not None:
-            check_lengths("size", self.size)
         if self.size not in (None, 1) and self.kind not in ("gaussian", "sphere"):
             raise ParameterError(
                 f"a site of kind={self.kind!r} is one column, got size={self.size!r}"
@@ -128,8 +126,6 @@ class BaseSpace(Layer):
         if not (is_finite(self.gamma) and float(self.gamma) > 0):
             also = " or 'median'" if self.kind == "gaussian" else ""
             raise ParameterError(f"gamma must be a positive number{also}, got {self.gamma!r}")
-        if self.columns is not None:
-            self.bounds(np.iinfo(np.int64).max)
 
     def bounds(self, n_features: int) -> tuple[int, int]:
         """Return the first of the columns and the one past the last."""
@@ -139,8 +135,7 @@ class BaseSpace(Layer):
         right = len(found) == 2 and all(isinstance(i, int | np.integer) for i in found)
         if not right or not 0 <= found[0] < found[1] <= n_features:
             raise ParameterError(
-                f"columns must be (first, stop) of at most {n_features} columns, got "
-                f"{self.columns!r}"
+                f"columns must be (first, stop) of the {n_features} columns, got {self.columns!r}"
             )
         return int(found[0]), int(found[1])
 
@@ -153,6 +148,7 @@ class BaseSpace(Layer):
     def size_for(self, n_features: int) -> int:
         """Return the columns of a site."""
         if self.size is not None:
+            check_count("size", self.size)
             return int(self.size)
         first, stop = self.bounds(n_features)
         return stop - first if self.kind == "sphere" else 1
@@ -176,6 +172,7 @@ class BaseSpace(Layer):
             return self
         if sample is None:
             raise ParameterError("gamma='median' is learnt from rows, and none were given")
+        _ = self.grid(sample.shape[1])
         from scipy.spatial.distance import pdist  # slow to import
 
         sites = self.sites(np.asarray(sample[:: -(-len(sample) // MEDIAN_ROWS)], dtype=np.float64))

@@ -16,7 +16,7 @@ from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
-from streamrf.sources.partitions import Folders, PartitionedTable, folders_of
+from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
 from streamrf.sources.paths import bare, expand, is_url, listed
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse_arrays import open_sparse
@@ -35,8 +35,8 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
     ) -> SeekableSource:
         tables = [open_table(name) for name in names]
         if folders:
-            pairs = zip(tables, names, strict=True)
-            tables = [PartitionedTable(table, folders, name) for table, name in pairs]
+            levels, pairs = levels_of(folders), zip(tables, names, strict=True)
+            tables = [PartitionedTable(table, folders[name], levels) for table, name in pairs]
         return TableSource(tables, x, y, weights)
 
     return opened
@@ -113,7 +113,7 @@ def open_source(
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
-        if opener in _LOCAL and is_url(names[0]):
+        if opener in _LOCAL and any(map(is_url, names)):
             raise ParameterError(
                 f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
                 "URLs, by the endings of their names; download others"

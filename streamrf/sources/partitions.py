@@ -12,7 +12,9 @@ from streamrf.sources.tables import Table
 
 NULL = "__HIVE_DEFAULT_PARTITION__"  # what stands for a missing value
 
-Folders = dict[str, dict[str, str | None]]  # values of a file, by the names of columns
+Values = dict[str, str | None]  # of a file, by the names of columns
+Folders = dict[str, Values]  # by the names of files
+Levels = list[str | None] | None  # of a column of texts; None of one of integers
 
 
 class PartitionedTable(Table):
@@ -21,25 +23,25 @@ class PartitionedTable(Table):
     Parameters
     ----------
     table : of the file
-    folders : of all files
-    name : of the file
+    values : what the folders of the file say
+    levels : see `levels_of`
     """
 
-    def __init__(self, table: Table, folders: Folders, name: str) -> None:
+    def __init__(self, table: Table, values: Values, levels: dict[str, Levels]) -> None:
         self.where, self.name, self.is_text = table.where, table.name, table.is_text
         self.n_rows = table.n_rows
         self._table = table
         pa = arrow()
-        own = {key: text for key, text in folders[name].items() if key not in table.types}
         self._constants: dict[str, Any] = {}
         self.types, self.levels = dict(table.types), {}
-        for key, text in own.items():
-            texts = {values.get(key) for values in folders.values()}
-            is_integer = all(value is None or _is_integer(value) for value in texts)
-            self.types[key] = pa.int64() if is_integer else pa.string()
-            self._constants[key] = int(text) if is_integer and text is not None else text
-            if not is_integer:
-                self.levels[key] = sorted(filter(None, texts)) + [None] * (None in texts)
+        for key, text in values.items():
+            if key in table.types:
+                continue
+            found = levels[key]
+            self.types[key] = pa.int64() if found is None else pa.string()
+            self._constants[key] = int(text) if found is None and text is not None else text
+            if found is not None:
+                self.levels[key] = found
 
     @property
     def version(self) -> str:
@@ -69,7 +71,18 @@ class PartitionedTable(Table):
             yield row, table.select(list(types))
 
 
-def folders_of(entry: str, name: str) -> dict[str, str | None]:
+def levels_of(folders: Folders) -> dict[str, Levels]:
+    """Return the columns that folders hold, and of those of texts what all files say."""
+    found: dict[str, Levels] = {}
+    for key in {key for values in folders.values() for key in values}:
+        texts = {values.get(key) for values in folders.values()}
+        known = {text for text in texts if text is not None}
+        is_integer = all(map(_is_integer, known))
+        found[key] = None if is_integer else [*sorted(known), *([None] if None in texts else [])]
+    return found
+
+
+def folders_of(entry: str, name: str) -> Values:
     """Return what the folders of a file say, below a folder or pattern that was given.
 
     Examples
