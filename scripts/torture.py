@@ -218,7 +218,10 @@ def run(words, forked: bool) -> subprocess.CompletedProcess:
         process = (Forked if forked else subprocess.Popen)(
             words, env=environment(), stdout=out, stderr=err
         )
-        status = process.wait(MOST_SECONDS)
+        try:
+            status = process.wait(MOST_SECONDS)
+        finally:
+            process.send_signal(signal.SIGKILL)  # one that hangs
         for file in (out, err):
             file.seek(0)
         return subprocess.CompletedProcess(words, status, out.read(), err.read())

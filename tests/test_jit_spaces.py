@@ -16,7 +16,7 @@ def filled(width):
 
 @pytest.fixture
 def rows(rng):
-    """A group of rows of small whole numbers, some of them 0, so that sums are exact."""
+    """A group of rows of small integers, some of them 0, so that sums are exact."""
     return rng.integers(-2, 3, (LANES, 12)).astype(np.float32)
 
 

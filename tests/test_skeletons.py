@@ -229,10 +229,13 @@ def test_windows_are_checked_before_settings_are_learnt(rows, settings, message)
         srf.Convolved(**{"patch": srf.Gaussian("median")} | settings).learn(rows)
 
 
-@pytest.mark.parametrize("size", [0, 3, [2]])
-def test_a_site_is_checked_before_the_median_of_sites(rows, size):
-    with pytest.raises(ParameterError, match="size"):
-        srf.SkeletonFeatures(srf.BaseSpace(size=size, gamma="median"), 8).fit(rows)
+@pytest.mark.parametrize(
+    "settings", [{"size": 0}, {"size": 3}, {"size": [2]}, {"columns": 5}, {"shape": 16}], ids=repr
+)
+@pytest.mark.parametrize("gamma", [1.0, "median"])
+def test_sites_are_checked_before_they_are_used(rows, settings, gamma):
+    with pytest.raises(ParameterError, match=next(iter(settings))):
+        srf.SkeletonFeatures(srf.BaseSpace(**settings, gamma=gamma), 8).fit(rows)
 
 
 def test_entries_of_a_binary_space_are_small(rows):

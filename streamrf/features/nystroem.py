@@ -26,7 +26,7 @@ class Nystroem(FeatureMap):
 
     Parameters
     ----------
-    kernel : any kernel; None means ``Gaussian()``
+    kernel : any kernel but those of own code (`FeatureProduct`); None means ``Gaussian()``
     n_components : int, m
     landmarks : "kmeans" (centres of the sample), "uniform" (rows of the sample) or "leverage" (rows
         drawn by their ridge leverage scores, whose penalty is a mean of the eigenvalues past m)

@@ -226,8 +226,8 @@ def _draw_products(
     """
     counts: dict[bytes, int] = {}
     limit, n_draws, n_leaves, size = DRAWS * width, 0, 0, width
-    indices = {space.key: i for i, space in enumerate(kernel.spaces())}
     nodes = int(np.prod(kernel.grid(n_features)))
+    indices = {space.key: i for i, space in enumerate(kernel.spaces())}
     while True:
         sites = rng.integers(0, nodes, size)
         parts = _draw_below(kernel, np.arange(size), sites, n_features, rng)
