@@ -481,6 +481,14 @@ def test_info_of_statistics():
     assert re.search(r"counted +rows 0 to 899 of .*data.h5", told("info", "s.h5"))
 
 
+def test_info_of_a_checkpoint():
+    small = ("--map", "tree-sketch", "--components", "16", "--checkpoint", "run.checkpoint")
+    told("fit", "data.h5", *small, "--statistics", "small.h5")
+    found = answer("info", "run.checkpoint")
+    assert (found["kind"], found["n_rows"]) == ("checkpoint", 900)
+    assert re.search(r"counted +900 rows so far\n *of +data.h5", told("info", "run.checkpoint"))
+
+
 @pytest.mark.parametrize("userblock", [0, 512])  # MATLAB begins its files with 512 bytes of its own
 def test_info_of_a_data_file(userblock):
     with h5py.File("other.h5", "w", userblock_size=userblock) as file:

@@ -17,15 +17,17 @@ from streamrf.models import load_model
 from streamrf.report import facts
 from streamrf.sources import is_known, open_source
 from streamrf.statistics import load_statistics
+from streamrf.storage import Fields
 from streamrf.training import load_moments
 
 
 def info(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Model, statistics, moments or data file.")
+        str,
+        typer.Argument(metavar="FILE", help="Model, statistics, moments, checkpoint or data file."),
     ],
 ) -> Answer:
-    """Show what a model, statistics or data file holds."""
+    """Show what a model, statistics, checkpoint or data file holds."""
     kind = _kind(file)
     if kind == "model":
         figures = facts.of_model(load_model(file))
@@ -35,6 +37,8 @@ def info(
         figures = facts.of_moments(load_moments(file))
     elif kind == "rows":
         figures = _rows(file)
+    elif kind == "checkpoint":
+        figures = _checkpoint(file)
     else:
         figures = _data(file)
     return _answer(file, kind, figures)
@@ -73,6 +77,14 @@ def _rows(path: str) -> dict[str, Any]:
     return {"n_rows": source.n_rows, "n_features": source.n_features, "columns": columns}
 
 
+def _checkpoint(path: str) -> dict[str, Any]:
+    """Return how far a pass is."""
+    fields = Fields(storage.read(path, "checkpoint"), path)
+    with storage.loading(path):
+        stores = fields.tree("stores").texts("names")
+        return {"n_rows": fields.integer("n_done", minimum=0), "stores": stores}
+
+
 def _data(path: str) -> dict[str, Any]:
     """Return the datasets of an HDF5 file."""
     datasets: list[dict[str, Any]] = []
@@ -109,6 +121,10 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["kind"] == "data":
         for dataset in figures["datasets"]:
             yield dataset["name"], _described(dataset)
+        return
+    if figures["kind"] == "checkpoint":
+        yield "counted", f"{figures['n_rows']:,} rows so far"
+        yield "of", ", ".join(figures["stores"])
         return
     if figures["kind"] == "moments":
         yield from facts.moments_summary(figures)
