@@ -183,9 +183,9 @@ def recorded_run(folder: Path, spoil: bool) -> tuple[list, dict[str, list[bytes]
     """Return the trace of a run, and all whole versions of each output."""
     trace: list = []
 
-    def opening(path, mode="r", *words):
+    def opening(path, mode="r", *words, **named):
         if "x" not in mode:
-            return builtins.open(path, mode, *words)
+            return builtins.open(path, mode, *words, **named)
         trace.append(("create", path))
         return io.BufferedWriter(RecordedFile(path, "x", trace))
 
