@@ -1,6 +1,7 @@
 """The estimators keep scikit-learn's conventions, on arrays, sources and batches alike."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -219,3 +220,24 @@ def test_wrong_use_is_said_in_one_sentence():
         srf.RandomFeatureClassifier(srf.RandomMaclaurin).fit(X, y)
     with pytest.raises(DataError, match="not class labels"):
         classifier().fit(srf.ArraySource(X, y + 0.5))
+
+
+def test_threads_that_add_batches_to_one_estimator_lose_none():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 4))
+    y = (X[:, 0] > 0).astype(int)
+    batches = [slice(start, start + 100) for start in range(0, 1200, 100)]
+    options = {"alpha": 0.1, "normalize": "standard", "random_state": 0}
+
+    def added(n_threads):
+        features = srf.RandomFourier(srf.Gaussian(0.1), 32)
+        clf = srf.RandomFeatureClassifier(features, **options)
+        source = srf.ArraySource(X[:600], y[:600])  # the map is drawn once, for all threads
+        clf.partial_fit(source, classes=[0, 1])
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(lambda rows: clf.partial_fit(X[rows], y[rows]), batches))
+        return clf.statistics_
+
+    alone, together = added(1), added(4)
+    assert together.n_rows == alone.n_rows == 1800
+    assert np.array_equal(together.gram, alone.gram)

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,6 +58,10 @@ if TYPE_CHECKING:
 
 Rows = Source | ArrayLike
 Values = ArrayLike | None  # targets, weights or labels
+
+
+_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
+_LOCKS_LOCK = Lock()
 
 
 class RandomFeatureEstimator(BaseEstimator):
@@ -122,7 +128,11 @@ class RandomFeatureEstimator(BaseEstimator):
         return self
 
     def _partial_fit(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
-        """Add a batch, or the rows of a source."""
+        """Add a batch, or the rows of a source; of several threads one after the other."""
+        with _lock_of(self):
+            return self._added(X, y, classes, sample_weight)
+
+    def _added(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
         if self.loss != SQUARED:
             raise ParameterError(
                 f"loss={self.loss!r} is for fit, which reads the rows again; partial_fit sees each "
@@ -324,13 +334,14 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _answer(self) -> tuple[Model, Statistics | None]:
         check_is_fitted(self, "n_features_in_")
-        if self._solved is None:
-            if self._waiting is not None:
-                self._begin_stream()
-            assert self._pass is not None
-            self._solve(self._pass.fresh())
-        assert self._solved is not None
-        return self._solved
+        with _lock_of(self):
+            if self._solved is None:
+                if self._waiting is not None:
+                    self._begin_stream()
+                assert self._pass is not None
+                self._solve(self._pass.fresh())
+            assert self._solved is not None
+            return self._solved
 
     def _is_source(self, X: Rows, reset: bool) -> bool:
         """Return whether X is a source or is to be read by one, and not checked as an array."""
@@ -375,3 +386,9 @@ class RandomFeatureEstimator(BaseEstimator):
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return X, y, sample_weight
+
+
+def _lock_of(estimator: RandomFeatureEstimator) -> Any:
+    """Return the lock of an estimator's sums."""
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(estimator, RLock())
