@@ -69,6 +69,13 @@ def test_there_are_as_many_components_as_features(k):
         summed(X).principal_components(k)
 
 
+def test_there_are_no_more_components_than_rows():
+    few = summed(X[:9])
+    assert len(few.principal_components(9).components) == 9
+    with pytest.raises(ParameterError, match="10 components of 9 rows"):
+        few.principal_components(10)
+
+
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [

@@ -213,7 +213,8 @@ class Questions:
         They are the eigenvectors of the centred Gram, with variances over ``weight - 1``, as
         `sklearn.decomposition.PCA` finds them in the features; the entry of largest size of each is
         above 0. What they transform is read in a stream. Needs two full matrices of n_components^2
-        numbers for a while. ParameterError unless k is from 1 to the features summed.
+        numbers for a while. ParameterError unless k is from 1 to the features summed, and to the
+        rows.
         """
         return principal_components(self.encoder, self.sums, k)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamrf.errors import DataError
+from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.models import PrincipalComponents
@@ -31,6 +31,11 @@ def principal_components(encoder: Encoder, sums: AbstractSums, k: int) -> Princi
         raise DataError(
             f"principal components need a weight of rows above 1, got {weight:g} of n_samples = "
             f"{sums.n_rows}"
+        )
+    if isinstance(k, int) and k > sums.n_rows:
+        raise ParameterError(
+            f"{k:,} components of {sums.n_rows:,} rows: those beyond the rows would be noise; ask "
+            f"for at most {sums.n_rows:,}"
         )
     with computing():
         values, vectors, trace = principal(normal_equations(encoder, sums), k)
