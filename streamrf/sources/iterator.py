@@ -216,8 +216,7 @@ class IteratorSource(Source):
     def _key_of(self, stream: "_Stream") -> str:
         if self._key is None:
             first = list(_windowed(stream.head, 0, FINGERPRINT_ROWS))
-            X = joined(first).X
-            self._key = fingerprint(X.dense() if isinstance(X, SparseRows) else X)
+            self._key = fingerprint(joined(first).X)
         return self._key
 
     def _checked(self, items: Iterator) -> Generator[Arrays, None, None]:
