@@ -16,6 +16,7 @@ from streamrf.sources.base import (
     Arrays,
     Block,
     Store,
+    column_fingerprint,
     fingerprint,
 )
 from streamrf.sources.paths import decoding
@@ -143,6 +144,28 @@ class LazyMatrix(Matrix):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_held": None}
+
+
+class GivenMatrix(LazyMatrix):
+    """A matrix that is there, or is lazy itself, with arrays of targets and weights or None."""
+
+    def __init__(self, X: Any, y: Any, weights: Any) -> None:
+        n = X.shape[0] if X.ndim else 0
+        self._given = Arrays(
+            X,
+            None if y is None else as_targets(y, n, "y"),
+            None if weights is None else weight_column(weights, n, "weights"),
+        )
+        super().__init__("X")
+
+    def _open(self) -> Arrays:
+        return self._given
+
+    def source(self) -> "MatrixSource":
+        """Return the source of its rows."""
+        _, y, weights = self._given
+        settings = {"y": column_fingerprint(y), "weights": column_fingerprint(weights)}
+        return MatrixSource([self], settings)
 
 
 S = TypeVar("S", bound=Stored)

@@ -6,24 +6,17 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import EmptySourceError
-from streamrf.sources.base import Arrays, column_fingerprint
-from streamrf.sources.stored import LazyMatrix, MatrixSource
-from streamrf.sources.validation import as_targets, weight_column
+from streamrf.sources.base import Arrays
+from streamrf.sources.stored import GivenMatrix, MatrixSource
 
 
-class XarrayMatrix(LazyMatrix):
+class XarrayMatrix(GivenMatrix):
     """A DataArray, whose first dimension is the rows, with arrays of targets and weights."""
 
     def __init__(self, X: Any, y: Any, weights: Any) -> None:
         if X.ndim and not X.shape[0]:
             raise EmptySourceError(f"X: 0 rows (shape={X.shape}); expected at least 1")
-        n = len(X) if X.ndim else 0
-        self._given = Arrays(
-            X,
-            None if y is None else as_targets(y, n, "y"),
-            None if weights is None else weight_column(weights, n, "weights"),
-        )
-        super().__init__("X")
+        super().__init__(X, y, weights)
         pieces = X.encoding.get("preferred_chunks", {})  # of its file
         self._chunk_rows = int(pieces.get(X.dims[0], 1))
 
@@ -36,9 +29,6 @@ class XarrayMatrix(LazyMatrix):
         """Return the bounds of the chunk of the file with a row."""
         start = row - row % self._chunk_rows
         return start, min(start + self._chunk_rows, self.n_rows)
-
-    def _open(self) -> Arrays:
-        return self._given
 
     def read(self, start: int, stop: int) -> Arrays:
         X, y, weights = super().read(start, stop)
@@ -53,7 +43,4 @@ def is_xarray(X: Any) -> bool:
 
 def open_xarray(X: Any, y: Any, weights: Any) -> MatrixSource:
     """Return the rows of a DataArray that is not of Dask arrays."""
-    store = XarrayMatrix(X, y, weights)
-    _, y, weights = store._given
-    settings = {"y": column_fingerprint(y), "weights": column_fingerprint(weights)}
-    return MatrixSource([store], settings)
+    return XarrayMatrix(X, y, weights).source()
