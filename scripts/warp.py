@@ -19,7 +19,7 @@ from shared import REGRESSION
 
 import streamrf as srf
 from streamrf.training.candidates import FIRST, Candidate
-from streamrf.training.choosing import peek
+from streamrf.training.feature_choice import peek
 from streamrf.training.judging import Judge
 from streamrf.training.tournament import Tournament, order_of
 

@@ -11,7 +11,7 @@ import streamrf as srf
 from streamrf.errors import DataError, ParameterError, StreamrfWarning
 from streamrf.solving import class_finding, penalty_finding, width_finding
 from streamrf.training import Job, Settings, begin, finish
-from streamrf.training.tasks import task_of
+from streamrf.training.target_type import task_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

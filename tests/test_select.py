@@ -15,7 +15,7 @@ from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.training import choosing
 from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
-from streamrf.training.choosing import MIN_PEEK_ROWS
+from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.tournament import Tournament, order_of
 

@@ -7,8 +7,7 @@ from streamrf.solving.findings import class_finding, nested, penalty_finding, wi
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
 from streamrf.solving.path import Path, trace
-from streamrf.solving.pruning import check_kept, most_useful
-from streamrf.solving.selection import (
+from streamrf.solving.penalty import (
     KEPT_BYTES,
     HeldOut,
     Trial,
@@ -19,6 +18,7 @@ from streamrf.solving.selection import (
     searched,
     tried,
 )
+from streamrf.solving.pruning import check_kept, most_useful
 from streamrf.solving.spectrum import frobenius, principal
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import posterior

@@ -2,9 +2,9 @@
 
 from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
-from streamrf.training.choosing import Selection, peek_rows
 from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
+from streamrf.training.feature_choice import Selection, peek_rows
 from streamrf.training.finishing import finish, foresee_finish, is_auto_decode
 from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout

@@ -20,7 +20,7 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
-from streamrf.training.choosing import Selection, choose, learnt, peek
+from streamrf.training.feature_choice import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass

@@ -16,7 +16,7 @@ from streamrf.models import Scorer
 from streamrf.preprocessing import Encoder
 from streamrf.sources import ArraySource, Block, Source, check_rows
 from streamrf.statistics import ClassSums
-from streamrf.training.choosing import peek
+from streamrf.training.feature_choice import peek
 
 SAMPLE_ROUNDS = 20  # on the peek, before the rows are read
 

@@ -48,7 +48,7 @@ from streamrf.training.foresight import READING
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
-from streamrf.training.tasks import settled
+from streamrf.training.target_type import settled
 from streamrf.training.warping import learning_bytes
 
 SPARSE_BYTES = 256 << 20

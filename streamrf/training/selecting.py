@@ -7,10 +7,10 @@ from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import Moments
 from streamrf.sources import Source, check_rows
 from streamrf.statistics import Statistics
-from streamrf.training.choosing import Selection, choose, peek
 from streamrf.training.column_moments import scales_of
+from streamrf.training.feature_choice import Selection, choose, peek
 from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
-from streamrf.training.tasks import settled
+from streamrf.training.target_type import settled
 
 
 def select(

@@ -17,7 +17,7 @@ from streamrf.sources import (
     named_factors,
 )
 from streamrf.statistics import Statistics
-from streamrf.training.choosing import peek
+from streamrf.training.feature_choice import peek
 from streamrf.training.settings import AUTO, Settings
 
 MAX_FLOAT_CLASSES = 100  # that are whole numbers; more are taken for values
