@@ -226,6 +226,7 @@ def test_a_filter_that_chooses_nothing_is_told(harness, only, message):
         *("craftmaps_best", "craftmaps_figure2", "craftmaps_figure5", "craftmaps_figure6"),
         *("craftmaps_figure7a", "craftmaps_table1", "kar_karnick_figures", "kar_karnick_table1"),
         *("craftmaps_layout", "craftmaps_costs", "kar_karnick_why"),
+        "kar_karnick_hinge",
     ],
 )
 def test_docs_are_left_alone_while_no_cell_is_finished(harness, name, tmp_path, monkeypatch):

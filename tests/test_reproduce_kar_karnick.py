@@ -115,6 +115,28 @@ def test_pruned_ridge_is_tried_at_the_width_of_the_others(protocol, spiral, monk
         assert found == {"kept": kept, "drawn": protocol.WIDE}
 
 
+def test_the_hinge_loss_is_tried_on_liblinear_s_features_and_counted_beside_it(spiral):
+    import kar_karnick_hinge as ladder
+
+    column = {"dataset": "spambase", "kernel": "exponential", "features": "h01"}
+    found = ladder.work({**column, "split": 1}, [{**column, "C": 100.0}])
+    for learner in ladder.LEARNERS:
+        assert found[f"{learner}_accuracy"] > 90  # the linear kernel: 60
+    assert found["hinge_accuracy"] == pytest.approx(found["svm_accuracy"], abs=3)
+
+    made = {"seconds": 1.0, "svm_accuracy": 95.0, "svm_train_s": 2.0}
+    made |= {"auto_accuracy": 93.5, "auto_train_s": 4.0, "hinge_train_s": 0.5, "C": 1.0}
+    splits = [
+        {**column, **made, "split": k, "hinge_accuracy": right} for k, right in enumerate((94, 96))
+    ]
+    (row,) = ladder.compared(splits)
+    assert (row["hinge_accuracy"], row["splits"]) == (95.0, 2)
+    same, own = ladder.verdict([row]).splitlines()
+    assert "in 1 of 1 cells, +0.00 to +0.00 points, and trains faster in 1, 4 to 4" in same
+    assert "in 0 of 1 cells (spambase exponential h01 -1.50), -1.50 to -1.50 points" in own
+    assert "trains faster in 0" in own
+
+
 def test_the_penalty_is_the_best_of_those_tried(protocol, spiral):
     chosen = protocol.best_penalty("spambase", "polynomial", "rf", 40)
     assert chosen["C"] in protocol.PENALTIES
