@@ -380,3 +380,11 @@ def test_moments_on_the_command_line(rng, tmp_path):
     assert answer("fit", data, *given, "--scale-like", path, "--statistics", output)
     scaling = srf.load_statistics(output).encoder.preprocessing
     np.testing.assert_array_equal(scaling.shift, srf.load_moments(path).mean)
+
+
+def test_moments_leave_out_the_columns_that_fit_is_told_are_targets_and_weights(rng, tmp_path):
+    table = np.column_stack((rng.standard_normal((60, 2)), rng.integers(1, 9, (60, 2))))
+    path, output = tmp_path / "t.csv", str(tmp_path / "m.h5")
+    np.savetxt(path, table, delimiter=",", header="a,b,w,label", comments="")
+    found = answer("moments", str(path), "--y", "label", "--weights", "w", "--out", output)
+    np.testing.assert_allclose(found["mean"], table[:, :2].mean(axis=0), rtol=1e-5)

@@ -1,39 +1,32 @@
 """`streamrf moments`: counts, means and deviations of the columns, by a cheap reading."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.files import writing
-from streamrf.cli.groups import ClusterOptions, Data, RowOptions, Threads
-from streamrf.cli.options import option_from, parameter
+from streamrf.cli.groups import ClusterOptions, Data, Threads, WeightedRowOptions
+from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.engine import RunOptions
 from streamrf.report import facts
 from streamrf.sources import open_source
-from streamrf.training import Settings, moments
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnyRows(RowOptions):
-    """Rows, good or bad."""
-
-    on_bad_rows: str = option_from(
-        Settings, "on_bad_rows", words=("raise", "skip"), show_default=True
-    )
+from streamrf.training import moments
 
 
 def measure(
     data: Data,
-    rows: AnyRows,
+    rows: WeightedRowOptions,
     out: Annotated[str, parameter("Moments file to write.", "Output", metavar="OUT")],
     *,
     threads: Threads = None,
     cluster: ClusterOptions,
 ) -> Answer:
-    """Sum count, mean and deviation of every column, for fit --scale-like."""
+    """Sum count, mean and deviation of every column of rows, for fit --scale-like.
+
+    Columns of tables named by --y and --weights are none of them.
+    """
     with writing({"--out": out}, data):
-        source = open_source(data, rows.x, **rows.trust())
+        source = open_source(data, rows.x, rows.y, rows.weights, **rows.trust())
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("reading")
             run = RunOptions(engine=client, n_threads=threads, progress=bar.advance)

@@ -27,7 +27,7 @@ class DataOptions:
 
     panel: ClassVar = "Data"
     data: list[str] | None = option(
-        "HDF5 file, or quoted pattern, of rows not trained on; may be given again."
+        "File of rows not trained on, or quoted pattern; may be given again."
     )
 
 
