@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import streamrf
 from streamrf.cli import app
-from streamrf.training import choosing
+from streamrf.training import feature_choice
 
 ROOT = Path(__file__).resolve().parents[1]
 MADE = ROOT / "docs/commands.md"  # by scripts/docs, which may run at the same time
@@ -101,7 +101,7 @@ def run_page(text: str, page: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(choosing, "BUDGET_SECONDS", 2.0)  # a choice among few, as pages make many
+    monkeypatch.setattr(feature_choice, "BUDGET_SECONDS", 2.0)  # pages make many
     run_page(page.read_text(), str(page.relative_to(ROOT)))
 
 

@@ -16,7 +16,7 @@ from streamrf.errors import BadRowError, MergeError, ParameterError, ShapeError,
 from streamrf.jit import columns
 from streamrf.preprocessing import Moments, Sample
 from streamrf.preprocessing.moments import SQUARE_UNIT, UNIT
-from streamrf.training import choosing
+from streamrf.training import feature_choice
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -157,7 +157,7 @@ def fitted(source, **settings):
 @pytest.fixture
 def short_peek(monkeypatch):
     """A peek of 1,000 rows."""
-    monkeypatch.setattr(choosing, "PEEK_ROWS", 1000)
+    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 1000)
 
 
 @pytest.mark.usefixtures("short_peek")

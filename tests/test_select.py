@@ -13,7 +13,7 @@ from integers import assert_same_bytes
 from streamrf.cli import app
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
-from streamrf.training import choosing
+from streamrf.training import feature_choice
 from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
@@ -93,7 +93,7 @@ class CountingSource(srf.ArraySource):
 
 
 def test_the_pass_reads_each_row_once(waves, monkeypatch):
-    monkeypatch.setattr(choosing, "PEEK_ROWS", 600)
+    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 600)
     source = CountingSource(*waves)
     srf.accumulate(source, "auto", n_components=16, random_state=0)
     assert source.n_times.min() == source.n_times.max() == 1

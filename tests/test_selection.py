@@ -10,7 +10,7 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.solving import Trial, selection
+from streamrf.solving import Trial, penalty
 from streamrf.training import Pass, finish, holdout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -191,11 +191,11 @@ def test_the_search_finds_the_valley_wherever_it_lies(monkeypatch, valley, n_sin
     def tried(models, held):
         return [Trial(SimpleNamespace(alpha=a), abs(a - valley), 0.0) for a in models]
 
-    monkeypatch.setattr(selection, "tried", tried)
-    trials = selection.searched(solve, list(range(9)), [])
+    monkeypatch.setattr(penalty, "tried", tried)
+    trials = penalty.searched(solve, list(range(9)), [])
     assert [trial.model.alpha for trial in trials] == sorted(set(asked) - set(range(n_singular)))
     assert len(asked) == len(set(asked)) <= 6
-    assert selection.best(trials).model.alpha == max(valley, n_singular)
+    assert penalty.best(trials).model.alpha == max(valley, n_singular)
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])
