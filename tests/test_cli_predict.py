@@ -7,11 +7,13 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from typer import BadParameter
 from typer.testing import CliRunner
 
 import streamrf as srf
 from commands import answer, misused, refused, told
 from streamrf.cli import app
+from streamrf.cli.prediction import _rows
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"age": RNG.integers(18, 80, 300), "city": RNG.choice(["Oslo", "Rome"], 300)})
@@ -138,6 +140,10 @@ def test_holes_and_arrays_in_json_lines():
         ("[]\n", "standard input, row 0: '[]"),
         ("age,town\n3,Rome\n", "standard input has not the columns learnt from: it lacks ['city']"),
         ("age,city\nold,Rome\n", "standard input"),
+        (b"age,city\n3,\xff\xfe\n", "standard input is not UTF-8 text; convert it"),
+        ('{"age": 3, "city": "\\ud800"}\n', "standard input is not UTF-8 text; convert it"),
+        ("[" * 100_000, "standard input, row 0: '[[["),
+        ('[3, "Rome"]\n[4]\n', "row 1 has 1 entries, but rows before have 2; write null for a"),
     ],
 )
 def test_bad_rows_of_standard_input_are_one_line(text, message):
@@ -145,6 +151,69 @@ def test_bad_rows_of_standard_input_are_one_line(text, message):
     assert done.exit_code == 1
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_closed_standard_input_is_told(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with (
+        pytest.raises(BadParameter, match="- is standard input, which is closed"),
+        _rows(["-"], None),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("names", [["0", "1", "2"], ["2", "0", "1"], ["2014", "2015", "2016"]])
+def test_names_of_json_that_are_numbers_are_names(names):
+    """They were taken for a row, and the columns for others."""
+    X = np.load("X.npy")[:2]
+    places = range(3) if names[0] == "2014" else map(int, names)
+    rows = [dict(zip(names, X[i, list(places)].tolist(), strict=True)) for i in (0,)]
+    done = piped("".join(json.dumps(row) + "\n" for row in rows), "one.h5", "-", "-o", "-")
+    assert done.exit_code == 0, done.output
+    found = [float(line) for line in done.stdout.splitlines()[1:]]
+    np.testing.assert_allclose(found, srf.load_model("one.h5").predict(X[:1]), rtol=1e-9)
+
+
+def test_a_mark_of_utf_8_is_no_part_of_a_name():
+    done = piped("\ufeff" + '{"age": 70, "city": "Rome"}\n', "people.h5", "-", "-o", "-")
+    assert done.stdout.splitlines() == ["y", "yes"]
+
+
+def test_the_level_na_is_no_missing_value_in_any_format(tmp_path):
+    """NA is Namibia: it was the most frequent country in CSV and JSON, in silence."""
+    frame = pd.DataFrame({"x": RNG.normal(size=600), "land": RNG.choice(["NA", "ZA", "BW"], 600)})
+    frame["y"] = np.where(frame["land"] == "NA", "n", "o")
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    frame.to_parquet(tmp_path / "r.parquet")
+    features = srf.RandomFourier(srf.Gaussian(1.0), 32, random_state=0)
+    sums = []
+    for ending in ("csv", "parquet"):
+        source = srf.open_source(tmp_path / f"r.{ending}", y="y")
+        assert source.columns.outputs == ("x", "land=BW", "land=NA", "land=ZA")
+        sums.append(srf.accumulate(source, features))
+    np.testing.assert_array_equal(sums[0].gram, sums[1].gram)
+    sums[0].solve(0.1).save(tmp_path / "m.h5")
+    rows = frame[["x", "land"]].iloc[:20]
+    for kind in ("csv", "json"):
+        done = piped(lines_of(rows, kind), str(tmp_path / "m.h5"), "-", "-o", "-")
+        assert done.stdout.splitlines()[1:] == frame["y"].tolist()[:20]
+
+
+@pytest.mark.parametrize("label", ["u\u2028v", "u\x0bv", "u\x85v", "u\r\nv"])
+def test_labels_are_printed_as_they_are_written(label, tmp_path):
+    """Lines were cut where Python's `splitlines` sees an end."""
+    X = np.load("X.npy")
+    model = srf.RandomFeatureClassifier(
+        srf.RandomFourier(srf.Gaussian(0.1), 16), alpha=1.0, random_state=0
+    )
+    path = str(tmp_path / "m.h5")
+    model.fit(X, np.where(X[:, 0] > 0, label, "lo")).save(path)
+    text = "a,b,c\n3,0,0\n"
+    done = piped(text, path, "-", "-o", "-")
+    (tmp_path / "rows.csv").write_text(text)
+    answer("predict", path, str(tmp_path / "rows.csv"), "-o", str(tmp_path / "out.csv"))
+    assert done.stdout_bytes == (tmp_path / "out.csv").read_bytes()
+    assert label.encode() in done.stdout_bytes
 
 
 def test_what_a_model_has_not_is_refused():

@@ -101,7 +101,7 @@ def predict(
         "rows_per_second": source.n_rows / seconds,
     }
     if is_shown:
-        lines = shown.getvalue().decode().splitlines()
+        lines = shown.getvalue().decode().removesuffix("\n").split("\n")
         return Answer(figures | {"lines": lines}, lines)
     summary = [
         ("rows", f"{source.n_rows:,} ({source.where})"),
@@ -119,8 +119,14 @@ def _rows(data: list[str], rows: RowOptions) -> Iterator[SeekableSource]:
         return
     if len(data) > 1:
         raise wrong("DATA", "- is standard input, and is read alone")
+    if sys.stdin is None:
+        raise wrong("DATA", "- is standard input, which is closed")
+    # as it is, whatever the locale: UTF-8, perhaps after a mark of it, and lines end as they do
+    stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
     with tempfile.TemporaryDirectory() as folder:
-        yield open_text(sys.stdin, os.path.join(folder, "rows.csv"), rows.x)
+        source = open_text(stream, os.path.join(folder, "rows.csv"), rows.x)
+        stream.detach()  # which is not ours to close
+        yield source
 
 
 def _fields(model: Model, where: str, wanted: PredictOutput) -> dict[Field, Made]:

@@ -29,15 +29,19 @@ class CSVTable(Table):
     can be read; a compressed file is decompressed from its beginning each time. Where all fields of
     the first line are numbers it is a row, and the columns are called "0", "1" and so on.
 
+    An empty field is a missing value. NA, null, NaN and the like are so in columns of numbers,
+    dates and booleans, but are levels in columns of text: NA may be Namibia.
+
     Parameters
     ----------
     name : path or URL
     where : what messages call it; None means by its name
+    has_names : whether the first line has names; None means by what is there
     """
 
     is_text = True
 
-    def __init__(self, name: str, where: str | None = None) -> None:
+    def __init__(self, name: str, where: str | None = None, has_names: bool | None = None) -> None:
         self.where = where or bare(name)
         self.name = os.path.basename(bare(name))
         self._path = absolute(name)
@@ -52,6 +56,7 @@ class CSVTable(Table):
             fields = self._parsed(line, None).column_names
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)
+        is_row = is_row if has_names is None else not has_names
         self._names = counted if is_row else fields
         check_names(self._names, self.where)
         self._offsets, self._rows = [0 if is_row else len(first)], [0]
@@ -72,6 +77,13 @@ class CSVTable(Table):
     def buffer_bytes(self) -> int:
         """A piece of the file, and what becomes of it."""
         return 8 * int(max(np.diff(self._offsets), default=0))
+
+    def missing_words(self, values: Any) -> list[str]:
+        """Return NA, null and the like among labels: nobody knows whether they are any."""
+        from pyarrow import csv
+
+        words = arrow().array(csv.ConvertOptions().null_values, values.type)
+        return values.filter(arrow().compute.is_in(values, words)).to_pylist()
 
     def chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the piece with a row; a compressed file is one."""
@@ -195,7 +207,7 @@ class CSVTable(Table):
         pa = arrow()
         from pyarrow import csv
 
-        return csv.read_csv(
+        table = csv.read_csv(
             pa.BufferReader(data),
             csv.ReadOptions(
                 use_threads=False,  # or errors would not name the row
@@ -206,9 +218,9 @@ class CSVTable(Table):
             csv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types) if types else None,
-                strings_can_be_null=True,
             ),
         )
+        return table if types is None else _without_empty(table)
 
     def _blame(self, message: str, row: int, types: dict[str, Any]) -> Exception:
         """Return the error of a row that cannot be read, out of pyarrow's message."""
@@ -227,6 +239,19 @@ class CSVTable(Table):
                 f" {'UTF-8 text' if kind in (None, 'category') else f'a {kind}'}: clean the data"
             )
         return DataError(f"{where} cannot be read as CSV ({' '.join(message.split())})")
+
+
+def _without_empty(table: Any) -> Any:
+    """Return a table with null in place of empty text."""
+    pa = arrow()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            values = table.column(place)
+            is_empty = pa.compute.equal(values, "")
+            if pa.compute.any(is_empty).as_py():
+                values = pa.compute.if_else(is_empty, pa.scalar(None, field.type), values)
+                table = table.set_column(place, field, values)
+    return table
 
 
 class _Lines:

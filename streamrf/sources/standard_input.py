@@ -29,27 +29,42 @@ def open_text(stream: Iterable[str], path: str, x: str | None = None) -> TableSo
     EmptySourceError
         No rows.
     """
-    lines = iter(stream)
+    try:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            is_json = _write(iter(stream), file)
+    except UnicodeError as error:
+        raise DataError(f"{WHERE} is not UTF-8 text; convert it") from error
+    return TableSource([CSVTable(path, WHERE, has_names=True if is_json else None)], x)
+
+
+def _write(lines: Iterator[str], file: TextIO) -> bool:
+    """Write lines as CSV; return whether they were JSON."""
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise EmptySourceError(f"{WHERE} has no rows; expected CSV, or JSON, one object a line")
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        if first.lstrip()[0] in "{[":
-            _write_json(_objects(first, (line for line in lines if line.strip())), file)
-        else:
-            file.write(first if first.endswith("\n") else first + "\n")
-            file.writelines(lines)
-    return TableSource([CSVTable(path, WHERE)], x)
+    if first.lstrip()[0] in "{[":
+        _write_json(_objects(first, (line for line in lines if line.strip())), file)
+        return True
+    file.write(first if first.endswith("\n") else first + "\n")
+    file.writelines(lines)
+    return False
 
 
 def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of lines; arrays by the indices of their entries."""
+    """Yield the objects of lines; arrays, all of one length, by the indices of their entries."""
+    length = None
     for row, line in enumerate([first, *others]):
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON ({error})") from error
         if isinstance(value, list):
+            length = length or len(value)
+            if len(value) != length:
+                raise DataError(
+                    f"{WHERE}, row {row} has {len(value)} entries, but rows before have {length}; "
+                    "write null for a missing value"
+                )
             value = {str(place): entry for place, entry in enumerate(value)}
         if not isinstance(value, dict) or not value:
             raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON object with columns")
@@ -60,9 +75,16 @@ def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
-    """Write objects as CSV; an entry that is not there, or null, is a missing value."""
+    """Write objects as CSV; an entry that is not there, or null, is a missing value.
+
+    Columns are in the order in which their names first come, or in that of the names where these
+    are "0", "1" and so on.
+    """
     rows = list(objects)
     names = list(dict.fromkeys(name for row in rows for name in row))
+    counted = [str(place) for place in range(len(names))]
+    if set(names) == set(counted):
+        names = counted
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(names)
     for row in rows:

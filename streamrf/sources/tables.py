@@ -48,6 +48,10 @@ class Table(Stored):
     is_text: bool = False
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
 
+    def missing_words(self, values: Any) -> list[str]:
+        """Return the words among labels (Arrow strings) that may stand for a missing value."""
+        return []
+
     @abstractmethod
     def read(
         self, ranges: Ranges, types: dict[str, Any], block_rows: int
@@ -368,5 +372,12 @@ def _target(store: Table, table: Any, row: int, name: str) -> NDArray[Any]:
         )
     if kind == "category":
         values = values.cast(pa.large_string())
+        unsaid = store.missing_words(values)
+        if unsaid:
+            raise BadRowError(
+                f"{store.where}: a target {name!r} is {unsaid[0]!r}, which stands for a missing"
+                " value in text, and a missing label cannot be filled in; take such rows out, or"
+                " write the label otherwise"
+            )
     numbers = values.to_numpy(zero_copy_only=False)
     return as_targets(numbers, len(numbers), f"{store.where}, column {name!r}")
