@@ -228,6 +228,21 @@ def test_a_folder_is_all_its_files(tmp_path):
     assert len(source.stores) == 3
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "svm"])
+def test_a_name_need_not_be_text(ending, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = f"\udcff.{ending}"
+    if ending == "parquet":
+        with open(name, "wb") as file:
+            pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2], "y": [0, 1]}), file)
+    else:
+        with open(name, "w") as file:
+            file.write("a,y\n1,0\n2,1\n" if ending == "csv" else "0 1:1\n1 1:2\n")
+    for data in (name, [name]):
+        X, y = everything(srf.open_source(data, y="y"))
+        assert (X.tolist(), y.tolist()) == ([[1], [2]], [0, 1])
+
+
 def test_a_url_is_read_by_fsspec():
     import fsspec
 
