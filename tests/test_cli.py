@@ -884,6 +884,24 @@ def test_ctrl_c_tells_what_was_written(monkeypatch):
     assert streamrf(*FIT).stderr == "streamrf: interrupted; nothing was written\n"
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "told"),
+    [
+        ("typer.main", "get_command", "interrupted\n"),  # while Typer builds the commands
+        ("streamrf.cli.help.Group", "resolve_command", "interrupted\n"),
+        ("streamrf.cli.inspection", "load_model", "interrupted; nothing was written\n"),
+    ],
+)
+def test_ctrl_c_ends_without_a_traceback_at_any_moment(owner, name, told, monkeypatch, capfd):
+    monkeypatch.setattr(f"{owner}.{name}", lambda *a, **k: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(sys, "argv", ["streamrf", "info", "m.h5"])
+    with pytest.raises(SystemExit) as end:
+        base.main()
+    assert end.value.code == 130
+    assert capfd.readouterr() == ("", f"streamrf: {told}")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_the_bar_goes_away_and_leaves_the_answer():
     terminal = Terminal("evaluate", "m.h5", "data.h5", "--json")
     status, out = terminal.close()
