@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 from cases import write_hdf5
-from streamrf import RandomFeatureClassifier, RandomFourier
+from streamrf import RandomFeatureClassifier, RandomFourier, accumulate, moments, select
 from streamrf.errors import (
     BadRowError,
     ConsumedError,
@@ -630,3 +630,38 @@ def test_whatever_a_library_raises_of_damaged_bytes_is_one_error(error):
 def test_what_says_nothing_of_the_bytes_stays_as_it_is(error):
     with pytest.raises(type(error)), decoding("a.zarr"):
         raise error
+
+
+# Arguments of Python
+
+
+@pytest.mark.parametrize("read", [accumulate, select, moments])
+def test_rows_that_are_no_source_are_refused(read):
+    more = [RandomFourier()] if read is accumulate else []
+    with refuses(ParameterError, "source must be a source", "ndarray; give ArraySource(X, y) or"):
+        read(X, *more)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 5}, "rows must be (start, stop), two integers, or None as stop, got 5"),
+        ({"rows": (0.0, 30.5)}, "rows must be (start, stop), two integers, or None as stop"),
+        ({"rows": (1, 2, 3)}, "rows must be (start, stop)"),
+        ({"n_threads": "2"}, "n_threads must be an integer of at least 1, got '2'"),
+        ({"n_threads": 0}, "n_threads must be an integer of at least 1, got 0"),
+        ({"checkpoint": 5}, "checkpoint must be a path, got 5"),
+        ({"checkpoint_every": "5s"}, "checkpoint_every must be seconds, at least 0, got '5s'"),
+        ({"progress": 3}, "progress must be a function, got 3"),
+        ({"random_state": "a"}, "random_state must be an integer of at least 0, a RandomState or"),
+        ({"random_state": -1}, "random_state must be an integer of at least 0"),
+    ],
+)
+def test_options_of_another_kind_are_refused(options, message):
+    with refuses(ParameterError, message):
+        accumulate(ArraySource(X, Y), RandomFourier(), **options)
+
+
+def test_a_path_may_be_bytes(path):
+    for source in (HDF5Source(b"data.h5", "train/X", None), open_source(b"data.h5", "train/X")):
+        assert (source.n_rows, source.where) == (1000, "data.h5, dataset 'train/X'")

@@ -1,7 +1,7 @@
 """Sources of rows."""
 
 from streamrf.sources.arrays import ArraySource
-from streamrf.sources.base import Block, Source, Store, check_rows
+from streamrf.sources.base import Block, Source, Store, check_rows, require_source
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
@@ -68,6 +68,7 @@ __all__ = [
     "open_source",
     "open_text",
     "read_ahead",
+    "require_source",
     "stacked",
     "uniform",
 ]

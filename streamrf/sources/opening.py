@@ -106,6 +106,8 @@ def open_source(
     DataError, CorruptFileError
         Files that cannot be read as what their names say, or columns that have no numbers.
     """
+    if isinstance(data, bytes):
+        data = os.fsdecode(data)
     if is_paths(data):
         entries = [data] if isinstance(data, str | os.PathLike) else data
         names = [name for entry in entries for name in _files(os.fsdecode(entry))]

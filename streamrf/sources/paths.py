@@ -20,7 +20,7 @@ from streamrf.errors import (
 from streamrf.sources.columns import arrow
 from streamrf.storage import reason
 
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]
 
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
@@ -32,7 +32,7 @@ _KINDS = {  # of what is no file of rows
 
 def expand(path: Paths) -> list[str]:
     """Return the files that paths and patterns mean."""
-    entries = [path] if isinstance(path, str | os.PathLike) else list(path)
+    entries = [path] if isinstance(path, str | bytes | os.PathLike) else list(path)
     if not entries:
         raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
     return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]
