@@ -20,6 +20,7 @@ import streamrf as srf
 from commands import answer, misused, refused, streamrf, told
 from streamrf.cli import base, fitting, groups, maps
 from streamrf.cli import files as checks
+from streamrf.errors import CheckpointError
 from streamrf.kernels import AdditiveKernel, DotProductKernel, Polynomial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -175,6 +176,8 @@ def test_several_gammas_are_blocks_that_can_be_weighed():
     assert re.search(r"blocks +weights ", told("info", "new.h5"))
     said = misused("fit", "data.h5", *words, "--block-weights", "1,2", "--statistics", "s.h5")
     assert "--block-weights" in said
+    said = misused("fit", "data.h5", *words, "--components", "1", "--model", "new.h5")
+    assert "--components: 1 do not part among the 2 of --gamma; give 2" in said
 
 
 def test_a_model_is_pruned_and_its_statistics_are_not():
@@ -580,7 +583,19 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             ("fit", "data.h5", "--like", "s.h5", "--regression", "--y", "values", *MODEL),
             ["--like s.h5 holds sums of classes, not of values; leave out --regression"],
         ),
+        (
+            ("fit", "data.h5", "--like", "s.h5", "--class-weight", "balanced", *MODEL),
+            ["(--class-weight) gives weights to the rows, and those of like= (--like) have none"],
+        ),
+        (
+            (*FIT, "--class-weight", ",".join(f"{digit}=0" for digit in range(10))),
+            ["there are no rows, or all their weights are zero"],
+        ),
         (("evaluate", "no.h5", "data.h5"), ["no file no.h5"]),
+        (
+            ("evaluate", "values.h5", "data.h5", "--y", "values", "--return-std"),
+            ["solve its statistics", "streamrf solve --uncertainty"],
+        ),
         (("evaluate", "data.h5", "data.h5"), ["data.h5 is an HDF5 file but not one of streamrf"]),
         (("evaluate", "s.h5", "data.h5"), ["s.h5 holds statistics, not a model"]),
         (("evaluate", "cutmodel.h5", "data.h5"), ["cutmodel.h5 is cut short"]),
@@ -870,6 +885,15 @@ def test_ctrl_c_in_a_fit(long_run, folder, files):
     assert last.endswith("streamrf: interrupted; nothing was written")
     assert "Traceback" not in terminal.shown
     assert left_behind(folder, files) == {"long.h5"}
+
+
+def test_what_another_run_writes_is_not_said_to_be_ours(monkeypatch):
+    def refuse(*arguments):
+        Path("run.checkpoint").write_text("of another run")
+        raise CheckpointError("another run is writing it")
+
+    monkeypatch.setattr(fitting, "begin", refuse)
+    assert refused(*FIT, "--checkpoint", "run.checkpoint") == "another run is writing it"
 
 
 def test_ctrl_c_tells_what_was_written(monkeypatch):

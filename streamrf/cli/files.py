@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from streamrf.display import format_bytes
 from streamrf.errors import (
+    CheckpointError,
     Interruption,
     MemoryBudgetError,
     ParameterError,
@@ -38,7 +39,9 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
     before = {path: identity(path) for path in named.values()}
     try:
         yield
-    except Interruption:  # it says itself what was written
+    except (Interruption, CheckpointError):
+        # The first says itself what was written. The second comes before anything is: a checkpoint
+        # that is new by then is that of another run.
         raise
     except (KeyboardInterrupt, StreamrfError) as end:
         written = [path for path in before if identity(path) != before[path]]

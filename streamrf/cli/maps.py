@@ -199,6 +199,9 @@ class FeatureOptions:
         width = COMPONENTS if self.components is None else self.components
         if not isinstance(self.gamma, tuple):
             return self._map(self.gamma, width)
+        if width < len(self.gamma):
+            n = len(self.gamma)
+            raise wrong("--components", f"{width} do not part among the {n} of --gamma; give {n}")
         shares = np.diff(np.linspace(0, width, len(self.gamma) + 1).astype(int)).tolist()
         maps = [self._map(*each) for each in zip(self.gamma, shares, strict=True)]
         return Concatenate(maps)

@@ -21,7 +21,7 @@ _LEFT = re.compile(r"\.[0-9a-f]{12}\.tmp\Z")
 def replacing(path: Path) -> Iterator[io.BufferedWriter]:
     """Open a new file that replaces `path` when the block ends without an error."""
     if _holds_null(path):
-        raise StorageError(f"cannot write {path!r}: a file's name holds no null byte")
+        raise StorageError(f"cannot write {os.fspath(path)!r}: a file's name holds no null byte")
     target = os.path.realpath(path)  # a link stays, its target is replaced
     folder, name = os.path.split(target)
     if os.path.lexists(target) and not os.path.isfile(target):
