@@ -230,6 +230,8 @@ class FeatureOptions:
 
 def warp_settings(word: str | None, n_rounds: int | None) -> dict[str, Any]:
     """Return the settings of a warp, by its word and rounds as given."""
+    if word == "none" and n_rounds is not None:
+        raise wrong("--warp-rounds", "is for a warp, and --warp none is none; leave it out")
     found: dict[str, Any] = {} if word is None else {"warp": None if word == "none" else word}
     return found if n_rounds is None else found | {"warp_rounds": n_rounds}
 
