@@ -556,7 +556,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ((*FIT, "--y", "constant"), ["at least two classes, got 1 class"]),
         (
             (*FIT, "--y", "values", "--task", "classification"),
-            ["are not class labels", "--regression"],
+            [f"targets such as {VALUES[VALUES % 1 > 0][0]} are not class labels", "--regression"],
         ),
         ((*FIT, "--y", "names", "--regression"), ["'Ziffer 0' are not numbers", "--regression"]),
         ((*FIT, "--x", "huge", "--normalize", "none"), ["the features overflow", "normalize='l2'"]),
@@ -655,7 +655,7 @@ def holed(path) -> bytes:
         ("--model", "link.h5", "--model link.h5 is read from too; choose another name"),
         ("--statistics", "./new.h5", "--statistics ./new.h5 is written to too"),
         ("--model", "pipe", "--model pipe exists and is no regular file"),
-        ("--model", "", "--model '' exists and is no regular file"),
+        ("--model", "", "--model '' is empty; expected the name of a file"),
         ("--checkpoint", 256 * "m", f"--checkpoint {256 * 'm'} is longer than names of files are"),
     ],
 )
@@ -664,6 +664,22 @@ def test_outputs_are_checked_before_the_data_are_read(option, path, message, mon
     os.symlink("data.h5", "link.h5")
     os.mkfifo("pipe")
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)
+
+
+def test_a_folder_that_is_gone_is_told(folder):
+    (folder / "gone").mkdir()
+    os.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    line = refused("evaluate", folder / "m.h5", "data.h5")
+    assert line == "the folder that this runs in has been deleted; change to another"
+
+
+def test_what_the_system_says_is_told_without_its_number(monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(groups, "open_source", fail)
+    assert refused(*FIT) == "a file could not be read or written: File too large"
 
 
 @pytest.mark.parametrize("reason", ["Unable to allocate 7.69 MiB", ""])
@@ -732,6 +748,17 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
         ),
         ((*FIT, "--like", "s.h5"), ["--like", "leave out --map, --degree, --components, --norm"]),
         ((*FIT, "--threads", "0"), ["--threads"]),
+        (
+            (*FIT, "--checkpoint-every", "5s"),
+            ["--checkpoint-every", "is for --checkpoint; give"],
+        ),
+        ((*FIT, "--max-passes", "3"), ["--max-passes", "is for --loss squared_hinge or logistic"]),
+        (
+            (*FIT, "--loss", "logistic", "--max-passes", "1"),
+            ["--max-passes", "--loss logistic takes 2 passes or more, got 1"],
+        ),
+        ((*FIT, "--warp", "none", "--warp-rounds", "3"), ["--warp-rounds", "is for a warp"]),
+        ((*FIT, "--class-weight", "0=1,0=5"), ["--class-weight", "'0' is given two weights"]),
         ((*FIT, "--seed", "-1"), ["--seed"]),
         (("evaluate", "m.h5"), ["Missing argument"]),
         (("evaluate", "m.h5", "data.h5", "--on-bad-rows", "x"), ["'x' is not one of raise, skip"]),

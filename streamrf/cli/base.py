@@ -125,7 +125,7 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
         except MemoryError as error:
             _end(1, f"out of memory: {str(error) or 'none is left'}; free some, or ask for less")
         except OSError as error:
-            _end(1, f"{error.filename}: {reason(error)}" if error.filename else str(error))
+            _end(1, _failure(error))
 
     signature = inspect.signature(command)
     own = {"as_json": Json}
@@ -208,6 +208,17 @@ class _LogHandler(logging.Handler):
 def _end(status: int, message: str) -> NoReturn:
     say(message)
     raise typer.Exit(status)
+
+
+def _failure(error: OSError) -> str:
+    """Return what the system could not do, in words; it names no file where a folder is gone."""
+    if error.filename:
+        return f"{error.filename}: {reason(error)}"
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "the folder that this runs in has been deleted; change to another"
+    return f"a file could not be read or written: {reason(error)}"
 
 
 def _print(answer: Answer, as_json: bool) -> None:

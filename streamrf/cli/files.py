@@ -31,8 +31,10 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
     named = {option: path for option, path in outputs.items() if path is not None}
     taken = {found: "is read from" for name in inputs for found in _files(name)}
     for option, path in named.items():
+        if not path:
+            raise ParameterError(f"{option} '' is empty; expected the name of a file")
         target = os.path.realpath(path)
-        _check_output(f"{option} {path or repr(path)}", target)
+        _check_output(f"{option} {path}", target)
         if target in taken:
             raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
         taken[target] = "is written to"

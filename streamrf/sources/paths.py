@@ -199,8 +199,12 @@ def decoding(where: str, wrong: str = "cannot be read") -> Iterator[None]:
     """Raise CorruptFileError for whatever another library raises of bytes that it cannot read."""
     try:
         yield
-    except (StreamrfError, BlockingIOError):
-        raise  # the file may be well: it is being written
+    except StreamrfError:
+        raise
+    except BlockingIOError as error:  # the file may be well, and so below
+        raise StorageError(
+            f"{where} cannot be read: another program is writing it; wait for its end"
+        ) from error
     except PermissionError as error:
         raise denied(where) from error
     except Exception as error:
