@@ -3,14 +3,16 @@
 import os
 import pickle
 import re
+from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow
 import pytest
 import scipy.sparse
 
 from cases import write_hdf5
-from streamrf import RandomFeatureClassifier, RandomFourier
+from streamrf import RandomFeatureClassifier, RandomFourier, accumulate, moments, select
 from streamrf.errors import (
     BadRowError,
     ConsumedError,
@@ -88,6 +90,50 @@ def test_a_folder_is_not_a_file(path):
         SourceNotFoundError, "'sets' is a folder; expected HDF5 files, such as 'sets/*.h5"
     ):
         HDF5Source("sets")
+
+
+def test_what_is_no_file_is_told(path):
+    os.mkfifo("pipe.h5")
+    os.symlink("gone.h5", "link.h5")
+    for name, what in (
+        ("pipe.h5", "a pipe"),
+        ("link.h5", "a link to 'gone.h5', which is not there"),
+        ("/dev/null", "a device"),
+    ):
+        for open_ in (HDF5Source, open_source):
+            with refuses(SourceNotFoundError, f"'{name}' is {what}; expected a file"):
+                open_(name)
+    with refuses(SourceNotFoundError, "the path '' is empty"):
+        open_source("")
+
+
+def raising(error):
+    def raise_it(*arguments, **options):
+        raise error
+
+    return raise_it
+
+
+@pytest.mark.parametrize("name", ["data.h5", "a.csv", "a.npy", "a.svm"])
+def test_a_file_of_another_owner_is_told_so(name, path, monkeypatch):
+    """By a mock: the tests may run as root, who may read all."""
+    Path(name).touch()
+    denied = raising(PermissionError(13, "Unable to open file (flags = 0, o_flags = 0)"))
+    monkeypatch.setattr(h5py, "File", denied)
+    monkeypatch.setattr(pyarrow, "OSFile", denied)
+    monkeypatch.setattr(np, "load", denied)
+    with refuses(StorageError, f"{name} cannot be read: permission denied; ask its owner"):
+        open_source(name, y=None)
+
+
+def test_a_folder_of_another_owner_is_told_so(path, monkeypatch):
+    os.mkdir("sets")
+    monkeypatch.setattr(os, "scandir", raising(PermissionError(13, "Permission denied", "sets")))
+    with refuses(StorageError, "the folder 'sets' cannot be read: Permission denied"):
+        open_source("sets")
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    with refuses(StorageError, "the folder '", "sets' cannot be read: permission denied"):
+        open_source("sets/a.csv")
 
 
 def test_a_pattern_that_matches_nothing(path):
@@ -580,7 +626,43 @@ def test_whatever_a_library_raises_of_damaged_bytes_is_one_error(error):
         raise error
 
 
-@pytest.mark.parametrize("error", [PermissionError("not yours"), StorageError("full")])
-def test_what_says_nothing_of_the_bytes_stays_as_it_is(error):
-    with pytest.raises(type(error)), decoding("a.zarr"):
-        raise error
+def test_what_says_nothing_of_the_bytes_is_no_damage():
+    with refuses(StorageError, "full"), decoding("a.zarr"):
+        raise StorageError("full")
+    with refuses(StorageError, "a.zarr cannot be read: another program"), decoding("a.zarr"):
+        raise BlockingIOError("locked")
+
+
+# Arguments of Python
+
+
+@pytest.mark.parametrize("read", [accumulate, select, moments])
+def test_rows_that_are_no_source_are_refused(read):
+    more = [RandomFourier()] if read is accumulate else []
+    with refuses(ParameterError, "source must be a source", "ndarray; give ArraySource(X, y) or"):
+        read(X, *more)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 5}, "rows must be (start, stop), two integers, or None as stop, got 5"),
+        ({"rows": (0.0, 30.5)}, "rows must be (start, stop), two integers, or None as stop"),
+        ({"rows": (1, 2, 3)}, "rows must be (start, stop)"),
+        ({"n_threads": "2"}, "n_threads must be an integer of at least 1, got '2'"),
+        ({"n_threads": 0}, "n_threads must be an integer of at least 1, got 0"),
+        ({"checkpoint": 5}, "checkpoint must be a path, got 5"),
+        ({"checkpoint_every": "5s"}, "checkpoint_every must be seconds, at least 0, got '5s'"),
+        ({"progress": 3}, "progress must be a function, got 3"),
+        ({"random_state": "a"}, "random_state must be an integer of at least 0, a RandomState or"),
+        ({"random_state": -1}, "random_state must be an integer of at least 0"),
+    ],
+)
+def test_options_of_another_kind_are_refused(options, message):
+    with refuses(ParameterError, message):
+        accumulate(ArraySource(X, Y), RandomFourier(), **options)
+
+
+def test_a_path_may_be_bytes(path):
+    for source in (HDF5Source(b"data.h5", "train/X", None), open_source(b"data.h5", "train/X")):
+        assert (source.n_rows, source.where) == (1000, "data.h5, dataset 'train/X'")

@@ -527,7 +527,7 @@ def test_a_signal_writes_a_last_checkpoint_after_the_block(number, path):
     assert isinstance(caught.value, Interruption)
     assert caught.value.number == number
     assert str(caught.value) == (
-        f"stopped after 700 rows; {path} holds 700 of them: run the same again to go on from there"
+        f"stopped after 700 rows; {path} holds 700 rows: run the same again to go on from there"
     )
     assert [signal.getsignal(n) for n in checkpoint.SIGNALS] == handlers
     assert n_done(path) == 700
@@ -559,7 +559,7 @@ def test_a_signal_on_a_full_disk_tells_what_is_kept(path, monkeypatch):
         raise StorageError("cannot write: No space left on device")
 
     monkeypatch.setattr(checkpoint.storage, "write", full)
-    with pytest.raises(Interruption, match=r"stopped after 500 rows; .* holds 300 of them"):
+    with pytest.raises(Interruption, match=r"stopped after 500 rows; .* holds 300 rows"):
         srf.accumulate(
             arrays(),
             features(16),
@@ -620,7 +620,7 @@ def test_the_command_says_how_to_go_on(number, status, path, tmp_path, monkeypat
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (status, "")
     match = re.fullmatch(
-        rf"streamrf: stopped after ([\d,]+) rows; {re.escape(str(path))} holds \1 of them: run the "
+        rf"streamrf: stopped after ([\d,]+) rows; {re.escape(str(path))} holds \1 rows: run the "
         r"same again to go on from there\n",
         err,
     )

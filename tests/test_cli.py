@@ -20,6 +20,7 @@ import streamrf as srf
 from commands import answer, misused, refused, streamrf, told
 from streamrf.cli import base, fitting, groups, maps
 from streamrf.cli import files as checks
+from streamrf.errors import CheckpointError
 from streamrf.kernels import AdditiveKernel, DotProductKernel, Polynomial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -175,6 +176,8 @@ def test_several_gammas_are_blocks_that_can_be_weighed():
     assert re.search(r"blocks +weights ", told("info", "new.h5"))
     said = misused("fit", "data.h5", *words, "--block-weights", "1,2", "--statistics", "s.h5")
     assert "--block-weights" in said
+    said = misused("fit", "data.h5", *words, "--components", "1", "--model", "new.h5")
+    assert "--components: 1 do not part among the 2 of --gamma; give 2" in said
 
 
 def test_a_model_is_pruned_and_its_statistics_are_not():
@@ -553,7 +556,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ((*FIT, "--y", "constant"), ["at least two classes, got 1 class"]),
         (
             (*FIT, "--y", "values", "--task", "classification"),
-            ["are not class labels", "--regression"],
+            [f"targets such as {VALUES[VALUES % 1 > 0][0]} are not class labels", "--regression"],
         ),
         ((*FIT, "--y", "names", "--regression"), ["'Ziffer 0' are not numbers", "--regression"]),
         ((*FIT, "--x", "huge", "--normalize", "none"), ["the features overflow", "normalize='l2'"]),
@@ -580,7 +583,19 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             ("fit", "data.h5", "--like", "s.h5", "--regression", "--y", "values", *MODEL),
             ["--like s.h5 holds sums of classes, not of values; leave out --regression"],
         ),
+        (
+            ("fit", "data.h5", "--like", "s.h5", "--class-weight", "balanced", *MODEL),
+            ["(--class-weight) gives weights to the rows, and those of like= (--like) have none"],
+        ),
+        (
+            (*FIT, "--class-weight", ",".join(f"{digit}=0" for digit in range(10))),
+            ["there are no rows, or all their weights are zero"],
+        ),
         (("evaluate", "no.h5", "data.h5"), ["no file no.h5"]),
+        (
+            ("evaluate", "values.h5", "data.h5", "--y", "values", "--return-std"),
+            ["solve its statistics", "streamrf solve --uncertainty"],
+        ),
         (("evaluate", "data.h5", "data.h5"), ["data.h5 is an HDF5 file but not one of streamrf"]),
         (("evaluate", "s.h5", "data.h5"), ["s.h5 holds statistics, not a model"]),
         (("evaluate", "cutmodel.h5", "data.h5"), ["cutmodel.h5 is cut short"]),
@@ -640,7 +655,7 @@ def holed(path) -> bytes:
         ("--model", "link.h5", "--model link.h5 is read from too; choose another name"),
         ("--statistics", "./new.h5", "--statistics ./new.h5 is written to too"),
         ("--model", "pipe", "--model pipe exists and is no regular file"),
-        ("--model", "", "--model '' exists and is no regular file"),
+        ("--model", "", "--model '' is empty; expected the name of a file"),
         ("--checkpoint", 256 * "m", f"--checkpoint {256 * 'm'} is longer than names of files are"),
     ],
 )
@@ -649,6 +664,22 @@ def test_outputs_are_checked_before_the_data_are_read(option, path, message, mon
     os.symlink("data.h5", "link.h5")
     os.mkfifo("pipe")
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)
+
+
+def test_a_folder_that_is_gone_is_told(folder):
+    (folder / "gone").mkdir()
+    os.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    line = refused("evaluate", folder / "m.h5", "data.h5")
+    assert line == "the folder that this runs in has been deleted; change to another"
+
+
+def test_what_the_system_says_is_told_without_its_number(monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(groups, "open_source", fail)
+    assert refused(*FIT) == "a file could not be read or written: File too large"
 
 
 @pytest.mark.parametrize("reason", ["Unable to allocate 7.69 MiB", ""])
@@ -717,6 +748,17 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
         ),
         ((*FIT, "--like", "s.h5"), ["--like", "leave out --map, --degree, --components, --norm"]),
         ((*FIT, "--threads", "0"), ["--threads"]),
+        (
+            (*FIT, "--checkpoint-every", "5s"),
+            ["--checkpoint-every", "is for --checkpoint; give"],
+        ),
+        ((*FIT, "--max-passes", "3"), ["--max-passes", "is for --loss squared_hinge or logistic"]),
+        (
+            (*FIT, "--loss", "logistic", "--max-passes", "1"),
+            ["--max-passes", "--loss logistic takes 2 passes or more, got 1"],
+        ),
+        ((*FIT, "--warp", "none", "--warp-rounds", "3"), ["--warp-rounds", "is for a warp"]),
+        ((*FIT, "--class-weight", "0=1,0=5"), ["--class-weight", "'0' is given two weights"]),
         ((*FIT, "--seed", "-1"), ["--seed"]),
         (("evaluate", "m.h5"), ["Missing argument"]),
         (("evaluate", "m.h5", "data.h5", "--on-bad-rows", "x"), ["'x' is not one of raise, skip"]),
@@ -872,6 +914,15 @@ def test_ctrl_c_in_a_fit(long_run, folder, files):
     assert left_behind(folder, files) == {"long.h5"}
 
 
+def test_what_another_run_writes_is_not_said_to_be_ours(monkeypatch):
+    def refuse(*arguments):
+        Path("run.checkpoint").write_text("of another run")
+        raise CheckpointError("another run is writing it")
+
+    monkeypatch.setattr(fitting, "begin", refuse)
+    assert refused(*FIT, "--checkpoint", "run.checkpoint") == "another run is writing it"
+
+
 def test_ctrl_c_tells_what_was_written(monkeypatch):
     def interrupted(self, path):
         raise KeyboardInterrupt
@@ -882,6 +933,24 @@ def test_ctrl_c_tells_what_was_written(monkeypatch):
     assert done.stderr == "streamrf: interrupted; sums.h5 was written\n"
     monkeypatch.setattr(fitting, "begin", lambda *args, **kwargs: interrupted(None, None))
     assert streamrf(*FIT).stderr == "streamrf: interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "told"),
+    [
+        ("typer.main", "get_command", "interrupted\n"),  # while Typer builds the commands
+        ("streamrf.cli.help.Group", "resolve_command", "interrupted\n"),
+        ("streamrf.cli.inspection", "load_model", "interrupted; nothing was written\n"),
+    ],
+)
+def test_ctrl_c_ends_without_a_traceback_at_any_moment(owner, name, told, monkeypatch, capfd):
+    monkeypatch.setattr(f"{owner}.{name}", lambda *a, **k: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(sys, "argv", ["streamrf", "info", "m.h5"])
+    with pytest.raises(SystemExit) as end:
+        base.main()
+    assert end.value.code == 130
+    assert capfd.readouterr() == ("", f"streamrf: {told}")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_the_bar_goes_away_and_leaves_the_answer():

@@ -214,7 +214,13 @@ def test_in_words():
             ("classes.h5", "--classes", "1,7"),
             "there is no class '7'; there are ['0', '1', '2', '3'",
         ),
-        (("classes.h5", "--classes", "1"), "two"),
+        *(
+            (
+                ("classes.h5", "--classes", one),
+                f"--classes: a choice takes two classes or more, {got}",
+            )
+            for one, got in (("1", "got '1'"), ("1,1", "got '1,1'"), ("", "got ''"))
+        ),
         (("values.h5", "--classes", "1"), "--classes is for classes; these statistics hold target"),
         (("values.h5", "--codes", "one-vs-rest"), "codes are for classes; these statistics hold"),
         (("classes.h5", "--components", "41"), "n_components must be an integer from 1 to 40"),

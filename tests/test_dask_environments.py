@@ -55,6 +55,18 @@ def test_workers_started_here_cannot_be_reached_from_elsewhere():
     assert hosts == {"127.0.0.1"}
 
 
+def test_workers_that_do_not_start_are_told(monkeypatch):
+    def fails(**options):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr("distributed.LocalCluster", fails)
+    with (
+        pytest.raises(ClusterError, match=r"^--workers 2 could .*Nanny failed.*ulimit -n"),
+        connected(ClusterAddress(workers=2)),
+    ):
+        pass
+
+
 def listening():
     ours = psutil.Process()
     return {

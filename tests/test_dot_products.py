@@ -104,7 +104,9 @@ def test_a_series_that_does_not_end_says_what_to_do(kernel, bound):
         kernel.maclaurin(bound)
 
 
-@pytest.mark.parametrize("coefficients", [[], [0.0, 0.0], [1.0, -1.0], [np.nan], [[1.0]]])
+@pytest.mark.parametrize(
+    "coefficients", [[], [0.0, 0.0], [1.0, -1.0], [np.nan], [[1.0]], "ab", [None, {}]]
+)
 def test_coefficients_without_a_kernel_are_refused(coefficients):
     with pytest.raises(ParameterError, match="coefficients must be"):
         DotProduct(coefficients).maclaurin()

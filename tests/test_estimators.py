@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, UnknownLabelError
 
 # The only checks of scikit-learn that are expected to fail, and why.
 EXPECTED_FAILURES = {
@@ -160,6 +160,15 @@ def test_partial_fit_knows_the_classes_it_was_told():
     assert model.classes_.tolist() == list(range(10))
     model.partial_fit(X[y >= 5], y[y >= 5])
     assert model.score(X, y) > 0.95
+
+
+def test_partial_fit_refuses_a_label_that_was_not_told():
+    X, y = DIGITS
+    with pytest.raises(UnknownLabelError, match=r"label 5 is none of classes=\[0, 1, 2, 3, 4\]; n"):
+        classifier(alpha=1e-3).partial_fit(X, y, classes=range(5))
+    model = classifier(alpha=1e-3).partial_fit(X[y < 5], y[y < 5], classes=range(5))
+    with pytest.raises(ValueError, match="label 5 is none of classes"):
+        model.partial_fit(X[y == 5], y[y == 5])
 
 
 def test_a_fitted_estimator_pickles():

@@ -438,8 +438,10 @@ def test_rows_on_both_sides_are_refused_by_name(base):
 
 def test_rows_never_counted_are_not_removed(base):
     other = accumulate(srf.ArraySource(X, LABELS), like=base, window=(40, 80))
-    with pytest.raises(MergeError, match="rows 40 to 79 of X were never counted"):
+    with pytest.raises(MergeError, match="rows 60 to 79 of X were never counted"):
         base - other
+    with pytest.raises(MergeError, match="rows 0 to 39 of X were never counted"):
+        other - base
     elsewhere = accumulate(srf.ArraySource(X + 1, LABELS), like=base, window=(0, 10))
     with pytest.raises(MergeError, match="rows 0 to 9 of X were never counted"):
         base - elsewhere

@@ -201,6 +201,9 @@ def test_labels_that_are_not_named_stay():
 def test_names_that_cannot_be_given_are_refused():
     with pytest.raises(ParameterError, match="no label 12 to rename"):
         digits().relabel({12: 1})
+    for odd in ([1], None):
+        with pytest.raises(ParameterError, match="new label must be a number or a string, got"):
+            digits().relabel({3: odd})
     with pytest.raises(ParameterError, match="numbers and strings"):
         digits().relabel({3: "three"})
     with pytest.raises(ParameterError, match="sums of values, which have no labels"):

@@ -271,5 +271,7 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     figures = json.loads(shown.stdout)
     tried = srf.load_model("m.h5").encoder.tried
     assert tried == figures["tried"]
+    said = run(app, ["select", "rows.h5", "--components", "64", "--budget", "0.01"]).stdout
+    assert "next      streamrf fit has no --budget and may choose otherwise; leave it out" in said
     info = run(app, ["info", "m.h5"])
     assert f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried" in info.stdout

@@ -425,6 +425,12 @@ def test_foreign_files_are_refused(path, act, data, message):
 def test_what_is_no_file_is_refused(tmp_path, act):
     with pytest.raises(SourceNotFoundError, match=r"there is no file .*none\.h5; check the path"):
         act(tmp_path / "none.h5")
+    for name, shown in (
+        ("", "there is no file ''; check"),
+        ("a\0b", r"no file 'a\\x00b', as names"),
+    ):
+        with pytest.raises(SourceNotFoundError, match=shown):
+            act(name)
     with pytest.raises(FormatError, match="is no regular file"):
         act(tmp_path)
     os.mkfifo(tmp_path / "pipe")
@@ -542,6 +548,11 @@ def test_a_folder_that_cannot_be_synced_does_no_harm(saved, monkeypatch):
 def test_a_missing_folder_is_told(tmp_path):
     with pytest.raises(StorageError, match="No such file or directory; any earlier"):
         storage.write(tmp_path / "none" / "tree.h5", "model", {})
+
+
+def test_a_name_with_a_null_byte_is_refused(tmp_path):
+    with pytest.raises(StorageError, match=r"a\\x00b': a file's name holds no null byte"):
+        storage.write(tmp_path / "a\0b", "model", {})
 
 
 def test_nothing_but_a_regular_file_is_replaced(tmp_path):

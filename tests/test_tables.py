@@ -10,6 +10,7 @@ import math
 import pickle
 from urllib.parse import quote
 
+import h5py
 import numpy as np
 import pyarrow
 import pyarrow.compute
@@ -228,6 +229,21 @@ def test_a_folder_is_all_its_files(tmp_path):
     assert len(source.stores) == 3
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "svm"])
+def test_a_name_need_not_be_text(ending, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = f"\udcff.{ending}"
+    if ending == "parquet":
+        with open(name, "wb") as file:
+            pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2], "y": [0, 1]}), file)
+    else:
+        with open(name, "w") as file:
+            file.write("a,y\n1,0\n2,1\n" if ending == "csv" else "0 1:1\n1 1:2\n")
+    for data in (name, [name]):
+        X, y = everything(srf.open_source(data, y="y"))
+        assert (X.tolist(), y.tolist()) == ([[1], [2]], [0, 1])
+
+
 def test_a_url_is_read_by_fsspec():
     import fsspec
 
@@ -274,6 +290,22 @@ def test_one_row_of_a_csv_is_read_as_the_model_learnt(model, tmp_path):
     table = pyarrow.Table.from_pylist([row | {"age": 41.0}], ROWS.schema)
     one = model.predict(srf.open_source(tmp_path / "one.csv"))
     np.testing.assert_array_equal(one, model.predict(table))
+
+
+def test_the_target_of_a_table_is_a_dataset_of_other_formats(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = (X[:, 0] > 0).astype(int)
+    rows = pyarrow.table({"a": X[:, 0], "b": X[:, 1], "y": y, "z": X[:, 1]})
+    with h5py.File("d.h5", "w") as file:
+        file["X"], file["y"] = X, y
+    np.savez("d.npz", X=X, y=y)
+    for target in ("y", "y,z"):
+        source = srf.open_source(rows, x="a,b", y=target)
+        accumulated(source).solve(0.1).save(f"{target}.h5")
+    for name in ("d.h5", "d.npz"):
+        assert answer("evaluate", "y.h5", name)["accuracy"] > 0.9
+        assert "['y', 'z'] of a table, and" in refused("evaluate", "y,z.h5", name)
 
 
 def test_columns_that_lack_or_changed_are_told(model):

@@ -9,7 +9,9 @@ import logging
 import math
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # an unforeseen error keeps its plain traceback
 )
 
+Handler = Callable[[int, Any], Any]  # of a signal
+
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Output")
 ]
@@ -37,15 +41,37 @@ Json = Annotated[
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    _open_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name need not be text
+    with _interrupted_by(_stop, signal.default_int_handler):
+        _open_streams()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a file's name need not be text
+        try:
+            app(prog_name="streamrf")
+        except OSError as error:  # of the help or the version; commands have their own
+            _drop_output()
+            say(_unprinted(error))
+            sys.exit(1)
+
+
+def _stop(number: int, frame: Any) -> NoReturn:
+    """End at Ctrl-C before a command has begun or after its end, without a traceback."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"streamrf: interrupted\n")  # not by print, which may be at work
+    sys.exit(128 + number)
+
+
+@contextlib.contextmanager
+def _interrupted_by(handler: Handler, before: Handler) -> Iterator[None]:
+    """Let Ctrl-C call `handler`, unless it calls something else than `before` now."""
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGINT) is not before:
+        yield
+        return
     try:
-        app(prog_name="streamrf")
-    except OSError as error:  # of the help or the version; commands have their own
-        _drop_output()
-        say(_unprinted(error))
-        sys.exit(1)
+        signal.signal(signal.SIGINT, handler)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _open_streams() -> None:
@@ -88,7 +114,8 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     @functools.wraps(command)
     def answered(as_json: bool, help_all: bool = False, **given: Any) -> None:
         try:
-            _print(command(**given), as_json)
+            with _interrupted_by(signal.default_int_handler, _stop):
+                _print(command(**given), as_json)
         except StreamrfError as error:
             _end(1, advice_for(signature.parameters, str(error)))
         except Interruption as stop:
@@ -98,7 +125,7 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
         except MemoryError as error:
             _end(1, f"out of memory: {str(error) or 'none is left'}; free some, or ask for less")
         except OSError as error:
-            _end(1, f"{error.filename}: {reason(error)}" if error.filename else str(error))
+            _end(1, _failure(error))
 
     signature = inspect.signature(command)
     own = {"as_json": Json}
@@ -181,6 +208,17 @@ class _LogHandler(logging.Handler):
 def _end(status: int, message: str) -> NoReturn:
     say(message)
     raise typer.Exit(status)
+
+
+def _failure(error: OSError) -> str:
+    """Return what the system could not do, in words; it names no file where a folder is gone."""
+    if error.filename:
+        return f"{error.filename}: {reason(error)}"
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "the folder that this runs in has been deleted; change to another"
+    return f"a file could not be read or written: {reason(error)}"
 
 
 def _print(answer: Answer, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from streamrf.display import format_bytes
 from streamrf.errors import (
+    CheckpointError,
     Interruption,
     MemoryBudgetError,
     ParameterError,
@@ -30,15 +31,19 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
     named = {option: path for option, path in outputs.items() if path is not None}
     taken = {found: "is read from" for name in inputs for found in _files(name)}
     for option, path in named.items():
+        if not path:
+            raise ParameterError(f"{option} '' is empty; expected the name of a file")
         target = os.path.realpath(path)
-        _check_output(f"{option} {path or repr(path)}", target)
+        _check_output(f"{option} {path}", target)
         if target in taken:
             raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
         taken[target] = "is written to"
     before = {path: identity(path) for path in named.values()}
     try:
         yield
-    except Interruption:  # it says itself what was written
+    except (Interruption, CheckpointError):
+        # The first says itself what was written. The second comes before anything is: a checkpoint
+        # that is new by then is that of another run.
         raise
     except (KeyboardInterrupt, StreamrfError) as end:
         written = [path for path in before if identity(path) != before[path]]

@@ -52,6 +52,8 @@ from streamrf.training import (
     refine_job,
 )
 
+MAX_PASSES = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class PassRows(WeightedRowOptions):
@@ -100,9 +102,14 @@ class TargetOptions(CodeOptions, BlockOptions, RegressionOption):
         default=SQUARED,
         words=(SQUARED, *LOSSES),
     )
-    max_passes: int = option("Passes at most, the first included; 5.", default=5, min=1)
+    max_passes: int | None = option("Passes at most, the first included; 5.", min=1)
     folds: int | None = option_from(Settings, "folds", metavar="K")
     totals: str | None = option_from(Settings, "totals", words=TOTALS)
+
+    @property
+    def n_passes(self) -> int:
+        """Passes at most, the first included."""
+        return 1 if self.loss == SQUARED else self.max_passes or MAX_PASSES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +118,8 @@ class PassOptions:
 
     panel: ClassVar = "Run"
     checkpoint: str | None = option_from(RunOptions, "checkpoint", metavar="FILE")
-    checkpoint_every: float = option_from(
-        RunOptions, "checkpoint_every", default="300s", metavar="TIME", read=read_seconds
+    checkpoint_every: float | None = option_from(
+        RunOptions, "checkpoint_every", default=None, metavar="TIME", read=read_seconds
     )
     memory_limit: MemoryLimit = None
     threads: Threads = None
@@ -146,7 +153,7 @@ def fit(
     output: FitOutput,
 ) -> Answer:
     """Train on files of data in one pass; write a model, its statistics, or both."""
-    _check(targets, cluster, output)
+    _check(targets, options, cluster, output)
     codes = targets.made(targets.is_of_values)
     settings = Settings(
         **features.settings(),
@@ -172,7 +179,7 @@ def fit(
         source = rows.source(data)
         settings = replace(settings, like=features.earlier(targets.is_of_values))
         expected = (READING, SOLVING) if output.model is not None else (READING,)
-        n_rows = rows.n_rows(source) * (1 if targets.loss == SQUARED else targets.max_passes)
+        n_rows = rows.n_rows(source) * targets.n_passes
         with working(cluster, options.threads, n_rows, expected) as (client, _):
             outlooks: list[Outlook] = []
             run = RunOptions(
@@ -180,7 +187,7 @@ def fit(
                 parts=cluster.parts,
                 spill=cluster.spill,
                 checkpoint=options.checkpoint,
-                checkpoint_every=options.checkpoint_every,
+                checkpoint_every=_every(options),
                 memory_limit=options.memory_limit,
                 n_threads=options.threads,
                 outlook=outlooks.append,
@@ -203,7 +210,15 @@ def fit(
     return Answer(figures, aligned(_summary(figures, source.where, sums)))
 
 
-def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> None:
+def _every(options: PassOptions) -> float:
+    """Return the seconds between two checkpoints."""
+    given = options.checkpoint_every
+    return RunOptions.checkpoint_every if given is None else given
+
+
+def _check(
+    targets: TargetOptions, options: PassOptions, cluster: ShardOptions, output: FitOutput
+) -> None:
     """Raise the error of wrong usage if options do not go together."""
     if output.model is None and output.statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
@@ -213,6 +228,12 @@ def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> 
         raise wrong("--prune", "is for a model; give --model, or --components to solve")
     if targets.block_weights is not None and (output.model is None or targets.prune is not None):
         raise wrong("--block-weights", "is for a model that is not pruned; leave one of them out")
+    if targets.max_passes is not None and targets.loss == SQUARED:
+        raise wrong("--max-passes", f"is for --loss {' or '.join(LOSSES)}; leave it out")
+    if targets.max_passes == 1:
+        raise wrong("--max-passes", f"--loss {targets.loss} takes 2 passes or more, got 1")
+    if options.checkpoint_every is not None and options.checkpoint is None:
+        raise wrong("--checkpoint-every", "is for --checkpoint; give it, or leave both out")
     for name, value in (("--parts", cluster.parts), ("--spill", cluster.spill)):
         if value is not None and cluster.address().is_here:
             raise wrong(name, "is for a cluster; give --scheduler or --workers, or leave it out")
@@ -221,7 +242,7 @@ def _check(targets: TargetOptions, cluster: ShardOptions, output: FitOutput) -> 
 def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, dict[str, Any]]:
     """Run the pass; return it and its figures."""
     pass_ = begin(job)
-    check_job(job, pass_, targets.loss, targets.max_passes)
+    check_job(job, pass_, targets.loss, targets.n_passes)
     for path in (output.statistics, job.run.checkpoint):
         if path is not None:
             check_room(path, _gram_bytes(pass_.statistics))
@@ -287,7 +308,7 @@ def _finish(
         overwrite=overwrite,
         keep=keep,
     )
-    trained = refine_job(job, trained, held, targets.loss, targets.max_passes)
+    trained = refine_job(job, trained, held, targets.loss, targets.n_passes)
     trained.save(output.model)
     return trained, sums
 

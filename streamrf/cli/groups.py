@@ -171,6 +171,8 @@ def read_class_weight(text: str) -> str | dict[str, float]:
     found = {}
     for part in next(csv.reader([text], skipinitialspace=True)):
         label, equals, number = part.rpartition("=")
+        if label in found:
+            raise typer.BadParameter(f"{label!r} is given two weights; give one")
         try:
             found[label] = float(number)
         except ValueError:

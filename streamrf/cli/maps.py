@@ -199,6 +199,9 @@ class FeatureOptions:
         width = COMPONENTS if self.components is None else self.components
         if not isinstance(self.gamma, tuple):
             return self._map(self.gamma, width)
+        if width < len(self.gamma):
+            n = len(self.gamma)
+            raise wrong("--components", f"{width} do not part among the {n} of --gamma; give {n}")
         shares = np.diff(np.linspace(0, width, len(self.gamma) + 1).astype(int)).tolist()
         maps = [self._map(*each) for each in zip(self.gamma, shares, strict=True)]
         return Concatenate(maps)
@@ -227,6 +230,8 @@ class FeatureOptions:
 
 def warp_settings(word: str | None, n_rounds: int | None) -> dict[str, Any]:
     """Return the settings of a warp, by its word and rounds as given."""
+    if word == "none" and n_rounds is not None:
+        raise wrong("--warp-rounds", "is for a warp, and --warp none is none; leave it out")
     found: dict[str, Any] = {} if word is None else {"warp": None if word == "none" else word}
     return found if n_rounds is None else found | {"warp_rounds": n_rounds}
 

@@ -57,18 +57,22 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "tried": table,
         "seconds": time.perf_counter() - began,
     }
-    return Answer(figures, [*aligned(_summary(figures, source.where)), "", *_lines(table)])
+    summary = _summary(figures, source.where, options.budget is not None)
+    return Answer(figures, [*aligned(summary), "", *_lines(table)])
 
 
-def _summary(figures: dict[str, Any], where: str) -> list[tuple[str, str]]:
+def _summary(figures: dict[str, Any], where: str, has_budget: bool) -> list[tuple[str, str]]:
     tried = figures["tried"]["candidate"]
+    fits = "with the same rows and seed chooses the same"
+    if has_budget:
+        fits = "has no --budget and may choose otherwise; leave it out to see the choice of fit"
     chosen = tried[0] if tried else "too few rows to choose: a Gaussian of the median distance"
     return [
         ("rows", f"a peek at {where}, {figures['n_rows_held_out']:,} of them held out"),
         ("chosen", chosen),
         ("features", f"{figures['n_components']:,}, {figures['map']}"),
         ("time", format_time(figures["seconds"])),
-        ("next", "streamrf fit with the same rows and seed chooses the same"),
+        ("next", "streamrf fit " + fits),
     ]
 
 

@@ -254,6 +254,8 @@ def _restricted(trained: Model, text: str | None) -> Model:
         raise ParameterError("--classes is for classes; these statistics hold target values")
     known = {str(label): label for label in trained.labels.tolist()}
     words = next(csv.reader([text], skipinitialspace=True))
+    if len(set(words)) < 2:
+        raise ParameterError(f"--classes: a choice takes two classes or more, got {text!r}")
     for word in words:
         if word not in known:
             raise ParameterError(f"--classes: there is no class {word!r}; there are {list(known)}")

@@ -292,7 +292,7 @@ class CheckpointWriter(Generic[S]):
         if not self._written:
             return "no checkpoint was written"
         return (
-            f"{self._checkpoint.path} holds {self._written:,} of them: run the same again to go on "
+            f"{self._checkpoint.path} holds {self._written:,} rows: run the same again to go on "
             "from there"
         )
 

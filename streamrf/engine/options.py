@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from streamrf.display import format_bytes
@@ -94,14 +94,24 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.engine is not None:
             _check_client(self.engine)
+        for name in ("checkpoint", "spill"):
+            path = getattr(self, name)
+            if not isinstance(path, str | bytes | os.PathLike | None):
+                raise ParameterError(f"{name} must be a path, got {path!r}")
+        for name in ("progress", "outlook"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise ParameterError(f"{name} must be a function, got {function!r}")
         for name in ("parts", "spill"):
             if self.engine is None and getattr(self, name) is not None:
                 raise ParameterError(
                     f"{name} is for a cluster: give engine=, a distributed.Client, or leave {name} "
                     "out"
                 )
-        if self.parts is not None and not (isinstance(self.parts, Integral) and self.parts > 0):
-            raise ParameterError(f"parts must be an integer of at least 1, got {self.parts!r}")
+        for name in ("parts", "n_threads"):
+            count = getattr(self, name)
+            if count is not None and not (isinstance(count, Integral) and int(count) > 0):
+                raise ParameterError(f"{name} must be an integer of at least 1, got {count!r}")
         if self.checkpoint is not None and self.spill is not None:
             raise ParameterError("checkpoint and spill do the same; give one of them")
         if self.checkpoint is not None and self.engine is not None:
@@ -109,10 +119,9 @@ class RunOptions:
                 "checkpoint is for a pass of one process; for one on a cluster give spill=, a "
                 "folder that the workers share"
             )
-        if not 0 <= self.checkpoint_every < threading.TIMEOUT_MAX:
-            raise ParameterError(
-                f"checkpoint_every must be seconds, at least 0, got {self.checkpoint_every!r}"
-            )
+        seconds = self.checkpoint_every
+        if not (isinstance(seconds, Real) and 0 <= float(seconds) < threading.TIMEOUT_MAX):
+            raise ParameterError(f"checkpoint_every must be seconds, at least 0, got {seconds!r}")
 
 
 def _check_client(engine: object) -> None:

@@ -30,6 +30,7 @@ from streamrf.sources import (
     IteratorSource,
     Source,
     as_source,
+    check_known,
     check_unmasked,
     is_lazy,
     is_mixed,
@@ -141,12 +142,15 @@ class RandomFeatureEstimator(BaseEstimator):
         if isinstance(self.class_weight, str):
             raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
         is_first = not hasattr(self, "_waiting")
+        classes = classes if is_first else self._classes
         batch: tuple[Any, Any, Any] | None = None
         if self._is_source(X, reset=is_first):
             source = as_source(X, y, sample_weight)
             source = self._named(source) if is_first else source
         else:
             batch = self._checked(X, y, sample_weight, reset=is_first)
+            if classes is not None:
+                check_known(batch[1], classes)
             source = as_source(*batch) if issparse(batch[0]) else IteratorSource([batch])
             if source.is_sparse:
                 batch = None

@@ -337,7 +337,10 @@ class DotProduct(DotProductKernel):
         return np.asarray(polyval(t, self.series(MAX_TERMS)), dtype=np.float64)
 
     def series(self, n_terms: int) -> Floats:
-        series = np.asarray(self.coefficients, dtype=np.float64)
+        try:
+            series = np.asarray(self.coefficients, dtype=np.float64)
+        except (TypeError, ValueError):  # no numbers
+            series = np.empty(0)
         finite = series.ndim == 1 and np.isfinite(series).all()
         if not finite or not (series >= 0).all() or not series.any() or len(series) > MAX_TERMS:
             raise ParameterError(

@@ -130,6 +130,8 @@ class Model(Card, UncertainPredictor):
         if self.book is None:
             raise ParameterError("a regression model has no classes to choose from")
         wanted = np.unique(as_labels(np.asarray(labels)))
+        if len(wanted) < 2:
+            raise ParameterError(f"a choice takes two classes or more, got {wanted.tolist()}")
         index, unknown = find_labels(self.labels, wanted)
         if unknown.any():
             raise ParameterError(

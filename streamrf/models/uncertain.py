@@ -84,7 +84,8 @@ class UncertainPredictor(Predictor):
     def _kept_posterior(self) -> Posterior:
         if self.posterior is None:
             raise ParameterError(
-                "this model does not keep the covariance of its coefficients: solve or fit it with "
-                "uncertainty=True"
+                "this model does not keep the covariance of its coefficients: solve its statistics "
+                "with uncertainty=True (streamrf solve --uncertainty), or fit a "
+                "RandomFeatureRegressor with it"
             )
         return self.posterior

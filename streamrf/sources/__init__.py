@@ -1,7 +1,7 @@
 """Sources of rows."""
 
 from streamrf.sources.arrays import ArraySource
-from streamrf.sources.base import Block, Source, Store, check_rows
+from streamrf.sources.base import Block, Source, Store, check_rows, require_source
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
@@ -9,7 +9,7 @@ from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
-from streamrf.sources.labels import as_labels, find_labels, join_labels, narrowed
+from streamrf.sources.labels import as_labels, check_known, find_labels, join_labels, narrowed
 from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
 from streamrf.sources.reader import read_ahead
@@ -53,6 +53,7 @@ __all__ = [
     "as_source",
     "by_columns",
     "check_class_weight",
+    "check_known",
     "check_rows",
     "check_unmasked",
     "class_factors",
@@ -68,6 +69,7 @@ __all__ = [
     "open_source",
     "open_text",
     "read_ahead",
+    "require_source",
     "stacked",
     "uniform",
 ]

@@ -191,6 +191,15 @@ class Source(Card, ABC):
         """Return about `n_rows` rows for calibration, without consuming an iterator."""
 
 
+def require_source(source: Any) -> None:
+    """Raise ParameterError for rows that are not given as a source."""
+    if not isinstance(source, Source):
+        raise ParameterError(
+            f"source must be a source of rows, got {type(source).__name__}; give ArraySource(X, y) "
+            "or open_source(data, y=...)"
+        )
+
+
 def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
     """Return the block without the rows that have NaN, infinity or a negative weight.
 

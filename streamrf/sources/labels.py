@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import DataError
+from streamrf.errors import DataError, UnknownLabelError
 
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:
@@ -59,3 +59,14 @@ def find_labels(
         return np.zeros(len(y), dtype=np.int64), np.ones(len(y), dtype=bool)
     index = np.searchsorted(labels, y).clip(max=len(labels) - 1)
     return index, labels[index] != y
+
+
+def check_known(y: ArrayLike, classes: ArrayLike) -> None:
+    """Raise UnknownLabelError for a label that is none of the classes said to be all."""
+    labels, found = np.unique(as_labels(classes)), np.unique(as_labels(y))
+    unknown = find_labels(labels, found)[1]
+    if unknown.any():
+        raise UnknownLabelError(
+            f"the label {found[unknown][0].item()!r} is none of classes={labels.tolist()}; name "
+            "all that will appear, or leave classes out"
+        )

@@ -69,8 +69,9 @@ class Ledger:
             for start, stop in theirs:
                 inside = (ours[:, 0] <= start) & (stop <= ours[:, 1])
                 if not inside.any():
+                    first, last = _uncounted(ours, start, stop)
                     raise MergeError(
-                        f"rows {start} to {stop - 1} of {other.names.get(key, key)} were never "
+                        f"rows {first} to {last - 1} of {other.names.get(key, key)} were never "
                         "counted here, so they cannot be removed"
                     )
                 i = int(np.flatnonzero(inside)[0])
@@ -113,6 +114,15 @@ class Ledger:
             ledger.ranges[key], ledger.names[key] = rows, names.text(key)
         names.end()
         return ledger
+
+
+def _uncounted(ranges: Indices, start: int, stop: int) -> tuple[int, int]:
+    """Return the first rows of ``[start, stop)`` that the ranges leave out; there are some."""
+    for low, high in ranges.tolist():
+        if low > start:
+            return start, min(low, stop)
+        start = max(start, high)
+    return start, stop
 
 
 def _joined(ranges: Indices) -> Indices:

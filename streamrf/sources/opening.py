@@ -106,6 +106,8 @@ def open_source(
     DataError, CorruptFileError
         Files that cannot be read as what their names say, or columns that have no numbers.
     """
+    if isinstance(data, bytes):
+        data = os.fsdecode(data)
     if is_paths(data):
         entries = [data] if isinstance(data, str | os.PathLike) else data
         names = [name for entry in entries for name in _files(os.fsdecode(entry))]
@@ -118,6 +120,8 @@ def open_source(
                 f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
                 "URLs, by the endings of their names; download others"
             )
+        if opener in _LOCAL:
+            y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
         if opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
@@ -136,6 +140,18 @@ def open_source(
     if is_dask_array(data):
         return DaskArraySource(data, y, weights)
     return ArraySource(data, y, weights)
+
+
+def _one_name(wanted: Any, role: str, files: list[str]) -> Any:
+    """Return the name in a list of one, as tables take lists; ParameterError for several."""
+    if not isinstance(wanted, list | tuple):
+        return wanted
+    if len(wanted) != 1:
+        raise ParameterError(
+            f"{role} names the columns {list(wanted)} of a table, and {files[0]} is none; name one "
+            f"dataset: {role}= (--{role})"
+        )
+    return wanted[0]
 
 
 def is_paths(data: Any) -> bool:

@@ -3,6 +3,7 @@
 import difflib
 import glob
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -12,17 +13,26 @@ from streamrf.errors import (
     MissingPackageError,
     ParameterError,
     SourceNotFoundError,
+    StorageError,
     StreamrfError,
     first_line,
 )
 from streamrf.sources.columns import arrow
+from streamrf.storage import reason
 
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]
+
+_KINDS = {  # of what is no file of rows
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def expand(path: Paths) -> list[str]:
     """Return the files that paths and patterns mean."""
-    entries = [path] if isinstance(path, str | os.PathLike) else list(path)
+    entries = [path] if isinstance(path, str | bytes | os.PathLike) else list(path)
     if not entries:
         raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
     return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]
@@ -31,13 +41,20 @@ def expand(path: Paths) -> list[str]:
 def listed(folder: str) -> list[str]:
     """Return all files in a folder and the folders in it, sorted; not those of "_" or "." names."""
     found = []
-    for path, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder, onerror=_raise_unread):
         folders[:] = sorted(name for name in folders if name[0] not in "._")
         found += [os.path.join(path, name) for name in files if name[0] not in "._"]
     return sorted(found)
 
 
+def _raise_unread(error: OSError) -> NoReturn:
+    """Raise for a folder that cannot be listed, whose files would be left out without a word."""
+    raise StorageError(f"the folder {error.filename!r} cannot be read: {reason(error)}") from error
+
+
 def _matches(name: str) -> list[str]:
+    if not name:
+        raise SourceNotFoundError("the path '' is empty; expected the name of a file")
     if is_url(name):
         return _urls(name)
     if os.path.isfile(name):  # first: a file's name may hold brackets
@@ -56,12 +73,24 @@ def _matches(name: str) -> list[str]:
 
 
 def raise_missing(name: str, path: str) -> NoReturn:
+    """Raise the error that says what is at an absolute path, where no file can be read."""
+    if os.path.lexists(path):
+        raise SourceNotFoundError(f"{name!r} is {_kind(path)}; expected a file")
     folder, base = os.path.split(path)
     if not os.path.isdir(folder):
         raise SourceNotFoundError(f"there is no file {name!r}: no folder {folder!r}")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise denied(f"the folder {folder!r}")
     near = difflib.get_close_matches(base, os.listdir(folder), n=5)
     hint = f"near names there: {near}" if near else "no name there is like it"
     raise SourceNotFoundError(f"there is no file {name!r} in {folder!r}; {hint}")
+
+
+def _kind(path: str) -> str:
+    """Return what something that is no file is."""
+    if os.path.islink(path) and not os.path.exists(path):
+        return f"a link to {os.readlink(path)!r}, which is not there"
+    return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "no regular file")
 
 
 def is_url(name: str) -> bool:
@@ -111,9 +140,11 @@ def open_bytes(path: str, name: str) -> Any:
     """
     if not is_url(path):
         try:
-            return arrow().OSFile(path)
+            return arrow().OSFile(os.fsencode(path))  # a name need not be text
         except FileNotFoundError:
             raise_missing(name, path)
+        except PermissionError as error:
+            raise denied(name) from error
     with _reaching(name):
         import fsspec
 
@@ -168,13 +199,24 @@ def decoding(where: str, wrong: str = "cannot be read") -> Iterator[None]:
     """Raise CorruptFileError for whatever another library raises of bytes that it cannot read."""
     try:
         yield
-    except (StreamrfError, PermissionError, BlockingIOError):
-        raise  # the file may be well: it belongs to another, or is being written
+    except StreamrfError:
+        raise
+    except BlockingIOError as error:  # the file may be well, and so below
+        raise StorageError(
+            f"{where} cannot be read: another program is writing it; wait for its end"
+        ) from error
+    except PermissionError as error:
+        raise denied(where) from error
     except Exception as error:
         raise CorruptFileError(
             f"{where} {wrong} ({first_line(error)}); it is of another format, damaged or"
             " truncated: copy or write it again"
         ) from error
+
+
+def denied(where: str) -> StorageError:
+    """Return the error of a file that belongs to another."""
+    return StorageError(f"{where} cannot be read: permission denied; ask its owner for the right")
 
 
 def version(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -110,6 +111,9 @@ class ClassSums(TargetSums):
         unknown = [label for label in names if label not in known]
         if unknown:
             raise ParameterError(f"there is no label {unknown[0]!r} to rename; there are {known}")
+        odd = [name for name in names.values() if not isinstance(name, str | Real | np.bool_)]
+        if odd:
+            raise ParameterError(f"a new label must be a number or a string, got {odd[0]!r}")
         if len({isinstance(names.get(label, label), str) for label in known}) > 1:
             raise ParameterError("the new labels are numbers and strings; give all of one kind")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.errors import ParameterError
+from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, PrincipalComponents, Seed
 from streamrf.preprocessing import Encoder, Moments
@@ -117,6 +117,8 @@ class Questions:
 
     def alpha_scale(self) -> float:
         """Return the mean squared norm of a centred feature, which a relative alpha refers to."""
+        if not self.weight > 0:
+            raise DataError("there are no rows, or all their weights are zero: nothing to learn")
         return self.normal().mean_diagonal()
 
     def alpha_grid(self) -> Floats:

@@ -20,6 +20,8 @@ _LEFT = re.compile(r"\.[0-9a-f]{12}\.tmp\Z")
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[io.BufferedWriter]:
     """Open a new file that replaces `path` when the block ends without an error."""
+    if _holds_null(path):
+        raise StorageError(f"cannot write {os.fspath(path)!r}: a file's name holds no null byte")
     target = os.path.realpath(path)  # a link stays, its target is replaced
     folder, name = os.path.split(target)
     if os.path.lexists(target) and not os.path.isfile(target):
@@ -44,6 +46,11 @@ def replacing(path: Path) -> Iterator[io.BufferedWriter]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _holds_null(path: Path) -> bool:
+    """Return whether the system would refuse a path before it looked for it."""
+    return b"\0" in os.fsencode(path)
 
 
 def _temporary(folder: str, name: str) -> io.BufferedWriter:
@@ -131,6 +138,8 @@ def _sweep(folder: str, name: str) -> None:
 def opened(path: Path) -> Iterator[io.BufferedReader]:
     """Open a regular file to read, with our errors for the system's."""
     name = os.fspath(path)
+    if _holds_null(path):
+        raise SourceNotFoundError(f"there is no file {name!r}, as names hold no null byte")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for a writer
             raise FormatError(f"{name} is no regular file; give a file that streamrf has saved")
@@ -139,7 +148,9 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     except StreamrfError:  # two of them are OSError too
         raise
     except FileNotFoundError as error:
-        raise SourceNotFoundError(f"there is no file {name}; check the path") from error
+        raise SourceNotFoundError(
+            f"there is no file {name or repr(name)}; check the path"
+        ) from error
     except OSError as error:
         raise StorageError(f"cannot read {name}: {reason(error)}") from error
 

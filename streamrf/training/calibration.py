@@ -161,9 +161,10 @@ def _check_task(sample: Block, regression: bool) -> None:
             "use RandomFeatureClassifier, or leave out regression=True or --regression"
         )
     if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
+        odd = y[y != np.floor(y)][0].item()
         raise DataError(
-            f"{sample.where}: targets such as {y[y != np.floor(y)][0]!r} are not class labels; "
-            "for values use RandomFeatureRegressor, regression=True or --regression"
+            f"{sample.where}: targets such as {odd!r} are not class labels; for values use "
+            "RandomFeatureRegressor, regression=True or --regression"
         )
 
 

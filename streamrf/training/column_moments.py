@@ -6,7 +6,7 @@ from streamrf import storage
 from streamrf.engine import Reading, RunOptions, Summary, fold
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, check_columns
-from streamrf.sources import Block, Source, check_rows
+from streamrf.sources import Block, Source, check_rows, require_source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.storage import Fields, loading
 
@@ -53,6 +53,7 @@ def moments(source: Source, on_bad_rows: str = "raise", run: RunOptions | None =
     StreamrfError
         Bad rows, or none.
     """
+    require_source(source)
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row looked at first holds NaN or infinity")

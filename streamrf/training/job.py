@@ -30,7 +30,7 @@ from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
-from streamrf.sources import Source
+from streamrf.sources import Source, require_source
 from streamrf.statistics import (
     TOTALS,
     BitSums,
@@ -89,8 +89,9 @@ class Job:
         DataError
             If the source has no targets.
         ParameterError
-            If settings contradict the source, the earlier statistics or each other.
+            If there is no source, or settings contradict it, the earlier statistics or each other.
         """
+        require_source(source)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
         like = settings.like

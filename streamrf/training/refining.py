@@ -24,7 +24,7 @@ from streamrf.solving import (
     line_step,
     tried,
 )
-from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows
+from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source
 from streamrf.statistics import LossSums
 from streamrf.training import memory
 from streamrf.training.finishing import Codes, is_auto_decode
@@ -174,6 +174,7 @@ def refine(
     MemoryBudgetError
         If the Grams of all outputs do not fit.
     """
+    require_source(source)
     kind = _checked(model, source, loss)
     _check_passes(max_passes)
     run = run or RunOptions()

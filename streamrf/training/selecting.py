@@ -5,7 +5,7 @@ from typing import Any
 
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import Moments
-from streamrf.sources import Source, check_rows
+from streamrf.sources import Source, check_rows, require_source
 from streamrf.statistics import Statistics
 from streamrf.training.column_moments import scales_of
 from streamrf.training.feature_choice import Selection, choose, peek
@@ -59,6 +59,7 @@ def select(
     StreamrfError
         Bad rows, no rows, no targets, or those that could be of either task.
     """
+    require_source(source)
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
     if budget is not None and not budget > 0:

@@ -184,6 +184,9 @@ class Settings:
             _check_choice("totals", self.totals, sorted(TOTALS))
         if self.codes is not None:
             check_decode(self.codes)
+        if self.rows is not None:
+            _check_rows(self.rows)
+        _check_seed(self.random_state)
 
     @property
     def is_auto(self) -> bool:
@@ -232,3 +235,22 @@ def split_options(options: dict[str, Any]) -> tuple[Settings, RunOptions]:
 def _check_choice(name: str, value: Any, choices: Sequence) -> None:
     if value not in choices:
         raise ParameterError(f"{name} must be one of {tuple(choices)}, got {value!r}")
+
+
+def _check_rows(rows: Any) -> None:
+    """Raise ParameterError unless rows are a start and a stop, which may be None."""
+    is_pair = isinstance(rows, Sequence) and len(rows) == 2
+    if not is_pair or not (isinstance(rows[0], Integral) and isinstance(rows[1], Integral | None)):
+        raise ParameterError(
+            f"rows must be (start, stop), two integers, or None as stop, got {rows!r}"
+        )
+
+
+def _check_seed(seed: Any) -> None:
+    """Raise ParameterError for what seeds no generator."""
+    if seed is None or isinstance(seed, np.random.RandomState | np.random.Generator):
+        return
+    if not (isinstance(seed, Integral) and int(seed) >= 0):
+        raise ParameterError(
+            f"random_state must be an integer of at least 0, a RandomState or None, got {seed!r}"
+        )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import DataError, warn
+from streamrf.errors import DataError, ParameterError, warn
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
     ClassWeighted,
@@ -32,7 +32,7 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     DataError
         Targets that could be of either task.
     ParameterError
-        Weights of classes for values, or of labels of another kind.
+        Weights of classes for values, of labels of another kind, or next to sums without weights.
     """
     task = settings.task
     if task == AUTO and like is not None:
@@ -44,6 +44,11 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     settings = replace(settings, task=task, regression=task == "regression")
     if settings.class_weight is None:
         return source, settings
+    if like is not None and like.encoder.calibration.mean_weight is None:
+        raise ParameterError(
+            "class_weight (--class-weight) gives weights to the rows, and those of like= (--like) "
+            "have none; leave it out, or weigh the rows of both"
+        )
     return _weighed(source, settings.class_weight), settings
 
 
