@@ -16,6 +16,7 @@ from streamrf.cli import app
 from streamrf.engine import Reading, RunOptions, fold
 from streamrf.errors import (
     ConsumedError,
+    DataError,
     MemoryBudgetError,
     ParameterError,
     UnknownLabelError,
@@ -268,6 +269,17 @@ def test_options_that_do_not_fit_are_refused_before_the_pass(rows, options, mess
     X, y, _ = rows
     with pytest.raises(ParameterError, match=message):
         srf.RandomFeatureClassifier(features(), **options).fit(X, y)
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_rows_of_other_weights_than_the_sums_began_with_are_refused(rows, began):
+    X, y, weights = rows
+    model, _ = solved(X, y, weights if began else None)
+    source = srf.ArraySource(X, y, None if began else weights)
+    with pytest.raises(DataError, match="give all rows weights, or none"):
+        srf.refine(model, source, "logistic")
+    with pytest.raises(DataError, match=r"y has shape .*labels are one a row"):
+        srf.refine(model, srf.ArraySource(X, np.eye(3)[y], weights if began else None), "logistic")
 
 
 def test_models_that_cannot_be_refined_are_refused(rows):

@@ -89,9 +89,9 @@ def sums(name, kind, targets, y, exact, totals="float64"):
     return Case(f"{name}-{precision}", kind, zero, add, exact)
 
 
-def statistics(name, y, **options):
+def statistics(name, y, weights=ROOTS, **options):
     """A row for `Statistics`."""
-    source = srf.ArraySource(X, y, ROOTS)
+    source = srf.ArraySource(X, y, weights)
     start = accumulate(source, features(WIDTH), **options)
 
     def zero():
@@ -134,6 +134,7 @@ CASES = [
     sums("classes", ClassSums, lambda: ClassSums.zero(WIDTH), LABELS, True, "int32"),
     statistics("statistics-classes", LABELS),
     statistics("statistics-values", TARGETS, regression=True),
+    statistics("statistics-weightless", TARGETS, ROOTS * (ROOTS > 3000), regression=True),
     statistics("statistics-int32", TARGETS, regression=True, totals="int32"),
     statistics("statistics-float64", TARGETS, regression=True, precision="float64"),
     Case("ledger", Ledger, Ledger, count),

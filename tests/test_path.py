@@ -9,7 +9,8 @@ from sklearn.linear_model import Ridge
 
 import streamrf as srf
 from plain import hat_matrix, plain_features, plain_targets
-from streamrf.errors import ParameterError, SolveError
+from streamrf import storage
+from streamrf.errors import DataError, FormatError, ParameterError, SolveError
 from streamrf.solving.tridiagonal import ROWS, Tridiagonal
 
 ALPHAS = [1e-4, 1e-2, 1.0, 30.0]
@@ -102,6 +103,45 @@ def test_the_evidence_is_the_density_of_the_targets_at_the_best_noise(weighted):
             assert max(densities) == densities[1]
             assert path.log_evidences[i, j] == pytest.approx(densities[1], rel=1e-8)
     np.testing.assert_allclose(path.log_evidence, path.log_evidences.sum(axis=1))
+
+
+@pytest.mark.parametrize("folds", [None, 3])
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_rows_of_weight_zero_say_nothing_of_penalties_and_noise(precision, folds, rng, tmp_path):
+    """As if they were not there, also after saving, merging and subtraction."""
+    X = rng.normal(size=(600, 3))
+    y, w = np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=600), (np.arange(600) < 60) * 1.0
+    source = srf.ArraySource(X, y, w)
+    every = srf.accumulate(source, features(30), precision=precision, folds=folds)
+    cuts = [slice(60), slice(60, None), slice(30), slice(30, None)]
+    alone, none, some, others = (
+        srf.accumulate(srf.ArraySource(X[s], y[s], w[s]), like=every) for s in cuts
+    )
+    every.save(tmp_path / "every.h5")
+    read = srf.load_statistics(tmp_path / "every.h5")
+    for statistics in (read, alone + none, alone + none - none, some + others):
+        assert statistics.sums.n_weighted == 60
+        path, expected = statistics.path(), alone.path()
+        np.testing.assert_allclose(path.gcv, expected.gcv, rtol=1e-6)
+        np.testing.assert_allclose(path.log_evidence, expected.log_evidence, rtol=1e-6)
+        one, other = (s.solve(1.0, uncertainty=True).posterior for s in (statistics, alone))
+        np.testing.assert_allclose(one.noise, other.noise, rtol=1e-6)
+        assert statistics.rounding_alpha == alone.rounding_alpha
+    with pytest.raises(DataError, match="at least 2 rows"):
+        srf.accumulate(srf.ArraySource(X, y, w * (np.arange(600) == 7)), like=every).path()
+
+
+def test_files_without_rows_of_weight_zero_are_as_before(tmp_path):
+    X, y = load_diabetes(return_X_y=True)
+    statistics = srf.accumulate(
+        srf.ArraySource(X, y, np.ones(len(y))), features(20), regression=True
+    )
+    assert "n_weightless" not in statistics.to_tree()["sums"]
+    tree = statistics.to_tree()
+    tree["sums"]["n_weightless"] = len(y) + 1
+    storage.write(tmp_path / "more.h5", "statistics", tree)
+    with pytest.raises(FormatError, match="'sums/n_weightless' is 443; expected an integer"):
+        srf.load_statistics(tmp_path / "more.h5")
 
 
 @pytest.mark.parametrize("codes", [None, srf.ErrorCorrectingCodes(n_bits=7)], ids=["ovr", "ecoc"])

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_digits
 
 import streamrf as srf
-from streamrf.errors import MergeError, ParameterError
+from streamrf.errors import DataError, MergeError, ParameterError
 from streamrf.solving.pruning import most_useful
 
 DIGITS = load_digits(return_X_y=True)
@@ -196,6 +196,22 @@ def test_labels_that_are_not_named_stay():
     assert relabelled.labels.tolist() == list(range(8))
     _, y = DIGITS
     assert_same(relabelled, digits(y=np.where(y == 8, 3, np.where(y == 9, 4, y))))
+
+
+def test_new_labels_are_checked_as_those_of_rows_are(tmp_path):
+    for label in (np.nan, np.inf, None, (1, 2), 1j, 2**64):
+        with pytest.raises(ParameterError, match=r"label .* is neither a finite number nor a st"):
+            digits().relabel({3: label})
+    with pytest.raises(DataError, match="integers beyond 2\\^53, and others are floats"):
+        digits().relabel({0: 2**60 + 1, 1: 0.5, 2: 2**60})
+    with pytest.raises(DataError, match="as strings"):
+        digits().relabel({0: 2**63})
+    for names in ({0: 0.5, 1: np.float32(7)}, {0: True}, dict(enumerate("abcdefghij"))):
+        renamed = digits().relabel(names)
+        renamed.save(tmp_path / "renamed.h5")
+        assert srf.load_statistics(tmp_path / "renamed.h5").labels.tolist() == sorted(
+            {names.get(label, label) for label in range(10)}
+        )
 
 
 def test_names_that_cannot_be_given_are_refused():

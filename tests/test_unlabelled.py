@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
 from integers import assert_same_bytes
-from streamrf.errors import ConsumedError, MergeError, ParameterError
+from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError
 from streamrf.statistics import two_sample
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -120,6 +120,25 @@ def test_the_chances_are_uniform_without_a_difference():
         chances = np.array([getattr(one, name) for one in found])
         assert 0.3 < chances.mean() < 0.7
         assert (chances < 0.1).mean() < 0.25
+
+
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_the_chances_are_those_of_rows_in_any_unit_of_their_weights(precision):
+    """Rows of weight 0 are none."""
+    found = []
+    for unit in (None, 1.0, 10.0, 1e-6):
+        rows, weights = X, None if unit is None else np.full(len(X), unit)
+        if unit == 10.0:
+            rows, weights = np.concatenate((X[-250:], X)), np.pad(weights, (250, 0))
+        n = len(rows) - 350
+        first = None if weights is None else weights[:n]
+        a = summed(rows[:n], weights=first, precision=precision)
+        b = summed(rows[n:] ** 1.05, weights=None if unit is None else weights[n:], like=a)
+        found.append(srf.mmd(a, b).p_value)
+    assert 1e-6 < found[0] < 0.9
+    np.testing.assert_allclose(found[1:], found[0], rtol=0.02)  # of roundings that differ
+    with pytest.raises(DataError, match="needs two rows of weight above 0 on each side"):
+        srf.mmd(a, summed(X[:9], weights=1e-6 * np.eye(9)[0], like=a))
 
 
 def test_signs_are_tried_all_or_at_random(monkeypatch):

@@ -32,7 +32,7 @@ class Path(Generic[Model]):
     residuals : (n_alphas, n_outputs) float64, (weighted) sums of squared residuals of the rows
         summed, in units of the targets; outputs are targets or bits of the code
     log_evidences : (n_alphas, n_outputs) float64, see `log_evidence`
-    n_rows : int
+    n_rows : int, rows of weight above 0
     weight : float, sum of the rows' weights; `n_rows` where they carry none
     solve : ``solve(alpha)`` gives the model of a penalty or of one for each output
     """

@@ -25,7 +25,7 @@ def posterior(
     ----------
     normal, alpha : what was solved
     factor, v : packed factor of the penalised Gram, and the solution by it
-    n_rows, weight : rows summed, and their weights
+    n_rows, weight : rows summed of weight above 0, and their weights
     unit : (n_outputs,), what a sum of squares of 1 is worth
     root_scale : the root of a row of mean weight
 

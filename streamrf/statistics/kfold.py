@@ -64,6 +64,7 @@ class KFoldSums(AbstractSums):
         self.targets = targets
         self.n_clipped = n_clipped
         self.n_rows = sum(part.n_rows for part in parts)
+        self.n_weightless = sum(part.n_weightless for part in parts)
         self.is_scaled = parts[0].is_scaled
         self._parts = parts
         self._gram: GramSum | None = None
@@ -114,6 +115,7 @@ class KFoldSums(AbstractSums):
             if rows.any():
                 part.add(Q[rows], roots[rows], y[rows])
         self.n_rows += len(Q)
+        self.n_weightless = sum(part.n_weightless for part in self.parts)
         self.n_clipped += n_clipped
 
     def combined(self, other: Self, sign: int, in_place: bool = False) -> Self:
@@ -153,7 +155,8 @@ class KFoldSums(AbstractSums):
         return type(self)(empty.targets, [empty.zero_like() for _ in self.parts])
 
     def without_folds(self) -> Sums:
-        return Sums(self.gram, self.targets, self.n_rows, self.n_clipped, self.is_scaled)
+        counts = self.n_rows, self.n_clipped, self.is_scaled, self.n_weightless
+        return Sums(self.gram, self.targets, *counts)
 
     def diagonal(self) -> Floats:
         return np.sum([part.diagonal() for part in self.parts], axis=0)

@@ -1,5 +1,6 @@
 """Sums of features by label, or by bit of an agreed code."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -116,12 +117,20 @@ class ClassSums(TargetSums):
             raise ParameterError(f"a new label must be a number or a string, got {odd[0]!r}")
         if len({isinstance(names.get(label, label), str) for label in known}) > 1:
             raise ParameterError("the new labels are numbers and strings; give all of one kind")
+        for label in names.values():
+            if not _is_label(label):
+                raise ParameterError(
+                    f"the new label {label!r} is neither a finite number nor a string"
+                )
+            as_labels(np.array([label]))  # raises for integers beyond those of NumPy
+        _joined([names.get(label, label) for label in known])
 
     def relabelled(self, names: Mapping[Any, Any]) -> Self:
         if not len(self.labels):
             return self
         renamed = [names.get(label, label) for label in self.labels.tolist()]
-        labels, index = np.unique(as_labels(np.array(renamed)), return_inverse=True)
+        labels = _joined(renamed)
+        index = np.searchsorted(labels, np.array(renamed, labels.dtype))
         sums, weights = np.zeros((len(labels), self.sums.shape[1])), np.zeros(len(labels))
         np.add.at(sums, index, self.sums)
         np.add.at(weights, index, self.weights)
@@ -265,6 +274,23 @@ class BitSums(TargetSums):
         weights = fields.weights("weights", n)
         feature_sums = fields.array("feature_sums", np.float64, (n_components,))
         return cls(labels, matrix, sums, weights, feature_sums)
+
+
+def _is_label(name: Any) -> bool:
+    """Return whether a name is a string, or a number of NumPy's that is finite."""
+    if not isinstance(name, str | Real | np.bool_):
+        return False
+    label = np.array(name)
+    return label.dtype.kind in "biuU" or (label.dtype.kind == "f" and bool(np.isfinite(label)))
+
+
+def _joined(names: list[Any]) -> Array:
+    """Return names of classes as sorted labels; raise DataError for numbers that would change."""
+    by_type: dict[type, list[Any]] = {}
+    for name in names:
+        by_type.setdefault(type(name), []).append(name)
+    parts = [np.unique(as_labels(np.array(part))) for part in by_type.values()]
+    return functools.reduce(join_labels, parts, np.empty(0, np.int64))
 
 
 def _check_numbers(ours: Array, theirs: Array) -> None:

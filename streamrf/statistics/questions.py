@@ -87,11 +87,12 @@ class Questions:
     def rounding_alpha(self) -> float:
         """The ridge penalty that rounding the features amounts to, in the unit of `alpha`.
 
-        ``n_rows mean(step^2) / 12``, times the mean weight: an `alpha` far below it has no effect.
+        ``n_rows mean(step^2) / 12``, times the mean weight, of the rows of weight above 0: an
+        `alpha` far below it has no effect.
         0 with ``precision="float64"``.
         """
         calibration = self.encoder.calibration
-        n_rows: float = self.n_rows
+        n_rows: float = self.sums.n_weighted
         if self.is_scaled:
             n_rows = self.weight / (calibration.mean_weight or 1.0)
         return calibration.noise_alpha(n_rows)

@@ -111,9 +111,11 @@ class RidgeProblem:
         return normal_equations(self.encoder, sums, None, weights).mean_diagonal()
 
     def normal(self) -> Normal:
-        """Return the normal equations; raise DataError for fewer than two rows."""
-        if self.sums.n_rows < 2:
-            raise DataError(f"a model needs at least 2 rows, got n_samples = {self.sums.n_rows}")
+        """Return the normal equations; raise DataError for fewer than two rows that weigh."""
+        if self.sums.n_weighted < 2:
+            n_rows, n_weightless = self.sums.n_rows, self.sums.n_weightless
+            weightless = f", {n_weightless:,} of them of weight zero" if n_weightless else ""
+            raise DataError(f"a model needs at least 2 rows, got n_samples = {n_rows}{weightless}")
         return normal_equations(self.encoder, self.sums, self._matrix, self.block_weights)
 
     @property
@@ -153,7 +155,7 @@ class RidgeProblem:
                 one,
                 factor,
                 v,
-                n_rows=self.sums.n_rows,
+                n_rows=self.sums.n_weighted,
                 weight=total_weight(self.encoder, self.sums),
                 unit=self._square_unit(),
                 root_scale=self.encoder.calibration.root_scale,
@@ -194,9 +196,9 @@ class RidgeProblem:
         """Compare penalties by what the sums know of each; see `Statistics.path`."""
         normal = self.normal()
         alphas = normal.alpha_grid() if alphas is None else alphas
-        weight = total_weight(self.encoder, self.sums)
+        weight, n_rows = total_weight(self.encoder, self.sums), self.sums.n_weighted
         with self._computing():
-            return trace(normal, alphas, self.sums.n_rows, weight, self._square_unit(), self.solve)
+            return trace(normal, alphas, n_rows, weight, self._square_unit(), self.solve)
 
     def cross_validate(self, alphas: Alphas = None) -> CrossValidation[Model]:
         """Return the exact K-fold errors of many penalties; see `Statistics.cross_validate`."""
@@ -278,11 +280,12 @@ class RidgeProblem:
             other = self._fold(held)
             score = left_out(lambda: [(normal, other)], unit)
         elif self.sums.parts:
-            parts = self.sums.parts
-            folds = [self._fold(part) for part in parts if 0 < part.n_rows < self.sums.n_rows]
+            n_rows = self.sums.n_weighted
+            parts = [part for part in self.sums.parts if 0 < part.n_weighted < n_rows]
+            folds = [self._fold(part) for part in parts]
             score = left_out(lambda: ((normal - fold, fold) for fold in folds), unit)
         else:
-            score = evidence(normal, self.sums.n_rows)
+            score = evidence(normal, self.sums.n_weighted)
         with self._computing():
             weights = searched_weights(score, normal, self.encoder.blocks)
         return one * np.pad(weights, (0, int(blocks.max()) + 1 - len(weights)))

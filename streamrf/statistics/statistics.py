@@ -132,7 +132,9 @@ class Statistics(Card, Questions):
         `Model.restrict_classes` for a choice among some classes.
 
         `names` are the new labels by old ones; labels that are not named stay as they are.
-        ParameterError if there are no classes, if the sums are by bit, or for an unknown label.
+        ParameterError if there are no classes, if the sums are by bit, for an unknown label, and
+        for a new one that is neither a string nor a finite number; DataError for integers beyond
+        int64, or beyond 2^53 next to floats.
         """
         self.sums.targets.check_names(names)
         return replace(self, sums=self.sums.retargeted(lambda targets: targets.relabelled(names)))

@@ -37,12 +37,19 @@ class AbstractSums(ABC):
     n_rows : int, rows added
     n_clipped : int, entries clipped on the way
     is_scaled : bool, whether rows count with factors, so that the sums are not of integers
+    n_weightless : int, rows whose root is 0
     """
 
     targets: TargetSums
     n_rows: int
     n_clipped: int
     is_scaled: bool
+    n_weightless: int
+
+    @property
+    def n_weighted(self) -> int:
+        """Rows whose root is above 0: those that degrees of freedom are counted of."""
+        return self.n_rows - self.n_weightless
 
     @property
     @abstractmethod
@@ -167,7 +174,7 @@ class Sums(AbstractSums):
     Parameters
     ----------
     gram : sums of products of features
-    targets, n_rows, n_clipped, is_scaled : see `AbstractSums`
+    targets, n_rows, n_clipped, is_scaled, n_weightless : see `AbstractSums`
     """
 
     def __init__(
@@ -177,12 +184,14 @@ class Sums(AbstractSums):
         n_rows: int = 0,
         n_clipped: int = 0,
         is_scaled: bool = False,
+        n_weightless: int = 0,
     ) -> None:
         self._gram = gram
         self.targets = targets
         self.n_rows = n_rows
         self.n_clipped = n_clipped
         self.is_scaled = is_scaled
+        self.n_weightless = n_weightless
 
     @property
     def gram(self) -> GramSum:
@@ -211,6 +220,7 @@ class Sums(AbstractSums):
         with stage("gram"):
             self.gram.add(Q)
         self.n_rows += len(Q)
+        self.n_weightless += len(roots) - int(np.count_nonzero(roots))
         self.n_clipped += n_clipped
 
     def combined(self, other: Self, sign: int, in_place: bool = False) -> Self:
@@ -229,12 +239,15 @@ class Sums(AbstractSums):
         out = self.gram.totals if in_place else np.empty_like(self.gram.totals)
         combine = np.add if sign > 0 else np.subtract
         combine(self.gram.totals, other.gram.totals, out=out)
+        n_rows = self.n_rows + sign * other.n_rows
+        n_weightless = self.n_weightless + sign * other.n_weightless
         return type(self)(
             type(self.gram)(self.n_components, out),
             targets,
-            self.n_rows + sign * other.n_rows,
+            n_rows,
             self.n_clipped + sign * other.n_clipped,
             self.is_scaled or other.is_scaled,
+            max(0, min(n_weightless, n_rows)),  # a file of an earlier version does not count them
         )
 
     def _check_together(self, other: "Sums") -> None:
@@ -260,7 +273,9 @@ class Sums(AbstractSums):
         """Return the sums of the same rows with another Gram, other targets, or both."""
         gram = self.gram if gram is None else gram
         targets = self.targets if targets is None else targets
-        return type(self)(gram, targets, self.n_rows, self.n_clipped, self.is_scaled)
+        return type(self)(
+            gram, targets, self.n_rows, self.n_clipped, self.is_scaled, self.n_weightless
+        )
 
     def select(self, columns: Indices) -> Self:
         totals: Array = np.empty(packed_size(len(columns)), dtype=self.gram.dtype)
@@ -288,7 +303,9 @@ class Sums(AbstractSums):
 
     def scaled(self, factor: float) -> Self:
         gram = gram_class(self.gram.exact)(self.n_components, factor * self.gram.totals)
-        return type(self)(gram, self.targets.scaled(factor), self.n_rows, self.n_clipped, True)
+        scaled = self._with(gram, self.targets.scaled(factor))
+        scaled.is_scaled = True
+        return scaled
 
     def copy(self) -> Self:
         return self._with(self.gram.copy(), copy.deepcopy(self.targets))
@@ -314,7 +331,7 @@ class Sums(AbstractSums):
             self.gram.release()
 
     def to_tree(self) -> dict:
-        return {
+        tree = {
             "gram": self.gram.totals,
             "exact": self.gram.exact,
             "targets": self.targets.to_tree(),
@@ -322,6 +339,7 @@ class Sums(AbstractSums):
             "n_clipped": self.n_clipped,
             "scaled": self.is_scaled,
         }
+        return tree | {"n_weightless": self.n_weightless} if self.n_weightless else tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields, n_components: int, exact: bool) -> "Sums":
@@ -343,10 +361,13 @@ class Sums(AbstractSums):
         if fields.flag("exact") != exact:
             raise fields.wrong("exact", f"is {not exact}; the calibration says {exact}")
         n_rows, n_clipped = fields.integer("n_rows"), fields.integer("n_clipped")
-        is_scaled = fields.flag("scaled")
+        is_scaled, n_weightless = fields.flag("scaled"), 0
+        if "n_weightless" in fields.keys:
+            n_weightless = fields.integer("n_weightless", maximum=n_rows)
         targets = read_targets(fields.tree("targets"), n_components, exact and not is_scaled)
         fields.end()
-        sums = cls(kind(n_components, totals), targets, n_rows, n_clipped, is_scaled)
+        gram = kind(n_components, totals)
+        sums = cls(gram, targets, n_rows, n_clipped, is_scaled, n_weightless)
         diagonal = sums.diagonal()
         if exact and (diagonal < 0).any():  # what subtraction leaves of floats may be
             raise fields.wrong("gram", "holds a sum of squares below 0")

@@ -58,16 +58,16 @@ def mmd(a: Statistics | str | os.PathLike, b: Statistics | str | os.PathLike) ->
     MergeError
         Statistics of other maps, or one in folds and one not.
     DataError
-        A side without rows.
+        A side without two rows of weight above 0.
 
     Notes
     -----
     Gretton, Borgwardt, Rasch, Schoelkopf and Smola, A Kernel Two-Sample Test, JMLR 2012. Without a
     difference the squared distance is a sum of squares of normal variables with the covariance of
     the features; `p_value` is that of the gamma distribution of the same mean and variance (section
-    3.3 there), and right for independent rows of about
-    equal weights. Where folds are kept, the difference of the means in
-    each is as likely its negative, so `fold_p_value` flips signs.
+    3.3 there), and right for independent rows of about equal weights, in any unit; rows of weight 0
+    are none. Where folds are kept, the difference of the means in each is as likely its negative,
+    so `fold_p_value` flips signs.
     """
     a, b = (s if isinstance(s, Statistics) else _loaded(s) for s in (a, b))
     a.check_alike(b)
@@ -93,11 +93,13 @@ def _tail(a: Statistics, b: Statistics, squared: float) -> float:
     width = len(a.columns)
     with computing():
         for s in (a, b):
-            weight = total_weight(s.encoder, s.sums)
-            if not weight > 1:
-                raise DataError("a test of two samples needs a weight of rows above 1 on each side")
+            weight, n_rows = total_weight(s.encoder, s.sums), s.sums.n_weighted
+            if n_rows < 2:
+                raise DataError(
+                    "a test of two samples needs two rows of weight above 0 on each side"
+                )
             part = normal_equations(s.encoder, s.sums).centred()
-            part /= weight * (weight - 1)  # the covariance of the mean
+            part /= weight * (n_rows - 1)  # the covariance of the mean
             total = part if total is None else np.add(total, part, total)
         assert total is not None
         diagonal = np.empty(width)

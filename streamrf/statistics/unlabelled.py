@@ -32,10 +32,10 @@ def principal_components(encoder: Encoder, sums: AbstractSums, k: int) -> Princi
             f"principal components need a weight of rows above 1, got {weight:g} of n_samples = "
             f"{sums.n_rows}"
         )
-    if isinstance(k, int) and k > sums.n_rows:
+    if isinstance(k, int) and k > sums.n_weighted:
         raise ParameterError(
-            f"{k:,} components of {sums.n_rows:,} rows: those beyond the rows would be noise; ask "
-            f"for at most {sums.n_rows:,}"
+            f"{k:,} components of {sums.n_weighted:,} rows: those beyond the rows would be noise; "
+            f"ask for at most {sums.n_weighted:,}"
         )
     with computing():
         values, vectors, trace = principal(normal_equations(encoder, sums), k)

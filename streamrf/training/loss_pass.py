@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamrf.engine import Summary
-from streamrf.errors import UnknownLabelError
+from streamrf.errors import DataError, UnknownLabelError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import Features, Floats
 from streamrf.jit.threads import computing
@@ -13,6 +13,7 @@ from streamrf.models import Model
 from streamrf.solving import Loss
 from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels, uniform
 from streamrf.statistics import LossSums
+from streamrf.training.passes import misfit_of
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,15 @@ class EncodedRows:
 
     @classmethod
     def of(cls, model: Model, rows: Rows, where: str) -> "EncodedRows":
-        """Encode rows; UnknownLabelError for a label that the first reading did not have."""
+        """Encode rows.
+
+        DataError unless they have labels, and weights as those summed for the model;
+        UnknownLabelError for a label that the first reading did not have.
+        """
         encoder, calibration = model.encoder, model.encoder.calibration
+        misfit = misfit_of(rows, encoder)
+        if misfit is not None:
+            raise DataError(f"{where}: {misfit}")
         labels = as_labels(rows.y)
         index, unknown = find_labels(model.labels, labels)
         if unknown.any():

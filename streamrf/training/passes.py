@@ -72,7 +72,7 @@ class Pass(State):
 
     def update(self, block: Block) -> None:
         """Add a block; rows held out are counted by the ledger now and summed by `join`."""
-        misfit = _misfit(block, self.statistics)
+        misfit = misfit_of(block, self.statistics.encoder)
         if misfit is not None:
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
         self.statistics.sums.targets.check(block.y)  # now, as rows held out are summed much later
@@ -318,23 +318,22 @@ def named_columns(columns: list[int]) -> str:
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
     """Raise FormatError if rows of a file are not of the kind that its statistics sum."""
-    misfit = _misfit(rows, statistics)
+    misfit = misfit_of(rows, statistics.encoder)
     if misfit is not None:
         raise fields.wrong("held", f"has rows that the sums cannot take: {misfit}")
 
 
-def _misfit(rows: Block | Rows, statistics: Statistics) -> str | None:
-    """Return why the sums cannot take rows, by the form of their targets and weights."""
-    targets = statistics.sums.targets
-    if not isinstance(targets, ValueSums):
+def misfit_of(rows: Block | Rows, encoder: Encoder) -> str | None:
+    """Return why sums cannot take rows, by the form of their targets and weights, or None."""
+    n_targets = len(encoder.calibration.target_shift)  # 0 for classes
+    if not n_targets:
         if rows.y.ndim != 1:
             return f"y has shape {('n', *rows.y.shape[1:])}; labels are one a row, ('n',)"
     elif rows.y.dtype.kind == "U":
         return "the targets are strings; expected numbers"
-    elif as_columns(rows.y[:0]).shape[1] != len(targets.sums):
-        n_targets = as_columns(rows.y[:0]).shape[1]
-        return f"rows have {n_targets} targets, the sums began with {len(targets.sums)}"
-    if (rows.weights is None) != (statistics.encoder.calibration.mean_weight is None):
+    elif (n_given := as_columns(rows.y[:0]).shape[1]) != n_targets:
+        return f"rows have {n_given} targets, the sums began with {n_targets}"
+    if (rows.weights is None) != (encoder.calibration.mean_weight is None):
         now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
         return f"rows have {now}, the sums began with {then}; give all rows weights, or none"
     return None

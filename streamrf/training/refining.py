@@ -169,6 +169,8 @@ def refine(
     ------
     ParameterError
         A model of values or of discriminants, or a loss that does not exist.
+    DataError
+        Rows with weights where the model was summed without, or the other way round.
     ConsumedError
         A source that can be read once.
     MemoryBudgetError
