@@ -11,7 +11,7 @@ from streamrf.errors import DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
 from streamrf.sources.hdf5_chunks import Bands, read_rows
-from streamrf.sources.hdf5_trust import check_origins, check_sparse, origins
+from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import decoding, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
@@ -91,7 +91,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     path = os.path.abspath(name)
     with opened(path, name) as handle, decoding(name):
         found = datasets(handle, name, names)
-        others: dict[str, list[str]] = {}
+        others: dict[str, dict[str, str]] = {}
         for dataset, key in zip(found, names, strict=True):
             if dataset is not None and key is not None:
                 others[key] = origins(dataset, path)
@@ -99,6 +99,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
                     check_origins(others[key], path, where_of(name, key))
                 if not trust.sparse:
                     check_sparse(dataset, others[key], where_of(name, key))
+                    check_complete(others[key], where_of(name, key))
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)
