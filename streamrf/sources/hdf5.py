@@ -110,8 +110,7 @@ class HDF5Source(SeekableSource):
     @property
     def stores(self) -> list[Store]:
         """The files."""
-        x = self._names.x
-        return [Store(file.key, file.where(x), file.n_rows) for file in self._files]
+        return [file.store(self._names.x) for file in self._files]
 
     @property
     def versions(self) -> list[str]:
@@ -160,7 +159,7 @@ class HDF5Source(SeekableSource):
                         yield Block(
                             *self._arrays(rows, wheres, low, high),
                             position=file.first + low,
-                            key=file.key,
+                            key=file.keys[-1],
                             row=low,
                             span=high - low,
                             kept=None,

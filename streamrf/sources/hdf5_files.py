@@ -9,7 +9,7 @@ import h5py
 
 from streamrf.errors import DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
-from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
+from streamrf.sources.base import FINGERPRINT_ROWS, Store, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import decoding, raise_missing
@@ -58,7 +58,7 @@ class File:
     cache_bytes: int  # of the library
     cache_slots: int
     ahead_bytes: int  # of rows decompressed ahead of their use
-    key: str
+    keys: tuple[str, ...]  # `fingerprints`
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     origins: tuple[str, ...] = ()  # other files that the rows are really in
 
@@ -67,6 +67,10 @@ class File:
         more = f", and {len(self.origins) - 1} others" if len(self.origins) > 1 else ""
         inside = f" (rows of {self.origins[-1]}{more})" if self.origins else ""
         return where_of(self.name, dataset) + inside
+
+    def store(self, dataset: str) -> Store:
+        """Return the store of a dataset."""
+        return Store.of(self.keys, self.where(dataset), self.n_rows)
 
     @property
     def stop(self) -> int:
@@ -115,7 +119,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
             ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
-            key=fingerprint(head, os.path.basename(path)),
+            keys=tuple(fingerprints(head, os.path.basename(path))),
             target=None if found.y is None else (_is_text(found.y), found.y.shape[1:]),
             origins=tuple(others[names.x]),
         )
