@@ -18,6 +18,7 @@ from streamrf.sources import (
     HDF5Source,
     IteratorSource,
     Source,
+    TableSource,
     as_source,
     check_rows,
     open_source,
@@ -98,6 +99,27 @@ def test_blocks_joined_are_the_rows(case, window, block_rows, tmp_path):
         assert block.kept is None
         assert block.X.flags.c_contiguous
     assert len({block.key for block in blocks}) <= case.stores
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in SOURCES if case.kind is not TableSource and case.name != "libsvm"],
+    ids=lambda case: case.name,
+)
+def test_a_column_of_targets_is_one_target_a_row(case, tmp_path):
+    source = case.make(tmp_path, X, Y)
+    expected = source.sample(50).y, joined(source.blocks())[1]
+    column = case.make(tmp_path, X, Y[:, np.newaxis])
+    assert_same((column.sample(50).y, joined(column.blocks())[1]), *expected)
+
+
+def test_files_with_and_without_a_column_of_targets_are_alike(tmp_path):
+    write_hdf5(tmp_path / "a.h5", X, Y)
+    write_hdf5(tmp_path / "b.h5", X + 1, Y[:, np.newaxis])
+    source = HDF5Source([tmp_path / "a.h5", tmp_path / "b.h5"])
+    np.testing.assert_array_equal(joined(source.blocks())[1], [*Y, *Y])
+    statistics = accumulate(source, RandomFourier(n_components=4, random_state=0))
+    assert statistics.labels.tolist() == list(range(7))
 
 
 @every_source

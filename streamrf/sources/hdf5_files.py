@@ -19,6 +19,7 @@ from streamrf.sources.validation import (
     check_targets_shape,
     check_weights_shape,
     matrix_dtype,
+    target_shape,
 )
 
 
@@ -120,7 +121,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             cache_slots=cache_slots,
             ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
             keys=tuple(fingerprints(head, os.path.basename(path))),
-            target=None if found.y is None else (_is_text(found.y), found.y.shape[1:]),
+            target=None if found.y is None else (_is_text(found.y), target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
         )
 

@@ -328,7 +328,7 @@ def _misfit(rows: Block | Rows, statistics: Statistics) -> str | None:
     targets = statistics.sums.targets
     if not isinstance(targets, ValueSums):
         if rows.y.ndim != 1:
-            return f"y has shape {('n', *rows.y.shape[1:])}; labels are one a row, ('n',)"
+            return f"y has shape (n, {rows.y.shape[1]}); labels are one a row, (n,)"
     elif rows.y.dtype.kind == "U":
         return "the targets are strings; expected numbers"
     elif as_columns(rows.y[:0]).shape[1] != len(targets.sums):
