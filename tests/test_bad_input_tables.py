@@ -80,6 +80,16 @@ def repeated_parquet():
     return "r.pq"
 
 
+def frame_of(make):
+    """What makes a data frame with a column "a" of what `make` makes of pandas."""
+
+    def write():
+        pandas = pytest.importorskip("pandas")
+        return pandas.DataFrame({"a": make(pandas), "y": [0, 1]})
+
+    return write
+
+
 def repeated_frame():
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame([[1, 2, "0"], [3, 4, "1"]], columns=["a", "a", "y"])
@@ -143,6 +153,21 @@ BAD = [
     (truncated_parquet, {}, "t.parquet cannot be read"),
     (repeated_parquet, {}, "r.pq has several columns called ['a']; rename them"),
     (repeated_frame, {}, "DataFrame is no table (Duplicate column names found"),
+    (
+        frame_of(lambda pandas: pandas.cut([1, 2], 2)),
+        {},
+        "DataFrame: column 'a' has type dictionary<values=",
+    ),
+    (
+        frame_of(lambda pandas: pandas.arrays.SparseArray([1.0, 2.0])),
+        {},
+        "DataFrame has a column of several types, or of one that Arrow lacks (Sparse pandas",
+    ),
+    (
+        frame_of(lambda pandas: pandas.Series(["a", "\udc80"], dtype=object)),
+        {},
+        "DataFrame has a column of strings that are not UTF-8 text ('utf-8' codec",
+    ),
     (table(a=[1, 2], y=TIMES), {}, "Table: column 'y' has type time64[us]; expected numbers"),
     (table(a=[1, 2], y=SPANS), {}, "Table: column 'y' has type duration[us]; expected numbers"),
     (table(a=[1, 2], w=SPANS, y=[0, 1]), {"weights": "w"}, "Table: column 'w' has type duration"),

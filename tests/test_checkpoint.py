@@ -264,6 +264,19 @@ def resized(folder, name, n_rows):
         file["X"], file["y"] = X[:n_rows] + ord(name), LABELS[:n_rows]
 
 
+def test_a_file_of_a_few_rows_may_grow(path, tmp_path):
+    """Its key is of all its rows, which are less than the first 64 that it has then."""
+    results = []
+    for n_rows in (20, 50, N):
+        resized(tmp_path, "a", n_rows)
+        results.append(accumulate(srf.HDF5Source(tmp_path / "a.h5"), path))
+    again = srf.accumulate(srf.HDF5Source(tmp_path / "a.h5"), like=results[0])
+    assert_same_bytes(results[-1].to_tree(), again.to_tree())
+    resized(tmp_path, "b", N)
+    with pytest.raises(CheckpointError, match="begins with other rows"):
+        accumulate(srf.HDF5Source(tmp_path / "b.h5"), path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

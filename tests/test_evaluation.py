@@ -394,8 +394,8 @@ def test_targets_unlike_those_of_the_model_are_refused(classifier, regressor, ro
         regressor.evaluate(X, values[:, :2])
     with pytest.raises(DataError, match="X has strings as targets; this model has values"):
         regressor.evaluate(X, NAMES[y])
-    with pytest.raises(ShapeError, match=r"y has shape \(\d+, 1\); labels are one a row"):
-        classifier.evaluate(X, NAMES[y][:, np.newaxis])
+    with pytest.raises(ShapeError, match=r"y has shape \(\d+, 2\); labels are one a row"):
+        classifier.evaluate(X, np.stack((NAMES[y], NAMES[y]), axis=1))
 
 
 def test_an_evaluation_needs_targets(classifier, rows):

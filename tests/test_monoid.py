@@ -388,7 +388,7 @@ def of_kind(target, weights=None):
 @pytest.mark.parametrize(
     ("began", "goes_on", "message"),
     [
-        (("labels",), ("columns",), r"y has shape \('n', 2\); labels are one a row"),
+        (("labels",), ("columns",), r"y has shape \(n, 2\); labels are one a row, \(n,\)"),
         (("values",), ("pairs",), "rows have 2 targets, the sums began with 1"),
         (("values",), ("labels",), "the targets are strings; expected numbers"),
         (("labels",), ("labels", ROOTS), "rows have weights, the sums began with none"),

@@ -10,19 +10,23 @@ import numpy as np
 import pytest
 
 from cases import SOURCES, arrivals, write_hdf5
-from streamrf.errors import ConsumedError, ParameterError
+from streamrf.errors import ConsumedError, MergeError, ParameterError
+from streamrf.features import RandomFourier
 from streamrf.sources import (
     ArraySource,
     Block,
     HDF5Source,
     IteratorSource,
     Source,
+    TableSource,
     as_source,
     check_rows,
+    open_source,
 )
 from streamrf.sources.base import fingerprint
 from streamrf.sources.seekable import even_stretches
-from streamrf.sources.weighted import Unlabelled
+from streamrf.sources.weighted import Renamed, Unlabelled
+from streamrf.training import accumulate
 
 N = 211  # prime, so that nothing divides it
 
@@ -63,7 +67,7 @@ def final_classes(kind):
 
 
 def test_every_source_has_a_row():
-    others = {Unlabelled}  # which has other targets than those given
+    others = {Unlabelled, Renamed}  # which have other targets or keys than those given
     assert {case.kind for case in SOURCES} == final_classes(Source) - others
 
 
@@ -95,6 +99,27 @@ def test_blocks_joined_are_the_rows(case, window, block_rows, tmp_path):
         assert block.kept is None
         assert block.X.flags.c_contiguous
     assert len({block.key for block in blocks}) <= case.stores
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in SOURCES if case.kind is not TableSource and case.name != "libsvm"],
+    ids=lambda case: case.name,
+)
+def test_a_column_of_targets_is_one_target_a_row(case, tmp_path):
+    source = case.make(tmp_path, X, Y)
+    expected = source.sample(50).y, joined(source.blocks())[1]
+    column = case.make(tmp_path, X, Y[:, np.newaxis])
+    assert_same((column.sample(50).y, joined(column.blocks())[1]), *expected)
+
+
+def test_files_with_and_without_a_column_of_targets_are_alike(tmp_path):
+    write_hdf5(tmp_path / "a.h5", X, Y)
+    write_hdf5(tmp_path / "b.h5", X + 1, Y[:, np.newaxis])
+    source = HDF5Source([tmp_path / "a.h5", tmp_path / "b.h5"])
+    np.testing.assert_array_equal(joined(source.blocks())[1], [*Y, *Y])
+    statistics = accumulate(source, RandomFourier(n_components=4, random_state=0))
+    assert statistics.labels.tolist() == list(range(7))
 
 
 @every_source
@@ -431,6 +456,41 @@ def test_a_file_keeps_its_key_when_moved_or_grown(tmp_path):
     assert key(write_hdf5(tmp_path / "c.h5", X[1:])) != original
     assert key(write_hdf5(tmp_path / "d.h5", X[:, :4])) != original
     assert key(write_hdf5(tmp_path / "e.h5", X.astype(np.float64))) != original
+
+
+@pytest.mark.parametrize("kind", ["csv", "hdf5", "npy", "array", "dask"])
+def test_a_short_store_that_has_grown_goes_by_the_key_it_is_known_by(kind, tmp_path):
+    """So its rows do not count twice, and can be taken out again."""
+
+    def source(n_rows):
+        if kind == "array":
+            return ArraySource(X[:n_rows], Y[:n_rows])
+        if kind == "dask":
+            dask = pytest.importorskip("dask.array")
+            return open_source(dask.from_array(X[:n_rows], chunks=30), y=Y[:n_rows])
+        path = tmp_path / f"a.{kind}"
+        if kind == "csv":
+            head, table = "a,b,c,d,e,y", np.column_stack((X, Y))[:n_rows]
+            np.savetxt(path, table, "%.9g", ",", header=head, comments="")
+        elif kind == "npy":
+            np.save(path, X[:n_rows])
+            np.save(tmp_path / "y.npy", Y[:n_rows])
+        else:
+            write_hdf5(path, X[:n_rows], Y[:n_rows])
+        return open_source(path, y=tmp_path / "y.npy" if kind == "npy" else "y")
+
+    features = RandomFourier(n_components=4, random_state=0)
+    short = accumulate(source(50), features, task="classification")
+    grown = accumulate(source(100), like=short)
+    with pytest.raises(MergeError, match=r"rows 0 to 49 of .* on both sides.*rows=\(50, None\)"):
+        short + grown
+    rest = accumulate(source(100), like=short, rows=(50, None))
+    both = short + rest
+    assert both.ledger.same_rows(grown.ledger)
+    np.testing.assert_array_equal(both.gram, grown.gram)
+    longer = accumulate(source(200), like=both, rows=(100, None))
+    assert (both + longer).n_rows == 200
+    assert (grown - accumulate(source(200), like=grown, rows=(90, 100))).n_rows == 90
 
 
 def test_files_that_begin_with_blank_rows_are_told_apart_by_name(tmp_path):

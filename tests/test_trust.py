@@ -142,6 +142,88 @@ def test_a_virtual_dataset_of_files_that_are_not_there_is_refused(tmp_path):
         srf.HDF5Source(tmp_path / "data.h5", y=None)
 
 
+def halves(folder, n_rows=20):
+    """Two files of half of the rows each, and a virtual dataset of both."""
+    layout = h5py.VirtualLayout(ROWS.shape, ROWS.dtype)
+    for i in (0, 20):
+        with h5py.File(folder / f"half{i}.h5", "w") as file:
+            file["X"] = ROWS[i : i + n_rows]
+        layout[i : i + 20] = h5py.VirtualSource(f"half{i}.h5", "X", (20, 3))[:20]
+    with h5py.File(folder / "data.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = LABELS
+
+
+@pytest.mark.parametrize(
+    ("spoil", "lack"),
+    [
+        (os.remove, "is not there"),
+        (lambda path: path.write_bytes(b"no"), "cannot be read as HDF5"),
+        (lambda path: h5py.File(path, "w").close(), "has no dataset 'X'"),
+        (lambda path: halves(path.parent, 19), "has in '/X' the shape (19, 3)"),
+    ],
+)
+def test_a_source_of_a_virtual_dataset_that_lacks_rows_is_refused(spoil, lack, inside):
+    halves(inside)
+    np.testing.assert_array_equal(next(srf.HDF5Source(inside / "data.h5").blocks()).X, ROWS)
+    spoil(inside / "half20.h5")
+    with pytest.raises(CorruptFileError) as told:
+        srf.HDF5Source(inside / "data.h5")
+    named = 0 if "19" in lack else 20
+    assert f"dataset 'X' has rows in {inside / f'half{named}.h5'}, which {lack}" in str(told.value)
+
+
+def test_rows_of_a_file_that_is_gone_are_read_if_allowed(inside):
+    halves(inside)
+    os.remove(inside / "half20.h5")
+    source = srf.HDF5Source(inside / "data.h5", allow_sparse=True)
+    np.testing.assert_array_equal(next(source.blocks()).X, [*ROWS[:20], *np.zeros((20, 3))])
+    assert source.versions
+
+
+def test_numbered_files_of_which_one_is_missing_are_refused(inside):
+    end = h5py.h5s.UNLIMITED
+    for i in range(4):
+        with h5py.File(inside / f"block-{i}.h5", "w") as file:
+            file["X"] = ROWS[10 * i : 10 * i + 10]
+    space = h5py.h5s.create_simple((40, 3), (end, 3))
+    space.select_hyperslab((0, 0), (end, 1), (10, 1), (10, 3))
+    part = h5py.h5s.create_simple((10, 3))
+    made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    made.set_virtual(space, b"block-%b.h5", b"X", part)
+    with h5py.File(inside / "data.h5", "w") as file:
+        kind = h5py.h5t.py_create(ROWS.dtype)
+        h5py.h5d.create(file.id, b"X", kind, h5py.h5s.create_simple((40, 3), (end, 3)), made)
+    np.testing.assert_array_equal(next(srf.HDF5Source(inside / "data.h5", y=None).blocks()).X, ROWS)
+    os.remove(inside / "block-1.h5")
+    with pytest.raises(CorruptFileError, match=r"rows in .*block-1\.h5, which is not there"):
+        srf.HDF5Source(inside / "data.h5", y=None)
+
+
+def test_sources_are_looked_for_where_the_library_finds_them(inside, monkeypatch):
+    """By the last name of a path that is gone, and in the working folder."""
+    virtual(inside / "moved.h5", "/gone/whole.h5")
+    np.testing.assert_array_equal(
+        next(srf.HDF5Source(inside / "moved.h5").blocks()).X, h5py.File(inside / "moved.h5")["X"]
+    )
+    monkeypatch.chdir(inside.parent / "outside")
+    virtual(inside / "deep" / "data.h5", "there.h5")
+    os.rename("whole.h5", "there.h5")
+    with pytest.raises(CorruptFileError, match=r"is in another file, .*/outside/there\.h5"):
+        srf.HDF5Source(inside / "deep" / "data.h5")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "lack"),
+    [(os.remove, "is not there"), (lambda path: os.truncate(path, 100), "has 100 bytes of 480")],
+)
+def test_raw_storage_that_lacks_rows_is_refused(spoil, lack, inside):
+    raw(inside / "data.h5", "rows.h5")
+    spoil(inside / "rows.raw")
+    with pytest.raises(CorruptFileError, match=rf"rows in .*rows\.raw, which {lack}"):
+        srf.HDF5Source(inside / "data.h5")
+
+
 def test_equal_rows_that_compress_to_nothing_are_stored(tmp_path, monkeypatch):
     monkeypatch.setattr("streamrf.sources.hdf5_trust.SMALL_BYTES", 0)
     path = tmp_path / "data.h5"

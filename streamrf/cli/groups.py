@@ -61,7 +61,7 @@ class RowOptions:
         "--x",
     )
     allow_sparse: bool = option(
-        "Read datasets of which hardly anything is stored.", "--allow-sparse", default=False
+        "Read rows that are not stored as the fill value.", "--allow-sparse", default=False
     )
     allow_external: bool = option(
         "Follow links to files in other folders.", "--allow-external", default=False

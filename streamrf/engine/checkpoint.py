@@ -317,7 +317,7 @@ def _changed(old: Store, new: Store | None, n_counted: int) -> str:
     """Return what is wrong with a store of which `n_counted` rows are counted, "" for nothing."""
     if new is None:
         return f"{old.where} is missing"
-    if new.key != old.key:
+    if old.key not in (new.key, *new.earlier):
         return f"where {old.where} was, {new.where} begins with other rows"
     if old.n_rows is None or new.n_rows is None or new.n_rows == old.n_rows:
         return ""

@@ -26,6 +26,7 @@ from streamrf.sources.weighted import (
     Unlabelled,
     check_class_weight,
     class_factors,
+    known_by,
     named_factors,
 )
 
@@ -64,6 +65,7 @@ __all__ = [
     "is_lazy",
     "is_mixed",
     "join_labels",
+    "known_by",
     "named_factors",
     "narrowed",
     "open_source",

@@ -12,7 +12,7 @@ from streamrf.sources.base import (
     Block,
     Store,
     column_fingerprint,
-    fingerprint,
+    fingerprints,
 )
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_numbers, as_targets, check_rank, weight_column
@@ -72,7 +72,7 @@ class ArraySource(SeekableSource):
         )
         self.has_targets = y is not None
         self.has_weights = weights is not None
-        self._key = fingerprint(as_matrix(X[:FINGERPRINT_ROWS], "X"))
+        self._keys = fingerprints(as_matrix(X[:FINGERPRINT_ROWS], "X"))
 
     @property
     def n_bytes(self) -> int:
@@ -82,7 +82,7 @@ class ArraySource(SeekableSource):
     @property
     def stores(self) -> list[Store]:
         """The array."""
-        return [Store(self._key, self.where, self.n_rows)]
+        return [Store.of(self._keys, self.where, self.n_rows)]
 
     @property
     def settings(self) -> dict[str, str | None]:
@@ -93,7 +93,7 @@ class ArraySource(SeekableSource):
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
         for start, stop in ranges:
             arrays = self._arrays.take(slice(start, stop))
-            yield from cut(arrays, start, block_rows, self._key, self.where)
+            yield from cut(arrays, start, block_rows, self._keys[-1], self.where)
 
     def _chunk(self, row: int) -> tuple[int, int]:
         return row, row + 1

@@ -95,11 +95,18 @@ class Store:
     key : ledger key
     where : the store, for messages
     n_rows : its rows, None where unknown
+    earlier : keys that it had while it had fewer rows than the 64 that make a key
     """
 
     key: str
     where: str
     n_rows: int | None
+    earlier: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, keys: Sequence[str], where: str, n_rows: int) -> "Store":
+        """Return the store of `fingerprints`."""
+        return cls(keys[-1], where, n_rows, tuple(keys[:-1]))
 
 
 class Source(Card, ABC):
@@ -306,8 +313,8 @@ def _shown(value: float) -> str:
 def fingerprint(X: NDArray[Any], name: str = "") -> str:
     """Return a ledger key made of the content: a hash of the first 64 rows, the width, the dtype.
 
-    A store has the same key under another path or with rows appended; two stores that begin with
-    different rows have different keys.
+    A store has the same key under another path or with rows appended, if it has 64 rows (else see
+    `fingerprints`); two stores that begin with different rows have different keys.
 
     Parameters
     ----------
@@ -316,19 +323,31 @@ def fingerprint(X: NDArray[Any], name: str = "") -> str:
     name : the base name of the store; joins the hash if all those rows are equal (blank images),
         because such rows do not identify the store
     """
+    return fingerprints(X, name)[-1]
+
+
+def fingerprints(X: NDArray[Any], name: str = "") -> list[str]:
+    """Return the `fingerprint` of no row, of the first one, of the first two, and so on."""
     n = min(len(X), FINGERPRINT_ROWS)
     rows = (X[i : i + 1] for i in range(n))
     dense = (row.dense() if isinstance(row, SparseRows) else row for row in rows)
     digest = blake2b(f"{X.dtype.name} {X.shape[1]} ".encode(), digest_size=16)
     first, are_equal = None, True
+    keys = [_ended(digest, name)]
     for row in dense:
         first = row if first is None else first
         are_equal = are_equal and bool((row == first).all())
         little = row.astype(row.dtype.newbyteorder("<"), copy=False)
         digest.update(np.ascontiguousarray(little).data)
-    if are_equal:
-        digest.update(name.encode())
-    return digest.hexdigest()
+        keys.append(_ended(digest, name if are_equal else ""))
+    return keys
+
+
+def _ended(digest: blake2b, name: str) -> str:
+    """Return a hash with a name at its end, which may go on without."""
+    ended = digest.copy()
+    ended.update(name.encode())
+    return ended.hexdigest()
 
 
 def column_fingerprint(values: NDArray[Any] | None) -> str | None:

@@ -35,7 +35,9 @@ def arrow() -> Any:
 def kind_of(type_: Any) -> str | None:
     """Return the kind of column that an Arrow type is, "empty" for null, None for no known kind."""
     types = arrow().types
-    if types.is_dictionary(type_) or types.is_string(type_) or types.is_large_string(type_):
+    if types.is_dictionary(type_):  # of strings, numbers or dates, as their strings
+        return None if kind_of(type_.value_type) is None else "category"
+    if types.is_string(type_) or types.is_large_string(type_):
         return "category"
     if types.is_string_view(type_):
         return "category"

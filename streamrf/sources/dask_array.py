@@ -15,7 +15,7 @@ from streamrf.sources.base import (
     Block,
     Store,
     column_fingerprint,
-    fingerprint,
+    fingerprints,
 )
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_targets, check_rank, weight_column
@@ -73,12 +73,12 @@ class DaskArraySource(SeekableSource):
         self._borders = [0, *accumulate(X.chunks[0])]
         self.has_targets = y is not None
         self.has_weights = weights is not None
-        self._key = fingerprint(as_matrix(_computed(X[:FINGERPRINT_ROWS]), "X"))
+        self._keys = fingerprints(as_matrix(_computed(X[:FINGERPRINT_ROWS]), "X"))
 
     @property
     def stores(self) -> list[Store]:
         """The array."""
-        return [Store(self._key, self.where, self.n_rows)]
+        return [Store.of(self._keys, self.where, self.n_rows)]
 
     @property
     def settings(self) -> dict[str, str | None]:
@@ -93,7 +93,7 @@ class DaskArraySource(SeekableSource):
         for start, stop in ranges:
             inside = [border for border in self._borders if start < border < stop]
             for low, high in pairwise([start, *inside, stop]):
-                yield from cut(self._rows(low, high), low, block_rows, self._key, self.where)
+                yield from cut(self._rows(low, high), low, block_rows, self._keys[-1], self.where)
 
     def _chunk(self, row: int) -> tuple[int, int]:
         index = bisect_right(self._borders, row)

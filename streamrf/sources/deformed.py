@@ -92,10 +92,10 @@ class DeformedImages(LazyMatrix):
         return Arrays(out.reshape(len(out), -1), labels, None)
 
     @property
-    def key(self) -> str:
+    def keys(self) -> list[str]:
         """Ledger key: the images, how they are moved, and the seed, whatever the number of rows."""
-        made = (super().key, self.seed, asdict(self.how))
-        return blake2b(repr(made).encode(), digest_size=16).hexdigest()
+        made = (super().keys[-1], self.seed, asdict(self.how))
+        return [blake2b(repr(made).encode(), digest_size=16).hexdigest()]
 
 
 def deformed_mnist(

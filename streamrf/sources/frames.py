@@ -126,10 +126,15 @@ def _table(frame: Any, where: str) -> Any:
     pa = arrow()
     try:
         table = pa.table(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, TypeError, NotImplementedError) as error:
         raise DataError(
-            f"{where} has a column that is of several types ({' '.join(str(error).split())});"
-            " convert it to numbers or strings"
+            f"{where} has a column of several types, or of one that Arrow lacks"
+            f" ({' '.join(str(error).split())}); convert it to numbers or strings"
+        ) from error
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{where} has a column of strings that are not UTF-8 text ({error}); mend them:"
+            " .str.encode('utf-8', 'replace').str.decode('utf-8')"
         ) from error
     except ValueError as error:  # as pandas raises for columns of one name
         raise DataError(f"{where} is no table ({' '.join(str(error).split())})") from error

@@ -36,8 +36,9 @@ class HDF5Source(SeekableSource):
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
         Labels are integers, floats or strings of fixed or variable length.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
-    allow_sparse : read a dataset of over 1 GiB of which less than a thousandth is stored, and the
-        others are its fill value
+    allow_sparse : read rows that are not stored as the fill value: those of a dataset of over 1 GiB
+        of which less than a thousandth is stored, and those in files that are missing or too short
+        (virtual datasets, external raw storage)
     allow_external : follow external links, virtual datasets and external raw storage to files
         outside the folder of the file that was given
 
@@ -109,13 +110,13 @@ class HDF5Source(SeekableSource):
     @property
     def stores(self) -> list[Store]:
         """The files."""
-        x = self._names.x
-        return [Store(file.key, file.where(x), file.n_rows) for file in self._files]
+        return [file.store(self._names.x) for file in self._files]
 
     @property
     def versions(self) -> list[str]:
         """Sizes of the files, and when they were last written to."""
-        states = [os.stat(path) for file in self._files for path in (file.path, *file.origins)]
+        paths = [path for file in self._files for path in (file.path, *file.origins)]
+        states = [os.stat(path) for path in paths if os.path.exists(path)]
         return [f"{state.st_size} {state.st_mtime_ns}" for state in states]
 
     @property
@@ -158,7 +159,7 @@ class HDF5Source(SeekableSource):
                         yield Block(
                             *self._arrays(rows, wheres, low, high),
                             position=file.first + low,
-                            key=file.key,
+                            key=file.keys[-1],
                             row=low,
                             span=high - low,
                             kept=None,

@@ -9,9 +9,9 @@ import h5py
 
 from streamrf.errors import DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
-from streamrf.sources.base import FINGERPRINT_ROWS, fingerprint
+from streamrf.sources.base import FINGERPRINT_ROWS, Store, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
-from streamrf.sources.hdf5_trust import check_origins, check_sparse, origins
+from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import decoding, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
@@ -19,6 +19,7 @@ from streamrf.sources.validation import (
     check_targets_shape,
     check_weights_shape,
     matrix_dtype,
+    target_shape,
 )
 
 
@@ -58,7 +59,7 @@ class File:
     cache_bytes: int  # of the library
     cache_slots: int
     ahead_bytes: int  # of rows decompressed ahead of their use
-    key: str
+    keys: tuple[str, ...]  # `fingerprints`
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     origins: tuple[str, ...] = ()  # other files that the rows are really in
 
@@ -67,6 +68,10 @@ class File:
         more = f", and {len(self.origins) - 1} others" if len(self.origins) > 1 else ""
         inside = f" (rows of {self.origins[-1]}{more})" if self.origins else ""
         return where_of(self.name, dataset) + inside
+
+    def store(self, dataset: str) -> Store:
+        """Return the store of a dataset."""
+        return Store.of(self.keys, self.where(dataset), self.n_rows)
 
     @property
     def stop(self) -> int:
@@ -91,7 +96,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     path = os.path.abspath(name)
     with opened(path, name) as handle, decoding(name):
         found = datasets(handle, name, names)
-        others: dict[str, list[str]] = {}
+        others: dict[str, dict[str, str]] = {}
         for dataset, key in zip(found, names, strict=True):
             if dataset is not None and key is not None:
                 others[key] = origins(dataset, path)
@@ -99,6 +104,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
                     check_origins(others[key], path, where_of(name, key))
                 if not trust.sparse:
                     check_sparse(dataset, others[key], where_of(name, key))
+                    check_complete(others[key], where_of(name, key))
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)
@@ -114,8 +120,8 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
             ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
-            key=fingerprint(head, os.path.basename(path)),
-            target=None if found.y is None else (_is_text(found.y), found.y.shape[1:]),
+            keys=tuple(fingerprints(head, os.path.basename(path))),
+            target=None if found.y is None else (_is_text(found.y), target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
         )
 

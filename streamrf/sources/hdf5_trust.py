@@ -4,7 +4,7 @@ import glob
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import h5py
@@ -13,11 +13,12 @@ from streamrf.errors import CorruptFileError
 
 SMALL_BYTES = 1 << 30  # read in seconds, whatever of it is stored
 MIN_STORED = 1e-3  # share
+MISSING = "is not there"
 MAX_DEPTH = 8  # of datasets made of others
 READ_BYTES = 1e9  # a second, to say how long it would take
 
 
-def check_sparse(dataset: h5py.Dataset, others: list[str], where: str) -> None:
+def check_sparse(dataset: h5py.Dataset, others: Iterable[str], where: str) -> None:
     """Raise CorruptFileError if a large dataset stores less than a thousandth of what it claims.
 
     Chunks are counted where there are any, as equal rows compress to next to nothing; of datasets
@@ -48,14 +49,31 @@ def not_stored(where: str, n_rows: int, n_bytes: int, stored: int) -> CorruptFil
     )
 
 
-def origins(dataset: h5py.Dataset, path: str) -> list[str]:
-    """Return the other files that the rows of a dataset of the file `path` are really in."""
-    found = dict.fromkeys(_origins(dataset, 0))
-    found.pop(os.path.realpath(path), None)
-    return list(found)
+def origins(dataset: h5py.Dataset, path: str) -> dict[str, str]:
+    """Return the other files that the rows of a dataset of the file `path` are really in.
+
+    The values say what a file lacks of these rows, and are empty where it lacks nothing; the file
+    itself is named only if it lacks something.
+    """
+    found: dict[str, str] = {}
+    for file, lack in _origins(dataset, 0):
+        found[file] = found.get(file) or lack
+    own = os.path.realpath(path)
+    return {file: lack for file, lack in found.items() if lack or file != own}
 
 
-def check_origins(files: list[str], path: str, where: str) -> None:
+def check_complete(files: dict[str, str], where: str) -> None:
+    """Raise CorruptFileError if one of the `origins` lacks rows."""
+    for file, lack in files.items():
+        if lack:
+            raise CorruptFileError(
+                f"{where} has rows in {file}, which {lack}: they would be read as the fill value;"
+                " put back the file as it was, or read them all the same with allow_sparse=True"
+                " (--allow-sparse)"
+            )
+
+
+def check_origins(files: Iterable[str], path: str, where: str) -> None:
     """Raise CorruptFileError if rows are in a file outside the folder of the one that was given."""
     folder = os.path.dirname(os.path.realpath(path))
     for file in files:
@@ -66,38 +84,80 @@ def check_origins(files: list[str], path: str, where: str) -> None:
             )
 
 
-def _origins(dataset: h5py.Dataset, depth: int) -> Iterator[str]:
-    own = os.path.realpath(dataset.file.filename)
-    yield own  # of an external link, that of its target
-    for name, *_ in dataset.external or ():
-        yield os.path.realpath(os.fsdecode(name))  # libhdf5 begins at the working folder
+def _origins(dataset: h5py.Dataset, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the files that the rows of a dataset are in, and what each lacks of them."""
+    yield os.path.realpath(dataset.file.filename), ""  # of an external link, that of its target
+    left = dataset.size * dataset.dtype.itemsize
+    for name, offset, size in dataset.external or ():
+        file = os.path.realpath(os.fsdecode(name))  # libhdf5 begins at the working folder
+        n_bytes = min(size, left)
+        left -= n_bytes
+        stored = os.path.getsize(file) if os.path.exists(file) else -1
+        short = f"has {stored:,} bytes of {offset + n_bytes:,}" if stored >= 0 else MISSING
+        yield file, short if stored < offset + n_bytes else ""
     if dataset.is_virtual:
-        for source in dataset.virtual_sources():
-            yield from _sources(source, own, depth)
-
-
-def _sources(source: Any, own: str, depth: int) -> Iterator[str]:
-    """Yield the files of a virtual dataset's source, and of what that is made of in turn."""
-    if source.file_name == ".":
-        names = [own]
-    else:
-        pattern = os.path.join(os.path.dirname(own), source.file_name)
-        names = [pattern]
-        if "%b" in source.file_name:  # numbered blocks
-            names = sorted(glob.glob(re.sub("%b", "*", glob.escape(pattern)))) or [pattern]
-    for name in names:
-        yield os.path.realpath(name)
         if depth >= MAX_DEPTH:
-            raise CorruptFileError(f"{own} has a dataset made of others over {MAX_DEPTH} deep")
-        if name != own or source.dset_name:
-            yield from _inside(name, source.dset_name, depth)
+            file = dataset.file.filename
+            raise CorruptFileError(f"{file} has a dataset made of others over {MAX_DEPTH} deep")
+        for source in dataset.virtual_sources():
+            for file in _files(source.file_name, dataset.file.filename):
+                yield from _inside(file, source, depth)
 
 
-def _inside(path: str, name: str, depth: int) -> Iterator[str]:
+def _files(name: str, owner: str) -> list[str]:
+    """Return the files that the source of a virtual dataset of the file `owner` is in."""
+    if name == ".":
+        return [owner]
+    if "%b" not in name:
+        return [_found(name, owner)]
+    # blocks are numbered from 0
+    pattern = os.path.join(os.path.dirname(owner), name)
+    number = re.compile(re.escape(pattern).replace("%b", "([0-9]+)", 1).replace("%b", "[0-9]+"))
+    matches = map(number.fullmatch, glob.glob(re.sub("%b", "*", glob.escape(pattern))))
+    last = max((int(match[1]) for match in matches if match), default=0)
+    return [pattern.replace("%b", str(block)) for block in range(last + 1)]
+
+
+def _found(name: str, owner: str) -> str:
+    """Return the file that libhdf5 opens (H5F_prefix_open_file); where there is none, that asked.
+
+    It looks by the whole path, then by the last name, next to the virtual dataset, in the working
+    folder, and next to what a symbolic link leads to.
+    """
+    first = os.path.join(os.path.dirname(owner), name)
+    last = os.path.basename(name) if os.path.isabs(name) else name
+    folders = (os.path.dirname(owner), "", os.path.dirname(os.path.realpath(owner)))
+    tried = (first, *(os.path.join(folder, last) for folder in folders))
+    return next(filter(os.path.exists, tried), first)
+
+
+def _inside(file: str, source: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield a file of a virtual dataset's source, and those of what that is made of in turn."""
+    path = os.path.realpath(file)
     try:
-        with h5py.File(path, "r") as file:
-            dataset = file.get(name)
+        with h5py.File(path, "r") as handle:
+            dataset = handle.get(source.dset_name)
             if isinstance(dataset, h5py.Dataset):
+                yield path, _short(dataset, source)
                 yield from _origins(dataset, depth + 1)
-    except OSError:  # a missing source reads as fill values
-        return
+            else:  # numbered datasets are not looked for
+                numbered = "%b" in source.dset_name
+                yield path, "" if numbered else f"has no dataset {source.dset_name!r}"
+    except OSError:
+        yield path, "cannot be read as HDF5" if os.path.exists(path) else MISSING
+
+
+def _short(dataset: h5py.Dataset, source: Any) -> str:
+    """Return in words what a dataset has less than a virtual one takes of it."""
+    try:
+        if source.src_space.get_select_type() == h5py.h5s.SEL_ALL:
+            is_short = dataset.size < source.vspace.get_select_npoints()
+        else:
+            _, ends = source.src_space.get_select_bounds()
+            is_short = any(end >= size for end, size in zip(ends, dataset.shape, strict=True))
+    except (RuntimeError, ValueError):  # a selection without an end takes what there is
+        return ""
+    return (
+        f"has in {dataset.name!r} the shape {dataset.shape}, and less than is taken of it"
+        * is_short
+    )

@@ -57,6 +57,7 @@ class Ledger:
                 raise MergeError(
                     f"rows {start} to {stop - 1} of {other.names.get(key, key)} are on both sides "
                     "and would be counted twice; stores are told apart by their first 64 rows"
+                    f"{_cure(stop, merged[:, 1].max())}"
                 )
             ranges[key] = _joined(merged)
         return Ledger(ranges, {**other.names, **self.names})
@@ -123,6 +124,12 @@ def _uncounted(ranges: Indices, start: int, stop: int) -> tuple[int, int]:
             return start, min(low, stop)
         start = max(start, high)
     return start, stop
+
+
+def _cure(stop: int, end: int) -> str:
+    """Return what to do where rows from `stop` to `end` follow those counted twice."""
+    cure = f". Sum the rows after them alone: rows=({stop}, None) (--rows {stop}:)"
+    return cure if end > stop else ""
 
 
 def _joined(ranges: Indices) -> Indices:

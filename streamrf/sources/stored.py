@@ -17,7 +17,7 @@ from streamrf.sources.base import (
     Block,
     Store,
     column_fingerprint,
-    fingerprint,
+    fingerprints,
 )
 from streamrf.sources.paths import decoding
 from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
@@ -85,10 +85,10 @@ class Matrix(Stored):
         """Return some rows: X of any dtype or sparse, y and weights as they are or None."""
 
     @property
-    def key(self) -> str:
-        """Ledger key."""
+    def keys(self) -> list[str]:
+        """`fingerprints`, the last of which is the ledger key."""
         X = as_matrix(self.read(0, min(FINGERPRINT_ROWS, self.n_rows)).X, self.where)
-        return fingerprint(X, self.name)
+        return fingerprints(X, self.name)
 
 
 class LazyMatrix(Matrix):
@@ -188,13 +188,13 @@ class StoredSource(SeekableSource, Generic[S]):
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
         self._borders = [0, *accumulate(store.n_rows for store in self._list)]
         self.n_rows = self._borders[-1]
-        self._keys = [self._key_of(store) for store in self._list]
+        self._keys = [self._keys_of(store) for store in self._list]
 
     @property
     def stores(self) -> list[Store]:
         """The stores that have rows."""
         keyed = zip(self._list, self._keys, strict=True)
-        return [Store(key, store.where, store.n_rows) for store, key in keyed]
+        return [Store.of(keys, store.where, store.n_rows) for store, keys in keyed]
 
     @property
     def versions(self) -> list[str]:
@@ -217,8 +217,8 @@ class StoredSource(SeekableSource, Generic[S]):
         return join_sample(self._read(ranges, n_rows), self.n_rows, self.where)
 
     @abstractmethod
-    def _key_of(self, store: S) -> str:
-        """Return the ledger key of a store."""
+    def _keys_of(self, store: S) -> list[str]:
+        """Return the `fingerprints` of a store."""
 
     @abstractmethod
     def _blocks(
@@ -240,7 +240,7 @@ class StoredSource(SeekableSource, Generic[S]):
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
         keys = dict(zip(self._borders, self._keys, strict=False))
         for first, store, inside in self._inside(ranges):
-            yield from self._blocks(store, inside, block_rows, first, keys[first])
+            yield from self._blocks(store, inside, block_rows, first, keys[first][-1])
 
     def _chunk(self, row: int) -> tuple[int, int]:
         index = bisect_right(self._borders, row) - 1
@@ -285,8 +285,8 @@ class MatrixSource(StoredSource[Matrix]):
         n_entries = sum(store.n_entries or 0 for store in self._list)
         return 1 + 2 * math.ceil(n_entries / (self.n_rows or 1))
 
-    def _key_of(self, store: Matrix) -> str:
-        return store.key
+    def _keys_of(self, store: Matrix) -> list[str]:
+        return store.keys
 
     def _blocks(
         self, store: Matrix, ranges: Ranges, block_rows: int, first: int, key: str

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError, DataError, DatasetNotFoundError, ParameterError, ShapeError
-from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprint
+from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprints
 from streamrf.sources.columns import Column, Columns, arrow, kind_of, raw_numbers
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
@@ -182,12 +182,12 @@ class TableSource(StoredSource[Table]):
             types[name] = self._joined[name]
         return types | dict.fromkeys(self._weights, pa.float64())
 
-    def _key_of(self, store: Table) -> str:
-        """Return the fingerprint of what is stored, which does not depend on what was learnt."""
+    def _keys_of(self, store: Table) -> list[str]:
+        """Return the fingerprints of what is stored, which does not depend on what was learnt."""
         types = self._x_types()
         ranges = [(0, min(FINGERPRINT_ROWS, store.n_rows))]
         parts = [raw_numbers(part, list(types)) for _, part in store.read(ranges, types, 64)]
-        return fingerprint(np.concatenate(parts), store.name)
+        return fingerprints(np.concatenate(parts), store.name)
 
     def _blocks(
         self, store: Table, ranges: Ranges, block_rows: int, first: int, key: str

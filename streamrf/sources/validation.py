@@ -112,8 +112,9 @@ def check_rank(shape: tuple[int, ...], where: str) -> None:
 def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
     """Return targets or labels, (n_rows,) or (n_rows, n_targets), as numbers or strings.
 
-    Bytes and objects, as HDF5 returns strings, become NumPy strings. Raises ShapeError for another
-    rank or length, DataError for other values and for a mixture of both.
+    One column becomes (n_rows,). Bytes and objects, as HDF5 returns strings, become NumPy strings.
+    Raises ShapeError for another rank or length, DataError for other values and for a mixture of
+    both.
 
     Examples
     --------
@@ -130,6 +131,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
     except ValueError as error:
         raise ShapeError(f"{where} is ragged: its rows differ in length ({error})") from error
     check_targets_shape(y.shape, n_rows, where)
+    y = y.reshape(n_rows, *target_shape(y.shape))
     if y.dtype.kind in "OT":  # T: NumPy strings of variable width
         y = _from_objects(y.astype(object), where)
     elif y.dtype.kind == "S":
@@ -144,6 +146,11 @@ def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None
     if len(shape) not in (1, 2) or shape[1:] == (0,):
         raise ShapeError(f"{where} has shape {shape}; expected (n_rows,) or (n_rows, n_targets)")
     _check_length(shape, n_rows, where)
+
+
+def target_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of one target of an array of them: (n_targets,), or () of one column."""
+    return () if shape[1:] == (1,) else shape[1:]
 
 
 def weight_column(weights: Any, n_rows: int, where: str) -> NDArray[Any]:

@@ -1,8 +1,8 @@
-"""Sources that change the rows of another: weighed by their classes, or without targets."""
+"""Sources that change the rows of another: weights by class, no targets, other ledger keys."""
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -181,3 +181,36 @@ class Unlabelled(Derived):
 
     def _changed(self, block: Block) -> Block:
         return replace(block, y=np.zeros(len(block.X)))
+
+
+class Renamed(Derived):
+    """A source whose stores go by other ledger keys.
+
+    Parameters
+    ----------
+    source : the other
+    keys : the new ones by the old
+    """
+
+    def __init__(self, source: Source, keys: Mapping[str, str]) -> None:
+        super().__init__(source)
+        self._keys = keys
+
+    @property
+    def stores(self) -> list[Store]:
+        found = self._source.stores
+        return [replace(store, key=self._keys.get(store.key, store.key)) for store in found]
+
+    def _changed(self, block: Block) -> Block:
+        return replace(block, key=self._keys.get(block.key, block.key))
+
+
+def known_by(source: Source, keys: Container[str]) -> Source:
+    """Return the source, each store under the one of `keys` that it had when it had fewer rows.
+
+    So rows that a ledger of these keys has counted are found again. Stores of a stream, which are
+    not looked at before they are read, keep theirs.
+    """
+    stores = source.stores if source.seekable else []
+    renamed = {store.key: key for store in stores for key in store.earlier if key in keys}
+    return Renamed(source, renamed) if renamed else source

@@ -138,6 +138,8 @@ def _as_rows(fields: Fields, n_features: int) -> Rows:
     weights = fields.maybe_array("weights", np.float64, (n,))
     if y.ndim > 2:
         raise fields.wrong("y", f"has rank {y.ndim}; expected 1 or 2")
+    if y.shape[1:] == (1,):  # of files of earlier versions
+        y = y.ravel()
     if X.dtype not in RAW_DTYPES:
         raise fields.wrong("X", f"is of {X.dtype}; rows are of {', '.join(RAW_DTYPES)}")
     if weights is not None and (weights < 0).any():

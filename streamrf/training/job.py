@@ -30,7 +30,7 @@ from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
-from streamrf.sources import Source, require_source
+from streamrf.sources import Source, known_by, require_source
 from streamrf.statistics import (
     TOTALS,
     BitSums,
@@ -267,8 +267,10 @@ class Job:
                 store = ShardFolder(self._shard_prefix(pass_), Pass.from_tree)
         elif self.checkpoint is not None:
             store, first = self.checkpoint, self.checkpoint.stop
+        source = self.source.adapted(pass_.statistics.encoder.table)  # which a restart has read
+        counted_before = {} if self.like is None else self.like.ledger.ranges
         reading = Reading(
-            self.source.adapted(pass_.statistics.encoder.table),  # which a restart may have read
+            known_by(source, pass_.statistics.ledger.ranges | counted_before),
             first,
             self.stop,
             planned.block_rows,

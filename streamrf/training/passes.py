@@ -328,7 +328,7 @@ def misfit_of(rows: Block | Rows, encoder: Encoder) -> str | None:
     n_targets = len(encoder.calibration.target_shift)  # 0 for classes
     if not n_targets:
         if rows.y.ndim != 1:
-            return f"y has shape {('n', *rows.y.shape[1:])}; labels are one a row, ('n',)"
+            return f"y has shape (n, {rows.y.shape[1]}); labels are one a row, (n,)"
     elif rows.y.dtype.kind == "U":
         return "the targets are strings; expected numbers"
     elif (n_given := as_columns(rows.y[:0]).shape[1]) != n_targets:
