@@ -558,6 +558,22 @@ def add_columns(X, centre, reach, grid):
     return sums, (np.abs(u) > reach).sum(axis=0)
 
 
+# streamrf/jit/hats.py
+
+
+def interpolate(X, columns, ends, knots, left_out, terms):
+    """Hats by NumPy's interpolation of unit vectors, and their products."""
+    grids = []
+    for i, (column, skipped) in enumerate(zip(columns, left_out, strict=True)):
+        own = knots[ends[i] : ends[i + 1]].astype(np.float64)
+        hats = [np.interp(X[:, column], own, unit) for unit in np.eye(len(own))]
+        grids.append(np.delete(hats, skipped, axis=0))
+    found = []
+    for a, b in terms:
+        found += list(grids[a]) if b < 0 else [u * v for u in grids[a] for v in grids[b]]
+    return np.array(found).T
+
+
 # streamrf/jit/lzf.py
 
 

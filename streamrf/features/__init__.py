@@ -23,6 +23,7 @@ from streamrf.features.identity import Identity
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
 from streamrf.features.own import CallableMap, OwnMap, TransformerMap
+from streamrf.features.piecewise import PiecewiseLinear
 from streamrf.features.skeleton import SkeletonFeatures
 from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
@@ -48,6 +49,7 @@ __all__ = [
     "Identity",
     "Nystroem",
     "OwnMap",
+    "PiecewiseLinear",
     "RandomFourier",
     "RandomMaclaurin",
     "SkeletonFeatures",
