@@ -20,7 +20,8 @@ Choosing scaling, kernel and width
 Feature maps
     StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TaylorSketch,
     TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem, Identity,
-    Convolution, SkeletonFeatures, PiecewiseLinear; of your own code: CallableMap, TransformerMap
+    Convolution, SkeletonFeatures, PiecewiseLinear, TreeGated; of your own code: CallableMap,
+    TransformerMap
 Kernels
     Gaussian, Laplacian, Cauchy, Linear, Polynomial, Exponential, ArcCosine, VovkReal,
     VovkInfinite, DotProduct, Columnwise, Composed, KernelSum, FeatureProduct, Intersection, Chi2,

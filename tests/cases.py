@@ -46,6 +46,7 @@ from streamrf.features import (
     TaylorSketch,
     TensorSketch,
     TransformerMap,
+    TreeGated,
     TreeSketch,
 )
 from streamrf.kernels import (
@@ -777,6 +778,7 @@ MAPS = [
         shrinks=False,
     ),
     MapCase("piecewise-linear", _piecewise, accuracy=0.9, is_random=False, shrinks=False),
+    MapCase("tree-gated", TreeGated, shrinks=False),
     MapCase("maclaurin-hadamard", _maclaurin(projection="hadamard")),
     MapCase("maclaurin-rademacher", _maclaurin(projection="rademacher")),
     MapCase("maclaurin-hadamard-h01", _maclaurin(h01=True), exact_terms=_h01_terms),

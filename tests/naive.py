@@ -574,6 +574,24 @@ def interpolate(X, columns, ends, knots, left_out, terms):
     return np.array(found).T
 
 
+# streamrf/jit/gates.py
+
+
+def gated(X, directions, offsets, n_tree, width):
+    """Each row walks down each tree."""
+    out = np.zeros((len(X), X.shape[1] + len(offsets) * (X.shape[1] + 1)))
+    for row, z in zip(X.astype(np.float64), out, strict=True):
+        z[: len(row)] = row
+        for first in range(0, len(offsets), n_tree):
+            k = 0
+            while k < n_tree and first + k < len(offsets):
+                gate = np.tanh(directions[first + k] @ row - offsets[first + k])
+                start = len(row) + (first + k) * (len(row) + 1)
+                z[start : start + len(row) + 1] = gate * np.append(1, row)
+                k = 2 * k + (2 if gate >= 0 else 1)
+    return out[:, :width]
+
+
 # streamrf/jit/lzf.py
 
 

@@ -19,6 +19,7 @@ from streamrf.features.concatenate import Concatenate
 from streamrf.features.convolution import Convolution
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
+from streamrf.features.gated import TreeGated
 from streamrf.features.identity import Identity
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
@@ -57,6 +58,7 @@ __all__ = [
     "TaylorSketch",
     "TensorSketch",
     "TransformerMap",
+    "TreeGated",
     "TreeSketch",
     "attach_code",
     "check_names",

@@ -24,6 +24,7 @@ from streamrf.features import (
     StructuredFourier,
     TaylorSketch,
     TensorSketch,
+    TreeGated,
     TreeSketch,
 )
 from streamrf.jit import lanes, lzf
@@ -102,6 +103,7 @@ def _maps() -> list[FeatureMap]:
         AdditiveFourier(n_components=width),
         Nystroem(n_components=width),
         PiecewiseLinear(width),
+        TreeGated(width),
         SkeletonFeatures(Skeleton(inputs=spaces), width),
         Convolution(n_components=width, window=3),
         Concatenate([RandomFourier(n_components=width), maclaurin]),
