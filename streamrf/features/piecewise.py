@@ -104,15 +104,16 @@ class PiecewiseLinear(FeatureMap):
 
     def _singles(self, columns: "_Columns") -> tuple[I64, int]:
         """Return the columns that have functions of their own, and the bins of each."""
-        found = columns.varying
+        found = columns.varying[: self.n_components]
         share = SHARE if self.pairs and len(found) > 1 else 1
+        if len(found) * share >= self.n_components:
+            return np.sort(found), 1
 
         def n_hats(n_bins: int) -> int:
             return int(columns.sizes(found, n_bins).sum())
 
         tried = range(1, self.max_bins + 1)
-        n_bins = max(1, bisect_right(tried, self.n_components // share, key=n_hats))
-        return np.sort(found[: self.n_components]), n_bins
+        return np.sort(found), bisect_right(tried, self.n_components // share, key=n_hats)
 
     def _pairs(self, columns: "_Columns", n_left: int) -> tuple[I64, I64]:
         """Return pairs of columns (n, 2), and the bins of each, whose products are at most so many.
@@ -169,16 +170,23 @@ class _Columns:
     """The values of each column of a sample (n, d), and where to put knots."""
 
     def __init__(self, sample: F32) -> None:
-        self._counted = [np.unique(column, return_counts=True) for column in sample.T]
+        self._sample = sample
+        self._known: dict[int, tuple[F32, I64]] = {}
         low, high = sample.min(axis=0), sample.max(axis=0)
         wide = np.where(high > low, high.astype(np.float64) - low, 1.0)
         self.deviations: F64 = ((sample - low.astype(np.float64)) / wide).std(axis=0)
         order = np.argsort(-self.deviations, kind="stable")
         self.varying: I64 = order[: np.count_nonzero(high > low)]  # those that vary most first
 
+    def _counted(self, column: int) -> tuple[F32, I64]:
+        """Return the values of a column, ascending, and how often each is there."""
+        if column not in self._known:
+            self._known[column] = np.unique(self._sample[:, column], return_counts=True)
+        return self._known[column]
+
     def knots(self, column: int, n_bins: int) -> F32:
         """Return the knots of a column for so many bins or fewer, ascending."""
-        values, counts = self._counted[column]
+        values, counts = self._counted(column)
         if len(values) <= n_bins + 1:
             return values
         weights = np.minimum(counts, counts.sum() / (n_bins + 1))
@@ -188,7 +196,7 @@ class _Columns:
 
     def fullest(self, column: int, knots: F32) -> int:
         """Return the knot whose hat has the greatest mean over the column."""
-        values, counts = self._counted[column]
+        values, counts = self._counted(column)
         place = np.interp(values, knots, np.arange(len(knots)))
         low = np.minimum(place.astype(np.int64), len(knots) - 2)
         share, n = place - low, len(knots)
