@@ -1,7 +1,8 @@
 """Kernel machines on data larger than memory, trained by reading it once.
 
 Estimators, as in scikit-learn
-    RandomFeatureClassifier, RandomFeatureRegressor, cross_val_score
+    RandomFeatureClassifier, RandomFeatureRegressor, cross_val_score; with exact kernels, where rows
+    are few: KernelRidgeClassifier, KernelRidgeRegressor
 Rows
     open_source, HDF5Source, ArraySource, DaskArraySource, IteratorSource, TableSource,
     MatrixSource; deformed_mnist, Deformation: rows that are made as they are read
@@ -20,7 +21,8 @@ Choosing scaling, kernel and width
 Feature maps
     StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TaylorSketch,
     TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem, Identity,
-    Convolution, SkeletonFeatures; of your own code: CallableMap, TransformerMap
+    Convolution, SkeletonFeatures, PiecewiseLinear, TreeGated; of your own code: CallableMap,
+    TransformerMap
 Kernels
     Gaussian, Laplacian, Cauchy, Linear, Polynomial, Exponential, ArcCosine, VovkReal,
     VovkInfinite, DotProduct, Columnwise, Composed, KernelSum, FeatureProduct, Intersection, Chi2,
@@ -39,6 +41,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the names of `_PUBLIC`, for type checkers
     from streamrf.engine import RunOptions as RunOptions
     from streamrf.errors import StreamrfWarning as StreamrfWarning
+    from streamrf.estimators import KernelRidgeClassifier as KernelRidgeClassifier
+    from streamrf.estimators import KernelRidgeRegressor as KernelRidgeRegressor
     from streamrf.estimators import RandomFeatureClassifier as RandomFeatureClassifier
     from streamrf.estimators import RandomFeatureKMeans as RandomFeatureKMeans
     from streamrf.estimators import RandomFeaturePCA as RandomFeaturePCA
@@ -80,6 +84,7 @@ _PUBLIC = {
     "engine": ("RunOptions",),
     "estimators": (
         *("RandomFeatureClassifier", "RandomFeatureRegressor"),
+        *("KernelRidgeClassifier", "KernelRidgeRegressor"),
         *("RandomFeatureKMeans", "RandomFeaturePCA", "cross_val_score"),
     ),
     "errors": ("StreamrfWarning",),

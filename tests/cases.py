@@ -38,6 +38,7 @@ from streamrf.features import (
     FeatureMap,
     Identity,
     Nystroem,
+    PiecewiseLinear,
     RandomFourier,
     RandomMaclaurin,
     SkeletonFeatures,
@@ -45,6 +46,7 @@ from streamrf.features import (
     TaylorSketch,
     TensorSketch,
     TransformerMap,
+    TreeGated,
     TreeSketch,
 )
 from streamrf.kernels import (
@@ -721,6 +723,10 @@ def _identity(name, kernel, **settings):
     return MapCase(name, make, accuracy=0.9, is_random=False, shrinks=False, **settings)
 
 
+def _piecewise(n_components, random_state=None):
+    return PiecewiseLinear(n_components)
+
+
 def _callable(n_components, random_state=None):
     return CallableMap(Waves(n_components), n_components)
 
@@ -771,6 +777,8 @@ MAPS = [
         takes_any_rows=False,
         shrinks=False,
     ),
+    MapCase("piecewise-linear", _piecewise, accuracy=0.9, is_random=False, shrinks=False),
+    MapCase("tree-gated", TreeGated, shrinks=False),
     MapCase("maclaurin-hadamard", _maclaurin(projection="hadamard")),
     MapCase("maclaurin-rademacher", _maclaurin(projection="rademacher")),
     MapCase("maclaurin-hadamard-h01", _maclaurin(h01=True), exact_terms=_h01_terms),

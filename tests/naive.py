@@ -558,6 +558,40 @@ def add_columns(X, centre, reach, grid):
     return sums, (np.abs(u) > reach).sum(axis=0)
 
 
+# streamrf/jit/hats.py
+
+
+def interpolate(X, columns, ends, knots, left_out, terms):
+    """Hats by NumPy's interpolation of unit vectors, and their products."""
+    grids = []
+    for i, (column, skipped) in enumerate(zip(columns, left_out, strict=True)):
+        own = knots[ends[i] : ends[i + 1]].astype(np.float64)
+        hats = [np.interp(X[:, column], own, unit) for unit in np.eye(len(own))]
+        grids.append(np.delete(hats, skipped, axis=0))
+    found = []
+    for a, b in terms:
+        found += list(grids[a]) if b < 0 else [u * v for u in grids[a] for v in grids[b]]
+    return np.array(found).T
+
+
+# streamrf/jit/gates.py
+
+
+def gated(X, directions, offsets, n_tree, width):
+    """Each row walks down each tree."""
+    out = np.zeros((len(X), X.shape[1] + len(offsets) * (X.shape[1] + 1)))
+    for row, z in zip(X.astype(np.float64), out, strict=True):
+        z[: len(row)] = row
+        for first in range(0, len(offsets), n_tree):
+            k = 0
+            while k < n_tree and first + k < len(offsets):
+                gate = np.tanh(directions[first + k] @ row - offsets[first + k])
+                start = len(row) + (first + k) * (len(row) + 1)
+                z[start : start + len(row) + 1] = gate * np.append(1, row)
+                k = 2 * k + (2 if gate >= 0 else 1)
+    return out[:, :width]
+
+
 # streamrf/jit/lzf.py
 
 

@@ -209,12 +209,15 @@ class FeatureOptions:
     def _map(self, gamma: float | str | None, width: int) -> FeatureMap:
         word = self.map_ or _default_map(self.kernel)
         make = MAPS[word.removeprefix(CRAFT)]
-        kernel = self.kernel or _kernel_word(make.default_kernel)
         given = {name: getattr(self, name) for name in ("degree", "sigma", "coef0", "order")}
         given["gamma"] = gamma
-        exact = construct(KERNELS[kernel], f"--kernel {kernel}", given)
         names = ("projection", "h01", "p", "measure", "tolerance", "sample_steps", "landmarks")
-        settings = {name: getattr(self, name) for name in names} | {"kernel": exact}
+        settings = {name: getattr(self, name) for name in names}
+        if "kernel" in signature(make).parameters:
+            kernel = self.kernel or _kernel_word(make.default_kernel)
+            settings["kernel"] = construct(KERNELS[kernel], f"--kernel {kernel}", given)
+        else:  # they are its own settings, or none
+            settings |= given | {"kernel": self.kernel}
         if self.h01 is None and "h01" in signature(make).parameters:
             settings["h01"] = True
         if not word.startswith(CRAFT):

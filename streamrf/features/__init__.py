@@ -19,10 +19,12 @@ from streamrf.features.concatenate import Concatenate
 from streamrf.features.convolution import Convolution
 from streamrf.features.craft import Craft
 from streamrf.features.fourier import Fastfood, FourierMap, RandomFourier, StructuredFourier
+from streamrf.features.gated import TreeGated
 from streamrf.features.identity import Identity
 from streamrf.features.maclaurin import MEASURES, PROJECTIONS, RandomMaclaurin
 from streamrf.features.nystroem import LANDMARKS, Nystroem
 from streamrf.features.own import CallableMap, OwnMap, TransformerMap
+from streamrf.features.piecewise import PiecewiseLinear
 from streamrf.features.skeleton import SkeletonFeatures
 from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
@@ -48,6 +50,7 @@ __all__ = [
     "Identity",
     "Nystroem",
     "OwnMap",
+    "PiecewiseLinear",
     "RandomFourier",
     "RandomMaclaurin",
     "SkeletonFeatures",
@@ -55,6 +58,7 @@ __all__ = [
     "TaylorSketch",
     "TensorSketch",
     "TransformerMap",
+    "TreeGated",
     "TreeSketch",
     "attach_code",
     "check_names",

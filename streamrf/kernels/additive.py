@@ -95,6 +95,60 @@ class Intersection(AdditiveKernel):
         """Return ``(2/pi) / (1 + 4 l^2)``."""
         return 2 / np.pi / (1 + 4 * frequencies**2)
 
+    def expansion(self, rows: NDArray[Any], coef: Floats) -> "IntersectionExpansion":
+        """Return the function ``f(x) = sum_i coef_i K(rows_i, x)``, see `IntersectionExpansion`."""
+        return IntersectionExpansion(self, rows, coef)
+
+
+class IntersectionExpansion:
+    """``f(x) = sum_i coef_i sum_j min(rows_ij, x_j)``, exactly, in O(log m) a column of x.
+
+    ``f(x) = sum_j h_j(x_j)``, where h_j is linear between the sorted values v of column j: ``h_j(t)
+    = sum_{v_i <= t} coef_i v_i + t sum_{v_i > t} coef_i``. Both sums are kept for every value, and
+    one search finds them. Takes 16 n_outputs bytes for each value that is in a column.
+
+    Parameters
+    ----------
+    kernel : checks that no entry is negative
+    rows : (m, n_features)
+    coef : (m, n_outputs) float64
+
+    Notes
+    -----
+    Maji, Berg and Malik, Classification Using Intersection Kernel Support Vector Machines Is
+    Efficient, CVPR 2008.
+    """
+
+    def __init__(self, kernel: Intersection, rows: NDArray[Any], coef: Floats) -> None:
+        self._kernel = kernel
+        self._n_outputs = coef.shape[1]
+        kernel.check_domain(rows)
+        self._columns = [_sums_of(column, coef) for column in np.asarray(rows, np.float64).T]
+
+    def __call__(self, X: ArrayLike) -> Floats:
+        """Return f of each row, float64 (n_rows, n_outputs)."""
+        rows = np.asarray(X, dtype=np.float64)
+        self._kernel.check_domain(rows)
+        found = np.zeros((len(rows), self._n_outputs))
+        for x, (values, below, above) in zip(rows.T, self._columns, strict=True):
+            place = np.searchsorted(values, x, side="right")
+            found += below[place] + x[:, np.newaxis] * above[place]
+        return found
+
+
+def _sums_of(column: Floats, coef: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the values of a column, sorted, and the sums of coefficients up to and above each.
+
+    Those "up to" are multiplied by the values; both are (n_values + 1, n_outputs).
+    """
+    values, place = np.unique(column, return_inverse=True)
+    parts = np.zeros((len(values), coef.shape[1]))
+    np.add.at(parts, place, coef)
+    zero = np.zeros((1, coef.shape[1]))
+    below = np.cumsum(np.concatenate([zero, parts * values[:, np.newaxis]]), axis=0)
+    above = np.cumsum(np.concatenate([zero, parts[::-1]]), axis=0)[::-1]
+    return values, below, above
+
 
 class Chi2(AdditiveKernel):
     """``K(x, y) = sum_j 2 x_j y_j / (x_j + y_j)``."""

@@ -1,6 +1,7 @@
 """What every kernel is."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 
+BLOCK_BYTES = 64 << 20  # of kernel values at once
 DISTANCE_ROWS = 1000  # half a million distances say enough about their mean
 
 
@@ -37,10 +39,40 @@ class Kernel(Parametrized, ABC):
             elif isinstance(value, bool) or (np.ndim(value) == 0 and not is_finite(value)):
                 raise ParameterError(f"{name} must be a finite number, got {value!r}")
 
+    def expansion(
+        self, rows: NDArray[Any], coef: NDArray[np.float64]
+    ) -> Callable[[ArrayLike], NDArray[np.float64]]:
+        """Return the function ``f(x) = sum_i coef_i K(rows_i, x)`` of rows X, see `Expansion`.
+
+        Parameters
+        ----------
+        rows : (m, n_features)
+        coef : (m, n_outputs) float64
+        """
+        return Expansion(self, rows, coef)
+
     def diagonal(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return ``K(x, x)`` of each row, float64 (n_rows,)."""
         parts = [np.empty(0)]
         parts += [np.diag(self(X[start : start + 64])) for start in range(0, len(X), 64)]
+        return np.concatenate(parts)
+
+
+class Expansion:
+    """``f(x) = sum_i coef_i K(rows_i, x)`` by kernel values, m for each x."""
+
+    def __init__(self, kernel: Kernel, rows: NDArray[Any], coef: NDArray[np.float64]) -> None:
+        self._kernel = kernel
+        self._rows = rows
+        self._coef = coef
+
+    def __call__(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return f of each row, float64 (n_rows, n_outputs)."""
+        found = np.asarray(X)
+        step = max(1, BLOCK_BYTES // (8 * len(self._rows)))
+        parts = [np.empty((0, self._coef.shape[1]))]
+        for start in range(0, len(found), step):  # kernels of differences centre their first rows
+            parts.append(self._kernel(self._rows, found[start : start + step]).T @ self._coef)
         return np.concatenate(parts)
 
 

@@ -13,6 +13,7 @@ from streamrf.models.codes import (
 )
 from streamrf.models.components import PrincipalComponents
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
+from streamrf.models.expansion import KernelExpansion
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.prediction import Rows, Scorer, targets_card
@@ -29,6 +30,7 @@ __all__ = [
     "Decoder",
     "ErrorCorrectingCodes",
     "ErrorSums",
+    "KernelExpansion",
     "Model",
     "OneVsRest",
     "Posterior",

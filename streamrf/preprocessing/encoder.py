@@ -259,6 +259,8 @@ class Encoder:
         if not isinstance(features, FeatureMap):
             raise fields.wrong("features", f"is a {type(features).__name__}; expected a map")
         features.check_fitted(preprocessing.n_features, fields, "features")
+        if not features.code:
+            features.attach(iter(()))  # kernels that are products of features
         if features.n_components > MAX_COLUMNS:  # arrays of some maps do not grow with them
             raise fields.wrong("features", f"has over {MAX_COLUMNS} components, as no Gram can")
         width, selected = len(calibration.shift), None

@@ -2,6 +2,7 @@
 
 from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_weights
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
+from streamrf.solving.dual import Dual
 from streamrf.solving.family import Family
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
@@ -31,6 +32,7 @@ __all__ = [
     "SQUARED",
     "BlockWeights",
     "CrossValidation",
+    "Dual",
     "Family",
     "HeldOut",
     "Loss",

@@ -132,17 +132,25 @@ class Shifted:
 
     def solve(self, M: Floats) -> Floats:
         """Return ``(L L^T)^-1 M``, M (n, k)."""
-        parts: list[Floats] = []
-        for i, factor in enumerate(self.factors):
-            part = M[i * BLOCK : (i + 1) * BLOCK]
-            if i:
-                part = part - self.links[i - 1] @ parts[-1]
-            parts.append(solve_triangular(factor, part, lower=True))
+        parts = list(self._forward(M))
         for i in reversed(range(len(parts))):
             if i + 1 < len(parts):
                 parts[i] -= self.links[i].T @ parts[i + 1]
             parts[i] = solve_triangular(self.factors[i], parts[i], lower=True, trans="T")
         return np.concatenate(parts)
+
+    def _forward(self, M: Floats) -> Iterator[Floats]:
+        """Yield ``L^-1 M`` block by block."""
+        part = np.empty((0, M.shape[1]))
+        for i, factor in enumerate(self.factors):
+            right = M[i * BLOCK : (i + 1) * BLOCK]
+            right = right - self.links[i - 1] @ part if i else right
+            part = solve_triangular(factor, right, lower=True)
+            yield part
+
+    def inverse_diagonal(self, M: Floats) -> Floats:
+        """Return the diagonal of ``M^T (L L^T)^-1 M``, (k,), M (n, k)."""
+        return np.asarray(sum(np.square(part).sum(axis=0) for part in self._forward(M)))
 
     def log_determinant(self) -> float:
         """Return ``log det(L L^T)``."""

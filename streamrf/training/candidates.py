@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamrf.features import Craft, FeatureMap, RandomFourier, RandomMaclaurin, StructuredFourier
+from streamrf.features import (
+    Craft,
+    FeatureMap,
+    PiecewiseLinear,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+)
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.kernels import ArcCosine, DotProductKernel, Gaussian, Laplacian, Polynomial
 from streamrf.preprocessing import Moments, Preprocessing, Warp
@@ -16,18 +23,21 @@ UP_FACTOR = 8  # of compact maps
 ARC_COSINE_TOLERANCE = 0.01  # of its series: of order 0 it ends slowly; polynomials have an end
 
 # The settings of each kernel that the first round tries: gamma in units of 1 / median (squared)
-# distance of the scaled rows; the degree. The arc-cosine kernel is tried on rows of unit length.
+# distance of the scaled rows; the degree; the bins of a column. The arc-cosine kernel is tried on
+# rows of unit length.
 FIRST = {
     "gaussian": (1 / 16, 1 / 4, 1, 4),
     "laplacian": (1 / 8, 1 / 2),
     "polynomial": (2, 4, 7),
     "linear": (1,),
+    "piecewise-linear": (32,),
 }
 EVERY = {
     "gaussian": tuple(2.0**k for k in range(-6, 4)),
     "laplacian": tuple(2.0**k for k in range(-5, 3)),
     "polynomial": (2, 3, 4, 5, 7, 9),
     "linear": (1,),
+    "piecewise-linear": (8, 32),
 }
 KERNELS = {"gaussian": Gaussian, "laplacian": Laplacian}  # that a warp is learnt with
 
@@ -57,8 +67,9 @@ class Candidate:
     Parameters
     ----------
     normalize : one of `SCALINGS`
-    kernel : "gaussian", "laplacian", "polynomial", "arc-cosine" or "linear"
-    setting : gamma in units of 1 / median (squared) distance; the degree; the order
+    kernel : "gaussian", "laplacian", "polynomial", "arc-cosine", "linear", or "piecewise-linear",
+        which is a map and not a kernel
+    setting : gamma in units of 1 / median (squared) distance; the degree; the order; the bins
     warp : of the scaled rows, or None
     """
 
@@ -70,7 +81,9 @@ class Candidate:
     @property
     def cost(self) -> float:
         """Seconds of featurising, relative to a structured Gaussian."""
-        return {"linear": 0.5, "gaussian": 1.0, "laplacian": 2.0}.get(self.kernel, 8.0)
+        return {"linear": 0.5, "piecewise-linear": 0.5, "gaussian": 1.0, "laplacian": 2.0}.get(
+            self.kernel, 8.0
+        )
 
     def neighbours(self) -> list["Candidate"]:
         """Return the candidates next to it: half and twice the gamma, a degree more and less."""
@@ -94,11 +107,16 @@ class Candidate:
 def crossed(
     settings: dict[str, tuple[float, ...]], scalings: tuple[str | None, ...] = SCALINGS
 ) -> list[Candidate]:
-    """Return every setting under every scaling, next to polynomials arc-cosine kernels too."""
+    """Return every setting under every scaling, next to polynomials arc-cosine kernels too.
+
+    Piecewise-linear functions are the same under all scalings of columns, so one is tried.
+    """
     found = [
         Candidate(scaling, kernel, float(setting))
         for kernel, values in settings.items()
-        for scaling, setting in itertools.product(scalings, values)
+        for scaling, setting in itertools.product(
+            scalings[-1:] if kernel == "piecewise-linear" else scalings, values
+        )
     ]
     if "l2" in scalings and "polynomial" in settings:
         found += [Candidate("l2", "arc-cosine", float(order)) for order in (0, 1)]
@@ -174,6 +192,8 @@ def feature_map(
         case "linear":
             kernel = Polynomial(degree=1, gamma=unit)
             return RandomMaclaurin(kernel, n_features + 1, h01=True, random_state=seed)
+        case "piecewise-linear":
+            return PiecewiseLinear(width, max_bins=int(setting))
         case "polynomial":
             exact = Polynomial(degree=int(setting), gamma=unit)
         case _:

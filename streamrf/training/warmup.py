@@ -17,12 +17,14 @@ from streamrf.features import (
     Fastfood,
     FeatureMap,
     Nystroem,
+    PiecewiseLinear,
     RandomFourier,
     RandomMaclaurin,
     SkeletonFeatures,
     StructuredFourier,
     TaylorSketch,
     TensorSketch,
+    TreeGated,
     TreeSketch,
 )
 from streamrf.jit import lanes, lzf
@@ -100,6 +102,8 @@ def _maps() -> list[FeatureMap]:
         AdditiveSampler(),
         AdditiveFourier(n_components=width),
         Nystroem(n_components=width),
+        PiecewiseLinear(width),
+        TreeGated(width),
         SkeletonFeatures(Skeleton(inputs=spaces), width),
         Convolution(n_components=width, window=3),
         Concatenate([RandomFourier(n_components=width), maclaurin]),

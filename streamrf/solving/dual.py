@@ -1,0 +1,101 @@
+"""Kernel ridge regression on few rows, by the same factors as the ridge of sums."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.linalg.lapack import dtrttf
+
+from streamrf.errors import SolveError
+from streamrf.jit.arrays import Floats
+from streamrf.jit.threads import computing
+from streamrf.solving.normal import Normal
+from streamrf.solving.path import as_alphas
+from streamrf.solving.tridiagonal import Tridiagonal
+
+RELATIVE_ALPHAS = 10.0 ** np.linspace(-7, 3, 21)  # to the mean squared norm of a centred row
+
+MIN_FREE = 1e-10  # of a row's freedom: what is less is rounding
+
+
+class Dual:
+    """The model ``b + sum_i a_i K(x_i, x)`` of least ``sum w_i (y_i - f(x_i))^2 + alpha |f|^2``.
+
+    The norm is that of the kernel, and the intercept b is not penalised. With S the kernel of
+    centred rows, times the roots of their weights, and t the centred targets times them, ``a =
+    sqrt(w) c`` of ``(S + alpha I) c = t``: normal equations with S in place of a Gram.
+
+    Parameters
+    ----------
+    K : (n, n) float64, kernel of the rows
+    targets : (n, n_outputs) float64
+    weights : (n,) float64, above 0
+    """
+
+    def __init__(self, K: Floats, targets: Floats, weights: Floats) -> None:
+        self._weight = float(weights.sum())
+        self._shares = shares = weights / self._weight
+        self._roots = np.sqrt(weights)[:, np.newaxis]
+        self._target_means = shares @ targets
+        self._kernel_means = shares @ K
+        S = K - self._kernel_means - self._kernel_means[:, np.newaxis]
+        S += shares @ self._kernel_means
+        S *= self._roots
+        S *= self._roots.T
+        t = self._roots * (targets - self._target_means)
+        n, n_outputs = t.shape
+        packed = dtrttf(S, transr="N", uplo="L")[0]
+        squares = np.square(t).sum(axis=0)
+        of_none = np.zeros(n), 1.0, np.ascontiguousarray(t.T), np.zeros(n_outputs)
+        self._normal = Normal(packed, *of_none, np.ones(n), squares)
+
+    def solve(self, alpha: float) -> tuple[Floats, Floats]:
+        """Return a (n, n_outputs) and b (n_outputs,); raise as `Normal.ridge` does."""
+        c, _ = self._normal.ridge(alpha)
+        a = self._roots * c.T
+        return a, self._target_means - self._kernel_means @ a
+
+    def leave_one_out(self, alphas: Iterable[float] | None = None) -> tuple[Floats, Floats]:
+        """Return penalties, and the squared error on rows left out one by one, of each.
+
+        The row i of the model of all others errs by ``alpha c_i / (alpha G_ii - w_i / sum w)``,
+        where ``G = (S + alpha I)^-1`` and both are in units of the roots of the weights.
+
+        Parameters
+        ----------
+        alphas : None means 21 of them, over ten decades
+
+        Returns
+        -------
+        alphas : (n_alphas,) float64
+        errors : (n_alphas, n_outputs) float64, means over the rows by weight; infinite for a
+            penalty that does not factor, or leaves no freedom
+
+        Raises
+        ------
+        SolveError
+            If this is so of all penalties.
+        """
+        if alphas is None:
+            alphas = (self._normal.mean_diagonal() or 1.0) * RELATIVE_ALPHAS
+        table = as_alphas(alphas)
+        form = Tridiagonal(self._normal.full())
+        basis = form.to_basis(np.eye(len(self._roots)))
+        t = basis @ self._normal.moments.T
+        errors = np.full((len(table), t.shape[1]), np.inf)
+        with computing(1):  # products of 64 x 64 blocks: threads would only wait for each other
+            for i, alpha in enumerate(table):
+                try:
+                    shifted = form.shifted(alpha)
+                except SolveError:
+                    continue
+                free = alpha * shifted.inverse_diagonal(basis) - self._shares
+                if free.min() > MIN_FREE:
+                    c = basis.T @ shifted.solve(t)
+                    apart = alpha * c / free[:, np.newaxis]
+                    errors[i] = np.square(apart).sum(axis=0) / self._weight
+        if np.isinf(errors).all():
+            raise SolveError(
+                f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
+                "give greater ones"
+            )
+        return table, errors

@@ -1,0 +1,181 @@
+"""Exact kernel ridge on few rows: scikit-learn's, the primal ridge, Nystroem of all rows."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.preprocessing import KernelCenterer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import streamrf as srf
+from cases import KERNELS, nonnegative
+from streamrf.errors import BadRowError, DataError, ParameterError, SolveError
+from streamrf.kernels import Intersection
+from streamrf.kernels.base import Expansion
+from streamrf.solving import Dual
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ESTIMATORS = (srf.KernelRidgeClassifier, srf.KernelRidgeRegressor)
+
+
+@pytest.fixture
+def rows(rng):
+    return rng.normal(size=(130, 4)).astype(np.float32)
+
+
+def theirs(kernel, X, Y, alpha, rows, weights=None):
+    """Predictions of scikit-learn's estimator, on the centred kernel where no row is heavier."""
+    centerer = KernelCenterer().fit(kernel(X))
+    fitted = KernelRidge(alpha=alpha, kernel="precomputed")
+    fitted.fit(centerer.transform(kernel(X)), Y - Y.mean(axis=0))
+    return fitted.predict(centerer.transform(kernel(rows, X))) + Y.mean(axis=0)
+
+
+@pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
+def test_values_are_those_of_scikit_learn(rows, rng, case):
+    kernel, X = case.make(), case.domain(rows).astype(np.float32)
+    Y = rng.normal(size=(100, 2))
+    ours = srf.KernelRidgeRegressor(kernel, alpha=0.1).fit(X[:100], Y)
+    expected = theirs(kernel, X[:100], Y, 0.1, X[100:])
+    np.testing.assert_allclose(ours.predict(X[100:]), expected, rtol=1e-5, atol=1e-6)
+    assert ours.dual_coef_.shape == (100, 2)
+
+
+def test_a_weight_of_two_is_a_row_twice(rows, rng):
+    y, X, weights = rng.normal(size=100), rows[:100], np.ones(100)
+    weights[:30], weights[30:40] = 2.0, 0.0
+    twice = np.concatenate([np.arange(30), np.arange(30), np.arange(40, 100)])
+    ours = srf.KernelRidgeRegressor(srf.Gaussian(0.5), alpha=0.1).fit(X, y, weights)
+    expected = theirs(srf.Gaussian(0.5), X[twice], y[twice], 0.1, rows[100:])
+    np.testing.assert_allclose(ours.predict(rows[100:]), expected, rtol=1e-6)
+    assert len(ours.X_fit_) == 90
+
+
+def test_scores_of_classes_are_values_of_their_codes(rows, rng):
+    kernel, labels = srf.Laplacian(0.3), np.array(["a", "b", "c"])[rng.integers(0, 3, 130)]
+    ours = srf.KernelRidgeClassifier(kernel, alpha=0.1).fit(rows[:100], labels[:100])
+    codes = 2.0 * (labels[:100, np.newaxis] == ours.classes_) - 1
+    expected = theirs(kernel, rows[:100], codes, 0.1, rows[100:])
+    expected = srf.OneVsRest().book(3).scores(expected)
+    np.testing.assert_allclose(ours.decision_function(rows[100:]), expected, atol=1e-6)
+    assert (ours.predict(rows[100:]) == ours.classes_[expected.argmax(axis=1)]).all()
+
+
+def test_codes_with_more_bits_are_taken(rng):
+    X = rng.normal(size=(200, 2))
+    y = (np.arctan2(*X.T) // 0.8).astype(int)
+    codes = srf.ErrorCorrectingCodes(15)
+    clf = srf.KernelRidgeClassifier(srf.Gaussian(), codes=codes).fit(X[:150], y[:150])
+    assert clf.dual_coef_.shape == (150, 15)
+    assert clf.score(X[150:], y[150:]) > 0.8
+    with pytest.raises(ParameterError, match="use decode='euclidean'"):
+        srf.KernelRidgeClassifier(codes=srf.OneVsRest("discriminant")).fit(X, y)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_errors_are_those_of_models_without_each_row(rng, is_weighted):
+    X, Y = rng.uniform(-1, 1, (70, 2)), rng.normal(size=(70, 2))  # more than a block of 64
+    w = rng.uniform(0.5, 2, 70) if is_weighted else np.ones(70)
+    kernel, alphas = srf.Gaussian(1.0), [0.01, 1.0, 30.0]
+    _, found = Dual(kernel(X), Y, w).leave_one_out(alphas)
+    expected = np.zeros((3, 2))
+    for i, alpha in enumerate(alphas):
+        for row in range(70):
+            kept = np.delete(np.arange(70), row)
+            a, b = Dual(kernel(X[kept]), Y[kept], w[kept]).solve(alpha)
+            apart = Y[row] - b - kernel(X[[row]], X[kept])[0] @ a
+            expected[i] += w[row] / w.sum() * apart**2
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_rows_that_are_repeated_do_not_choose_the_least_penalty(rng):
+    """Each would be predicted by its copy."""
+    X = rng.uniform(-1, 1, (60, 2))
+    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=60)
+    once = srf.KernelRidgeRegressor(srf.Gaussian(9.0)).fit(X, y)
+    twice = srf.KernelRidgeRegressor(srf.Gaussian(9.0)).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    np.testing.assert_allclose(twice.alpha_, 2 * once.alpha_, rtol=1e-6)
+    np.testing.assert_allclose(twice.predict(X), once.predict(X), rtol=1e-6)
+
+
+def test_penalties_that_do_not_factor_are_left_out(rng):
+    dual = Dual(np.ones((5, 5)), rng.normal(size=(5, 1)), np.ones(5))
+    with pytest.raises(SolveError, match="none of the 1 penalties factors"):
+        dual.leave_one_out([0.0])
+
+
+def test_nystroem_of_all_rows_is_the_same_but_for_rounding(rng):
+    """Landmarks that are all rows: the one-pass ridge is exact kernel ridge."""
+    X = rng.uniform(-1, 1, (300, 3))
+    y = np.sin(3 * X[:, 0]) * X[:, 1]
+    exact = srf.KernelRidgeRegressor(srf.Gaussian(1.0), alpha=0.01).fit(X[:200], y[:200])
+    features = srf.Nystroem(srf.Gaussian(1.0), 200, landmarks="uniform")
+    passed = srf.RandomFeatureRegressor(features, alpha=0.01, normalize=None, random_state=0)
+    passed.fit(X[:200], y[:200])
+    np.testing.assert_allclose(passed.predict(X[200:]), exact.predict(X[200:]), atol=2e-3)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_intersections_by_search_are_those_by_kernel_values(rng, n_outputs):
+    rows = np.round(nonnegative(rng.normal(size=(300, 5))), 2)  # with ties and zeros
+    X = np.concatenate([nonnegative(rng.normal(size=(90, 5))), rows[:9], 3 * rows[:9]])
+    coef = rng.normal(size=(300, n_outputs))
+    kernel = Intersection()
+    found = kernel.expansion(rows, coef)(X)
+    np.testing.assert_allclose(found, Expansion(kernel, rows, coef)(X), atol=1e-11)
+    np.testing.assert_allclose(found, kernel(X, rows) @ coef, atol=1e-11)
+    with pytest.raises(BadRowError, match="takes no negative ones"):
+        kernel.expansion(rows, coef)(-X)
+
+
+def test_values_are_made_a_few_rows_at_a_time(rows, monkeypatch):
+    coef = np.ones((100, 2))
+    expected = srf.Gaussian(0.5)(rows, rows[:100]) @ coef
+    monkeypatch.setattr("streamrf.kernels.base.BLOCK_BYTES", 8 * 100 * 7)
+    found = srf.Gaussian(0.5).expansion(rows[:100], coef)(rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_sources_and_tables_are_taken_and_many_rows_are_sampled(rng, tmp_path):
+    X = rng.uniform(size=(1000, 3))
+    y = X[:, 0] > X[:, 1]
+    source = srf.ArraySource(X, y)
+    clf = srf.KernelRidgeClassifier(n_rows=200, normalize="standard").fit(source)
+    assert len(clf.X_fit_) == 200
+    assert clf.score(X, y) > 0.9
+    assert (clf.predict(source) == clf.predict(X)).all()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "kind": np.where(y, "up", "down")})
+    model = srf.KernelRidgeRegressor(n_rows=300).fit(frame, X[:, 1])
+    assert model.score(frame, X[:, 1]) > 0.4
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_rows": 0}, "n_rows must be an integer above 0, got 0"),
+        ({"alpha": "best"}, "alpha must be a number or 'auto', got 'best'"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"kernel": "rbf"}, r"kernel must be a kernel such as Gaussian\(\), got 'rbf'"),
+    ],
+)
+def test_a_wrong_setting_is_named(rows, kind, settings, message):
+    with pytest.raises(ParameterError, match=message):
+        kind(**settings).fit(rows, np.arange(130) % 2)
+
+
+def test_rows_without_targets_or_weight_are_refused(rows):
+    with pytest.raises(DataError, match="has no targets"):
+        srf.KernelRidgeRegressor().fit(srf.ArraySource(rows))
+    with pytest.raises(DataError, match="weights are zero"):
+        srf.KernelRidgeRegressor().fit(srf.ArraySource(rows, np.ones(130), np.zeros(130)))
+
+
+@parametrize_with_checks([kind(srf.Gaussian(0.5), alpha=0.1) for kind in ESTIMATORS])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
