@@ -103,6 +103,10 @@ def test_what_is_no_file_is_told(path):
         for open_ in (HDF5Source, open_source):
             with refuses(SourceNotFoundError, f"'{name}' is {what}; expected a file"):
                 open_(name)
+    os.mkdir("sets")
+    os.mkfifo("sets/pipe.csv")
+    with refuses(SourceNotFoundError, "'sets/pipe.csv' is a pipe; expected a file"):
+        open_source("sets")
     with refuses(SourceNotFoundError, "the path '' is empty"):
         open_source("")
 

@@ -139,6 +139,8 @@ def open_bytes(path: str, name: str) -> Any:
         A URL whose filesystem is not installed.
     """
     if not is_url(path):
+        if not os.path.isfile(path):  # opening a pipe would wait for a writer
+            raise_missing(name, path)
         try:
             return arrow().OSFile(os.fsencode(path))  # a name need not be text
         except FileNotFoundError:
