@@ -313,6 +313,40 @@ def test_sums_that_could_answer_nothing_are_refused_at_the_door(spoil, message, 
         srf.load_statistics(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "key"), [("values", "feature_sums"), ("classes", "sums"), ("classes", "weights")]
+)
+def test_sums_that_no_rows_have_are_refused_at_the_door(name, key):
+    tree = srf.load_statistics(fixture(f"{name}.statistics.h5")).without_folds().to_tree()
+    targets = tree["sums"]["targets"]
+    targets[key] = np.full_like(targets[key], 9e299)
+    with pytest.raises(FormatError, match="targets' holds sums too great to be of rows"):
+        srf.Statistics.from_tree(tree)
+
+
+def test_a_loss_that_overflows_is_refused():
+    statistics = srf.load_statistics(fixture("classes.statistics.h5"))
+    model = statistics.solve(1.0)
+    huge = replace(model, coef=np.full_like(model.coef, 1e300))
+    labels = np.resize(model.labels, len(make.ROWS))
+    weights = None if model.encoder.calibration.mean_weight is None else np.ones(len(labels))
+    source = srf.ArraySource(make.ROWS, labels, weights)
+    for loss in ("logistic", "squared_hinge"):
+        with pytest.raises(SolveError, match="loss overflows"), np.errstate(all="ignore"):
+            srf.refine(huge, source, loss)
+
+
+def test_an_estimator_of_another_number_of_columns_is_refused(tmp_path):
+    X = make.ROWS
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    srf.RandomFeatureRegressor(features, alpha=1.0).fit(X, X[:, 0]).save(tmp_path / "one.h5")
+    model = srf.load_model(tmp_path / "one.h5", estimator=False)
+    tree = {**model.estimator, "n_features_in_": X.shape[1] + 1}
+    replace(model, estimator=tree).save(tmp_path / "one.h5")
+    with pytest.raises(FormatError, match=r"n_features_in_' is .*; the model has"):
+        srf.load_model(tmp_path / "one.h5")
+
+
 def test_an_array_without_bytes_cannot_claim_more_columns_than_the_file_has_bytes(tmp_path):
     data = fixture("classes.statistics.h5").read_bytes()
     document = mutations.document_of(data)

@@ -12,7 +12,14 @@ import pytest
 import naive
 import streamrf as srf
 from commands import answer, streamrf
-from streamrf.errors import BadRowError, MergeError, ParameterError, ShapeError, StreamrfWarning
+from streamrf.errors import (
+    BadRowError,
+    FormatError,
+    MergeError,
+    ParameterError,
+    ShapeError,
+    StreamrfWarning,
+)
 from streamrf.jit import columns
 from streamrf.preprocessing import Moments, Sample
 from streamrf.preprocessing.moments import SQUARE_UNIT, UNIT
@@ -388,3 +395,12 @@ def test_moments_leave_out_the_columns_that_fit_is_told_are_targets_and_weights(
     np.savetxt(path, table, delimiter=",", header="a,b,w,label", comments="")
     found = answer("moments", str(path), "--y", "label", "--weights", "w", "--out", output)
     np.testing.assert_allclose(found["mean"], table[:, :2].mean(axis=0), rtol=1e-5)
+
+
+def test_moments_that_no_rows_have_are_refused(rng):
+    moments = srf.moments(srf.ArraySource(1e150 * rng.normal(size=(300, 2)).clip(-1, 1)))
+    tree = moments.to_tree()
+    assert srf.Moments.from_tree(tree).deviation.max() > 1e30
+    for key in ("sums", "squares"):
+        with pytest.raises(FormatError, match="sums' or the squares are too great to be of rows"):
+            srf.Moments.from_tree(tree | {key: [2**999, 0]})

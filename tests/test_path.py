@@ -131,6 +131,26 @@ def test_rows_of_weight_zero_say_nothing_of_penalties_and_noise(precision, folds
         srf.accumulate(srf.ArraySource(X, y, w * (np.arange(600) == 7)), like=every).path()
 
 
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_weights_of_nothing_and_too_small_ones_are_refused(precision, rng):
+    X, w = rng.normal(size=(200, 3)), np.arange(200.0)
+    none = srf.accumulate(srf.ArraySource(X, X[:, 0], 0 * w), features(20), precision=precision)
+    questions = [
+        none.solve, none.path, lambda: none.prune(3), none.alpha_scale, none.alignment,
+        lambda: none.principal_components(2), lambda: none.solve(uncertainty=True),
+    ]  # fmt: skip
+    for question in questions:
+        with pytest.raises(DataError, match="or all their weights are zero"):
+            question()
+    for small in (5e-324, 1e-300):
+        with pytest.raises(DataError, match="too little for floats; multiply all weights"):
+            srf.accumulate(srf.ArraySource(X, X[:, 0], small * w), features(20))
+    tree = none.to_tree()
+    tree["encoder"]["calibration"]["mean_weight"] = 5e-324
+    with pytest.raises(FormatError, match=r"mean_weight' is 4.9.*; expected 1e-100 to 1e"):
+        srf.Statistics.from_tree(tree)
+
+
 def test_files_without_rows_of_weight_zero_are_as_before(tmp_path):
     X, y = load_diabetes(return_X_y=True)
     statistics = srf.accumulate(

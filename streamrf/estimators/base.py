@@ -240,6 +240,11 @@ class RandomFeatureEstimator(BaseEstimator):
             raise known.wrong(unknown[0], f"is no setting of {cls.__name__}")
         estimator = cls(**found)
         estimator.n_features_in_ = fields.integer("n_features_in_", minimum=1)
+        table = model.encoder.table
+        n_columns = model.encoder.n_features if table is None else len(table.columns)
+        if estimator.n_features_in_ != n_columns:
+            n_given = estimator.n_features_in_
+            raise fields.wrong("n_features_in_", f"is {n_given}; the model has {n_columns} columns")
         names = fields.value("feature_names_in_")
         if names is not None:
             if not isinstance(names, list) or len(names) != estimator.n_features_in_:

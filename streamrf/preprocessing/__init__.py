@@ -4,6 +4,7 @@ from streamrf.preprocessing.encoder import Encoder, as_columns
 from streamrf.preprocessing.moments import Moments, Sample, check_columns, combined_moments
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,
+    MIN_WEIGHT,
     PRECISIONS,
     ROOT_LEVELS,
     TARGET_LEVELS,
@@ -16,6 +17,7 @@ from streamrf.preprocessing.warp import WARPS, Warp
 __all__ = [
     "CALIBRATION_ROWS",
     "CHOICES",
+    "MIN_WEIGHT",
     "PRECISIONS",
     "ROOT_LEVELS",
     "TARGET_LEVELS",

@@ -19,6 +19,7 @@ from streamrf.storage import Fields
 # Of the totals, which are integers of any size: those of the lowest class.
 UNIT = columns.LOWEST + columns.SPAN - columns.DIGITS
 SQUARE_UNIT = 2 * (columns.LOWEST + columns.SPAN) - columns.DIGITS
+MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are summed as that
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
@@ -264,6 +265,9 @@ class Moments(Card):
         fields.end()
         if (outside < 0).any() or (outside > n_rows).any() or (squares < 0).any():
             raise fields.wrong("outside", "and the squares are not those of the rows counted")
+        greatest = n_rows << (MAX_LOG - UNIT), n_rows << (2 * MAX_LOG - SQUARE_UNIT)
+        if np.abs(sums).max() > greatest[0] or squares.max() > greatest[1]:
+            raise fields.wrong("sums", "or the squares are too great to be of rows")
         return cls(Sample(n_sample, centre, deviation, reach), n_rows, sums, squares, outside)
 
 

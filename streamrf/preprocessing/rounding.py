@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import BadRowError, ParameterError
+from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
@@ -22,6 +22,7 @@ from streamrf.storage import Fields
 CALIBRATION_ROWS = 4096  # read before the pass, at most
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
 TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
+MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e150  # in the mean: of others squares would leave floats
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 
 
@@ -59,6 +60,11 @@ class Calibration(ABC):
         if weights is not None:
             mean_weight = float(np.mean(weights, dtype=np.float64))
             mean_weight = mean_weight if mean_weight > 0 else 1.0
+            if mean_weight < MIN_WEIGHT:
+                raise DataError(
+                    f"the rows looked at before the pass weigh {mean_weight:.3g} in the mean, "
+                    "which is too little for floats; multiply all weights by one number"
+                )
         target_shift, target_deviation = _target_moments(targets)
         step, target_step = cls.steps(mean, deviation, target_deviation)
         return cls(mean, step, target_shift, target_step, mean_weight)
@@ -115,6 +121,10 @@ class Calibration(ABC):
         target_step = fields.array("target_step", np.float64, target_shift.shape)
         mean_weight = fields.maybe_number("mean_weight", above=0.0)
         fields.end()
+        if mean_weight is not None and not MIN_WEIGHT <= mean_weight <= MAX_WEIGHT:
+            raise fields.wrong(
+                "mean_weight", f"is {mean_weight:g}; expected {MIN_WEIGHT:g} to {MAX_WEIGHT:g}"
+            )
         if not len(shift):
             raise fields.wrong("shift", "is empty; expected one number for each feature")
         for name, steps in (("step", step), ("target_step", target_step)):

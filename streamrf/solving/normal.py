@@ -204,7 +204,7 @@ class Normal:
         """Return v and b by the factor of the penalised Gram."""
         solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
         lapack.solve(factor, solution)
-        _check_finite(solution)
+        check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
     def centred_moments(self) -> Floats:
@@ -214,7 +214,7 @@ class Normal:
         """
         moments = self.moments - np.outer(self.totals / self.weight, self.feature_sums)
         moments *= self.step
-        _check_finite(moments)
+        check_finite(moments)
         return moments
 
     def centred_squares(self) -> Floats:
@@ -283,7 +283,7 @@ def _uneven(diagonal: Floats) -> str:
     )
 
 
-def _check_finite(found: Floats) -> None:
+def check_finite(found: Floats) -> None:
     """Raise SolveError for what has left the range of floats."""
     if not np.isfinite(found.sum()):
         raise SolveError(
@@ -322,7 +322,7 @@ class Reduced:
     def __init__(self, normal: Normal):
         self._normal = normal
         gram = normal.full()
-        _check_finite(gram)
+        check_finite(gram)
         self._form = Tridiagonal(gram)
         self._moments = self._form.to_basis(normal.centred_moments().T)
 

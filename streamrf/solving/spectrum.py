@@ -6,7 +6,7 @@ from scipy.linalg import eigh
 from streamrf.errors import ParameterError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
-from streamrf.solving.normal import Normal
+from streamrf.solving.normal import Normal, check_finite
 
 
 def principal(normal: Normal, n_kept: int) -> tuple[Floats, Floats, float]:
@@ -27,6 +27,7 @@ def principal(normal: Normal, n_kept: int) -> tuple[Floats, Floats, float]:
     if not isinstance(n_kept, int | np.integer) or not 1 <= n_kept <= width:
         raise ParameterError(f"k must be an integer from 1 to the {width} features, got {n_kept!r}")
     gram = normal.full()
+    check_finite(gram)
     trace = float(np.trace(gram))
     values, vectors = eigh(gram, overwrite_a=True, subset_by_index=(width - n_kept, width - 1))
     vectors = np.ascontiguousarray(vectors[:, ::-1].T)

@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from streamrf.errors import SolveError
 from streamrf.jit.arrays import Features, Floats
 from streamrf.preprocessing import ROOT_LEVELS, TARGET_LEVELS, TARGET_LIMIT
 from streamrf.solving import Loss, Normal
@@ -74,6 +75,11 @@ class LossSums:
         scaled = round_(roots * ROOT_LEVELS)
         self.slopes.add(Q, scaled, np.clip(slopes, -TARGET_LIMIT, TARGET_LIMIT))
         values = round_(np.square(column) * loss.value(margins) * TARGET_LEVELS)
+        if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+            raise SolveError(
+                "the loss overflows at these coefficients, which do not suit the rows; refine a "
+                "model solved from them"
+            )
         for k, (sums, curvature) in enumerate(
             zip(self.curvatures, np.sqrt(loss.curvature(margins)).T, strict=True)
         ):

@@ -11,7 +11,13 @@ from streamrf.models import Codes, Model, PrincipalComponents, Seed
 from streamrf.preprocessing import Encoder, Moments
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
 from streamrf.sources import ClassWeight, Ledger, class_factors
-from streamrf.statistics.ridge import Alphas, RidgeProblem, normal_equations, total_weight
+from streamrf.statistics.ridge import (
+    Alphas,
+    RidgeProblem,
+    checked_weight,
+    normal_equations,
+    total_weight,
+)
 from streamrf.statistics.sums import AbstractSums
 from streamrf.statistics.unlabelled import alignment, feature_means, principal_components
 
@@ -113,7 +119,11 @@ class Questions:
         )
 
     def normal(self, matrix: Floats | None = None) -> Normal:
-        """Return the normal equations, for code words `matrix` (n_classes, n_bits) of classes."""
+        """Return the normal equations, for code words `matrix` (n_classes, n_bits) of classes.
+
+        DataError where no row weighs anything.
+        """
+        checked_weight(self.encoder, self.sums)
         return normal_equations(self.encoder, self.sums, matrix)
 
     def alpha_scale(self) -> float:

@@ -12,7 +12,7 @@ from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.jit.threads import computing
 from streamrf.kernels import Kernel, check_weights
 from streamrf.models import CodeBook, Model
-from streamrf.preprocessing import Encoder
+from streamrf.preprocessing import MIN_WEIGHT, Encoder
 from streamrf.solving import (
     BlockWeights,
     CrossValidation,
@@ -78,6 +78,19 @@ def total_weight(encoder: Encoder, sums: AbstractSums) -> float:
     return sums.targets.total * unit
 
 
+def checked_weight(encoder: Encoder, sums: AbstractSums) -> float:
+    """Return `total_weight`; raise DataError where it is 0, or too little for floats."""
+    weight = total_weight(encoder, sums)
+    if not sums.targets.total or not sums.n_weighted:
+        raise DataError("there are no rows, or all their weights are zero: nothing to learn from")
+    if weight < MIN_WEIGHT:
+        raise DataError(
+            f"the rows weigh {weight:.3g} together, which is too little for floats; multiply all "
+            "weights by one number and sum the rows again"
+        )
+    return weight
+
+
 @dataclass(frozen=True)
 class RidgeProblem:
     """Ridge regression of the values, or of the bits of a code, on the features summed.
@@ -112,8 +125,10 @@ class RidgeProblem:
 
     def normal(self) -> Normal:
         """Return the normal equations; raise DataError for fewer than two rows that weigh."""
-        if self.sums.n_weighted < 2:
-            n_rows, n_weightless = self.sums.n_rows, self.sums.n_weightless
+        n_rows, n_weightless = self.sums.n_rows, self.sums.n_weightless
+        if n_rows:
+            checked_weight(self.encoder, self.sums)
+        if n_rows - n_weightless < 2:
             weightless = f", {n_weightless:,} of them of weight zero" if n_weightless else ""
             raise DataError(f"a model needs at least 2 rows, got n_samples = {n_rows}{weightless}")
         return normal_equations(self.encoder, self.sums, self._matrix, self.block_weights)

@@ -21,6 +21,8 @@ from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums
 from streamrf.statistics.values import ValueSums
 from streamrf.storage import Fields
 
+MAX_FLOAT_SUM = 1e150  # of features and weights in files: its square is a float
+
 TARGETS: dict[str, type[TargetSums]] = {
     kind.__name__: kind for kind in (ClassSums, BitSums, ValueSums)
 }
@@ -381,4 +383,8 @@ def read_targets(fields: Fields, n_components: int, exact: bool) -> TargetSums:
     kind = TARGETS[fields.text("class", TARGETS)]
     targets = kind.from_fields(fields, n_components, exact)
     fields.end()
+    bound = EXACT_FLOAT64 if exact else MAX_FLOAT_SUM
+    features = [targets.feature_totals, *([] if targets.labels is None else targets.sums)]
+    if targets.total > bound or any((np.abs(part) > bound).any() for part in features):
+        raise fields.wrong_here("holds sums too great to be of rows")
     return targets

@@ -9,16 +9,13 @@ from streamrf.models import PrincipalComponents
 from streamrf.preprocessing import Encoder
 from streamrf.solving import frobenius, principal
 from streamrf.statistics.labelled import BitSums, ClassSums
-from streamrf.statistics.ridge import normal_equations, total_weight
+from streamrf.statistics.ridge import checked_weight, normal_equations, total_weight
 from streamrf.statistics.sums import AbstractSums
 
 
 def feature_means(encoder: Encoder, sums: AbstractSums) -> Floats:
     """Return the weighted means of the features in their own units, float64 (n_components,)."""
-    if not sums.targets.total:
-        raise DataError(
-            "there are no rows, or all their weights are zero: no features to ask about"
-        )
+    checked_weight(encoder, sums)
     calibration = encoder.calibration
     means = sums.targets.feature_totals * (calibration.root_scale / sums.targets.total)
     return calibration.shift + calibration.step * means
@@ -51,6 +48,7 @@ def alignment(encoder: Encoder, sums: AbstractSums) -> float | Floats:
         codes = np.eye(len(targets.labels))
     elif isinstance(targets, BitSums):
         codes = targets.matrix
+    checked_weight(encoder, sums)
     normal = normal_equations(encoder, sums, codes)
     with computing():
         moments = np.square(normal.centred_moments()).sum(axis=1)

@@ -220,6 +220,10 @@ class Fields:
         """Return the error that says what is wrong with a key."""
         return self._error((*self._path, key), what)
 
+    def wrong_here(self, what: str) -> FormatError:
+        """Return the error that says what is wrong with the tree itself."""
+        return self._error(self._path, what)
+
     def _is_none(self, key: str) -> bool:
         """Return whether None is at `key`, which then counts as read."""
         return self._left.get(key, key) is None and self._take(key) is None
