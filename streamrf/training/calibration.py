@@ -162,8 +162,8 @@ def _check_task(sample: Block, regression: bool) -> None:
         )
     if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
         raise DataError(
-            f"{sample.where}: targets such as {y[y != np.floor(y)][0]!r} are not class labels; "
-            "for values use RandomFeatureRegressor, regression=True or --regression"
+            f"{sample.where}: targets such as {y[y != np.floor(y)][0]} are not class labels; for "
+            "values use RandomFeatureRegressor, regression=True or --regression"
         )
 
 
