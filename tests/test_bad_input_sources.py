@@ -364,6 +364,11 @@ def test_x_that_cannot_be_a_matrix(rows, error, parts):
         (np.zeros(2, complex), DataError, ["y has dtype complex128; expected numbers or strings"]),
         (np.zeros(2, "M8[s]"), DataError, ["y has dtype datetime64[s]"]),
         (np.array([b"\xff", b"a"]), DataError, ["y holds strings that are not UTF-8 text"]),
+        (["a", "\udc80"], DataError, ["y, row 1: '\\udc80' holds", "surrogate", "rename it"]),
+        (np.array(["a", "\udc80"], object), DataError, ["y, row 1: '\\udc80' holds"]),
+        (np.array(["\0a", "b"]), DataError, ["y, row 0: '\\x00a' holds"]),
+        (np.array(["a", "a\0"], object), DataError, ["y, row 1: 'a\\x00' holds"]),
+        (np.array(["a", b"a\0"], object), DataError, ["y, row 1: 'a\\x00' holds"]),
         (np.array([b"\xff", b"a"], object), DataError, ["y holds strings that are not UTF-8 text"]),
         (scipy.sparse.eye_array(2).tocsr(), DataError, ["y is a sparse matrix", "toarray()"]),
     ],
@@ -372,6 +377,13 @@ def test_targets_that_cannot_be_used(y, error, parts):
     for convert in (lambda: as_targets(y, 2, "y"), lambda: ArraySource(np.eye(2), y)):
         with refuses(error, *parts):
             convert()
+
+
+def test_labels_that_no_file_can_hold_are_refused_as_classes():
+    with refuses(DataError, "'\\ud800b' holds a lone surrogate"):
+        as_labels(["a", "\ud800b"])
+    assert as_labels(np.array(["ü", "\U0001f600", ""])).tolist() == ["ü", "\U0001f600", ""]
+    assert not len(as_labels(np.empty(0, "U0")))
 
 
 def test_integers_that_no_label_can_be_are_refused_and_not_wrapped():

@@ -69,6 +69,12 @@ def test_texts_are_escaped():
     assert "<script>" not in source._repr_html_()
 
 
+def test_a_prompt_shows_control_characters_and_does_not_obey_them():
+    source = srf.ArraySource(X, X[:, 0])
+    source.where = "a\x1b[2J\r\nb"
+    assert r"from=a\x1b[2J\r\nb" in repr(source)
+
+
 def test_help_shows_the_public_names_first_and_is_short():
     text = pydoc.render_doc(srf, renderer=pydoc.plaintext)
     assert len(text) < 4500

@@ -410,6 +410,21 @@ def test_the_sums_are_kept_when_they_cannot_be_solved():
     assert not os.path.exists("new.h5")
 
 
+def test_control_characters_of_names_in_files_are_shown_and_not_obeyed():
+    names = np.array(["\x1b[2Ja", "b\r\n\tc"])
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    source = srf.ArraySource(rows, names[np.arange(40) % 2])
+    sums = srf.accumulate(source, srf.RandomFourier(n_components=4))
+    sums.ledger.names = dict.fromkeys(sums.ledger.names, "\x1b]0;x\x07\u202ename")
+    sums.save("s.h5")
+    for words in (("info", "s.h5"), ("stats", "info", "s.h5")):
+        text = told(*words)
+        assert text.replace("\n", "").isprintable()
+        assert all(part in text for part in (r"\x1b[2Ja", r"b\r\n\tc", r"\x1b]0;x\x07\u202ename"))
+    assert answer("info", "s.h5")["labels"] == names.tolist()
+    assert r"\x1b]0;x\x07" in refused("stats", "merge", "s.h5", "s.h5", "-o", "t.h5")
+
+
 def test_skipped_rows_are_counted_and_told():
     done = streamrf("fit", "data.h5", "--x", "spoilt", *SMALL, "--on-bad-rows", "skip",
                     "--statistics", "sums.h5", "--json")  # fmt: skip

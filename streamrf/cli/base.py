@@ -21,6 +21,7 @@ import typer
 
 from streamrf.cli.help import MAX_SHOWN, Group, HelpAll
 from streamrf.cli.options import flattened, option_of
+from streamrf.display import printable
 from streamrf.errors import Interruption, StorageError, StreamrfError, StreamrfWarning
 from streamrf.storage import reason
 
@@ -161,7 +162,7 @@ def advice_for(parameters: Iterable[str], message: str) -> str:
 def say(message: str) -> None:
     """Print one line on standard error, above a progress bar that is there, which replaces it."""
     with contextlib.suppress(OSError):  # nobody reads it, or its disk is full: the work goes on
-        print(f"streamrf: {' '.join(message.splitlines())}", file=sys.stderr)
+        print(f"streamrf: {printable(' '.join(message.splitlines()))}", file=sys.stderr)
 
 
 def warn_skipped(n_rows: int) -> None:
@@ -226,7 +227,7 @@ def _print(answer: Answer, as_json: bool) -> None:
     if as_json:
         text = json.dumps(_finite(answer.figures), allow_nan=False)
     else:
-        text = "\n".join(answer.lines)
+        text = "\n".join(map(printable, answer.lines))
     try:
         print(text, flush=True)
     except BrokenPipeError:  # the reader has left, as `head` does; the work itself is done

@@ -3,6 +3,8 @@
 import html
 from abc import abstractmethod
 
+from streamrf.display.texts import printable
+
 
 class Card:
     """What shows itself by a few facts instead of all that it holds."""
@@ -12,7 +14,7 @@ class Card:
         """Return the facts, the most telling first: names and short texts."""
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={text}" for name, text in self.card().items())
+        facts = ", ".join(f"{name}={printable(text)}" for name, text in self.card().items())
         return f"<{type(self).__name__}: {facts}>"
 
     def _repr_html_(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.display import printable
 from streamrf.models import Model
 from streamrf.solving import CrossValidation, Path
 from streamrf.statistics import Statistics
@@ -148,11 +149,10 @@ class Section:
     tables: Sequence[Table] = ()
 
 
-def printable(value: Any) -> Any:
-    """Replace signs of a text that no page may hold (controls, lone surrogates) by backslashes."""
-    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
-        return value
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
+def shown(value: Any) -> Any:
+    """Return a value of a page, `printable` if it is a text that is no markup."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return printable(value) if is_text else value
 
 
 def percent(share: float) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.display import printable
 from streamrf.errors import MissingPackageError
-from streamrf.report.base import printable
 
 INK = "#0a0b0c"  # stands for the page's own colour of text
 SERIES = ("#3f7fd6", "#d6802f", "#2f9e70", "#a561c4")  # seen on white and on black

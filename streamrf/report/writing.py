@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from streamrf.errors import StorageError
 from streamrf.models import Model
 from streamrf.report import facts
-from streamrf.report.base import Findings, Table, number, printable
+from streamrf.report.base import Findings, Table, number, shown
 from streamrf.report.lead import in_words, lead
 from streamrf.report.measuring import measure
 from streamrf.report.pictures import check_drawing
@@ -99,7 +99,7 @@ def _template() -> Any:
 
     environment = jinja2.Environment(
         autoescape=True,
-        finalize=printable,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -34,7 +34,7 @@ class HDF5Source(SeekableSource):
     x : name of the dataset of rows, shape (n_rows, ...)
         Any dtype of numbers; rank above 2 is flattened row by row.
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
-        Labels are integers, floats or strings of fixed or variable length.
+        Labels are integers, floats without fractions or strings of fixed or variable length.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
     allow_sparse : read rows that are not stored as the fill value: those of a dataset of over 1 GiB
         of which less than a thousandth is stored, and those in files that are missing or too short

@@ -11,7 +11,7 @@ from streamrf.errors import DataError, UnknownLabelError
 def as_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels in one of four dtypes: int64, float64, bool or str.
 
-    Raises DataError for integers that int64 does not hold.
+    Raises DataError for integers that int64 does not hold, and as `check_text` does.
     """
     y = np.asarray(y)
     if y.dtype == np.uint64 and len(y) and y.max() > np.iinfo(np.int64).max:
@@ -20,7 +20,32 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
             " give such labels as strings"
         )
     kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "O": str, "S": str}
-    return y.astype(kinds[y.dtype.kind]) if y.dtype.kind in kinds else y
+    y = y.astype(kinds[y.dtype.kind]) if y.dtype.kind in kinds else y
+    if y.dtype.kind == "U":
+        check_text(y, "labels")
+    return y
+
+
+def check_text(y: NDArray[Any], where: str) -> None:
+    """Raise DataError for strings with a lone surrogate or NUL, which files of text cannot hold.
+
+    NULs at the end have been lost where an array of NumPy's strings was made.
+    """
+    if not y.size or not y.dtype.itemsize:
+        return
+    codes = np.ascontiguousarray(y).reshape(-1, 1).view(np.uint32)
+    bad = ((codes >= 0xD800) & (codes < 0xE000)).any(axis=1)
+    bad |= ((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any(axis=1)
+    if bad.any():
+        raise no_text(where, int(bad.argmax()) // (y.size // len(y)), y.ravel()[bad][0].item())
+
+
+def no_text(where: str, row: int, label: str) -> DataError:
+    """Return the error of a label that files of text cannot hold."""
+    return DataError(
+        f"{where}, row {row}: {label!r} holds a lone surrogate or NUL, which no file of text can "
+        "hold; rename it"
+    )
 
 
 def join_labels(ours: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ import io
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 
 CHUNK_BYTES = 2 << 20
-_LINE = re.compile(rb"\s*([^\s#]+)(?:\s+qid:\d+)?((?:\s+\d+:[^\s:#]+)*)\s*(?:#.*)?")
+MAX_INDEX = 2**31 - 2  # scikit-learn counts columns in 32 bits
+_LINE = re.compile(rb"\s*([^\s#]+)(?:\s+qid:\d+)?((?:\s+\d{1,19}:[^\s:#]+)*)\s*(?:#.*)?")
 
 
 class LibsvmMatrix(Matrix):
@@ -77,17 +79,23 @@ class LibsvmMatrix(Matrix):
                 io.BytesIO(text), n_features=self.n_features, zero_based=self.is_zero_based
             )
         except (ValueError, OverflowError) as error:
-            raise DataError(f"{self.where}: rows from {self._rows[first]} on: {error}") from error
+            raise self._error(text, self._rows[first], error) from error
         wanted = slice(start - self._rows[first], stop - self._rows[first])
         y = labels[wanted] if self._has_fractions else labels[wanted].astype(np.int64)
         X = sparse_or_dense(rows[wanted], np.float64)
         return Arrays(X, y if self.has_targets else None, None)
 
+    def _error(self, text: bytes, row: int, error: Exception) -> DataError:
+        """Return what is wrong with the first bad row of text that begins with the row `row`."""
+        for place, line in enumerate(_lines(text), row):
+            match = _LINE.fullmatch(line)
+            if match is not None and (wrong := _wrong(match[2].split())):
+                return DataError(f"{self.where}, row {place}: {wrong}")
+        return DataError(f"{self.where}: rows from {row} on cannot be read ({error})")
+
     def _index(self, piece: bytes, length: int) -> None:
         """Count the lines of a piece and look at their indices."""
-        for line in piece.split(b"\n"):
-            if not line.strip() or line.lstrip().startswith(b"#"):
-                continue
+        for line in _lines(piece):
             match = _LINE.fullmatch(line)
             if match is None or not _is_number(match[1]):
                 shown = line[:60].decode("latin-1")
@@ -123,6 +131,33 @@ def open_libsvm(
         store.is_zero_based = is_zero_based
         store.n_features = width if x is None else int(x)
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
+
+
+def _lines(text: bytes) -> Iterator[bytes]:
+    """Yield the lines with rows."""
+    for line in text.split(b"\n"):
+        if line.strip() and not line.lstrip().startswith(b"#"):
+            yield line
+
+
+def _wrong(entries: list[bytes]) -> str:
+    """Return in words what is wrong with the entries of a row, "" for nothing."""
+    last = -1
+    for entry in entries:
+        digits, _, value = entry.partition(b":")
+        index = int(digits)
+        if index > MAX_INDEX:
+            return f"index {index:,} is beyond {MAX_INDEX:,}, the greatest there may be"
+        if index <= last:
+            return (
+                f"index {index} comes after {last}; indices of a row ascend, each once: sort them"
+            )
+        try:
+            float(value)
+        except ValueError:
+            return f"{value[:60].decode('latin-1')!r}, the value of index {index}, is no number"
+        last = index
+    return ""
 
 
 def _is_number(text: bytes) -> bool:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from streamrf.errors import DataError, ShapeError
+from streamrf.sources.labels import check_text, no_text
 from streamrf.sources.sparse import SparseRows
 
 
@@ -138,6 +139,8 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
         y = _decoded(y, where)
     if y.dtype.kind not in "biufU":
         raise DataError(f"{where} has dtype {y.dtype}; expected numbers or strings")
+    if y.dtype.kind == "U":
+        check_text(y, where)
     return y
 
 
@@ -191,6 +194,9 @@ def _from_objects(y: NDArray[Any], where: str) -> NDArray[Any]:
             strings = [v.decode() if isinstance(v, bytes) else v for v in values]
         except UnicodeDecodeError as error:
             raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
+        for i, string in enumerate(strings):
+            if "\0" in string:  # at the end, an array of strings would lose it
+                raise no_text(where, i // (y.size // len(y)), string)
         return np.array(strings, dtype=np.str_).reshape(y.shape)
     numbers = [isinstance(value, Real | np.bool_) for value in values]
     if all(numbers):
