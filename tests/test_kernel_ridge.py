@@ -102,7 +102,7 @@ def test_rows_that_are_repeated_do_not_choose_the_least_penalty(rng):
 
 def test_penalties_that_do_not_factor_are_left_out(rng):
     dual = Dual(np.ones((5, 5)), rng.normal(size=(5, 1)), np.ones(5))
-    with pytest.raises(SolveError, match="none of the 1 penalties factors"):
+    with pytest.raises(SolveError, match="none of the 1 penalties factors and leaves"):
         dual.leave_one_out([0.0])
 
 

@@ -78,6 +78,8 @@ class _KernelRidge(BaseEstimator):
         kernel = Gaussian("median") if self.kernel is None else self.kernel
         if not isinstance(kernel, Kernel):
             raise ParameterError(f"kernel must be a kernel such as Gaussian(), got {kernel!r}")
+        if isinstance(self.alpha, str) and self.alpha != "auto":
+            raise ParameterError(f"alpha must be a number or 'auto', got {self.alpha!r}")
         encoder = Encoder.calibrate(Identity(), block, normalize=self.normalize)
         rows = encoder.preprocessing.apply(block.X)
         self.kernel_ = kernel.learn(rows)
@@ -85,13 +87,8 @@ class _KernelRidge(BaseEstimator):
         weights = np.ones(len(rows)) if block.weights is None else block.weights
         rows, targets, weights = _merged(rows, targets, weights)
         dual = Dual(self.kernel_(rows), targets, weights)
-        if isinstance(self.alpha, str) and self.alpha != "auto":
-            raise ParameterError(f"alpha must be a number or 'auto', got {self.alpha!r}")
-        if isinstance(self.alpha, str):
-            alphas, errors = dual.leave_one_out()
-            self.alpha_ = float(alphas[errors.mean(axis=1).argmin()])
-        else:
-            self.alpha_ = check_alpha(self.alpha)
+        chosen = isinstance(self.alpha, str)
+        self.alpha_ = dual.best_alpha() if chosen else check_alpha(self.alpha)
         self.dual_coef_, self.intercept_ = dual.solve(self.alpha_)
         self.X_fit_ = rows
         function = self.kernel_.expansion(rows, self.dual_coef_)

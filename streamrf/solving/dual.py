@@ -95,7 +95,12 @@ class Dual:
                     errors[i] = np.square(apart).sum(axis=0) / self._weight
         if np.isinf(errors).all():
             raise SolveError(
-                f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
-                "give greater ones"
+                f"none of the {len(table)} penalties factors and leaves freedom to {len(t)} rows, "
+                f"the greatest is {table.max():.3g}; give greater ones, or more rows"
             )
         return table, errors
+
+    def best_alpha(self) -> float:
+        """Return the penalty of least error on rows left out, mean over the outputs."""
+        alphas, errors = self.leave_one_out()
+        return float(alphas[errors.mean(axis=1).argmin()])
