@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler, normalize
 
 import naive
+import streamrf as srf
 from cases import MAPS
 from streamrf import storage
 from streamrf.errors import BadRowError, FormatError, ParameterError, ShapeError
@@ -527,3 +528,13 @@ def test_a_digest_sees_every_fitted_number(rng, name):
     array = getattr(other.features, name)
     array.flat[-1] += 1
     assert other.digests["feature maps"] != encoder.digests["feature maps"]
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["calibrates", "goes-on"])
+def test_a_row_whose_features_overflow_is_named(goes_on, rng):
+    X, y = rng.normal(size=(300, 3)), np.arange(300) % 2
+    features = srf.StructuredFourier(srf.Gaussian(0.3), 64, random_state=0)
+    like = srf.accumulate(srf.ArraySource(X, y), features) if goes_on else None
+    X[217, 1] = 1e149
+    with pytest.raises(BadRowError, match=r"X, row 217.*: the features overflow: rows are too la"):
+        srf.accumulate(srf.ArraySource(X, y), None if goes_on else features, like=like)

@@ -250,3 +250,15 @@ def test_threads_that_add_batches_to_one_estimator_lose_none():
     alone, together = added(1), added(4)
     assert together.n_rows == alone.n_rows == 1800
     assert np.array_equal(together.gram, alone.gram)
+
+
+@pytest.mark.parametrize("begin", ["fit", "partial_fit"])
+@pytest.mark.parametrize("change", [{"normalize": "l2"}, {"precision": "coarse"}])
+def test_settings_of_the_sums_cannot_change_between_batches(begin, change, rng):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    estimator = srf.RandomFeatureRegressor(features, alpha=1.0, normalize=None)
+    getattr(estimator, begin)(X, y)
+    estimator.set_params(alpha=2.0).partial_fit(X, y)
+    with pytest.raises(ParameterError, match="and the rows so far are summed with"):
+        estimator.set_params(**change).partial_fit(X, y)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError
-from streamrf.estimators.settings import described, restored
+from streamrf.estimators.settings import check_unchanged, described, of_sums, restored
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 Rows = Source | ArrayLike
 Values = ArrayLike | None  # targets, weights or labels
-
-
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
 _LOCKS_LOCK = Lock()
 
@@ -80,6 +78,7 @@ class RandomFeatureEstimator(BaseEstimator):
     _waiting: list[Any] | None  # batches before the map is drawn, then None
     _classes: Values  # given with the first batch
     _holdout: Holdout | None  # the rows that `fit` held out
+    _begun_with: dict[str, str]  # parameters of the sums
     _stream_key: str | None  # ledger key of the batches
     _solved: tuple[Model, Statistics | None] | None  # no statistics if loaded from a file
 
@@ -125,7 +124,7 @@ class RandomFeatureEstimator(BaseEstimator):
             model, statistics = self._answer()
             self._solved = refine_job(job, model, held, self.loss, self.max_passes), statistics
         self._pass = self._waiting = self._classes = None
-        self._holdout = holdout
+        self._holdout, self._begun_with = holdout, of_sums(self)
         return self
 
     def _partial_fit(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
@@ -158,6 +157,8 @@ class RandomFeatureEstimator(BaseEstimator):
                 batch = (batch[0].toarray(), *batch[1:])
         if is_first:
             self._pass, self._waiting, self._classes, self._solved = None, [], classes, None
+            self._begun_with = of_sums(self)
+        check_unchanged(self, getattr(self, "_begun_with", {}))  # which old pickles lack
         job = self._job(source, self._classes)  # raises for settings that do not fit
         if self._pass is None and self._waiting is None:
             self._reopen()
@@ -240,10 +241,9 @@ class RandomFeatureEstimator(BaseEstimator):
             raise known.wrong(unknown[0], f"is no setting of {cls.__name__}")
         estimator = cls(**found)
         estimator.n_features_in_ = fields.integer("n_features_in_", minimum=1)
-        table = model.encoder.table
-        n_columns = model.encoder.n_features if table is None else len(table.columns)
-        if estimator.n_features_in_ != n_columns:
-            n_given = estimator.n_features_in_
+        encoder, n_given = model.encoder, estimator.n_features_in_
+        n_columns = len(encoder.table.columns) if encoder.table else encoder.n_features
+        if n_given != n_columns:
             raise fields.wrong("n_features_in_", f"is {n_given}; the model has {n_columns} columns")
         names = fields.value("feature_names_in_")
         if names is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from streamrf import storage
 from streamrf.display import Parametrized, clone
+from streamrf.errors import ParameterError
 from streamrf.features import DESCRIBED
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
@@ -14,6 +15,26 @@ from streamrf.statistics import Statistics
 from streamrf.storage import Fields, Tree
 
 _CLASSES = {**DESCRIBED, "OneVsRest": OneVsRest, "ErrorCorrectingCodes": ErrorCorrectingCodes}
+
+OF_SUMS = (
+    "features", "n_components", "normalize", "warp", "warp_rounds", "scale_like", "precision"
+)  # fmt: skip
+
+
+def of_sums(estimator: Any) -> dict[str, str]:
+    """Return the parameters that sums are of, as they are shown."""
+    return {name: repr(getattr(estimator, name)) for name in OF_SUMS}
+
+
+def check_unchanged(estimator: Any, begun_with: dict[str, str]) -> None:
+    """Raise ParameterError for a parameter set anew that sums have the old value of."""
+    now = of_sums(estimator)
+    for name, began in begun_with.items():
+        if now[name] != began:
+            raise ParameterError(
+                f"{name} was set to {now[name]}, and the rows so far are summed with {began}: "
+                "set it back, or begin anew by fit or a clone"
+            )
 
 
 def described(settings: dict[str, Any]) -> Tree:

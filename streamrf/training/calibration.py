@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.display import begin
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
-from streamrf.sources import Block, Ledger, check_rows
+from streamrf.sources import Block, Ledger, SparseRows, check_rows
 from streamrf.statistics import (
     BitSums,
     ClassSums,
@@ -27,6 +27,7 @@ from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
+HUGE = 1e15  # of a value, from where on powers of it may overflow
 
 logger = logging.getLogger("streamrf")
 
@@ -70,17 +71,20 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         chosen = _chosen(job, sample) if chooses else None
         features = settings.features if chosen is None else chosen.features
         begin("calibrating")
-        encoder = Encoder.calibrate(
-            features,  # type: ignore[arg-type] # which it checks
-            sample,
-            normalize=settings.scaling if chosen is None else chosen.normalize,
-            warp=_warp(settings, sample, job.scales) if chosen is None else chosen.warp,
-            precision=settings.precision,
-            totals=settings.totals or "float64",
-            regression=settings.regression,
-            random_state=settings.random_state,
-            moments=job.scales,
-        )
+        try:
+            encoder = Encoder.calibrate(
+                features,  # type: ignore[arg-type] # which it checks
+                sample,
+                normalize=settings.scaling if chosen is None else chosen.normalize,
+                warp=_warp(settings, sample, job.scales) if chosen is None else chosen.warp,
+                precision=settings.precision,
+                totals=settings.totals or "float64",
+                regression=settings.regression,
+                random_state=settings.random_state,
+                moments=job.scales,
+            )
+        except BadRowError as error:
+            raise BadRowError(f"{sample.where}{_huge_row(sample)}: {error}") from error
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
         moments = Moments.zero(Sample.of(sample.X))
@@ -96,6 +100,17 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         n_rows = None if job.stop is None else job.stop - job.start
         holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
     return Pass(statistics, holdout)
+
+
+def _huge_row(sample: Block) -> str:
+    """Return which row has a huge value that overflows, for a message, or ""."""
+    if isinstance(sample.X, SparseRows):
+        return ""
+    row, column = np.unravel_index(np.abs(sample.X).argmax(), sample.X.shape)
+    value = sample.X[row, column]
+    if abs(float(value)) < HUGE:
+        return ""
+    return f", row {sample.row + int(sample.offsets[row])}, column {column} is {value:g}"
 
 
 def _with_room(encoder: Encoder, sample: Block) -> Encoder:

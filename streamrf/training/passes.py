@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.display import stage
 from streamrf.engine import State
-from streamrf.errors import DataError, warn
+from streamrf.errors import BadRowError, DataError, warn
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
@@ -81,9 +81,23 @@ class Pass(State):
         self._n_unseen += block.n_unseen
         if not len(block.X):
             return
-        for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
-            self._sum(rows)
+        try:
+            for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
+                self._sum(rows)
+        except BadRowError as error:
+            raise BadRowError(f"{block.where}{self._bad_row(block)}: {error}") from error
         self._look()
+
+    def _bad_row(self, block: Block) -> str:
+        """Return which row of a block has no features, for a message."""
+        encoder = self.statistics.encoder
+        roots = encoder.calibration.roots(block.weights, len(block.X))
+        for i in range(len(block.X)):
+            try:
+                encoder.encode(block.X[i : i + 1], roots[i : i + 1], self._features[:1])
+            except BadRowError:
+                return f", row {block.row + int(block.offsets[i])}"
+        return ""
 
     def _look(self, again: bool = False) -> None:
         """Warn of columns that the calibration rows do not show as they are, once of each."""
