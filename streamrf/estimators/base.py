@@ -241,10 +241,8 @@ class RandomFeatureEstimator(BaseEstimator):
             raise known.wrong(unknown[0], f"is no setting of {cls.__name__}")
         estimator = cls(**found)
         estimator.n_features_in_ = fields.integer("n_features_in_", minimum=1)
-        encoder, n_given = model.encoder, estimator.n_features_in_
-        n_columns = len(encoder.table.columns) if encoder.table else encoder.n_features
-        if n_given != n_columns:
-            raise fields.wrong("n_features_in_", f"is {n_given}; the model has {n_columns} columns")
+        if estimator.n_features_in_ != model.encoder.n_columns:
+            raise fields.wrong("n_features_in_", f"is not {model.encoder.n_columns} of the model")
         names = fields.value("feature_names_in_")
         if names is not None:
             if not isinstance(names, list) or len(names) != estimator.n_features_in_:
@@ -336,8 +334,7 @@ class RandomFeatureEstimator(BaseEstimator):
         )
 
     def _solve(self, pass_: Pass) -> None:
-        names = ("prune", "block_weights", "uncertainty")
-        options = {name: getattr(self, name) for name in names}
+        options = {name: getattr(self, name) for name in ("prune", "block_weights", "uncertainty")}
         with computing(self.n_threads):
             self._solved = finish(pass_, self.alpha, self.codes, **options)
 

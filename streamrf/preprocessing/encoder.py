@@ -118,6 +118,11 @@ class Encoder:
         return self.preprocessing.n_features
 
     @property
+    def n_columns(self) -> int:
+        """Columns that a user gives: those of a table, or of a raw row."""
+        return self.n_features if self.table is None else len(self.table.columns)
+
+    @property
     def n_components(self) -> int:
         """Width of the features."""
         return len(self.calibration.shift)
