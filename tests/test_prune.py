@@ -218,7 +218,7 @@ def test_names_that_cannot_be_given_are_refused():
     with pytest.raises(ParameterError, match="no label 12 to rename"):
         digits().relabel({12: 1})
     for odd in ([1], None):
-        with pytest.raises(ParameterError, match="new label must be a number or a string, got"):
+        with pytest.raises(ParameterError, match="is neither a finite number nor a string"):
             digits().relabel({3: odd})
     with pytest.raises(ParameterError, match="numbers and strings"):
         digits().relabel({3: "three"})

@@ -102,10 +102,12 @@ class Answer:
     ----------
     figures : what `--json` prints
     lines : what a person reads
+    is_data : whether the lines are rows for another program, printed as they are
     """
 
     figures: dict[str, Any]
     lines: list[str]
+    is_data: bool = False
 
 
 def answering(command: Callable[..., Answer]) -> Callable[..., None]:
@@ -227,7 +229,7 @@ def _print(answer: Answer, as_json: bool) -> None:
     if as_json:
         text = json.dumps(_finite(answer.figures), allow_nan=False)
     else:
-        text = "\n".join(map(printable, answer.lines))
+        text = "\n".join(answer.lines if answer.is_data else map(printable, answer.lines))
     try:
         print(text, flush=True)
     except BrokenPipeError:  # the reader has left, as `head` does; the work itself is done

@@ -102,7 +102,7 @@ def predict(
     }
     if is_shown:
         lines = shown.getvalue().decode().removesuffix("\n").split("\n")
-        return Answer(figures | {"lines": lines}, lines)
+        return Answer(figures | {"lines": lines}, lines, is_data=True)
     summary = [
         ("rows", f"{source.n_rows:,} ({source.where})"),
         ("time", f"{format_time(seconds)}, {figures['rows_per_second']:,.0f} rows/s"),

@@ -346,7 +346,7 @@ def fingerprints(X: NDArray[Any], name: str = "") -> list[str]:
 def _ended(digest: blake2b, name: str) -> str:
     """Return a hash with a name at its end, which may go on without."""
     ended = digest.copy()
-    ended.update(name.encode())
+    ended.update(name.encode(errors="surrogateescape"))
     return ended.hexdigest()
 
 

@@ -112,16 +112,14 @@ class ClassSums(TargetSums):
         unknown = [label for label in names if label not in known]
         if unknown:
             raise ParameterError(f"there is no label {unknown[0]!r} to rename; there are {known}")
-        odd = [name for name in names.values() if not isinstance(name, str | Real | np.bool_)]
-        if odd:
-            raise ParameterError(f"a new label must be a number or a string, got {odd[0]!r}")
-        if len({isinstance(names.get(label, label), str) for label in known}) > 1:
-            raise ParameterError("the new labels are numbers and strings; give all of one kind")
         for label in names.values():
             if not _is_label(label):
                 raise ParameterError(
                     f"the new label {label!r} is neither a finite number nor a string"
                 )
+        if len({isinstance(names.get(label, label), str) for label in known}) > 1:
+            raise ParameterError("the new labels are numbers and strings; give all of one kind")
+        for label in names.values():
             as_labels(np.array([label]))  # raises for integers beyond those of NumPy
         _joined([names.get(label, label) for label in known])
 
