@@ -155,7 +155,7 @@ class PiecewiseLinear(FeatureMap):
         if terms.size and terms.max() >= len(columns):
             raise fitted.wrong("terms_", "names grids that are not there")
         sizes = np.append(n_knots - 1, 1)  # the last is of no second grid
-        if sizes[terms].prod(axis=1).sum() > self.n_components:
+        if sizes[terms].prod(axis=1, dtype=np.float64).sum() > self.n_components:  # may be vast
             raise fitted.wrong("terms_", "has more products than n_components")
 
     def lane_width(self, n_features: int) -> int:

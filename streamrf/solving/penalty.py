@@ -182,6 +182,7 @@ def safest(trials: Sequence[Trial]) -> Trial:
 
     def is_alike(trial: Trial) -> bool:
         apart = trial.squares - leader.squares if is_values else trial.losses - leader.losses
+        apart = apart / (np.abs(apart).max() or 1.0)  # whose squares neither overflow nor vanish
         return bool(apart.sum() <= np.sqrt(len(apart)) * apart.std())
 
     alike = filter(is_alike, trials)
