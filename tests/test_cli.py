@@ -589,6 +589,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ),
         ((*FIT, "--prune", "101"), ["prune must be an integer from 1 to 100, got 101"]),
         ((*FIT, "--memory-limit", "little"), ["memory_limit must be bytes or", "got 'little'"]),
+        ((*FIT, "--memory-limit", "1e400"), ["memory_limit must be bytes or", "got '1e400'"]),
         ((*FIT, "--codes", "error-correcting", "--bits", "2"), ["n_bits=2 cannot tell 10 classes"]),
         (("fit", "data.h5", "data.h5", *SMALL, *MODEL), ["rows 0 to 899 of data.h5", "twice"]),
         (("fit", "data.h5", "--like", "m.h5", *MODEL), ["m.h5 holds a model, not statistics"]),

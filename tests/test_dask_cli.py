@@ -73,6 +73,10 @@ def test_the_files_are_those_of_one_process(path, tmp_path):
         (["--scheduler", "tls://127.0.0.1:1"], "wants TLS; give --tls-ca, --tls-cert, --tls-key"),
         (["--scheduler", "tls://h:1", "--tls-ca", "ca.pem"], "--tls-cert is missing"),
         (["--tls-ca", "ca.pem"], "--tls-ca is for a scheduler"),
+        (
+            ["--scheduler", "tcp://h:1", "--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"],
+            "--tls-ca is for an address with TLS; give --scheduler tls://HOST:PORT",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(path, tmp_path, options, message):

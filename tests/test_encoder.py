@@ -538,3 +538,15 @@ def test_a_row_whose_features_overflow_is_named(goes_on, rng):
     X[217, 1] = 1e149
     with pytest.raises(BadRowError, match=r"X, row 217.*: the features overflow: rows are too la"):
         srf.accumulate(srf.ArraySource(X, y), None if goes_on else features, like=like)
+
+
+def test_a_mean_weight_at_its_bound_is_saved_and_loaded(rng, tmp_path):
+    """The mean of 59 equal weights was a bit above the weight, and its file was refused."""
+    X = rng.normal(size=(59, 4))
+    found = srf.accumulate(
+        srf.ArraySource(X, X[:, 0], np.full(59, 1e150)),
+        srf.RandomFourier(srf.Gaussian(0.1), 16, random_state=0),
+        regression=True,
+    )
+    found.save(tmp_path / "s.h5")
+    assert srf.load_statistics(tmp_path / "s.h5").n_rows == 59

@@ -14,6 +14,7 @@ import streamrf as srf
 from commands import answer, streamrf
 from streamrf.errors import (
     BadRowError,
+    DataError,
     FormatError,
     MergeError,
     ParameterError,
@@ -398,9 +399,19 @@ def test_moments_leave_out_the_columns_that_fit_is_told_are_targets_and_weights(
 
 
 def test_moments_that_no_rows_have_are_refused(rng):
-    moments = srf.moments(srf.ArraySource(1e150 * rng.normal(size=(300, 2)).clip(-1, 1)))
+    X = 1e150 * rng.normal(size=(300, 2)).clip(-1, 1)
+    moments = Moments.zero(Sample.of(X))
+    moments.add(X)
     tree = moments.to_tree()
     assert srf.Moments.from_tree(tree).deviation.max() > 1e30
     for key in ("sums", "squares"):
         with pytest.raises(FormatError, match="sums' or the squares are too great to be of rows"):
             srf.Moments.from_tree(tree | {key: [2**999, 0]})
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e40])
+def test_columns_that_the_sums_do_not_hold_are_refused(rng, scale):
+    """They were summed as 2^130, or as 0, in silence."""
+    X = rng.standard_normal((200, 3)) * [1, scale, 1]
+    with pytest.raises(DataError, match=r"column 1 has values of about .*multiply the column"):
+        srf.moments(srf.ArraySource(X))

@@ -140,6 +140,18 @@ def test_more_products_than_components_are_refused(rows):
         again.check_fitted(5, Fields({}), "features")
 
 
+def test_products_that_overflow_are_counted_all_the_same():
+    """Their number was 2^64, which is 0, and a row was written far beyond its features."""
+    tree = describe.to_tree(PiecewiseLinear(16).fit(np.eye(3)))
+    n, fitted = 2**22, tree["fitted"]
+    fitted |= {"columns_": np.zeros(1, np.int32), "left_out_": np.zeros(1, np.int32)}
+    fitted |= {"ends_": np.array([0, n + 1]), "knots_": np.arange(n + 1, dtype=np.float32)}
+    fitted["terms_"] = np.zeros((2**20, 2), np.int32)
+    again = describe.from_tree(tree, {"PiecewiseLinear": PiecewiseLinear})
+    with pytest.raises(FormatError, match="more products than n_components"):
+        again.check_fitted(3, Fields({}), "features")
+
+
 @pytest.mark.parametrize("max_bins", [0, -1, 2.5, True, None])
 def test_a_wrong_number_of_bins_is_named(rows, max_bins):
     with pytest.raises(ParameterError, match="max_bins must be an integer above 0, got"):

@@ -394,3 +394,15 @@ def test_rows_held_by_unequal_shares_are_those_of_the_lesser(rows, monkeypatch):
         assert merged.share == whole.share
         assert all_positions(merged.held) == all_positions(whole.held)
         assert all_positions([*merged.held, *let_go, *first, *second]) == list(range(N))
+
+
+def test_the_penalty_of_values_does_not_depend_on_their_unit(rng):
+    """Squares of squared errors overflowed, and the greatest penalty was taken."""
+    X = rng.normal(size=(400, 3))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=400)
+    features = srf.RandomFourier(srf.Gaussian(0.5), 64, random_state=0)
+    alphas = [
+        srf.RandomFeatureRegressor(features, alpha="auto", random_state=0).fit(X, y * unit).alpha_
+        for unit in (1, 2.0**265)
+    ]
+    assert alphas[0] == alphas[1]

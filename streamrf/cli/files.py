@@ -63,6 +63,8 @@ def _files(pattern: str) -> list[str]:
 
 def _check_output(what: str, target: str) -> None:
     folder = os.path.dirname(target)
+    if target.startswith("/proc/"):  # a pipe that /dev/stdout leads to
+        raise ParameterError(f"{what} is no regular file; choose another name")
     if not os.path.isdir(folder):
         raise ParameterError(f"{what}: there is no folder {folder}; make it first")
     if len(os.fsencode(os.path.basename(target))) > os.pathconf(folder, "PC_NAME_MAX"):

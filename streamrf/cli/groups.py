@@ -158,6 +158,14 @@ class BlockOptions:
     )
 
 
+def words_of(text: str) -> list[str]:
+    """Return words with commas between them; one with a comma or quotes is in double quotes."""
+    try:
+        return next(csv.reader([text], skipinitialspace=True))
+    except csv.Error:
+        raise typer.BadParameter(f"{text!r} is no list of words with commas, in one line") from None
+
+
 def read_class_weight(text: str) -> str | dict[str, float]:
     """Return weights of classes.
 
@@ -169,7 +177,7 @@ def read_class_weight(text: str) -> str | dict[str, float]:
     if text == "balanced":
         return text
     found = {}
-    for part in next(csv.reader([text], skipinitialspace=True)):
+    for part in words_of(text):
         label, equals, number = part.rpartition("=")
         if label in found:
             raise typer.BadParameter(f"{label!r} is given two weights; give one")
@@ -231,7 +239,7 @@ def read_seconds(text: str) -> float:
 
     try:
         seconds = float(parse_timedelta(text))
-    except (ValueError, KeyError, IndexError):
+    except (ValueError, KeyError, IndexError, OverflowError):
         seconds = -1.0
     if seconds < 0:
         raise typer.BadParameter(f"{text!r} is no time such as 300s, 5m or 1h")

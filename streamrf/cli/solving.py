@@ -1,6 +1,5 @@
 """`streamrf solve`: models out of a statistics file, without the data."""
 
-import csv
 import math
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from streamrf.cli.groups import (
     StatisticsFile,
     Threads,
     read_penalty,
+    words_of,
 )
 from streamrf.cli.options import option, wrong
 from streamrf.display import format_time
@@ -253,7 +253,7 @@ def _restricted(trained: Model, text: str | None) -> Model:
     if trained.labels is None:
         raise ParameterError("--classes is for classes; these statistics hold target values")
     known = {str(label): label for label in trained.labels.tolist()}
-    words = next(csv.reader([text], skipinitialspace=True))
+    words = words_of(text)
     if len(set(words)) < 2:
         raise ParameterError(f"--classes: a choice takes two classes or more, got {text!r}")
     for word in words:

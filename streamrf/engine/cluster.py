@@ -64,8 +64,14 @@ class ClusterAddress:
         if given and len(given) < len(files):
             missing = next(name for name in files if name not in given)
             raise ParameterError(f"{missing} is missing; TLS needs {', '.join(files)}")
-        if self.scheduler is not None and self.scheduler.startswith("tls://") and not given:
+        wants = self.scheduler is not None and self.scheduler.startswith("tls://")
+        if wants and not given:
             raise ParameterError(f"{self.scheduler} wants TLS; give {', '.join(files)}")
+        if given and not wants:
+            raise ParameterError(
+                f"{given[0]} is for an address with TLS; give --scheduler tls://HOST:PORT, or "
+                f"leave out {', '.join(files)}"
+            )
         for name, path in files.items():
             if path is not None and not os.path.isfile(path):
                 raise SourceNotFoundError(f"{name}: there is no file {path}")

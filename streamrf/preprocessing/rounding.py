@@ -59,7 +59,7 @@ class Calibration(ABC):
         mean_weight = None
         if weights is not None:
             mean_weight = float(np.mean(weights, dtype=np.float64))
-            mean_weight = mean_weight if mean_weight > 0 else 1.0
+            mean_weight = min(mean_weight, MAX_WEIGHT) if mean_weight > 0 else 1.0
             if mean_weight < MIN_WEIGHT:
                 raise DataError(
                     f"the rows looked at before the pass weigh {mean_weight:.3g} in the mean, "

@@ -163,6 +163,12 @@ def best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: (trial.figure, trial.mse, trial.model.alpha))
 
 
+def is_above(differences: Floats, n_errors: float = 1.0) -> bool:
+    """Return whether the mean of paired differences is above 0 by more than standard errors."""
+    scaled = differences / (np.abs(differences).max() or 1.0)  # squares do not overflow or vanish
+    return bool(scaled.sum() > n_errors * np.sqrt(len(scaled)) * scaled.std())
+
+
 def safest(trials: Sequence[Trial]) -> Trial:
     """Return the surest of the trials that the rows held out cannot tell from the best.
 
@@ -182,8 +188,7 @@ def safest(trials: Sequence[Trial]) -> Trial:
 
     def is_alike(trial: Trial) -> bool:
         apart = trial.squares - leader.squares if is_values else trial.losses - leader.losses
-        apart = apart / (np.abs(apart).max() or 1.0)  # whose squares neither overflow nor vanish
-        return bool(apart.sum() <= np.sqrt(len(apart)) * apart.std())
+        return not is_above(apart)
 
     alike = filter(is_alike, trials)
     if is_values:

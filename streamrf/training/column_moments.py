@@ -2,6 +2,8 @@
 
 import os
 
+import numpy as np
+
 from streamrf import storage
 from streamrf.engine import Reading, RunOptions, Summary, fold
 from streamrf.errors import DataError, ParameterError
@@ -9,6 +11,8 @@ from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, check_colu
 from streamrf.sources import Block, Source, check_rows, require_source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.storage import Fields, loading
+
+MIN_REACH, MAX_REACH = 2.0**-100, 2.0**120  # of values less the centre: what the sums tell apart
 
 
 class _Summary(Summary):
@@ -52,14 +56,31 @@ def moments(source: Source, on_bad_rows: str = "raise", run: RunOptions | None =
     ------
     StreamrfError
         Bad rows, or none.
+    DataError
+        A column of the rows looked at first whose values are beyond 2^120 or vary by less than
+        2^-100, which the sums do not hold; values beyond 2^130 that come later are summed as that.
     """
     require_source(source)
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row looked at first holds NaN or infinity")
-    zero = _Summary(Moments.zero(Sample.of(sample.X)))
+    looked_at = Sample.of(sample.X)
+    _check_range(looked_at, source.where)
+    zero = _Summary(Moments.zero(looked_at))
     reading = Reading(source, on_bad_rows=on_bad_rows)
     return fold(reading, zero, _Summary.update, run).sealed()
+
+
+def _check_range(sample: Sample, where: str) -> None:
+    """Raise DataError for a column whose values are no numbers of the sums."""
+    reach = np.maximum(sample.reach, np.abs(sample.centre))
+    odd = (reach > MAX_REACH) | ((sample.reach > 0) & (sample.reach < MIN_REACH))
+    if odd.any():
+        column = int(odd.argmax())
+        raise DataError(
+            f"{where}: column {column} has values of about {reach[column]:.3g}; moments are summed "
+            f"of values from {MIN_REACH:.0e} to {MAX_REACH:.0e}: multiply the column by a number"
+        )
 
 
 def load_moments(path: str | os.PathLike) -> Moments:

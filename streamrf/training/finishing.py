@@ -24,6 +24,7 @@ from streamrf.solving import (
     Trial,
     class_finding,
     held_scores,
+    is_above,
     nested,
     penalty_finding,
     safest,
@@ -271,7 +272,6 @@ class _Search:
         narrow = tried(self._solver(half)[0]([leader.model.alpha])[:1], self.held)
         if not narrow:
             return None
-        apart = narrow[0].squares - leader.squares
-        if apart.sum() <= 2 * np.sqrt(len(apart)) * apart.std():  # two standard errors
+        if not is_above(narrow[0].squares - leader.squares, 2.0):
             return None
         return width_finding(width // 2, width, narrow[0].mse, leader.mse)

@@ -180,7 +180,7 @@ def parse_bytes(limit: int | float | str | None) -> int:
             n_bytes = parsed(limit)
         else:
             raise ValueError
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ParameterError(
             f"memory_limit must be bytes or a string such as '900MB' or '2 GiB', got {limit!r}"
         ) from None

@@ -21,6 +21,7 @@ from streamrf.solving import (
     Trial,
     check_loss,
     held_scores,
+    is_above,
     line_step,
     tried,
 )
@@ -325,8 +326,7 @@ def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
     trials = tried(models, held, lambda outputs, signs: value(outputs * signs))
     best = min(trials, key=lambda trial: trial.mse)
     same = next((trial for trial in trials if trial.model.alpha == alpha), best)
-    apart = same.squares - best.squares
-    return best if apart.sum() > np.sqrt(len(apart)) * apart.std() else same
+    return best if is_above(same.squares - best.squares) else same
 
 
 def _probabilities(model: Model, held: HeldOut) -> Probabilities:
