@@ -15,6 +15,7 @@ import scipy.sparse
 from cases import write_hdf5
 from streamrf import (
     Identity,
+    KernelRidgeClassifier,
     RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFourier,
@@ -393,6 +394,17 @@ def test_labels_that_no_file_can_hold_are_refused_as_classes():
         as_labels(["a", "\ud800b"])
     assert as_labels(np.array(["ü", "\U0001f600", ""])).tolist() == ["ü", "\U0001f600", ""]
     assert not len(as_labels(np.empty(0, "U0")))
+
+
+def test_labels_of_lists_keep_the_nul_that_they_are_refused_for():
+    """Arrays of NumPy's strings lose it at the end, and two classes were one."""
+    X, y = np.arange(6.0)[:, np.newaxis], ["a", "a\0", "b"] * 2
+    message = "y, row 1: 'a\\x00' holds a lone surrogate or NUL"
+    for use in (RandomFeatureClassifier(Identity()).fit, KernelRidgeClassifier().fit, ArraySource):
+        with refuses(DataError, message):
+            use(X, y)
+    with refuses(DataError, message.replace("y, row", "classes, row")):
+        RandomFeatureClassifier(Identity()).partial_fit(X, ["a", "b", "b"] * 2, classes=y[:3])
 
 
 def test_integers_that_no_label_can_be_are_refused_and_not_wrapped():

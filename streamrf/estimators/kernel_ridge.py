@@ -21,7 +21,16 @@ from streamrf.kernels import Gaussian, Kernel
 from streamrf.models import CodeBook, KernelExpansion, OneVsRest
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.solving import Dual, check_alpha
-from streamrf.sources import ArraySource, Block, as_labels, as_source, check_rows, is_lazy, is_mixed
+from streamrf.sources import (
+    ArraySource,
+    Block,
+    as_labels,
+    as_source,
+    check_listed,
+    check_rows,
+    is_lazy,
+    is_mixed,
+)
 
 N_ROWS = 4096  # of which a matrix of kernel values takes 128 MiB
 
@@ -227,6 +236,7 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
         return self._solve(block, table, book.matrix[index], self.classes_, book)
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
+        check_listed(y, "y")
         X, y = validate_data(self, X, y, dtype=RAW_DTYPES, multi_output=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

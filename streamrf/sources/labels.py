@@ -46,6 +46,14 @@ def check_text(y: NDArray[Any], where: str) -> None:
         raise no_text(where, int(bad.argmax()) // (y.size // len(y)), y.ravel()[bad][0].item())
 
 
+def check_listed(y: Any, where: str) -> None:
+    """Raise DataError for a string with NUL in a list, which NumPy's arrays lose at the end."""
+    if isinstance(y, list | tuple):
+        for row, label in enumerate(y):
+            if isinstance(label, str) and "\0" in label:
+                raise no_text(where, row, label)
+
+
 def no_text(where: str, row: int, label: str) -> DataError:
     """Return the error of a label that files of text cannot hold."""
     return DataError(
