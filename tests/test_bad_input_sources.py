@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import h5py
@@ -12,7 +13,16 @@ import pytest
 import scipy.sparse
 
 from cases import write_hdf5
-from streamrf import RandomFeatureClassifier, RandomFourier, accumulate, moments, select
+from streamrf import (
+    Identity,
+    KernelRidgeClassifier,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
+    RandomFourier,
+    accumulate,
+    moments,
+    select,
+)
 from streamrf.errors import (
     BadRowError,
     ConsumedError,
@@ -386,6 +396,17 @@ def test_labels_that_no_file_can_hold_are_refused_as_classes():
     assert not len(as_labels(np.empty(0, "U0")))
 
 
+def test_labels_of_lists_keep_the_nul_that_they_are_refused_for():
+    """Arrays of NumPy's strings lose it at the end, and two classes were one."""
+    X, y = np.arange(6.0)[:, np.newaxis], ["a", "a\0", "b"] * 2
+    message = "y, row 1: 'a\\x00' holds a lone surrogate or NUL"
+    for use in (RandomFeatureClassifier(Identity()).fit, KernelRidgeClassifier().fit, ArraySource):
+        with refuses(DataError, message):
+            use(X, y)
+    with refuses(DataError, message.replace("y, row", "classes, row")):
+        RandomFeatureClassifier(Identity()).partial_fit(X, ["a", "b", "b"] * 2, classes=y[:3])
+
+
 def test_integers_that_no_label_can_be_are_refused_and_not_wrapped():
     """2^64 - 1 was the label -1."""
     y = np.array([2**63, 2**64 - 1, 5], dtype=np.uint64)
@@ -393,6 +414,37 @@ def test_integers_that_no_label_can_be_are_refused_and_not_wrapped():
         as_labels(y)
     assert as_labels(y[2:]).tolist() == [5]
     assert not len(as_labels(y[:0]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.longdouble])
+def test_floats_that_integers_were_lost_in_are_no_labels(dtype):
+    y = np.array([5, -(2**60), -(2**60) - 1], dtype=dtype)
+    with refuses(DataError, "labels such as -1.1529215", "are floats of 2^53 or beyond"):
+        as_labels(y)
+    assert as_labels(np.array([2**52, np.nan, np.inf], dtype))[0] == 2**52
+    assert as_labels(np.array([0.5], np.float16))[0] == 0.5
+    assert not len(as_labels(y[:0]))
+
+
+@pytest.mark.parametrize("name", ["rows.svm", "rows.csv", "decimals", "rows.h5"])
+def test_great_labels_are_refused_and_not_joined(name, tmp_path):
+    """They were classes that no file had, -2^63 or the next float."""
+    labels = [2**63, 2**63 + 1, 5] * 4
+    if name == "decimals":
+        y = pyarrow.array([Decimal(label) for label in labels])
+        source = open_source(pyarrow.table({"x": np.arange(12.0), "y": y}), y="y")
+    elif name == "rows.h5":
+        y = np.array(labels, np.longdouble)
+        path = write_hdf5(tmp_path / name, np.arange(12.0)[:, np.newaxis], y)
+        source = open_source(path, x="X", y="y")
+    else:
+        is_csv = name == "rows.csv"
+        lines = [f"{i},{y}" if is_csv else f"{y} 1:{i}" for i, y in enumerate(labels)]
+        (tmp_path / name).write_text("\n".join([*["x,y"] * is_csv, *lines]))
+        source = open_source(tmp_path / name, y="y")
+    with refuses(DataError, "labels such as 9.22337203685477", "are floats of 2^53 or beyond"):
+        RandomFeatureClassifier(Identity()).fit(source)
+    assert RandomFeatureRegressor(Identity(), alpha=1.0).fit(source).predict(source).max() > 2**61
 
 
 def test_great_integers_are_not_joined_with_floats():

@@ -168,6 +168,11 @@ BAD = [
         {},
         "DataFrame has a column of strings that are not UTF-8 text ('utf-8' codec",
     ),
+    (
+        frame_of(lambda pandas: pandas.Series([2**70, 1], dtype=object)),
+        {},
+        "DataFrame has a column of integers that 64 bits do not hold (",
+    ),
     (table(a=[1, 2], y=TIMES), {}, "Table: column 'y' has type time64[us]; expected numbers"),
     (table(a=[1, 2], y=SPANS), {}, "Table: column 'y' has type duration[us]; expected numbers"),
     (table(a=[1, 2], w=SPANS, y=[0, 1]), {"weights": "w"}, "Table: column 'w' has type duration"),

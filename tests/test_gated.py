@@ -63,6 +63,13 @@ def test_equal_rows_and_few_rows_have_trees(rng):
         assert np.isfinite(Z).all()
 
 
+def test_a_slope_may_be_any_number():
+    rows = np.eye(3)
+    for sigma in (np.float32(2), np.int8(2)):
+        Z = TreeGated(8, sigma=sigma, random_state=0).fit_transform(rows)
+        assert Z.tobytes() == TreeGated(8, sigma=2.0, random_state=0).fit_transform(rows).tobytes()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -159,6 +159,7 @@ def test_sources_and_tables_are_taken_and_many_rows_are_sampled(rng, tmp_path):
     ("settings", "message"),
     [
         ({"n_rows": 0}, "n_rows must be an integer above 0, got 0"),
+        ({"n_rows": True}, "n_rows must be an integer above 0, got True"),
         ({"alpha": "best"}, "alpha must be a number or 'auto', got 'best'"),
         ({"alpha": -1.0}, "alpha"),
         ({"kernel": "rbf"}, r"kernel must be a kernel such as Gaussian\(\), got 'rbf'"),
@@ -167,6 +168,13 @@ def test_sources_and_tables_are_taken_and_many_rows_are_sampled(rng, tmp_path):
 def test_a_wrong_setting_is_named(rows, kind, settings, message):
     with pytest.raises(ParameterError, match=message):
         kind(**settings).fit(rows, np.arange(130) % 2)
+
+
+@pytest.mark.parametrize("codes", ["onevsrest", srf.OneVsRest])
+@pytest.mark.parametrize("kind", [srf.KernelRidgeClassifier, srf.RandomFeatureClassifier])
+def test_what_is_no_code_is_told(rows, kind, codes):
+    with pytest.raises(ParameterError, match=r"codes must be OneVsRest\(\) or ErrorCorr"):
+        kind(codes=codes).fit(rows, np.arange(130) % 2)
 
 
 def test_rows_without_targets_or_weight_are_refused(rows):

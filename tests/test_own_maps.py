@@ -214,6 +214,7 @@ def test_a_batch_is_whole_groups_of_rows(batch_rows):
             ParameterError,
             r"must answer for each row by it",
         ),
+        (lambda X: waves(X) + waves(X)[0], ParameterError, r"must answer for each row by it"),
         (lambda X: waves(X) + RNG.normal(size=20), ParameterError, r"and always the same"),
         (lambda X: np.log(waves(X)), BadRowError, r"returned NaN or infinity for \d+ of \d+ rows"),
         (lambda X: 1e60 * np.float64(waves(X)), BadRowError, r"returned NaN or infinity"),

@@ -152,6 +152,16 @@ def test_products_that_overflow_are_counted_all_the_same():
         again.check_fitted(3, Fields({}), "features")
 
 
+def test_counts_of_any_size_are_taken(rows):
+    """More bins than rows are no finer, and widths of 8 bits overflowed."""
+    rows, many = rows[:20], PiecewiseLinear(200, max_bins=20)
+    for features in (
+        PiecewiseLinear(200, max_bins=2**63),
+        PiecewiseLinear(np.uint8(200), max_bins=np.int8(127)),
+    ):
+        assert features.fit_transform(rows).tobytes() == many.fit_transform(rows).tobytes()
+
+
 @pytest.mark.parametrize("max_bins", [0, -1, 2.5, True, None])
 def test_a_wrong_number_of_bins_is_named(rows, max_bins):
     with pytest.raises(ParameterError, match="max_bins must be an integer above 0, got"):

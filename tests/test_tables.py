@@ -503,6 +503,18 @@ def test_folders_of_a_partition_are_columns(hive, pattern):
     )
 
 
+def test_levels_that_differ_by_a_last_nul_are_two(tmp_path):
+    """They were one column of ones, which told nothing."""
+    table = pyarrow.table({"c": ["a", "a\0"] * 30, "y": [0, 1] * 30})
+    source = srf.open_source(table, y="y")
+    assert source.columns.outputs == ("c=a", "c=a\0")
+    X, y = everything(source)
+    np.testing.assert_array_equal(X, np.eye(2)[y])
+    model = srf.accumulate(source, srf.Identity()).solve(1e-3)
+    model.save(tmp_path / "model.h5")
+    assert srf.load_model(tmp_path / "model.h5").predict(source).tolist() == y.tolist()
+
+
 def test_all_levels_of_a_partition_are_known_without_a_look(hive, monkeypatch):
     monkeypatch.setattr(tables, "PEEK_ROWS", 8)
     folder, _ = hive

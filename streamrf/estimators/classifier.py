@@ -14,7 +14,7 @@ from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Warp
 from streamrf.solving import SQUARED, BlockWeights
-from streamrf.sources import ClassWeight, Source
+from streamrf.sources import ClassWeight, Source, check_listed
 from streamrf.training import WARP_ROUNDS
 
 
@@ -131,6 +131,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         classes : all labels that will appear, or None: labels may also appear as they come
         sample_weight : (n_rows,) or None; given always or never
         """
+        check_listed(classes, "classes")
         return self._partial_fit(X, y, classes, sample_weight)
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
@@ -170,6 +171,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         return self.model_.labels
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
+        check_listed(y, "y")
         X, y, sample_weight = super()._checked(X, y, sample_weight, reset)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

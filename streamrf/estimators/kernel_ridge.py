@@ -18,10 +18,19 @@ from streamrf.errors import DataError, ParameterError
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
-from streamrf.models import CodeBook, KernelExpansion, OneVsRest
+from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_decode
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.solving import Dual, check_alpha
-from streamrf.sources import ArraySource, Block, as_labels, as_source, check_rows, is_lazy, is_mixed
+from streamrf.sources import (
+    ArraySource,
+    Block,
+    as_labels,
+    as_source,
+    check_listed,
+    check_rows,
+    is_lazy,
+    is_mixed,
+)
 
 N_ROWS = 4096  # of which a matrix of kernel values takes 128 MiB
 
@@ -47,7 +56,7 @@ class _KernelRidge(BaseEstimator):
     def _sample(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Block, Any]:
         """Return the rows to fit, and what the columns of a table became."""
         n_rows = self.n_rows
-        if not isinstance(n_rows, int | np.integer) or n_rows < 1:
+        if not isinstance(n_rows, int | np.integer) or n_rows is True or n_rows < 1:
             raise ParameterError(f"n_rows must be an integer above 0, got {n_rows!r}")
         if is_lazy(X) or is_mixed(X):
             source = as_source(X, y, sample_weight)
@@ -216,6 +225,7 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, n_features) of labels y (n,); or a Source or table with both."""
         codes = OneVsRest() if self.codes is None else self.codes
+        check_decode(codes)
         if codes.decode != "euclidean":
             raise ParameterError(
                 f"codes: decode={codes.decode!r} is learnt from sums of features, which an exact "
@@ -227,6 +237,7 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
         return self._solve(block, table, book.matrix[index], self.classes_, book)
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
+        check_listed(y, "y")
         X, y = validate_data(self, X, y, dtype=RAW_DTYPES, multi_output=True, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

@@ -173,6 +173,9 @@ class FeatureMap(Parametrized, Card, ABC):
     def draw_for(self, n_features: int, sample: F32 | None) -> None:
         """Draw with the generator that `random_state` seeds."""
         self.check_width()
+        width = vars(self).get("n_components")  # a property of some maps
+        if isinstance(width, np.integer):  # of 8 bits, say, in which sums overflow
+            self.n_components = int(width)
         seeds = _random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
         self.n_features_in_ = n_features
         self.draw(n_features, np.random.default_rng(seeds), sample)

@@ -77,7 +77,7 @@ class TreeGated(FeatureMap):
         depth, sigma = self.depth, self.sigma
         if not isinstance(depth, int | np.integer) or not 0 < depth <= MAX_DEPTH:
             raise ParameterError(f"depth must be an integer of 1 to {MAX_DEPTH}, got {depth!r}")
-        if not isinstance(sigma, int | float) or not 0 < sigma < np.inf:
+        if not isinstance(sigma, int | float | np.integer | np.floating) or not 0 < sigma < np.inf:
             raise ParameterError(f"sigma must be a positive number, got {sigma!r}")
         if sample is None:
             raise ParameterError("TreeGated learns its trees from rows, and none were given")
@@ -99,7 +99,7 @@ class TreeGated(FeatureMap):
             if not theta.any():
                 theta = rng.standard_normal(rows.shape[1])
             found = rows[own] @ theta
-            scale = self.sigma / (found.std() or 1.0)
+            scale = float(self.sigma) / (found.std() or 1.0)
             self.directions_[nodes.start + k] = scale * theta
             self.offsets_[nodes.start + k] = scale * np.median(found)
             is_second = rows[reaching[k]] @ theta >= np.median(found)

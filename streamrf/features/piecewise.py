@@ -78,7 +78,7 @@ class PiecewiseLinear(FeatureMap):
             raise ParameterError(f"max_bins must be an integer above 0, got {self.max_bins!r}")
         if sample is None:
             raise ParameterError("PiecewiseLinear takes knots from rows, and none were given")
-        columns = _Columns(sample)
+        columns = _Columns(sample, int(self.max_bins))
         singles, n_bins = self._singles(columns)
         n_left = self.n_components - int(columns.sizes(singles, n_bins).sum())
         pairs, paired_bins = self._pairs(columns, n_left if self.pairs else 0)
@@ -112,7 +112,7 @@ class PiecewiseLinear(FeatureMap):
         def n_hats(n_bins: int) -> int:
             return int(columns.sizes(found, n_bins).sum())
 
-        tried = range(1, self.max_bins + 1)
+        tried = range(1, columns.max_bins + 1)
         return np.sort(found), bisect_right(tried, self.n_components // share, key=n_hats)
 
     def _pairs(self, columns: "_Columns", n_left: int) -> tuple[I64, I64]:
@@ -128,7 +128,7 @@ class PiecewiseLinear(FeatureMap):
         n_bins = np.ones(len(pairs), dtype=np.int64)
         sizes = n_bins.copy()
         used, where = np.unique(pairs, return_inverse=True)
-        for bins in range(2, self.max_bins + 1):
+        for bins in range(2, columns.max_bins + 1):
             finer = columns.sizes(used, bins)[where].reshape(-1, 2).prod(axis=1)
             totals = sizes.sum() + np.cumsum(finer - sizes)
             fits = np.logical_and.accumulate(totals <= n_left)
@@ -169,8 +169,9 @@ class PiecewiseLinear(FeatureMap):
 class _Columns:
     """The values of each column of a sample (n, d), and where to put knots."""
 
-    def __init__(self, sample: F32) -> None:
+    def __init__(self, sample: F32, max_bins: int) -> None:
         self._sample = sample
+        self.max_bins = min(max_bins, len(sample))  # more are no finer
         self._known: dict[int, tuple[F32, I64]] = {}
         low, high = sample.min(axis=0), sample.max(axis=0)
         wide = np.where(high > low, high.astype(np.float64) - low, 1.0)

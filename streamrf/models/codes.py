@@ -262,7 +262,11 @@ class ErrorCorrectingCodes(Parametrized):
 
 
 def check_decode(codes: OneVsRest | ErrorCorrectingCodes) -> None:
-    """Raise ParameterError for a decoding that target codes do not have."""
+    """Raise ParameterError for what is no target code, or has no such decoding."""
+    if isinstance(codes, type) or not hasattr(codes, "decodings"):
+        raise ParameterError(
+            f"codes must be OneVsRest() or ErrorCorrectingCodes(n_bits), got {codes!r}"
+        )
     if codes.decode not in codes.decodings:
         name = type(codes).__name__
         raise ParameterError(

@@ -9,7 +9,14 @@ from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
-from streamrf.sources.labels import as_labels, check_known, find_labels, join_labels, narrowed
+from streamrf.sources.labels import (
+    as_labels,
+    check_known,
+    check_listed,
+    find_labels,
+    join_labels,
+    narrowed,
+)
 from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
 from streamrf.sources.reader import read_ahead
@@ -55,6 +62,7 @@ __all__ = [
     "by_columns",
     "check_class_weight",
     "check_known",
+    "check_listed",
     "check_rows",
     "check_unmasked",
     "class_factors",

@@ -118,7 +118,8 @@ class Column:
             return cls(name, "number", 0.0, True)
         has_indicator = bool(values.null_count)
         if kind == "category":
-            names, counts = np.unique(_texts(_strings(values).drop_null()), return_counts=True)
+            texts = _strings(values).drop_null().to_pylist()  # as objects, which keep a last NUL
+            names, counts = np.unique(np.array(texts, dtype=object), return_counts=True)
             fill = str(names[counts.argmax()]) if len(names) else ""
             if len(names) > MAX_LEVELS:
                 return cls(name, kind, fill, has_indicator, n_buckets=MAX_LEVELS)
@@ -155,13 +156,13 @@ class Column:
     def _encode_levels(self, values: Any, out: NDArray[Any]) -> tuple[NDArray[np.bool_], int]:
         """Fill `out`; return which are missing, and how many are of no known level."""
         coded = _coded(values)
-        names = _texts(coded.dictionary)
+        names = coded.dictionary.to_pylist()
         codes = _filled(coded.indices, np.int32, len(names))
         missing = codes == len(names)
         n_values = len(self.levels) or self.n_buckets
         places, signs = np.full(len(names) + 1, n_values), np.ones(len(names) + 1)
         index = {level: place for place, level in enumerate(self.levels)}
-        for i, name in enumerate([*names.tolist(), self.fill]):
+        for i, name in enumerate([*names, self.fill]):
             places[i] = index.get(name, n_values)
             if self.n_buckets:
                 hashed = _hashed(name)
@@ -298,7 +299,7 @@ def raw_numbers(table: Any, names: list[str]) -> NDArray[np.float64]:
         if kind == "category":
             coded = _coded(values)
             codes = _filled(coded.indices, np.int32, -1)
-            hashed = [float(_hashed(text) >> 11) for text in _texts(coded.dictionary).tolist()]
+            hashed = [float(_hashed(text) >> 11) for text in coded.dictionary.to_pylist()]
             out[:, place] = np.array([*hashed, np.nan])[codes]
         else:
             out[:, place] = np.nan if kind in (None, "empty") else _numbers(values, str(kind))
@@ -322,11 +323,6 @@ def _strings(values: Any) -> Any:
 def _coded(values: Any) -> Any:
     """Return strings or categories as a dictionary array, whose dictionary has each only once."""
     return _strings(values).dictionary_encode()
-
-
-def _texts(strings: Any) -> NDArray[Any]:
-    """Return an Arrow array of strings without nulls as NumPy strings."""
-    return np.array(strings.to_pylist(), dtype=np.str_)
 
 
 def _numbers(values: Any, kind: str) -> NDArray[np.float64]:

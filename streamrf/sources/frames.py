@@ -136,6 +136,11 @@ def _table(frame: Any, where: str) -> Any:
             f"{where} has a column of strings that are not UTF-8 text ({error}); mend them:"
             " .str.encode('utf-8', 'replace').str.decode('utf-8')"
         ) from error
+    except OverflowError as error:
+        raise DataError(
+            f"{where} has a column of integers that 64 bits do not hold ({error}); convert it to"
+            " floats or strings"
+        ) from error
     except ValueError as error:  # as pandas raises for columns of one name
         raise DataError(f"{where} is no table ({' '.join(str(error).split())})") from error
     names = table.schema.names

@@ -11,13 +11,19 @@ from streamrf.errors import DataError, UnknownLabelError
 def as_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels in one of four dtypes: int64, float64, bool or str.
 
-    Raises DataError for integers that int64 does not hold, and as `check_text` does.
+    Raises DataError for integers that int64 does not hold, for floats so great that integers next
+    to each other are one, and as `check_text` does.
     """
     y = np.asarray(y)
     if y.dtype == np.uint64 and len(y) and y.max() > np.iinfo(np.int64).max:
         raise DataError(
             f"the label {y.max()} is beyond {np.iinfo(np.int64).max}, the greatest of integers;"
             " give such labels as strings"
+        )
+    if y.dtype.kind == "f" and (joined := np.isfinite(y) & (np.abs(y) >= np.float64(2**53))).any():
+        raise DataError(
+            f"labels such as {y[joined][0]} are floats of 2^53 or beyond, where labels next to each"
+            " other are one; give them as integers of 64 bits or strings, or numbered from 0 on"
         )
     kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "O": str, "S": str}
     y = y.astype(kinds[y.dtype.kind]) if y.dtype.kind in kinds else y
@@ -38,6 +44,14 @@ def check_text(y: NDArray[Any], where: str) -> None:
     bad |= ((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any(axis=1)
     if bad.any():
         raise no_text(where, int(bad.argmax()) // (y.size // len(y)), y.ravel()[bad][0].item())
+
+
+def check_listed(y: Any, where: str) -> None:
+    """Raise DataError for a string with NUL in a list, which NumPy's arrays lose at the end."""
+    if isinstance(y, list | tuple):
+        for row, label in enumerate(y):
+            if isinstance(label, str) and "\0" in label:
+                raise no_text(where, row, label)
 
 
 def no_text(where: str, row: int, label: str) -> DataError:

@@ -40,7 +40,7 @@ class LibsvmMatrix(Matrix):
         self._path = absolute(name)
         self._offsets, self._rows = [0], [0]
         self.n_rows = self.max_index = self._n_entries = 0
-        self.is_zero_based, self._has_fractions = False, False
+        self.is_zero_based, self._has_floats = False, False
         with open_bytes(self._path, name) as file:
             left = b""
             while data := file.read(CHUNK_BYTES):
@@ -81,7 +81,7 @@ class LibsvmMatrix(Matrix):
         except (ValueError, OverflowError) as error:
             raise self._error(text, self._rows[first], error) from error
         wanted = slice(start - self._rows[first], stop - self._rows[first])
-        y = labels[wanted] if self._has_fractions else labels[wanted].astype(np.int64)
+        y = labels[wanted] if self._has_floats else labels[wanted].astype(np.int64)
         X = sparse_or_dense(rows[wanted], np.float64)
         return Arrays(X, y if self.has_targets else None, None)
 
@@ -104,7 +104,8 @@ class LibsvmMatrix(Matrix):
                     " expected a label and then entries such as 3:0.5"
                 )
             self.n_rows += 1
-            self._has_fractions |= not float(match[1]).is_integer()
+            label = float(match[1])
+            self._has_floats |= not label.is_integer() or abs(label) >= 2**53
             if entries := match[2].split():
                 self._n_entries += len(entries)
                 self.max_index = max(self.max_index, int(entries[-1].partition(b":")[0]))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from streamrf.errors import DataError, ShapeError
-from streamrf.sources.labels import check_text, no_text
+from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows
 
 
@@ -126,6 +126,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
         raise DataError(
             f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()"
         )
+    check_listed(y, where)
     check_unmasked(y, where)
     try:
         y = np.asarray(y)
