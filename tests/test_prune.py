@@ -214,6 +214,12 @@ def test_new_labels_are_checked_as_those_of_rows_are(tmp_path):
         )
 
 
+def test_what_is_no_code_is_refused():
+    for codes in ("x", srf.OneVsRest):
+        with pytest.raises(ParameterError, match="codes must be OneVsRest"):
+            digits().solve(codes=codes)
+
+
 def test_names_that_cannot_be_given_are_refused():
     with pytest.raises(ParameterError, match="no label 12 to rename"):
         digits().relabel({12: 1})
