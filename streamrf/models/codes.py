@@ -261,7 +261,7 @@ class ErrorCorrectingCodes(Parametrized):
         return max(books, key=lambda book: book.minimum_distance)
 
 
-def check_decode(codes: OneVsRest | ErrorCorrectingCodes) -> None:
+def check_decode(codes: Any) -> None:
     """Raise ParameterError for what is no target code, or has no such decoding."""
     if isinstance(codes, type) or not hasattr(codes, "decodings"):
         raise ParameterError(
