@@ -17,7 +17,7 @@ from streamrf.training import feature_choice
 from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
-from streamrf.training.tournament import Tournament, order_of
+from streamrf.training.tournament import Tournament, order_of, proven
 
 N = 1500
 
@@ -275,3 +275,24 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     assert "next      streamrf fit has no --budget and may choose otherwise; leave it out" in said
     info = run(app, ["info", "m.h5"])
     assert f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried" in info.stdout
+
+
+@pytest.mark.parametrize(
+    ("gain", "width", "is_first"), [(0.3, 512, True), (0.3, 1024, False), (0.001, 512, False)]
+)
+def test_piecewise_linear_functions_win_by_more_than_noise_at_the_width_of_the_pass(
+    rng, gain, width, is_first
+):
+    noise = rng.normal(size=(2, 400))
+
+    def trial(kernel, normalize, losses):
+        candidate = Candidate(normalize, kernel, 1.0)
+        return Trial(candidate, 512, 3000, losses[0].mean(), losses[1].mean(), 1.0, 1.0, losses)
+
+    smooth = [trial("gaussian", name, 1 + 0.1 * rng.normal(size=(2, 400))) for name in ("l2", None)]
+    smooth = order_of(smooth)
+    rough = trial("piecewise-linear", None, smooth[0].losses - gain + 0.1 * noise)
+    ranked = proven([rough, *smooth], width)
+    assert (ranked[0] is rough) == is_first
+    assert sorted(map(id, ranked)) == sorted(map(id, [rough, *smooth]))
+    assert proven(smooth, width) == smooth

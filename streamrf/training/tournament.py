@@ -59,13 +59,16 @@ def proven(ranked: list[Trial], width: int | None = None) -> list[Trial]:
     must be seen to win at the width of the pass, where one is given. Where they were not, a smooth
     kernel had the lower error on other rows (cod_rna, ijcnn1).
     """
-    kinds = [trial.candidate.kernel == "piecewise-linear" for trial in ranked]
-    smooth = [trial for trial, is_rough in zip(ranked, kinds, strict=True) if not is_rough]
-    if not smooth or not kinds[0]:
+    smooth = [trial for trial in ranked if not _is_rough(trial)]
+    if not smooth or not _is_rough(ranked[0]):
         return ranked
     if width in (None, ranked[0].width) and is_better(ranked[0], smooth[0]):
         return ranked
-    return [*smooth, *(trial for trial, is_rough in zip(ranked, kinds, strict=True) if is_rough)]
+    return [*smooth, *filter(_is_rough, ranked)]
+
+
+def _is_rough(trial: Trial) -> bool:
+    return trial.candidate.kernel == "piecewise-linear"
 
 
 class Tournament:
@@ -131,6 +134,8 @@ class Tournament:
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
         ranked = proven(ranked, chosen)
         best = proven(order_of(self._over_splits(self._rivals(ranked))), chosen)[0]
+        if width is None and _is_rough(best) and best.candidate.kernel != leader.kernel:
+            chosen = max(chosen, self._width(best.candidate, n_total))  # which was a smooth one's
         return self._warped(ranked, best), chosen
 
     def _warped(self, ranked: list[Trial], best: Trial) -> Trial:
