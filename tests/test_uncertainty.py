@@ -167,7 +167,7 @@ def test_a_false_posterior_in_a_file_is_refused(change, tmp_path):
 
 def test_a_model_without_uncertainty_says_what_to_do():
     X, y = DIABETES
-    with pytest.raises(ParameterError, match="solve or fit it with uncertainty=True"):
+    with pytest.raises(ParameterError, match="solve its statistics with uncertainty=True"):
         diabetes()[0].solve(1.0).predict(X, return_std=True)
     with pytest.raises(ParameterError, match="uncertainty=True"):
         srf.RandomFeatureRegressor(features(), alpha=1.0).fit(X, y).predict(X, return_std=True)
