@@ -343,7 +343,7 @@ def test_an_estimator_of_another_number_of_columns_is_refused(tmp_path):
     model = srf.load_model(tmp_path / "one.h5", estimator=False)
     tree = {**model.estimator, "n_features_in_": X.shape[1] + 1}
     replace(model, estimator=tree).save(tmp_path / "one.h5")
-    with pytest.raises(FormatError, match=r"n_features_in_' is not .*, as of the model"):
+    with pytest.raises(FormatError, match=r"n_features_in_' is not the model"):
         srf.load_model(tmp_path / "one.h5")
 
 

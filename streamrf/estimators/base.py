@@ -242,9 +242,7 @@ class RandomFeatureEstimator(BaseEstimator):
         estimator = cls(**found)
         estimator.n_features_in_ = fields.integer("n_features_in_", minimum=1)
         if estimator.n_features_in_ != model.encoder.n_columns:
-            raise fields.wrong(
-                "n_features_in_", f"is not {model.encoder.n_columns}, as of the model"
-            )
+            raise fields.wrong("n_features_in_", f"is not the model's {model.encoder.n_columns}")
         names = fields.value("feature_names_in_")
         if names is not None:
             if not isinstance(names, list) or len(names) != estimator.n_features_in_:
