@@ -11,7 +11,7 @@ import numpy as np
 from streamrf.errors import DataError, MergeError, ParameterError, UnknownLabelError
 from streamrf.jit import target_sums
 from streamrf.jit.arrays import Array, Features, Floats, Indices
-from streamrf.models import CodeBook, Codes, OneVsRest, Seed, check_decode, make_decoder
+from streamrf.models import CodeBook, Codes, OneVsRest, Seed, make_decoder
 from streamrf.sources import as_labels, find_labels, join_labels, narrowed
 from streamrf.statistics.targets import TargetSums, products
 from streamrf.storage import Fields
@@ -72,7 +72,10 @@ class ClassSums(TargetSums):
                 f"a classifier needs at least two classes, got 1 class: {self.labels.tolist()}"
             )
         codes = OneVsRest() if codes is None else codes
-        check_decode(codes)
+        if isinstance(codes, type) or not hasattr(codes, "book"):
+            raise ParameterError(
+                f"codes must be OneVsRest() or ErrorCorrectingCodes(n_bits), got {codes!r}"
+            )
         return codes.book(len(self.labels), random_state=random_state)
 
     def zero_like(self, exact: bool) -> Self:
