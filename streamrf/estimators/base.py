@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_flag
 from streamrf.estimators.settings import check_unchanged, described, of_sums, restored
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
@@ -112,6 +112,8 @@ class RandomFeatureEstimator(BaseEstimator):
         else:
             checked = self._checked(X, y, sample_weight, reset=True)
             source = as_source(*checked) if issparse(checked[0]) else ArraySource(*checked)
+        check_flag("verbose", self.verbose)
+        check_flag("uncertainty", self.uncertainty)
         job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
         with shown(Run(expected=[READING, SOLVING]), self.verbose):
             pass_ = begin(job)

@@ -176,7 +176,7 @@ class FeatureMap(Parametrized, Card, ABC):
         width = vars(self).get("n_components")  # a property of some maps
         if isinstance(width, np.integer):  # of 8 bits, say, in which sums overflow
             self.n_components = int(width)
-        seeds = _random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
+        seeds = as_random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
         self.n_features_in_ = n_features
         self.draw(n_features, np.random.default_rng(seeds), sample)
 
@@ -357,10 +357,15 @@ def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:
     return copy
 
 
-def _random_state(seed: Seed) -> RandomState:
+def as_random_state(seed: Seed) -> RandomState:
     """Return a generator by scikit-learn's rules, which is imported for None only, or an error."""
-    if isinstance(seed, int | np.integer):
+    if isinstance(seed, int | np.integer) and 0 <= seed < 2**32:
         return RandomState(seed)
+    if not (seed is None or seed is np.random or isinstance(seed, RandomState)):
+        raise ParameterError(
+            f"random_state must be an integer from 0 to 2^32 - 1, a RandomState or None, got "
+            f"{seed!r}"
+        )
     from sklearn.utils import check_random_state
 
     return check_random_state(seed)

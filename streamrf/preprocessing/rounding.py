@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import BadRowError, DataError, ParameterError
+from streamrf.errors import BadRowError, DataError, check_choice
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
@@ -260,8 +260,7 @@ def calibration_class(precision: str, totals: str = "float64") -> type[Calibrati
 
     Totals of 32 bits hold 8,192 rows of 512 levels, and two million of 32: "exact" is 32 there.
     """
-    if precision not in PRECISIONS:
-        raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
+    check_choice("precision", precision, sorted(PRECISIONS))
     kind = PRECISIONS[precision]
     return Rounding if kind is FineRounding and totals == "int32" else kind
 

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
+from streamrf.errors import (
+    ConsumedError,
+    DataError,
+    EmptySourceError,
+    ParameterError,
+    ShapeError,
+    check_kind,
+)
 from streamrf.sources.base import (
     FINGERPRINT_ROWS,
     Arrays,
@@ -79,6 +86,9 @@ class IteratorSource(Source):
     def __init__(self, blocks: Any, position: int = 0, key: str | None = None) -> None:
         self._blocks = blocks
         self._open = _opener(blocks)
+        if not isinstance(position, int | np.integer) or position < 0:
+            raise ParameterError(f"position must be an integer of at least 0, got {position!r}")
+        check_kind("key", key, str | None, "a text or None")
         self._position = position
         self._key = key
         self._form: _Form | None = None

@@ -21,7 +21,7 @@ ClassWeight = str | Mapping[Any, float]  # "balanced", or factors by label
 
 def check_class_weight(class_weight: Any) -> None:
     """Raise ParameterError unless weights of classes are "balanced", a dict or None."""
-    if class_weight is None or class_weight == BALANCED:
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == BALANCED):
         return
     is_dict = isinstance(class_weight, Mapping) and len(class_weight) > 0
     if not is_dict or not all(
