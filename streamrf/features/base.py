@@ -59,6 +59,11 @@ class FeatureMap(Parametrized, Card, ABC):
         """
         return np.inf
 
+    @property
+    def wants_seed(self) -> bool:
+        """Whether there is something to draw that no seed is set for."""
+        return getattr(self, "random_state", 0) is None
+
     def squares(self, x: F32) -> F64:
         """Return ``<x, x>`` of rows x (groups, n_features, 16), float64 (groups, 16)."""
         return np.einsum("gdl,gdl->gl", x, x, dtype=np.float64)
@@ -352,7 +357,7 @@ def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:
     """Return an unfitted copy; a map without a seed of its own takes one from `rng`."""
     copy = clone(features)
     seed = int(rng.integers(2**31))
-    if getattr(copy, "random_state", 0) is None:
+    if copy.wants_seed:
         copy.set_params(random_state=seed)
     return copy
 
