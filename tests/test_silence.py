@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import streamrf as srf
-from streamrf.errors import DataError, ParameterError, StreamrfError
+from cases import write_hdf5
+from streamrf.errors import DataError, ParameterError, UnknownLabelError
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 LABELS, VALUES = (ROWS[:, 0] > 0).astype(int), ROWS[:, 0] + ROWS[:, 1] ** 2
@@ -28,6 +29,41 @@ def test_sums_of_seeded_parts_draw_no_seed_of_their_own(maps, tmp_path):
     fits = [srf.accumulate(source, srf.Concatenate(maps)) for _ in range(2)]
     assert fits[0].encoder.features.random_state is None
     assert bytes_of(fits[0], tmp_path / "a") == bytes_of(fits[1], tmp_path / "b")
+
+
+def test_labels_that_cannot_be_told_apart_are_named_by_file_and_row(tmp_path):
+    labels = np.where(np.arange(9000) % 2, 1.0, 2.0)
+    labels[[8500, 8600]] = 2.0**60
+    path = write_hdf5(tmp_path / "great.h5", np.ones((9000, 1)), labels)
+    message = "great.h5.*, row 8500: labels such as 1.15.* 2.53 or beyond"
+    for options in ({}, {"class_weight": {2: 3.0}}, {"hold_out": True}):
+        with pytest.raises(DataError, match=message):
+            srf.accumulate(srf.HDF5Source(path), MAP, task="classification", **options)
+
+
+@pytest.mark.parametrize("made", [srf.ArraySource, lambda X, y: srf.IteratorSource([(X, y)])])
+def test_a_source_with_a_label_that_is_none_of_the_classes_is_refused(made):
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1)
+    classifier.partial_fit(made(ROWS[:150], LABELS[:150]), classes=[1, 0])
+    with pytest.raises(UnknownLabelError, match=r"row 3: the label 2 is none of classes=\[0, 1\]"):
+        classifier.partial_fit(made(ROWS[150:], np.where(np.arange(50) == 3, 2, LABELS[150:])))
+
+
+@pytest.mark.parametrize("begun", ["waiting", "drawn", "fitted"])
+def test_classes_that_differ_from_those_before_are_refused(begun):
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1)
+    if begun == "fitted":
+        classifier.fit(ROWS[:100], LABELS[:100])
+    else:
+        classifier.partial_fit(ROWS[:100], LABELS[:100])
+    if begun == "drawn":
+        classifier.predict(ROWS)
+    with pytest.raises(UnknownLabelError, match=r"label 0 is none of classes=\[1, 2\]"):
+        classifier.partial_fit(ROWS[100:], LABELS[100:] + 1, classes=[1, 2])
+    classifier.partial_fit(ROWS[100:150], LABELS[100:150], classes=[0, 1, 2])
+    with pytest.raises(ParameterError, match=r"classes=\[0, 1\] are not .*, \[0, 1, 2\]"):
+        classifier.partial_fit(ROWS[150:], LABELS[150:], classes=[0, 1])
+    classifier.partial_fit(ROWS[150:], LABELS[150:], classes=[2, 1, 0])
 
 
 def test_sums_of_parts_without_a_seed_keep_the_one_that_was_drawn():

@@ -18,7 +18,7 @@ from streamrf.preprocessing import (
     as_columns,
     combined_moments,
 )
-from streamrf.sources import Block, Ledger, Rows, as_rows
+from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.holdout import Holdout
@@ -75,7 +75,8 @@ class Pass(State):
         misfit = misfit_of(block, self.statistics.encoder)
         if misfit is not None:
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
-        self.statistics.sums.targets.check(block.y)  # now, as rows held out are summed much later
+        # Now, as rows held out are summed much later.
+        of_targets(block, self.statistics.sums.targets.check)
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
         self._n_unseen += block.n_unseen
