@@ -1,11 +1,23 @@
 """Nothing wrong in silence: what hostile testers found, each mended."""
 
+import errno
+import re
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 import streamrf as srf
 from cases import write_hdf5
-from streamrf.errors import DataError, ParameterError, UnknownLabelError
+from commands import streamrf
+from streamrf.errors import (
+    CheckpointError,
+    DataError,
+    ParameterError,
+    StorageError,
+    UnknownLabelError,
+)
+from streamrf.sources import standard_input
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 LABELS, VALUES = (ROWS[:, 0] > 0).astype(int), ROWS[:, 0] + ROWS[:, 1] ** 2
@@ -64,6 +76,53 @@ def test_classes_that_differ_from_those_before_are_refused(begun):
     with pytest.raises(ParameterError, match=r"classes=\[0, 1\] are not .*, \[0, 1, 2\]"):
         classifier.partial_fit(ROWS[150:], LABELS[150:], classes=[0, 1])
     classifier.partial_fit(ROWS[150:], LABELS[150:], classes=[2, 1, 0])
+
+
+@pytest.mark.parametrize("n_rows", [1, 50, 199])
+def test_exact_ridge_fits_as_many_rows_as_asked_for(n_rows):
+    estimator = srf.KernelRidgeRegressor(srf.Gaussian(0.1), alpha=0.1, n_rows=n_rows)
+    assert len(estimator.fit(ROWS, VALUES).X_fit_) == n_rows
+
+
+def test_long_names_in_a_checkpoint_are_cut_and_printable(tmp_path):
+    first, second = (srf.ArraySource(ROWS + i, LABELS) for i in range(2))
+    path, name = tmp_path / "pass", "\x1b[2J" + 9999 * "x" + ".h5"
+    first.where = name
+    srf.accumulate(first, MAP, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"where \\x1b.2Jx+\.\.\.x+\.h5 was") as told:
+        srf.accumulate(second, MAP, checkpoint=path)
+    assert len(str(told.value)) < 1000
+    with pytest.raises(CheckpointError) as told:
+        srf.accumulate(first, MAP, checkpoint=path, classes=[9999 * "\x1b", "a"])
+    assert len(str(told.value)) < 1000
+    assert "\x1b" not in str(told.value)
+
+
+def test_standard_input_beyond_the_limit_of_files_says_so(tmp_path):
+    full = OSError(errno.EFBIG, "File too large")
+    with (
+        patch.object(standard_input, "_write", side_effect=full),
+        pytest.raises(StorageError, match=r"does not fit .* File too large; raise .*ulimit -f"),
+    ):
+        srf.sources.open_text(iter(["1,2"]), str(tmp_path / "rows.csv"))
+
+
+@pytest.mark.parametrize("scaling", [None, "l2", "asinh"])
+def test_the_scales_advised_are_taken_as_they_are_typed(scaling, tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(20000, 3))
+    rows[srf.ArraySource(rows).sample(4096).kept, 1] *= 1e-3
+    path = write_hdf5(tmp_path / "d.h5", rows, (rows[:, 0] > 0).astype(int))
+    begin = ["fit", path, "--map", "fourier", "--gamma", 0.1, "--components", 16]
+    begin += ["--x", "X", "--y", "y", "--alpha", 1, "--model", tmp_path / "m.h5"]
+    given = begin + ([] if scaling is None else ["--normalize", scaling])
+    said = streamrf(*given).stderr
+    typed = re.search(r"\(streamrf (moments) DATA (--out) FILE, then (.*) FILE\)", said)
+    assert typed, said
+    scales = tmp_path / "scales.h5"
+    assert streamrf(typed[1], path, "--x", "X", "--y", "y", typed[2], scales).exit_code == 0
+    again = begin if "--normalize" in typed[3] else given
+    done = streamrf(*again, *typed[3].split(), scales)
+    assert done.exit_code == 0, done.output
 
 
 def test_sums_of_parts_without_a_seed_keep_the_one_that_was_drawn():

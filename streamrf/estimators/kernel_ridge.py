@@ -70,6 +70,9 @@ class _KernelRidge(BaseEstimator):
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
         block = check_rows(source.sample(n_rows), "raise")[0]
+        if len(block.X) > n_rows:  # samples are of about as many rows as asked for
+            X, y, weights = block.arrays.take(np.arange(n_rows) * len(block.X) // n_rows)
+            block = replace(block, X=X, y=y, weights=weights)
         if block.weights is not None and not (block.weights > 0).all():
             kept = block.weights > 0
             block = replace(block, X=block.X[kept], y=block.y[kept], weights=block.weights[kept])

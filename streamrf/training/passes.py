@@ -109,12 +109,15 @@ class Pass(State):
         found = [c for c in moments.unfair_columns().tolist() if c not in self._told]
         if found:
             self._told.update(found)
+            scales = self.statistics.encoder.preprocessing.normalize in ("standard", "asinh")
+            also = ("", "") if scales else ("normalize='standard', ", "--normalize standard ")
             warn(
                 f"{named_columns(found)} varied at most a tenth as much in the "
                 f"{moments.sample.n_rows:,} rows looked at before the pass as in the "
                 f"{moments.n_rows:,} rows so far, so scales, kernel and rounding do not suit the "
                 "stream: shuffle the rows, or read them once for their scales and give "
-                "scale_like=streamrf.moments(source) (streamrf moments; --scale-like)"
+                f"{also[0]}scale_like=streamrf.moments(source) (streamrf moments DATA --out FILE, "
+                f"then {also[1]}--scale-like FILE)"
             )
 
     def warn_of_drift(self, earlier: Moments | None) -> None:
