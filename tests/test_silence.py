@@ -9,7 +9,7 @@ import pytest
 
 import streamrf as srf
 from cases import write_hdf5
-from commands import streamrf
+from commands import misused, streamrf
 from streamrf.errors import (
     CheckpointError,
     DataError,
@@ -123,6 +123,57 @@ def test_the_scales_advised_are_taken_as_they_are_typed(scaling, tmp_path, capsy
     again = begin if "--normalize" in typed[3] else given
     done = streamrf(*again, *typed[3].split(), scales)
     assert done.exit_code == 0, done.output
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("options")
+    write_hdf5(folder / "d.h5", ROWS, LABELS)
+    sums = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP)
+    sums.save(folder / "s.h5")
+    sums.solve(0.1).save(folder / "m.h5")
+    return folder
+
+
+NAMED = ["--map", "fourier", "--components", "16"]
+IGNORED = [
+    ("--warp-rounds", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--warp-rounds", "3"]),
+    ("--bits", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--bits", "0"]),
+    ("--bits", ["solve", "s.h5", "--model", "o.h5", "--bits", "0"]),
+    ("--folds", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--folds", "3"]),
+    ("--alpha", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--alpha", "1"]),
+    ("--decode", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--decode", "discriminant"]),
+    ("--codes", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--codes", "one-vs-rest"]),
+    ("--decode", ["solve", "s.h5", "--path", "--decode", "discriminant"]),
+    ("--criterion", ["solve", "s.h5", "--path", "--criterion", "gcv"]),
+    ("--criterion", ["solve", "s.h5", "--alpha", "1", "--model", "o.h5", "--criterion", "gcv"]),
+    ("--per-output", ["solve", "s.h5", "--path", "--per-output"]),
+    *((name, ["report", "m.h5", "-o", "o.html", name, *value]) for name, value in (
+        ("--weights", ["w"]), ("--x", ["X"]), ("--y", ["y"]), ("--on-bad-rows", ["skip"]),
+        ("--allow-sparse", []), ("--allow-external", []),
+    )),
+    *((name, [*command, name, ""]) for command, names in (
+        (["fit", "d.h5", *NAMED, "--model", "o.h5"], ("--x", "--y", "--weights")),
+        (["evaluate", "m.h5", "d.h5"], ("--x", "--y", "--weights")),
+        (["predict", "m.h5", "d.h5", "-o", "o.csv"], ("--x",)),
+        (["moments", "d.h5", "--out", "o.h5"], ("--x", "--y", "--weights")),
+        (["select", "d.h5"], ("--x", "--y", "--weights")),
+        (["report", "m.h5", "--data", "d.h5", "-o", "o.html"], ("--x", "--y", "--weights")),
+    ) for name in names),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "arguments"), IGNORED)
+def test_an_option_that_would_do_nothing_is_refused_by_name(option, arguments, files, monkeypatch):
+    monkeypatch.chdir(files)
+    assert f"for {option}: " in misused(*arguments).replace("'", "")
+
+
+def test_folds_without_statistics_may_choose_weights_of_blocks(files, monkeypatch):
+    monkeypatch.chdir(files)
+    blocks = ["--map", "fourier", "--gamma", "0.1,1", "--components", "16"]
+    blocks += ["--block-weights", "auto", "--folds", "3", "--model", "b.h5"]
+    assert streamrf("fit", "d.h5", *blocks).exit_code == 0
 
 
 def test_sums_of_parts_without_a_seed_keep_the_one_that_was_drawn():
