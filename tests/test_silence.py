@@ -15,6 +15,7 @@ from streamrf.errors import (
     DataError,
     ParameterError,
     StorageError,
+    StreamrfError,
     UnknownLabelError,
 )
 from streamrf.sources import standard_input
@@ -123,6 +124,44 @@ def test_the_scales_advised_are_taken_as_they_are_typed(scaling, tmp_path, capsy
     again = begin if "--normalize" in typed[3] else given
     done = streamrf(*again, *typed[3].split(), scales)
     assert done.exit_code == 0, done.output
+
+
+TINY = VALUES * 1e-165
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: srf.accumulate(srf.ArraySource(ROWS, TINY), MAP, task="regression"),
+        lambda: srf.RandomFeatureRegressor(MAP).fit(ROWS, np.stack([VALUES, TINY], axis=1)),
+        lambda: srf.KernelRidgeRegressor(srf.Gaussian(0.1)).fit(ROWS, TINY),
+        lambda: srf.RandomFeatureRegressor(MAP, alpha=0.1).fit(ROWS, VALUES).evaluate(ROWS, TINY),
+    ],
+    ids=["accumulate", "one of two", "exact kernel", "evaluate"],
+)
+def test_targets_whose_squares_vanish_are_refused(ask):
+    with pytest.raises(DataError, match=r"targets vary by .*e-16\d only, .*multiply the targets"):
+        ask()
+
+
+@pytest.mark.parametrize("scale", [1e-145, 1e148, 0.0])
+def test_targets_of_other_sizes_have_the_same_figures(scale):
+    model = srf.RandomFeatureRegressor(MAP, alpha=0.1)
+    expected = model.fit(ROWS, VALUES).evaluate(ROWS, VALUES)["r2"] if scale else 1.0
+    found = model.fit(ROWS, scale * VALUES).evaluate(ROWS, scale * VALUES)["r2"]
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("targets", [LABELS, VALUES])
+def test_float_sums_that_no_file_could_be_loaded_from_are_refused(targets, tmp_path):
+    light = srf.ArraySource(ROWS, targets, np.full(200, 1e-60))
+    light = srf.accumulate(light, MAP, precision="float64")
+    rows = np.random.default_rng(1).permutation(ROWS)
+    with pytest.raises(StreamrfError, match=r"outgrown 1e\+150 after 200 rows.* in one unit"):
+        srf.accumulate(srf.ArraySource(rows, targets, np.full(200, 1e120)), like=light)
+    heavy = srf.accumulate(srf.ArraySource(rows, targets, np.full(200, 1e80)), like=light)
+    (light + heavy).save(tmp_path / "both")
+    assert srf.load_statistics(tmp_path / "both").n_rows == 400
 
 
 @pytest.fixture(scope="module")

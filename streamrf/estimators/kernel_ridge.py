@@ -19,7 +19,7 @@ from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
 from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_decode
-from streamrf.preprocessing import Encoder, as_columns
+from streamrf.preprocessing import Encoder, as_columns, check_spread
 from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
     ArraySource,
@@ -92,6 +92,7 @@ class _KernelRidge(BaseEstimator):
             raise ParameterError(f"kernel must be a kernel such as Gaussian(), got {kernel!r}")
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ParameterError(f"alpha must be a number or 'auto', got {self.alpha!r}")
+        check_spread(targets.min(axis=0), targets.max(axis=0))
         encoder = Encoder.calibrate(Identity(), block, normalize=self.normalize)
         rows = encoder.preprocessing.apply(block.X)
         self.kernel_ = kernel.learn(rows)
