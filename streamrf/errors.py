@@ -1,4 +1,4 @@
-"""The errors that streamrf raises on purpose.
+"""The errors that streamrf raises on purpose, and checks of arguments that raise them.
 
 Every error that streamrf raises on purpose derives from `StreamrfError` and also from the builtin
 that a caller would expect, so ``except ValueError`` keeps working.

@@ -2,6 +2,7 @@
 
 import errno
 import re
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -11,6 +12,7 @@ import streamrf as srf
 from cases import write_hdf5
 from commands import misused, streamrf
 from streamrf.errors import (
+    BadRowError,
     CheckpointError,
     DataError,
     ParameterError,
@@ -162,6 +164,21 @@ def test_float_sums_that_no_file_could_be_loaded_from_are_refused(targets, tmp_p
     heavy = srf.accumulate(srf.ArraySource(rows, targets, np.full(200, 1e80)), like=light)
     (light + heavy).save(tmp_path / "both")
     assert srf.load_statistics(tmp_path / "both").n_rows == 400
+
+
+@pytest.mark.parametrize("targets", [LABELS, VALUES])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_answers_that_overflow_are_refused(targets, sign, tmp_path):
+    model = srf.accumulate(srf.ArraySource(ROWS, targets), MAP).solve(0.1, uncertainty=True)
+    replace(model, coef=np.full_like(model.coef, sign * 1e308)).save(tmp_path / "forged.h5")
+    forged = srf.load_model(tmp_path / "forged.h5")
+    far = np.array([[1.0, 2.0, 3.0]]) * 1e-3
+    asks = [lambda: forged.predict(far), lambda: forged.evaluate(far, targets[:1])]
+    if targets is VALUES:
+        asks.append(lambda: forged.predict(far, return_std=True))
+    for ask in asks:
+        with pytest.raises(BadRowError, match=r"row 0: .*or the model's numbers are"):
+            ask()
 
 
 @pytest.fixture(scope="module")

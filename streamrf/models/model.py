@@ -187,7 +187,7 @@ class Model(Card, UncertainPredictor):
 
         def both(block: Block) -> tuple[int, Floats, Floats]:
             deviations = self._deviations(block.X, posterior)
-            return block.position, self.decide(self.outputs(block.X)), self.decide(deviations)
+            return block.position, self.decide(self._scores_of(block)), self.decide(deviations)
 
         return map_blocks(reading, both, run)
 
