@@ -7,14 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from streamrf.errors import (
-    ConsumedError,
-    DataError,
-    EmptySourceError,
-    ParameterError,
-    ShapeError,
-    check_kind,
-)
+from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import (
     FINGERPRINT_ROWS,
     Arrays,
@@ -88,7 +81,8 @@ class IteratorSource(Source):
         self._open = _opener(blocks)
         if not isinstance(position, int | np.integer) or position < 0:
             raise ParameterError(f"position must be an integer of at least 0, got {position!r}")
-        check_kind("key", key, str | None, "a text or None")
+        if not isinstance(key, str | None):
+            raise ParameterError(f"key must be a text or None, got {key!r}")
         self._position = position
         self._key = key
         self._form: _Form | None = None
