@@ -1,4 +1,4 @@
-"""The errors that streamrf raises on purpose.
+"""The errors that streamrf raises on purpose, and checks of arguments that raise them.
 
 Every error that streamrf raises on purpose derives from `StreamrfError` and also from the builtin
 that a caller would expect, so ``except ValueError`` keeps working.
@@ -7,6 +7,8 @@ that a caller would expect, so ``except ValueError`` keeps working.
 import os
 import sys
 import warnings
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +102,31 @@ class Interruption(KeyboardInterrupt):
 
 class StreamrfWarning(UserWarning):
     """Rows that make a result worse than it could be; the message names their share and a cure."""
+
+
+def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
+    """Raise ParameterError unless an argument is one of the choices; no array is."""
+    known = tuple(choices)
+    if isinstance(value, np.ndarray) or value not in known:
+        raise ParameterError(f"{name} must be one of {known}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise ParameterError unless an argument is True or False; None is False."""
+    is_flag = isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1)
+    if not is_flag and value is not None:
+        raise ParameterError(f"{name} must be True or False, got {value!r}")
+
+
+def check_kind(name: str, value: Any, kind: Any, expected: str) -> None:
+    """Raise ParameterError unless an argument is of a class, or of one of a union."""
+    if not isinstance(value, kind):
+        raise ParameterError(f"{name} must be {expected}, got {value!r}")
+
+
+def check_path(path: Any, name: str = "path") -> None:
+    """Raise ParameterError for what names no file."""
+    check_kind(name, path, str | bytes | os.PathLike, "the name of a file")
 
 
 def warn(message: str) -> None:

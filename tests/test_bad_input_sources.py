@@ -677,7 +677,7 @@ def test_a_bad_row_of_a_sample_is_named_by_its_place_in_the_file(path):
 
 
 def test_another_policy_for_bad_rows_is_refused():
-    with refuses(ParameterError, "on_bad_rows='drop'; expected 'raise' or 'skip'"):
+    with refuses(ParameterError, "on_bad_rows must be one of ('raise', 'skip'), got 'drop'"):
         check_rows(bad(), "drop")
 
 

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from clusters import by_hand
 from streamrf.cli import app
+from streamrf.engine import ClusterAddress
+from streamrf.errors import ParameterError
 
 N, WIDTH = 2000, 6
 
@@ -149,6 +151,31 @@ def test_with_the_certificate_a_client_is_let_in(path, tmp_path, scheduler, cert
     for name, options in (("together.h5", cluster), ("alone.h5", [])):
         streamrf("predict", model, *data, "--output", tmp_path / name, *options)
     assert (tmp_path / "together.h5").read_bytes() == (tmp_path / "alone.h5").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "message"),
+    [
+        ("ours", "stranger.key", r"--tls-key .*stranger.key is not the key of --tls-cert .*ours"),
+        ("ours", "secret.key", r"--tls-key .*secret.key is encrypted.* openssl pkey"),
+        ("ours", "ours.csr", r"--tls-key .*ours.csr is no key in PEM"),
+        ("ours-ca.key", "ours.key", r"or there is no certificate in PEM .* --tls-cert"),
+    ],
+)
+def test_a_key_that_does_not_fit_is_named(name, key, message, certificates):
+    plain, secret = certificates / "ours.key", certificates / "secret.key"
+    openssl = ["openssl", "pkey", "-in", plain, "-aes256", "-passout", "pass:x", "-out", secret]
+    subprocess.run(openssl, check=True, capture_output=True)
+    cert = name if "." in name else f"{name}.pem"
+    files = [certificates / file for file in ("ours-ca.pem", cert, key)]
+    with pytest.raises(ParameterError, match=message):
+        ClusterAddress("tls://127.0.0.1:1", None, *map(str, files)).check()
+
+
+def test_an_authority_that_is_none_is_named(certificates):
+    files = [certificates / file for file in ("ours.key", "ours.pem", "ours.key")]
+    with pytest.raises(ParameterError, match=r"--tls-ca .*ours.key holds no certificate"):
+        ClusterAddress("tls://127.0.0.1:1", None, *map(str, files)).check()
 
 
 def test_without_the_certificate_a_client_is_refused(path, tmp_path, scheduler, certificates):

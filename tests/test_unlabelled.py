@@ -180,7 +180,7 @@ def test_novelty_is_leverage_and_distance(targets, tmp_path):
     np.testing.assert_array_equal(again.novelty(srf.ArraySource(X)), model.novelty(X))
     with pytest.raises(ParameterError, match="uncertainty=True"):
         stats.solve(0.5).novelty(X)
-    with pytest.raises(ParameterError, match="'leverage' or 'mahalanobis'"):
+    with pytest.raises(ParameterError, match="'leverage', 'mahalanobis'"):
         model.novelty(X, "distance")
 
 

@@ -26,7 +26,7 @@ from streamrf.cli.groups import (
     read_seconds,
 )
 from streamrf.cli.maps import FeatureOptions
-from streamrf.cli.options import option, option_from, wrong
+from streamrf.cli.options import option, option_from, option_of, wrong
 from streamrf.cli.progress import working
 from streamrf.display import format_time, peak_bytes
 from streamrf.engine import Outlook, RunOptions
@@ -90,9 +90,8 @@ class TargetOptions(CodeOptions, BlockOptions, RegressionOption):
     prune: int | None = option(
         "Features that the model keeps, the most useful after the pass; all.", metavar="N"
     )
-    alpha: float | str = option(
+    alpha: float | str | None = option(
         "Ridge penalty; auto: best on rows held out of the pass.",
-        default="auto",
         metavar="auto|NUMBER",
         read=read_penalty,
     )
@@ -105,6 +104,11 @@ class TargetOptions(CodeOptions, BlockOptions, RegressionOption):
     max_passes: int | None = option("Passes at most, the first included; 5.", min=1)
     folds: int | None = option_from(Settings, "folds", metavar="K")
     totals: str | None = option_from(Settings, "totals", words=TOTALS)
+
+    @property
+    def penalty(self) -> float | str:
+        """The ridge penalty, or "auto"."""
+        return "auto" if self.alpha is None else self.alpha
 
     @property
     def n_passes(self) -> int:
@@ -162,7 +166,7 @@ def fit(
         task=targets.task,
         regression=targets.regression,
         on_bad_rows=rows.on_bad_rows,
-        hold_out=output.model is not None and (targets.alpha == "auto" or is_auto_decode(codes)),
+        hold_out=output.model is not None and (targets.penalty == "auto" or is_auto_decode(codes)),
         folds=targets.folds,
         totals=targets.totals,
         rows=rows.rows,
@@ -222,6 +226,11 @@ def _check(
     """Raise the error of wrong usage if options do not go together."""
     if output.model is None and output.statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
+    for name in ("alpha", "codes", "bits", "decode"):
+        if output.model is None and getattr(targets, name) is not None:
+            raise wrong(option_of(name), "is for a model; give --model, or give it to solve")
+    if targets.folds is not None and output.statistics is None and targets.block_weights != "auto":
+        raise wrong("--folds", "are kept in statistics; give --statistics, or leave it out")
     if output.model is None and targets.loss != SQUARED:
         raise wrong("--loss", "is for a model; give --model, or leave it out")
     if output.model is None and targets.prune is not None:
@@ -247,7 +256,7 @@ def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, d
         if path is not None:
             check_room(path, _gram_bytes(pass_.statistics))
     n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
-    foresee_finish(pass_, targets.alpha)
+    foresee_finish(pass_, targets.penalty)
     began = time.perf_counter()
     job.fold(pass_, targets.prune, targets.block_weights)
     return pass_, {
@@ -297,10 +306,10 @@ def _finish(
         keep(sums)
         return None, sums
     # The solve may take the place of a Gram that nobody asks for again; folds have none to give.
-    overwrite = targets.alpha != "auto" and not pass_.statistics.n_folds
+    overwrite = targets.penalty != "auto" and not pass_.statistics.n_folds
     trained, sums = finish(
         pass_,
-        targets.alpha,
+        targets.penalty,
         settings.codes,
         settings.random_state,
         prune=targets.prune,

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -14,6 +14,7 @@ from streamrf.cli.options import (
     help_of,
     option,
     option_from,
+    option_name,
     option_of,
     parameter,
     wrong,
@@ -66,6 +67,16 @@ class RowOptions:
     allow_external: bool = option(
         "Follow links to files in other folders.", "--allow-external", default=False
     )
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if getattr(self, item.name) == "":
+                raise wrong(option_name(item), "is empty; give a name, or leave it out")
+
+    @property
+    def given(self) -> list[str]:
+        """The options that say anything."""
+        return [option_name(i) for i in fields(self) if getattr(self, i.name) != i.default]
 
     def trust(self) -> dict[str, Any]:
         """Return what files are allowed."""
@@ -196,7 +207,7 @@ class CodeOptions:
 
     panel: ClassVar = "Targets"
     codes: str | None = option_from(Settings, "codes", words=CODES)
-    bits: int | None = option("Bits of error-correcting codes.")
+    bits: int | None = option("Bits of error-correcting codes.", min=1)
     decode: str | None = option(
         "How outputs name a class; euclidean. auto: best on rows held out of a pass.",
         words=DECODINGS,
@@ -213,7 +224,7 @@ class CodeOptions:
         typer.BadParameter
             If they are for values, or a setting is none of theirs.
         """
-        given = [name for name in ("codes", "bits", "decode") if getattr(self, name)]
+        given = [name for name in ("codes", "bits", "decode") if getattr(self, name) is not None]
         if not given:
             return None
         if regression:

@@ -171,8 +171,11 @@ class FeatureOptions:
                 "scale_like": self.scale_like,
                 "precision": self.precision or "exact",
             }
+            is_auto = all(getattr(self, name) is None for name in MAP_OPTIONS)
+            if not is_auto and self.warp is None and self.warp_rounds is not None:
+                raise wrong("--warp-rounds", "is for a warp, which a map named needs --warp for")
             found |= warp_settings(self.warp, self.warp_rounds)
-            if all(getattr(self, name) is None for name in MAP_OPTIONS):
+            if is_auto:
                 return found | {"features": AUTO, "n_components": self.components}
             return found | {"features": self._features()}
         given = [option_name(item) for item in fields(self) if getattr(self, item.name) is not None]

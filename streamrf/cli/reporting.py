@@ -52,6 +52,8 @@ def report(
 ) -> Answer:
     """Write a page on a model or statistics: errors, penalties, spectrum, widths, rows."""
     began = time.perf_counter()
+    if rows.given and not data.data:
+        raise wrong(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
     with writing({"--output": output}, [*files, *(data.data or [])]):
         reports.check_drawing()
         given = _load(files)

@@ -195,11 +195,15 @@ def _check(penalty: PenaltyOptions, options: ModelOptions, model: str | None) ->
         "--uncertainty": options.uncertainty,
         "--classes": options.classes,
         "--class-weight": options.class_weight,
+        "--decode": options.decode,
+        "--criterion": penalty.criterion,
+        "--per-output": penalty.per_output,
     }
     for name in (name for name, value in given.items() if value and model is None):
         raise wrong(name, "is for a model; give --model, or leave it out")
-    if penalty.per_output and not penalty.is_choice:
-        raise wrong("--per-output", "chooses among penalties; give several, or auto")
+    for name, value in (("--per-output", penalty.per_output), ("--criterion", penalty.criterion)):
+        if value and not penalty.is_choice:
+            raise wrong(name, "chooses among penalties; give several, or auto")
 
 
 def _criterion(word: str | None, sums: Statistics, where: str) -> str:

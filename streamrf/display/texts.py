@@ -1,5 +1,7 @@
 """Texts that may come from a stranger's file, as a person may see them."""
 
+MAX_BRIEF = 157  # characters of a name in a message
+
 
 def printable(text: str) -> str:
     """Return a text with what no terminal or page may obey (controls, lone surrogates) escaped.
@@ -12,3 +14,15 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def brief(text: str) -> str:
+    """Return a text as `printable` does, without its middle where it is long.
+
+    Examples
+    --------
+    >>> brief("a" * 500 + ".h5").count("a")
+    154
+    """
+    kept = MAX_BRIEF // 2
+    return printable(text if len(text) <= MAX_BRIEF else f"{text[:kept]}...{text[-kept:]}")

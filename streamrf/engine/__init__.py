@@ -4,7 +4,7 @@ from streamrf.engine.base import Reading, Runner, StateStore, Summary, Update
 from streamrf.engine.checkpoint import Checkpoint, State
 from streamrf.engine.cluster import ClusterAddress, connected
 from streamrf.engine.folding import fold, map_blocks, runner
-from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker
+from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker, check_run
 from streamrf.engine.shards import cut, default_parts
 from streamrf.engine.spill import ShardFolder, first_file
 from streamrf.engine.tasks import map_in_order, map_reduce, workers
@@ -25,6 +25,7 @@ __all__ = [
     "Summary",
     "Update",
     "Worker",
+    "check_run",
     "connected",
     "cut",
     "default_parts",

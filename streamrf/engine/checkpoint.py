@@ -17,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
 from streamrf import storage
+from streamrf.display import brief, printable
 from streamrf.engine.base import StateStore, Summary, Update
 from streamrf.engine.samples import Samples
 from streamrf.errors import CheckpointError, Interruption, StorageError, StreamrfError
@@ -316,9 +317,9 @@ def _as_stores(fields: Fields) -> list[Store]:
 def _changed(old: Store, new: Store | None, n_counted: int) -> str:
     """Return what is wrong with a store of which `n_counted` rows are counted, "" for nothing."""
     if new is None:
-        return f"{old.where} is missing"
+        return f"{brief(old.where)} is missing"
     if old.key not in (new.key, *new.earlier):
-        return f"where {old.where} was, {new.where} begins with other rows"
+        return f"where {brief(old.where)} was, {new.where} begins with other rows"
     if old.n_rows is None or new.n_rows is None or new.n_rows == old.n_rows:
         return ""
     if new.n_rows < min(old.n_rows, n_counted):
@@ -341,11 +342,11 @@ def _differences(name: str, old: Any, new: Any) -> list[str]:
         return found
     if digest(old) == digest(new):
         return []
-    return [f"{name} was {_shown(old)} and is {_shown(new)}"]
+    return [f"{brief(name)} was {_shown(old)} and is {_shown(new)}"]
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return str(value.get("class", "given"))
-    text = " ".join(repr(value).split())
+        return brief(str(value.get("class", "given")))
+    text = printable(" ".join(repr(value).split()))
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."

@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,35 @@ class ClusterAddress:
         for name, path in files.items():
             if path is not None and not os.path.isfile(path):
                 raise SourceNotFoundError(f"{name}: there is no file {path}")
+        if given:
+            self._check_key()
+
+    def _check_key(self) -> None:
+        """Raise ParameterError for a TLS file that is none, or a key that does not fit."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(self.tls_ca)
+        except (ssl.SSLError, OSError) as error:
+            raise ParameterError(
+                f"--tls-ca {self.tls_ca} holds no certificate in PEM ({first_line(error)})"
+            ) from error
+        try:
+            context.load_cert_chain(str(self.tls_cert), self.tls_key, password=self._encrypted)
+        except (ssl.SSLError, OSError) as error:
+            if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+                what = "is not the key of"
+            else:
+                what = f"is no key in PEM, or there is no certificate in PEM ({error}) in"
+            raise ParameterError(
+                f"--tls-key {self.tls_key} {what} --tls-cert {self.tls_cert}; give the pair that "
+                "was made together"
+            ) from error
+
+    def _encrypted(self) -> str:
+        raise ParameterError(
+            f"--tls-key {self.tls_key} is encrypted, and nobody is asked for a passphrase; make "
+            "a plain one: openssl pkey -in KEY -out PLAIN"
+        )
 
 
 @contextmanager
@@ -155,6 +185,16 @@ def _is_here(address: str) -> bool:
     return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
+def _unlike(address: ClusterAddress) -> str:
+    """Return what may not be as the scheduler has it."""
+    if address.tls_ca is None:
+        return "whether it wants TLS: --scheduler tls://HOST:PORT with certificates"
+    return (
+        "whether it has TLS at all (else --scheduler tcp://HOST:PORT), and whether --tls-cert is "
+        "of the authority --tls-ca and has not expired"
+    )
+
+
 def _client(address: ClusterAddress) -> "Client":
     from distributed import Client, Security
 
@@ -177,5 +217,5 @@ def _client(address: ClusterAddress) -> "Client":
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
             f"no scheduler that lets us in answers at {address.scheduler} ({first_line(error)}); "
-            "start one with: dask scheduler, or check address, port and certificates"
+            f"start one with: dask scheduler, or check address, port and {_unlike(address)}"
         ) from error

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from streamrf.display import format_bytes
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_flag, check_kind
 
 if TYPE_CHECKING:  # not imported by `import streamrf`, but by who makes a client
     from distributed import Client
@@ -92,6 +92,7 @@ class RunOptions:
     outlook: Callable[["Outlook"], None] | None = None
 
     def __post_init__(self) -> None:
+        check_flag("verbose", self.verbose)
         if self.engine is not None:
             _check_client(self.engine)
         for name in ("checkpoint", "spill"):
@@ -122,6 +123,11 @@ class RunOptions:
         seconds = self.checkpoint_every
         if not (isinstance(seconds, Real) and 0 <= float(seconds) < threading.TIMEOUT_MAX):
             raise ParameterError(f"checkpoint_every must be seconds, at least 0, got {seconds!r}")
+
+
+def check_run(run: object) -> None:
+    """Raise ParameterError unless options of a run are whole, or None."""
+    check_kind("run", run, RunOptions | None, "RunOptions or None")
 
 
 def _check_client(engine: object) -> None:

@@ -19,8 +19,8 @@ from sklearn.utils.validation import (
 
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
-from streamrf.errors import ParameterError
-from streamrf.estimators.settings import check_unchanged, described, of_sums, restored
+from streamrf.errors import ParameterError, check_flag
+from streamrf.estimators.settings import check_unchanged, described, of_sums
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
@@ -28,15 +28,17 @@ from streamrf.solving import SQUARED
 from streamrf.sources import (
     ArraySource,
     IteratorSource,
+    Known,
     Source,
     as_source,
     check_known,
     check_unmasked,
     is_lazy,
     is_mixed,
+    same_labels,
 )
 from streamrf.statistics import Statistics
-from streamrf.storage import Fields, digest
+from streamrf.storage import digest
 from streamrf.training import (
     READING,
     SOLVING,
@@ -112,6 +114,8 @@ class RandomFeatureEstimator(BaseEstimator):
         else:
             checked = self._checked(X, y, sample_weight, reset=True)
             source = as_source(*checked) if issparse(checked[0]) else ArraySource(*checked)
+        check_flag("verbose", self.verbose)
+        check_flag("uncertainty", self.uncertainty)
         job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
         with shown(Run(expected=[READING, SOLVING]), self.verbose):
             pass_ = begin(job)
@@ -141,11 +145,12 @@ class RandomFeatureEstimator(BaseEstimator):
         if isinstance(self.class_weight, str):
             raise ParameterError("class_weight='balanced' is for fit; give partial_fit a dict")
         is_first = not hasattr(self, "_waiting")
-        classes = classes if is_first else self._classes
+        classes = classes if is_first else self._agreed(classes)
         batch: tuple[Any, Any, Any] | None = None
         if self._is_source(X, reset=is_first):
             source = as_source(X, y, sample_weight)
             source = self._named(source) if is_first else source
+            source = source if classes is None else Known(source, classes)
         else:
             batch = self._checked(X, y, sample_weight, reset=is_first)
             if classes is not None:
@@ -184,6 +189,26 @@ class RandomFeatureEstimator(BaseEstimator):
         self._job(source, self._classes).fold(self._pass, self.prune, self.block_weights)
         self._rows_seen += len(batch[0])
         return self
+
+    def _agreed(self, classes: Values) -> Values:
+        """Return the classes said to be all; raise ParameterError for others than before."""
+        before = self._classes
+        if classes is None:
+            return before
+        seen: Any
+        if before is None:  # said late: of the rows so far too
+            if self._waiting:
+                seen = np.concatenate([batch[1] for batch in self._waiting])
+            else:
+                seen = self._pass.statistics.labels if self._pass else self._answer()[0].labels
+            check_known(seen, classes)
+            self._classes = classes
+        elif not same_labels(before, classes):
+            raise ParameterError(
+                f"classes={np.unique(classes).tolist()} are not those of the first call, "
+                f"{np.unique(before).tolist()}; leave classes out, or begin anew by a clone"
+            )
+        return classes
 
     def _reopen(self) -> None:
         """Go on with the pass that `fit` has ended."""
@@ -225,33 +250,6 @@ class RandomFeatureEstimator(BaseEstimator):
             "feature_names_in_": None if names is None else names.tolist(),
         }
         replace(model, estimator=tree).save(path)
-
-    @classmethod
-    def of(cls, model: Model, fields: Fields) -> Self:
-        """Return the estimator of a model, with what `save` has written of it.
-
-        FormatError if its settings are none, or of another task.
-        """
-        if cls._regression != (model.book is None):
-            raise fields.wrong("class", f"is {cls.__name__}, and the model is of another task")
-        known = fields.tree("settings")
-        found = restored(known)
-        unknown = sorted(set(found) - set(cls._get_param_names()))
-        if unknown:
-            raise known.wrong(unknown[0], f"is no setting of {cls.__name__}")
-        estimator = cls(**found)
-        estimator.n_features_in_ = fields.integer("n_features_in_", minimum=1)
-        if estimator.n_features_in_ != model.encoder.n_columns:
-            raise fields.wrong("n_features_in_", f"is not the model's {model.encoder.n_columns}")
-        names = fields.value("feature_names_in_")
-        if names is not None:
-            if not isinstance(names, list) or len(names) != estimator.n_features_in_:
-                raise fields.wrong("feature_names_in_", "are not as many as the columns")
-            estimator.feature_names_in_ = np.array(names, dtype=object)
-        fields.end()
-        estimator._solved = (model, None)
-        estimator._pass = estimator._waiting = estimator._classes = estimator._holdout = None
-        return estimator
 
     @property
     def model_(self) -> Model:

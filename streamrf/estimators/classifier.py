@@ -128,7 +128,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         ----------
         X : array (n_rows, n_features); Source with targets, or table
         y : (n_rows,) labels; None with a Source
-        classes : all labels that will appear, or None: labels may also appear as they come
+        classes : all labels that will appear, the same at every call, or None: labels may also
+            appear as they come
         sample_weight : (n_rows,) or None; given always or never
         """
         check_listed(classes, "classes")

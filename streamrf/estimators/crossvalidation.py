@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.engine import RunOptions, Summary, fold
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_choice
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.models import ErrorSums, Model
 from streamrf.sources import Block, Ledger, as_rows, as_source
@@ -80,10 +80,11 @@ def cross_val_score(
     reading, _ = models[0].reading(source, on_bad_rows=estimator.on_bad_rows)
     scored = fold(reading, _Scoring(models), _Scoring.update, run)
     figures = [errors.report() for errors in scored.errors]
-    name = scoring or ("r2" if models[0].book is None else "accuracy")
+    name = scoring
+    if name is None:
+        name = "r2" if models[0].book is None else "accuracy"
     known = [key for key, value in figures[0].items() if isinstance(value, float)]
-    if name not in known:
-        raise ParameterError(f"scoring must be one of {known}, got {name!r}")
+    check_choice("scoring", name, known)
     return np.array([figure[name] for figure in figures])
 
 

@@ -19,7 +19,7 @@ from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
 from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_decode
-from streamrf.preprocessing import Encoder, as_columns
+from streamrf.preprocessing import Encoder, as_columns, check_spread
 from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
     ArraySource,
@@ -70,6 +70,9 @@ class _KernelRidge(BaseEstimator):
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
         block = check_rows(source.sample(n_rows), "raise")[0]
+        if len(block.X) > n_rows:  # samples are of about as many rows as asked for
+            X, y, weights = block.arrays.take(np.arange(n_rows) * len(block.X) // n_rows)
+            block = replace(block, X=X, y=y, weights=weights)
         if block.weights is not None and not (block.weights > 0).all():
             kept = block.weights > 0
             block = replace(block, X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
@@ -89,6 +92,7 @@ class _KernelRidge(BaseEstimator):
             raise ParameterError(f"kernel must be a kernel such as Gaussian(), got {kernel!r}")
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ParameterError(f"alpha must be a number or 'auto', got {self.alpha!r}")
+        check_spread(targets.min(axis=0), targets.max(axis=0))
         encoder = Encoder.calibrate(Identity(), block, normalize=self.normalize)
         rows = encoder.preprocessing.apply(block.X)
         self.kernel_ = kernel.learn(rows)

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.engine import RunOptions
-from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier
+from streamrf.errors import check_flag
+from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
 from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_lazy, is_mixed
@@ -124,6 +124,7 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
             memory_limit=self.memory_limit,
             n_threads=self.n_threads,
         )
+        check_flag("whiten", self.whiten)
         found = self.statistics_.principal_components(self.n_components)
         self.principal_ = found.whitened() if self.whiten else found
         self.components_, self.mean_ = found.components, found.mean
@@ -202,7 +203,7 @@ class RandomFeatureKMeans(_Unsupervised):
         """Find the centres of an array or Source, here or on the workers of `engine`."""
         source = self._source(X, sample_weight)
         run = RunOptions(engine=engine, memory_limit=self.memory_limit, n_threads=self.n_threads)
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = int(as_random_state(self.random_state).randint(2**31))
         self.clusters_, self.n_passes_ = cluster(
             source,
             self._map(),

@@ -7,7 +7,14 @@ tests/cases.py holds it to the laws.
 import inspect
 
 from streamrf.features.additive import AdditiveFourier, AdditiveSampler
-from streamrf.features.base import RAW_DTYPES, FeatureMap, clone_with_seed, panel_bytes, panels
+from streamrf.features.base import (
+    RAW_DTYPES,
+    FeatureMap,
+    as_random_state,
+    clone_with_seed,
+    panel_bytes,
+    panels,
+)
 from streamrf.features.bounds import (
     fourier_width,
     hoeffding_width,
@@ -60,6 +67,7 @@ __all__ = [
     "TransformerMap",
     "TreeGated",
     "TreeSketch",
+    "as_random_state",
     "attach_code",
     "check_names",
     "check_ready",

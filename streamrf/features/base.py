@@ -59,6 +59,11 @@ class FeatureMap(Parametrized, Card, ABC):
         """
         return np.inf
 
+    @property
+    def wants_seed(self) -> bool:
+        """Whether there is something to draw that no seed is set for."""
+        return getattr(self, "random_state", 0) is None
+
     def squares(self, x: F32) -> F64:
         """Return ``<x, x>`` of rows x (groups, n_features, 16), float64 (groups, 16)."""
         return np.einsum("gdl,gdl->gl", x, x, dtype=np.float64)
@@ -176,7 +181,7 @@ class FeatureMap(Parametrized, Card, ABC):
         width = vars(self).get("n_components")  # a property of some maps
         if isinstance(width, np.integer):  # of 8 bits, say, in which sums overflow
             self.n_components = int(width)
-        seeds = _random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
+        seeds = as_random_state(getattr(self, "random_state", None)).randint(2**31, size=4)
         self.n_features_in_ = n_features
         self.draw(n_features, np.random.default_rng(seeds), sample)
 
@@ -352,15 +357,20 @@ def clone_with_seed(features: FeatureMap, rng: Generator) -> FeatureMap:
     """Return an unfitted copy; a map without a seed of its own takes one from `rng`."""
     copy = clone(features)
     seed = int(rng.integers(2**31))
-    if getattr(copy, "random_state", 0) is None:
+    if copy.wants_seed:
         copy.set_params(random_state=seed)
     return copy
 
 
-def _random_state(seed: Seed) -> RandomState:
+def as_random_state(seed: Seed) -> RandomState:
     """Return a generator by scikit-learn's rules, which is imported for None only, or an error."""
-    if isinstance(seed, int | np.integer):
+    if isinstance(seed, int | np.integer) and 0 <= seed < 2**32:
         return RandomState(seed)
+    if not (seed is None or seed is np.random or isinstance(seed, RandomState)):
+        raise ParameterError(
+            f"random_state must be an integer from 0 to 2^32 - 1, a RandomState or None, got "
+            f"{seed!r}"
+        )
     from sklearn.utils import check_random_state
 
     return check_random_state(seed)

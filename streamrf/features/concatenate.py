@@ -70,6 +70,11 @@ class Concatenate(FeatureMap):
     def check_width(self) -> None:
         self._checked()
 
+    @property
+    def wants_seed(self) -> bool:
+        """Whether a part has no seed, and there is none for those."""
+        return self.random_state is None and any(map_.wants_seed for map_ in self._checked())
+
     def _checked(self) -> list[FeatureMap]:
         """Return the maps; raise ParameterError if they are none."""
         maps = self.maps

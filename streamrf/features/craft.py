@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_kind
 from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed, random_signs
 from streamrf.jit import hadamard
 from streamrf.jit.arrays import F32, F64
@@ -56,6 +56,7 @@ class Craft(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
+        check_kind("up", self.up, FeatureMap, "a feature map")
         up = clone_with_seed(self.up, rng)
         up.draw_for(n_features, sample)
         if up.n_components < self.n_components:

@@ -5,6 +5,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.random import Generator
 
+from streamrf.errors import check_flag
 from streamrf.features.base import (
     TILE_GROUPS,
     FeatureMap,
@@ -48,6 +49,7 @@ class FourierMap(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
+        check_flag("paired", self.paired)
         self.kernel_ = learn_kernel(self.kernel, self.kind, sample, self.default_kernel)
         self.kernel_.check_settings()
         n_frequencies = self.n_components - self._n_sines

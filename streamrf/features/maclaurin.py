@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 from numpy.random import Generator
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_choice
 from streamrf.features import degrees
 from streamrf.features.base import (
     TILE_GROUPS,
@@ -176,8 +176,7 @@ class RandomMaclaurin(FeatureMap):
     def _check_choices(self) -> None:
         choices = (("projection", PROJECTIONS), ("measure", MEASURES), ("h01", H01))
         for name, known in choices:
-            if getattr(self, name) not in known:
-                raise ParameterError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), known)
 
     def _draw_exact_terms(self, series: F64, n_features: int) -> int:
         """Set the factors of the exact terms; return the number of components that are left."""

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.random import Generator
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_choice
 from streamrf.features.base import TILE_GROUPS, FeatureMap, Seed, check_kernel, learn_kernel
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lanes import LANES
@@ -60,8 +60,7 @@ class Nystroem(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        if self.landmarks not in LANDMARKS:
-            raise ParameterError(f"landmarks must be one of {LANDMARKS}, got {self.landmarks!r}")
+        check_choice("landmarks", self.landmarks, LANDMARKS)
         if sample is None:
             raise ParameterError("Nystroem takes landmarks from rows, and none were given")
         if codes := codes_of(self.kernel):

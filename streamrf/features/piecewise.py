@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_flag
 from streamrf.features.base import FeatureMap
 from streamrf.jit import hats
 from streamrf.jit.arrays import F32, F64, I64
@@ -76,6 +76,7 @@ class PiecewiseLinear(FeatureMap):
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         if not _is_count(self.max_bins):
             raise ParameterError(f"max_bins must be an integer above 0, got {self.max_bins!r}")
+        check_flag("pairs", self.pairs)
         if sample is None:
             raise ParameterError("PiecewiseLinear takes knots from rows, and none were given")
         columns = _Columns(sample, int(self.max_bins))

@@ -215,7 +215,7 @@ class ExpAdditive(Kernel):
         """Return the kernel k."""
 
     def learn(self, sample: NDArray[Any] | None) -> Self:
-        if self.gamma != "median":
+        if not isinstance(self.gamma, str) or self.gamma != "median":
             return self
         if sample is None:
             raise ParameterError("gamma='median' is learnt from rows, and none were given")

@@ -66,6 +66,6 @@ class ArcCosine(DotProductKernel):
 
     @property
     def _checked_order(self) -> int:
-        if self.order not in (0, 1):
+        if not isinstance(self.order, int | np.integer) or self.order not in (0, 1):
             raise ParameterError(f"order must be 0 or 1, got {self.order!r}")
         return self.order

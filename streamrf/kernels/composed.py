@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_kind
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.dot_product import MAX_TERMS, DotProductKernel, Floats
 
@@ -31,11 +31,12 @@ class Composed(Kernel):
         self.inner = inner
 
     def check_settings(self) -> None:
-        if not isinstance(self.outer, DotProductKernel) or not isinstance(self.inner, Kernel):
-            raise ParameterError(
-                f"a dot-product kernel of a kernel, got {self.outer!r} of {self.inner!r}"
-            )
+        self._check_parts()
         super().check_settings()
+
+    def _check_parts(self) -> None:
+        check_kind("outer", self.outer, DotProductKernel, "a dot-product kernel")
+        check_kind("inner", self.inner, Kernel, "a kernel")
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
@@ -53,6 +54,7 @@ class Composed(Kernel):
         self.outer.check_domain(squares, self.inner)
 
     def learn(self, sample: NDArray[Any] | None) -> Self:
+        self._check_parts()
         return type(self)(self.outer.learn(sample), self.inner.learn(sample))
 
     def diagonal(self, X: NDArray[Any]) -> Floats:
@@ -121,13 +123,18 @@ class KernelSum(Kernel):
         self.weights = weights
 
     def check_settings(self) -> None:
+        kernels = self._checked()
+        check_weights("weights", self.weights, len(kernels))
+        for kernel in kernels:
+            kernel.check_settings()
+
+    def _checked(self) -> Sequence[Kernel]:
+        """Return the kernels; raise ParameterError if they are none."""
         kernels = self.kernels
         right = isinstance(kernels, list | tuple) and len(kernels) > 0
         if not right or not all(isinstance(kernel, Kernel) for kernel in kernels):
             raise ParameterError(f"kernels must be a list of kernels, got {kernels!r}")
-        check_weights("weights", self.weights, len(kernels))
-        for kernel in kernels:
-            kernel.check_settings()
+        return kernels
 
     def _sum(self, terms: list[Floats]) -> Floats:
         weights = check_weights("weights", self.weights, len(self.kernels))
@@ -138,7 +145,7 @@ class KernelSum(Kernel):
         return self._sum([kernel(X, Y) for kernel in self.kernels])
 
     def learn(self, sample: NDArray[Any] | None) -> Self:
-        return type(self)([kernel.learn(sample) for kernel in self.kernels], self.weights)
+        return type(self)([kernel.learn(sample) for kernel in self._checked()], self.weights)
 
     def diagonal(self, X: NDArray[Any]) -> Floats:
         self.check_settings()

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import BadRowError, DataError, ParameterError
+from streamrf.errors import BadRowError, DataError, ParameterError, check_choice
 from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel, is_finite
 from streamrf.kernels.dot_product import (
@@ -115,8 +115,9 @@ class BaseSpace(Layer):
         self.columns = columns
 
     def check_settings(self) -> None:
-        if self.kind not in SPACES:
-            raise ParameterError(f"kind must be one of {SPACES}, got {self.kind!r}")
+        check_choice("kind", self.kind, SPACES)
+        if self.size is not None:
+            check_count("size", self.size)
         if self.size not in (None, 1) and self.kind not in ("gaussian", "sphere"):
             raise ParameterError(
                 f"a site of kind={self.kind!r} is one column, got size={self.size!r}"
@@ -168,7 +169,7 @@ class BaseSpace(Layer):
         return X[:, first:stop].reshape(len(X), -1, self.size_for(X.shape[1]))
 
     def learn(self, sample: NDArray[Any] | None) -> Self:
-        if self.gamma != "median" or self.kind != "gaussian":
+        if not isinstance(self.gamma, str) or (self.kind, self.gamma) != ("gaussian", "median"):
             return self
         if sample is None:
             raise ParameterError("gamma='median' is learnt from rows, and none were given")
@@ -284,7 +285,7 @@ class Skeleton(Layer):
         """The dot-product kernel f, before it is divided by f(1)."""
         if isinstance(self.activation, DotProductKernel):
             return self.activation
-        if self.activation not in ACTIVATIONS:
+        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
             raise ParameterError(
                 f"activation must be a dot-product kernel or one of {tuple(ACTIVATIONS)}, "
                 f"got {self.activation!r}"

@@ -267,7 +267,7 @@ def check_decode(codes: Any) -> None:
         raise ParameterError(
             f"codes must be OneVsRest() or ErrorCorrectingCodes(n_bits), got {codes!r}"
         )
-    if codes.decode not in codes.decodings:
+    if isinstance(codes.decode, np.ndarray) or codes.decode not in codes.decodings:
         name = type(codes).__name__
         raise ParameterError(
             f"decode of {name} must be one of {codes.decodings}, not {codes.decode!r}"

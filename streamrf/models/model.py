@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from streamrf import storage
 from streamrf.display import Card
 from streamrf.engine import map_blocks
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, check_flag
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.class_errors import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
@@ -162,6 +162,7 @@ class Model(Card, UncertainPredictor):
         -------
         (n,), or (n, n_targets) where there are several; with `return_std` two arrays of this shape
         """
+        check_flag("return_std", return_std)
         if return_std:
             return self._with_deviations(source, **options)
         parts = [self.decide(scores) for _, scores in self.scored(source, **options)]
@@ -186,7 +187,7 @@ class Model(Card, UncertainPredictor):
 
         def both(block: Block) -> tuple[int, Floats, Floats]:
             deviations = self._deviations(block.X, posterior)
-            return block.position, self.decide(self.outputs(block.X)), self.decide(deviations)
+            return block.position, self.decide(self._scores_of(block)), self.decide(deviations)
 
         return map_blocks(reading, both, run)
 
@@ -264,6 +265,7 @@ class Model(Card, UncertainPredictor):
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
     def no_errors(self, return_std: bool = False) -> ErrorSums:
+        check_flag("return_std", return_std)
         if return_std:
             self._checked_posterior()
         if self.book is None:

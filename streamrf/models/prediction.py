@@ -82,14 +82,19 @@ class Scorer(ABC):
         return block.position, self._scores_of(block)
 
     def _scores_of(self, block: Block) -> Floats:
-        """Return the scores of a block; raise BadRowError where features overflow."""
-        scores = self.scores(block.X)
-        bad = np.isnan(scores).any(axis=1)
+        """Return the scores of a block; raise BadRowError where features or outputs overflow.
+
+        Minus infinity is the score of a class that cannot be, so not all of a row are.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # which is told below
+            scores = self.scores(block.X)
+        bad = ~(scores < np.inf).all(axis=1) | (scores == -np.inf).all(axis=1)
         if bad.any():
             row = block.row + int(block.offsets[np.argmax(bad)])
             raise BadRowError(
                 f"{block.where}, row {row}: it is so large that its features overflow, and has no"
-                " score; clean the data, or train with normalize= (--normalize)"
+                " score, or the model's numbers are; clean the data, or train with normalize="
+                " (--normalize)"
             )
         return scores
 

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from streamrf.engine import Summary
 from streamrf.errors import DataError, MergeError, ShapeError
 from streamrf.jit.arrays import Array, Floats
+from streamrf.preprocessing import check_spread
 from streamrf.sources import Block
 
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95])  # of the intervals whose coverage is counted
@@ -103,6 +104,7 @@ class ValueErrors(ErrorSums):
         self.weight = 0.0
         self.has_deviations = has_deviations
         self.covered, self.widths = np.zeros((len(LEVELS), n_targets)), zeros.copy()
+        self.low, self.high = zeros + np.inf, zeros - np.inf  # of the truth
         self.squares, self.absolutes, self.means, self.deviations = (zeros.copy() for _ in range(4))
 
     def add(
@@ -121,6 +123,7 @@ class ValueErrors(ErrorSums):
         if part.weight == 0:
             self.n_rows += part.n_rows
             return
+        part.low, part.high = y.min(axis=0), y.max(axis=0)
         part.squares = w @ (predicted - y) ** 2
         part.absolutes = w @ np.abs(predicted - y)
         part.means = w @ y / part.weight
@@ -142,6 +145,8 @@ class ValueErrors(ErrorSums):
         both.weight = self.weight + other.weight
         if both.weight == 0:
             return both
+        both.low = np.minimum(self.low, other.low)
+        both.high = np.maximum(self.high, other.high)
         apart = other.means - self.means
         both.squares = self.squares + other.squares
         both.absolutes = self.absolutes + other.absolutes
@@ -154,6 +159,7 @@ class ValueErrors(ErrorSums):
     def report(self) -> dict:
         """Return the figures, see `Predictor.evaluate`."""
         check_weight(self.weight)
+        check_spread(self.low, self.high)
         mean_square = self.squares / self.weight
         constant = self.deviations == 0
         safe = np.where(constant, 1.0, self.deviations)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.engine import map_blocks
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_choice
 from streamrf.jit.arrays import Array, Floats
 from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Predictor, Rows
@@ -53,8 +53,7 @@ class UncertainPredictor(Predictor):
         ParameterError
             Another kind, or a model that was not solved with ``uncertainty=True``.
         """
-        if kind not in ("leverage", "mahalanobis"):
-            raise ParameterError(f"kind must be 'leverage' or 'mahalanobis', got {kind!r}")
+        check_choice("kind", kind, ("leverage", "mahalanobis"))
         posterior = self._kept_posterior()
         reading, run = self.reading(source, **options)
         found = np.concatenate(list(map_blocks(reading, self._leverages, run, 8)))

@@ -10,6 +10,7 @@ from streamrf.preprocessing.rounding import (
     TARGET_LEVELS,
     TARGET_LIMIT,
     calibration_class,
+    check_spread,
 )
 from streamrf.preprocessing.scaling import CHOICES, Preprocessing
 from streamrf.preprocessing.warp import WARPS, Warp
@@ -31,5 +32,6 @@ __all__ = [
     "as_columns",
     "calibration_class",
     "check_columns",
+    "check_spread",
     "combined_moments",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamrf import storage
 from streamrf.display import Card
-from streamrf.errors import MergeError, ShapeError
+from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64
 from streamrf.sources import SparseRows, by_columns
@@ -163,6 +163,8 @@ class Moments(Card):
 
         MergeError if the samples differ, or more would be removed than was counted.
         """
+        if not isinstance(other, Moments):
+            raise MergeError(f"expected moments to merge with, got {type(other).__name__}")
         if not self.sample.equals(other.sample):
             raise MergeError("the moments of the two sides were summed on different grids")
         self.join(), other.join()
@@ -221,6 +223,7 @@ class Moments(Card):
         Their mean has moved by more than the deviation on either side and five standard errors, or
         their deviation is ten times as great, not by chance as in `unfair_columns`.
         """
+        check_kind("earlier", earlier, Moments, "Moments")
         now, before = self.deviation, earlier.deviation
         n_now, n_before = max(self.n_rows, 1), max(earlier.n_rows, 1)
         error = 5 * np.hypot(now / math.sqrt(n_now), before / math.sqrt(n_before))

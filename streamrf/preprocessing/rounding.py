@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import BadRowError, DataError, ParameterError
+from streamrf.errors import BadRowError, DataError, check_choice
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
@@ -23,6 +23,7 @@ CALIBRATION_ROWS = 4096  # read before the pass, at most
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
 TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
 MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e150  # in the mean: of others squares would leave floats
+MIN_SPREAD = 1e-150  # of targets that are not constant
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 
 
@@ -260,8 +261,7 @@ def calibration_class(precision: str, totals: str = "float64") -> type[Calibrati
 
     Totals of 32 bits hold 8,192 rows of 512 levels, and two million of 32: "exact" is 32 there.
     """
-    if precision not in PRECISIONS:
-        raise ParameterError(f"precision must be one of {sorted(PRECISIONS)}, got {precision!r}")
+    check_choice("precision", precision, sorted(PRECISIONS))
     kind = PRECISIONS[precision]
     return Rounding if kind is FineRounding and totals == "int32" else kind
 
@@ -269,9 +269,20 @@ def calibration_class(precision: str, totals: str = "float64") -> type[Calibrati
 def _target_moments(targets: NDArray[Any] | None) -> tuple[F64, F64]:
     if targets is None:
         return np.empty(0), np.empty(0)
+    check_spread(targets.min(axis=0), targets.max(axis=0))
     shift = targets.mean(axis=0, dtype=np.float64)
     deviation = targets.std(axis=0, dtype=np.float64)
     return shift, np.where(deviation > 0, deviation, np.maximum(np.abs(shift), 1.0))
+
+
+def check_spread(low: NDArray[Any], high: NDArray[Any]) -> None:
+    """Raise DataError for targets, (n_targets,) from `low` to `high`, whose squares vanish."""
+    spread = np.asarray(high, dtype=np.float64) - low
+    if ((spread > 0) & (spread < MIN_SPREAD)).any():
+        raise DataError(
+            f"the targets vary by {spread[spread > 0].min():.3g} only, and below {MIN_SPREAD:g} "
+            "squares of floats vanish; multiply the targets by one number"
+        )
 
 
 def _check_finite(values: NDArray[Any]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import ParameterError
+from streamrf.errors import check_choice
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.preprocessing.moments import Moments
@@ -49,8 +49,7 @@ class Preprocessing:
 
         Columns are scaled by `moments`, of more rows than these, where there are any.
         """
-        if normalize not in CHOICES:
-            raise ParameterError(f"normalize must be one of {CHOICES}, got {normalize!r}")
+        check_choice("normalize", normalize, CHOICES)
         d = X.shape[1]
         if warp is not None:
             warp.check_width(d)

@@ -7,7 +7,7 @@ from streamrf.solving.family import Family
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
-from streamrf.solving.path import Path, trace
+from streamrf.solving.path import Path, as_alphas, trace
 from streamrf.solving.penalty import (
     KEPT_BYTES,
     HeldOut,
@@ -41,6 +41,7 @@ __all__ = [
     "Path",
     "Trial",
     "Tridiagonal",
+    "as_alphas",
     "best",
     "check_alpha",
     "check_kept",

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from streamrf.errors import ParameterError
+from streamrf.errors import check_choice
 from streamrf.jit.arrays import Floats
 
 SQUARED = "squared"  # the word of the loss that one pass solves
@@ -81,8 +81,7 @@ LOSSES: dict[str, type[Loss]] = {kind.word: kind for kind in (SquaredHinge, Logi
 
 def check_loss(word: object) -> None:
     """Raise ParameterError for a word that names no loss."""
-    if word not in (SQUARED, *LOSSES):
-        raise ParameterError(f"loss must be one of {(SQUARED, *LOSSES)}, got {word!r}")
+    check_choice("loss", word, (SQUARED, *LOSSES))
 
 
 def line_step(

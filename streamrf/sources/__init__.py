@@ -16,11 +16,12 @@ from streamrf.sources.labels import (
     find_labels,
     join_labels,
     narrowed,
+    same_labels,
 )
 from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
 from streamrf.sources.reader import read_ahead
-from streamrf.sources.rows import Rows, as_rows
+from streamrf.sources.rows import Rows, as_rows, of_targets
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
 from streamrf.sources.standard_input import open_text
@@ -30,6 +31,7 @@ from streamrf.sources.validation import check_unmasked
 from streamrf.sources.weighted import (
     ClassWeight,
     ClassWeighted,
+    Known,
     Unlabelled,
     check_class_weight,
     class_factors,
@@ -47,6 +49,7 @@ __all__ = [
     "Deformation",
     "HDF5Source",
     "IteratorSource",
+    "Known",
     "Ledger",
     "MatrixSource",
     "Rows",
@@ -76,10 +79,12 @@ __all__ = [
     "known_by",
     "named_factors",
     "narrowed",
+    "of_targets",
     "open_source",
     "open_text",
     "read_ahead",
     "require_source",
+    "same_labels",
     "stacked",
     "uniform",
 ]

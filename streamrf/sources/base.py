@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.display import Card
-from streamrf.errors import BadRowError, ParameterError
+from streamrf.errors import BadRowError, ParameterError, check_choice
 from streamrf.sources.columns import Columns
 from streamrf.sources.sparse import SparseRows, stacked
 
@@ -198,11 +198,11 @@ class Source(Card, ABC):
         """Return about `n_rows` rows for calibration, without consuming an iterator."""
 
 
-def require_source(source: Any) -> None:
+def require_source(source: Any, name: str = "source") -> None:
     """Raise ParameterError for rows that are not given as a source."""
     if not isinstance(source, Source):
         raise ParameterError(
-            f"source must be a source of rows, got {type(source).__name__}; give ArraySource(X, y) "
+            f"{name} must be a source of rows, got {type(source).__name__}; give ArraySource(X, y) "
             "or open_source(data, y=...)"
         )
 
@@ -232,8 +232,7 @@ def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
     ParameterError
         Another `on_bad_rows`.
     """
-    if on_bad_rows not in ("raise", "skip"):
-        raise ParameterError(f"on_bad_rows={on_bad_rows!r}; expected 'raise' or 'skip'")
+    check_choice("on_bad_rows", on_bad_rows, ("raise", "skip"))
     bad = _bad_rows(block)
     n_bad = int(np.count_nonzero(bad))
     if not n_bad:

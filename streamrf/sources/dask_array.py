@@ -67,7 +67,11 @@ class DaskArraySource(SeekableSource):
         if not self.n_rows:
             raise EmptySourceError(f"X: 0 rows (shape={X.shape}); expected at least 1")
         for name, array in (("y", y), ("weights", weights)):
-            if array is not None and len(array) != self.n_rows:
+            if array is None:
+                continue
+            if not np.ndim(array):
+                raise ShapeError(f"{name} is {array!r}; expected an array, one entry a row")
+            if len(array) != self.n_rows:
                 raise ShapeError(f"{name} has {len(array)} rows and X has {self.n_rows}")
         self._arrays = Arrays(X, y, weights)
         self._borders = [0, *accumulate(X.chunks[0])]

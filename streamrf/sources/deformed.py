@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from numbers import Integral, Real
 
 import numpy as np
 
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.errors import DataError, ParameterError, ShapeError, check_kind
 from streamrf.jit.arrays import Array
 from streamrf.jit.deform import deform
-from streamrf.sources.base import Arrays, Source, joined
+from streamrf.sources.base import Arrays, Source, joined, require_source
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
 
@@ -47,8 +48,8 @@ class Deformation:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise ParameterError(f"{name}={value}; expected a finite number, 0 or more")
+            if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
+                raise ParameterError(f"{name}={value!r}; expected a finite number, 0 or more")
 
     @property
     def affine(self) -> Array:
@@ -150,17 +151,27 @@ def deformed_mnist(
     >>> source.n_rows, source.n_features
     (1000, 784)
     """
-    if n_rows < 1:
-        raise ParameterError(f"n_rows={n_rows}; expected at least 1")
-    if seed < 0:
-        raise ParameterError(f"seed={seed}; expected 0 or more")
+    require_source(images, "images")
+    if not isinstance(n_rows, Integral) or n_rows < 1:
+        raise ParameterError(f"n_rows={n_rows!r}; expected an integer of at least 1")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ParameterError(f"seed={seed!r}; expected an integer, 0 or more")
+    check_kind("deformation", deformation, Deformation | None, "a Deformation or None")
     side = math.isqrt(images.n_features)
-    height, width = (side, side) if shape is None else shape
+    height, width = (side, side) if shape is None else _sides(shape)
     if height * width != images.n_features:
         raise ShapeError(
             f"{images.where} has {images.n_features} columns, which are not images of {height} x"
             f" {width} pixels; name their shape=(height, width)"
         )
     how = deformation or Deformation()
-    store = DeformedImages(images, (height, width), n_rows, seed, how)
+    store = DeformedImages(images, (height, width), int(n_rows), int(seed), how)
     return MatrixSource([store], {"x": None, "y": None, "weights": None})
+
+
+def _sides(shape: Sequence[int]) -> tuple[int, int]:
+    """Return height and width; raise ParameterError for what is not two integers."""
+    is_pair = isinstance(shape, Sequence) and len(shape) == 2
+    if not is_pair or not all(isinstance(side, Integral) for side in shape):
+        raise ParameterError(f"shape must be (height, width), two integers, got {shape!r}")
+    return int(shape[0]), int(shape[1])

@@ -79,6 +79,10 @@ class IteratorSource(Source):
     def __init__(self, blocks: Any, position: int = 0, key: str | None = None) -> None:
         self._blocks = blocks
         self._open = _opener(blocks)
+        if not isinstance(position, int | np.integer) or position < 0:
+            raise ParameterError(f"position must be an integer of at least 0, got {position!r}")
+        if not isinstance(key, str | None):
+            raise ParameterError(f"key must be a text or None, got {key!r}")
         self._position = position
         self._key = key
         self._form: _Form | None = None

@@ -109,3 +109,8 @@ def check_known(y: ArrayLike, classes: ArrayLike) -> None:
             f"the label {found[unknown][0].item()!r} is none of classes={labels.tolist()}; name "
             "all that will appear, or leave classes out"
         )
+
+
+def same_labels(ours: ArrayLike, theirs: ArrayLike) -> bool:
+    """Return whether two lists name the same labels, in any order."""
+    return np.array_equal(np.unique(as_labels(ours)), np.unique(as_labels(theirs)))

@@ -15,6 +15,8 @@ from streamrf.errors import (
     SourceNotFoundError,
     StorageError,
     StreamrfError,
+    check_kind,
+    check_path,
     first_line,
 )
 from streamrf.sources.columns import arrow
@@ -32,7 +34,13 @@ _KINDS = {  # of what is no file of rows
 
 def expand(path: Paths) -> list[str]:
     """Return the files that paths and patterns mean."""
-    entries = [path] if isinstance(path, str | bytes | os.PathLike) else list(path)
+    if isinstance(path, str | bytes | os.PathLike):
+        entries = [path]
+    else:
+        check_kind("path", path, Iterable, "a path, a pattern or a list of these")
+        entries = list(path)
+    for entry in entries:
+        check_path(entry)
     if not entries:
         raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
     return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]

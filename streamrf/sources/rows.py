@@ -1,12 +1,16 @@
 """Rows apart from their source: kept for a while, and used by themselves."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from streamrf.errors import DataError
 from streamrf.sources.base import Block
 from streamrf.sources.sparse import SparseRows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,3 +56,16 @@ def as_rows(block: Block) -> Rows:
     """Return a block's rows."""
     indices = block.positions + (block.row - block.position)
     return Rows(block.X, block.y, block.weights, block.positions, indices)
+
+
+def of_targets(block: Block, read: Callable[[Any], T]) -> T:
+    """Return ``read(block.y)``; a DataError of it names the store and the first row it is of."""
+    try:
+        return read(block.y)
+    except DataError as error:
+        for i, offset in enumerate(block.offsets.tolist()):
+            try:
+                read(block.y[i : i + 1])
+            except DataError as own:
+                raise type(own)(f"{block.where}, row {block.row + offset}: {own}") from error
+        raise

@@ -1,13 +1,16 @@
 """Rows of a stream of text, CSV or JSON lines, kept in a file so that they can be read again."""
 
 import csv
+import errno
 import json
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from streamrf.errors import DataError, EmptySourceError
+from streamrf.errors import DataError, EmptySourceError, StorageError
 from streamrf.sources.csv_files import CSVTable
 from streamrf.sources.tables import TableSource
+from streamrf.storage import reason
 
 WHERE = "standard input"
 
@@ -28,12 +31,22 @@ def open_text(stream: Iterable[str], path: str, x: str | None = None) -> TableSo
         A line that is not JSON where the first one is, or CSV that cannot be read.
     EmptySourceError
         No rows.
+    StorageError
+        A stream that is longer than the limit of files, or than the room on the disk.
     """
     try:
         with open(path, "w", encoding="utf-8", newline="") as file:
             is_json = _write(iter(stream), file)
     except UnicodeError as error:
         raise DataError(f"{WHERE} is not UTF-8 text; convert it") from error
+    except OSError as error:
+        if error.errno not in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StorageError(
+            f"{WHERE} does not fit into a temporary file in {os.path.dirname(path)}: "
+            f"{reason(error)}; raise the limit (ulimit -f), make room or set TMPDIR to a folder "
+            "with room, or give the rows as a file"
+        ) from error
     return TableSource([CSVTable(path, WHERE, has_names=True if is_json else None)], x)
 
 

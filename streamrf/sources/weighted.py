@@ -8,12 +8,13 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.sources.base import Block, Source, Store
 from streamrf.sources.columns import Columns
-from streamrf.sources.labels import as_labels, find_labels
+from streamrf.sources.labels import as_labels, check_known, find_labels
+from streamrf.sources.rows import of_targets
 
 BALANCED = "balanced"
 ClassWeight = str | Mapping[Any, float]  # "balanced", or factors by label
@@ -21,7 +22,7 @@ ClassWeight = str | Mapping[Any, float]  # "balanced", or factors by label
 
 def check_class_weight(class_weight: Any) -> None:
     """Raise ParameterError unless weights of classes are "balanced", a dict or None."""
-    if class_weight is None or class_weight == BALANCED:
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == BALANCED):
         return
     is_dict = isinstance(class_weight, Mapping) and len(class_weight) > 0
     if not is_dict or not all(
@@ -167,9 +168,22 @@ class ClassWeighted(Derived):
     def _changed(self, block: Block) -> Block:
         if block.y is None:
             return block
-        index, unknown = find_labels(self._labels, as_labels(block.y))
+        index, unknown = find_labels(self._labels, of_targets(block, as_labels))
         weights = self._factors[np.where(unknown, -1, index)]
         return replace(block, weights=weights if block.weights is None else weights * block.weights)
+
+
+class Known(Derived):
+    """A source whose labels must be among those said to be all; UnknownLabelError for others."""
+
+    def __init__(self, source: Source, classes: ArrayLike) -> None:
+        super().__init__(source)
+        self._classes = classes
+
+    def _changed(self, block: Block) -> Block:
+        if block.y is not None:
+            of_targets(block, lambda y: check_known(y, self._classes))
+        return block
 
 
 class Unlabelled(Derived):

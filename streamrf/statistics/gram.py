@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from streamrf.errors import ConsumedError, ParameterError, StreamrfError
+from streamrf.errors import ConsumedError, ParameterError, StreamrfError, check_choice
 from streamrf.jit import lanes, packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
@@ -266,8 +266,7 @@ TOTALS: dict[str, type[GramSum]] = {"float64": ExactGram, "int32": CompactGram}
 
 def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
     """Return how to sum products: of integers or not, in what totals; raise for others."""
-    if totals not in TOTALS:
-        raise ParameterError(f"totals must be one of {sorted(TOTALS)}, got {totals!r}")
+    check_choice("totals", totals, sorted(TOTALS))
     if exact:
         return TOTALS[totals]
     if totals != "float64":

@@ -50,6 +50,10 @@ class ClassSums(TargetSums):
         target_sums.add_rows(Q, index, roots, self.sums)
         self.weights += np.bincount(index, roots * roots, minlength=len(self.labels))
 
+    def check(self, y: Array) -> None:
+        """Raise DataError for labels that cannot be told apart."""
+        as_labels(y)
+
     @property
     def total(self) -> float:
         return float(self.weights.sum())

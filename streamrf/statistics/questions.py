@@ -1,6 +1,7 @@
 """What can be asked of statistics: sizes, penalties, models."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +10,7 @@ from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Codes, Model, PrincipalComponents, Seed
 from streamrf.preprocessing import Encoder, Moments
-from streamrf.solving import BlockWeights, CrossValidation, Normal, Path
+from streamrf.solving import BlockWeights, CrossValidation, Normal, Path, as_alphas
 from streamrf.sources import ClassWeight, Ledger, class_factors
 from streamrf.statistics.ridge import (
     Alphas,
@@ -110,7 +111,8 @@ class Questions:
         ----------
         alpha : float or (n_outputs,) floats, as chosen
         """
-        smallest, noise = float(np.min(alpha)), self.rounding_alpha
+        given: Any = [alpha] if np.ndim(alpha) == 0 else alpha
+        smallest, noise = float(as_alphas(given).min()), self.rounding_alpha
         if smallest >= noise:
             return None
         return (
@@ -124,6 +126,12 @@ class Questions:
         DataError where no row weighs anything.
         """
         checked_weight(self.encoder, self.sums)
+        n_classes = 0 if self.labels is None else len(self.labels)
+        if matrix is not None and (np.ndim(matrix) != 2 or len(matrix) != n_classes):
+            raise ParameterError(
+                f"matrix must be code words of the {n_classes} classes, (n_classes, n_bits), got "
+                f"{matrix!r}"
+            )
         return normal_equations(self.encoder, self.sums, matrix)
 
     def alpha_scale(self) -> float:

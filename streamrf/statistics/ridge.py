@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, check_flag
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.jit.threads import computing
 from streamrf.kernels import Kernel, check_weights
@@ -141,6 +141,8 @@ class RidgeProblem:
         self, alpha: ArrayLike = 1.0, *, uncertainty: bool = False, overwrite: bool = False
     ) -> Model:
         """Solve for one penalty, or for one for each output; see `Statistics.solve`."""
+        check_flag("uncertainty", uncertainty)
+        check_flag("overwrite", overwrite)
         if overwrite and (uncertainty or np.ndim(alpha) or self.sums.n_folds):
             raise ParameterError("overwrite=True is for one alpha, without uncertainty or folds")
         if uncertainty:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from streamrf import storage
 from streamrf.display import Card
-from streamrf.errors import MergeError, ParameterError
+from streamrf.errors import MergeError, ParameterError, check_kind
 from streamrf.models import Codes, Seed, targets_card
 from streamrf.preprocessing import Encoder, Moments, combined_moments
 from streamrf.sources import Ledger
@@ -136,6 +136,7 @@ class Statistics(Card, Questions):
         for a new one that is neither a string nor a finite number; DataError for integers beyond
         int64, or beyond 2^53 next to floats.
         """
+        check_kind("names", names, Mapping, "a dict of new labels by old ones")
         self.sums.targets.check_names(names)
         return replace(self, sums=self.sums.retargeted(lambda targets: targets.relabelled(names)))
 
@@ -150,6 +151,7 @@ class Statistics(Card, Questions):
         MergeError
             Unless both hold values of the same rows, summed with the same map and steps.
         """
+        check_kind("other", other, Statistics, "Statistics")
         ours, theirs = self.encoder.calibration, other.encoder.calibration
         alike = replace(
             other.encoder,

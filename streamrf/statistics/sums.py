@@ -154,7 +154,13 @@ class AbstractSums(ABC):
         """Return the sums of squares of the features, float64 (n_components,)."""
 
     def check_exact(self) -> None:
-        """Raise StreamrfError unless float64 holds every total of integers exactly."""
+        """Raise StreamrfError unless float64 holds all totals, those of integers exactly."""
+        if not self.exact and _is_too_great(self.targets, MAX_FLOAT_SUM):
+            raise StreamrfError(
+                f"the sums have outgrown {MAX_FLOAT_SUM:g} after {self.n_rows} rows, beyond which "
+                "squares of floats overflow: some rows weigh far more than those looked at before "
+                "the pass; give all weights in one unit"
+            )
         if self.exact and not self.targets.is_exact(self.diagonal().max(initial=0)):
             raise StreamrfError(
                 f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
@@ -383,8 +389,12 @@ def read_targets(fields: Fields, n_components: int, exact: bool) -> TargetSums:
     kind = TARGETS[fields.text("class", TARGETS)]
     targets = kind.from_fields(fields, n_components, exact)
     fields.end()
-    bound = EXACT_FLOAT64 if exact else MAX_FLOAT_SUM
-    features = [targets.feature_totals, *([] if targets.labels is None else targets.sums)]
-    if targets.total > bound or any((np.abs(part) > bound).any() for part in features):
+    if _is_too_great(targets, EXACT_FLOAT64 if exact else MAX_FLOAT_SUM):
         raise fields.wrong_here("holds sums too great to be of rows")
     return targets
+
+
+def _is_too_great(targets: TargetSums, bound: float) -> bool:
+    """Return whether a weight or a sum of features is above a bound."""
+    features = [targets.feature_totals, *([] if targets.labels is None else targets.sums)]
+    return targets.total > bound or any((np.abs(part) > bound).any() for part in features)

@@ -12,7 +12,7 @@ links, filters or false shapes in the HDF5 part have no effect.
 import hashlib
 import os
 
-from streamrf.errors import FormatError, ParameterError, StreamrfError
+from streamrf.errors import FormatError, ParameterError, StreamrfError, check_path
 from streamrf.storage.base import FORMAT_VERSION, KIND, USER_BLOCK, Path, StoredArray, Tree
 from streamrf.storage.decode import Reader
 from streamrf.storage.encode import encode
@@ -49,6 +49,7 @@ def write(path: Path, kind: str, tree: Tree) -> None:
     StorageError
         If the file cannot be written. What was at `path` is then unchanged.
     """
+    check_path(path)
     if not KIND.fullmatch(kind):
         raise ParameterError(f"kind must be a word of lowercase letters, not {kind!r}")
     arrays: list[StoredArray] = []
@@ -85,6 +86,7 @@ def read(path: Path, kind: str) -> Tree:
     FormatError
         If it is of another kind, of a later version, damaged, or no file of streamrf.
     """
+    check_path(path)
     name = os.fspath(path)
     with opened(path) as file:
         header = parse(file, name)
@@ -109,5 +111,6 @@ def read(path: Path, kind: str) -> Tree:
 
 def read_kind(path: Path) -> str:
     """Return the kind of a file from its header; its digest, kind and version are not checked."""
+    check_path(path)
     with opened(path) as file:
         return parse(file, os.fspath(path)).kind

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from streamrf.display import Run, shown
-from streamrf.engine import RunOptions
-from streamrf.errors import ParameterError
+from streamrf.engine import RunOptions, check_run
+from streamrf.errors import ParameterError, check_kind
 from streamrf.features import FeatureMap
 from streamrf.jit.threads import computing
 from streamrf.sources import Source
@@ -68,6 +68,8 @@ def accumulate(
         settings, run = split_options({"features": features, **options})
     elif features is not None or options:
         raise ParameterError("give settings and run whole, or their fields by name, not both")
+    check_kind("settings", settings, Settings | None, "Settings or None")
+    check_run(run)
     if settings is not None and isinstance(settings.features, list | tuple):
         return accumulate_each(source, settings.features, settings, run or RunOptions())
     job = Job.of(source, settings or Settings(), run)

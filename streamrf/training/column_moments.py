@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from streamrf import storage
-from streamrf.engine import Reading, RunOptions, Summary, fold
+from streamrf.engine import Reading, RunOptions, Summary, check_run, fold
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, check_columns
 from streamrf.sources import Block, Source, check_rows, require_source
@@ -61,6 +61,7 @@ def moments(source: Source, on_bad_rows: str = "raise", run: RunOptions | None =
         2^-100, which the sums do not hold; values beyond 2^130 that come later are summed as that.
     """
     require_source(source)
+    check_run(run)
     sample = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row looked at first holds NaN or infinity")

@@ -18,7 +18,7 @@ from streamrf.preprocessing import (
     as_columns,
     combined_moments,
 )
-from streamrf.sources import Block, Ledger, Rows, as_rows
+from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.holdout import Holdout
@@ -75,7 +75,8 @@ class Pass(State):
         misfit = misfit_of(block, self.statistics.encoder)
         if misfit is not None:
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
-        self.statistics.sums.targets.check(block.y)  # now, as rows held out are summed much later
+        # Now, as rows held out are summed much later.
+        of_targets(block, self.statistics.sums.targets.check)
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
         self._n_unseen += block.n_unseen
@@ -108,12 +109,15 @@ class Pass(State):
         found = [c for c in moments.unfair_columns().tolist() if c not in self._told]
         if found:
             self._told.update(found)
+            scales = self.statistics.encoder.preprocessing.normalize in ("standard", "asinh")
+            also = ("", "") if scales else ("normalize='standard', ", "--normalize standard ")
             warn(
                 f"{named_columns(found)} varied at most a tenth as much in the "
                 f"{moments.sample.n_rows:,} rows looked at before the pass as in the "
                 f"{moments.n_rows:,} rows so far, so scales, kernel and rounding do not suit the "
                 "stream: shuffle the rows, or read them once for their scales and give "
-                "scale_like=streamrf.moments(source) (streamrf moments; --scale-like)"
+                f"{also[0]}scale_like=streamrf.moments(source) (streamrf moments DATA --out FILE, "
+                f"then {also[1]}--scale-like FILE)"
             )
 
     def warn_of_drift(self, earlier: Moments | None) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.engine import Reading, RunOptions, fold, runner
-from streamrf.errors import ConsumedError, MemoryBudgetError, ParameterError, SolveError
+from streamrf.engine import Reading, RunOptions, check_run, fold, runner
+from streamrf.errors import ConsumedError, MemoryBudgetError, ParameterError, SolveError, check_kind
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model, OneVsRest, Probabilities, Refinement, needs_class_sums
@@ -32,6 +32,7 @@ from streamrf.training.finishing import Codes, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import EncodedRows, LossPass
 from streamrf.training.passes import Pass
+from streamrf.training.settings import check_rows_given
 
 TOLERANCE = 1e-6  # of the objective, which a step must promise to be worth another pass
 LONG_STEP = 0.05  # of the objective, which a step must promise to be made longer than Newton's
@@ -178,6 +179,9 @@ def refine(
         If the Grams of all outputs do not fit.
     """
     require_source(source)
+    check_rows_given(rows)
+    check_kind("held", held, HeldRows, "HeldRows")
+    check_run(run)
     kind = _checked(model, source, loss)
     _check_passes(max_passes)
     run = run or RunOptions()
@@ -219,6 +223,7 @@ def _check_passes(max_passes: Any) -> None:
 
 def _checked(model: Model, source: Source, loss: str) -> Loss:
     """Return the loss, or raise what `refine` raises."""
+    check_kind("model", model, Model, "a Model")
     check_loss(loss)
     check_source(source, loss)
     if loss not in LOSSES:

@@ -1,6 +1,7 @@
 """`select`: what a pass with features="auto" would choose, without the pass."""
 
 import os
+from numbers import Real
 from typing import Any
 
 from streamrf.errors import DataError, ParameterError
@@ -62,7 +63,7 @@ def select(
     require_source(source)
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
-    if budget is not None and not budget > 0:
+    if budget is not None and not (isinstance(budget, Real) and budget > 0):
         raise ParameterError(f"budget must be seconds above 0, got {budget!r}")
     settings = Settings(
         features=AUTO,

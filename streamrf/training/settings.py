@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.engine import RunOptions
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, check_choice, check_flag, check_path
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
 from streamrf.preprocessing import CHOICES, WARPS, Moments, Warp, calibration_class
@@ -142,7 +142,7 @@ class Settings:
     random_state: Any = field(default=None, metadata={"help": "Seed of all that is random; 0."})
 
     def __post_init__(self) -> None:
-        _check_choice("normalize", self.normalize, (*CHOICES, AUTO))
+        check_choice("normalize", self.normalize, (*CHOICES, AUTO))
         if isinstance(self.features, str) and self.features != AUTO:
             raise ParameterError(
                 f"features must be a feature map or {AUTO!r}, got {self.features!r}"
@@ -154,7 +154,9 @@ class Settings:
                 raise ParameterError(
                     f"n_components must be an integer of at least 1, got {self.n_components!r}"
                 )
-        _check_choice("task", self.task, TASKS)
+        check_choice("task", self.task, TASKS)
+        check_flag("regression", self.regression)
+        check_flag("hold_out", self.hold_out)
         if self.regression and self.task == "classification":
             raise ParameterError("task='classification' contradicts regression=True (--regression)")
         if self.regression:
@@ -163,13 +165,15 @@ class Settings:
         if self.task == "regression" and self.class_weight is not None:
             raise ParameterError("class_weight (--class-weight) is for classes, not for values")
         if not isinstance(self.warp, Warp):
-            _check_choice("warp", self.warp, (None, *WARPS, AUTO))
+            check_choice("warp", self.warp, (None, *WARPS, AUTO))
         elif self.is_auto:
             raise ParameterError("a learnt warp is for a feature map; name one, or warp='auto'")
         if not (isinstance(self.warp_rounds, Integral) and self.warp_rounds > 0):
             raise ParameterError(
                 f"warp_rounds must be an integer of at least 1, got {self.warp_rounds!r}"
             )
+        if self.like is not None and not isinstance(self.like, Statistics):
+            check_path(self.like, "like")
         if self.scale_like is not None and self.like is not None:
             raise ParameterError("scale_like=: the statistics of like= have their scales already")
         if self.scale_like is not None and self.scaling not in ("standard", "asinh", AUTO):
@@ -177,15 +181,17 @@ class Settings:
                 f"scale_like= is for normalize='standard' or 'asinh', which scale columns, not "
                 f"{self.scaling!r}"
             )
-        _check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
+        check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)
         check_folds(self.folds)
         if self.totals is not None:
-            _check_choice("totals", self.totals, sorted(TOTALS))
+            check_choice("totals", self.totals, sorted(TOTALS))
         if self.codes is not None:
             check_decode(self.codes)
+        if self.classes is not None and np.ndim(self.classes) != 1:
+            raise ParameterError(f"classes must be a list of labels, got {self.classes!r}")
         if self.rows is not None:
-            _check_rows(self.rows)
+            check_rows_given(self.rows)
         _check_seed(self.random_state)
 
     @property
@@ -232,12 +238,7 @@ def split_options(options: dict[str, Any]) -> tuple[Settings, RunOptions]:
     return Settings(**of_pass), RunOptions(**of_run)
 
 
-def _check_choice(name: str, value: Any, choices: Sequence) -> None:
-    if value not in choices:
-        raise ParameterError(f"{name} must be one of {tuple(choices)}, got {value!r}")
-
-
-def _check_rows(rows: Any) -> None:
+def check_rows_given(rows: Any) -> None:
     """Raise ParameterError unless rows are a start and a stop, which may be None."""
     is_pair = isinstance(rows, Sequence) and len(rows) == 2
     if not is_pair or not (isinstance(rows[0], Integral) and isinstance(rows[1], Integral | None)):

@@ -15,6 +15,7 @@ from streamrf.sources import (
     class_factors,
     find_labels,
     named_factors,
+    of_targets,
 )
 from streamrf.statistics import Statistics
 from streamrf.training.feature_choice import peek
@@ -57,14 +58,17 @@ def task_of(source: Source) -> str:
 
     DataError if nearly every row has a class of its own, or over 100 classes are whole floats.
     """
-    y = np.asarray(source.sample(CALIBRATION_ROWS).y)
+    sample = source.sample(CALIBRATION_ROWS)
+    y = np.asarray(sample.y)
     if y.ndim > 1:
         return "regression"
     if y.dtype.kind == "f":
-        y = y[np.isfinite(y)]
-        if (y != np.floor(y)).any():
+        finite = y[np.isfinite(y)]
+        if (finite != np.floor(finite)).any():
             return "regression"
-    n_classes, n = len(np.unique(as_labels(y))), len(y)
+    labels = of_targets(sample, as_labels)
+    labels = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels
+    n_classes, n = len(np.unique(labels)), len(labels)
     many = y.dtype.kind == "f" and n_classes > MAX_FLOAT_CLASSES
     if many or (n >= MIN_TASK_ROWS and n_classes > MAX_CLASS_SHARE * n):
         what = "labels" if y.dtype.kind == "U" else "targets"
@@ -85,11 +89,11 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
             f"{np.shape(rows.y)}"
         )
     if isinstance(class_weight, str):
-        labels, index = np.unique(as_labels(rows.y), return_inverse=True)
+        labels, index = np.unique(of_targets(rows, as_labels), return_inverse=True)
         weights = np.bincount(index, rows.weights, minlength=len(labels)).astype(float)
         factors = class_factors(class_weight, labels, weights)
         return ClassWeighted(source, labels, factors, float(factors.max()))
-    seen = np.unique(as_labels(rows.y))
+    seen = np.unique(of_targets(rows, as_labels))
     labels, factors = named_factors(class_weight, seen)
     if len(seen) > 1 and find_labels(seen, labels)[1].all():
         warn(

@@ -1,0 +1,238 @@
+"""Nothing wrong in silence: what hostile testers found, each mended."""
+
+import errno
+import re
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import streamrf as srf
+from cases import write_hdf5
+from commands import misused, streamrf
+from streamrf.errors import (
+    BadRowError,
+    CheckpointError,
+    DataError,
+    ParameterError,
+    StorageError,
+    StreamrfError,
+    UnknownLabelError,
+)
+from streamrf.sources import standard_input
+
+ROWS = np.random.default_rng(0).normal(size=(200, 3))
+LABELS, VALUES = (ROWS[:, 0] > 0).astype(int), ROWS[:, 0] + ROWS[:, 1] ** 2
+MAP = srf.RandomFourier(srf.Gaussian(0.1), 16, random_state=0)
+
+
+def bytes_of(saved, path):
+    saved.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "maps",
+    [
+        pytest.param([MAP, srf.Identity()], id="parts"),
+        pytest.param([srf.Concatenate([MAP]), MAP], id="inside another"),
+    ],
+)
+def test_sums_of_seeded_parts_draw_no_seed_of_their_own(maps, tmp_path):
+    source = srf.ArraySource(ROWS, LABELS)
+    fits = [srf.accumulate(source, srf.Concatenate(maps)) for _ in range(2)]
+    assert fits[0].encoder.features.random_state is None
+    assert bytes_of(fits[0], tmp_path / "a") == bytes_of(fits[1], tmp_path / "b")
+
+
+def test_labels_that_cannot_be_told_apart_are_named_by_file_and_row(tmp_path):
+    labels = np.where(np.arange(9000) % 2, 1.0, 2.0)
+    labels[[8500, 8600]] = 2.0**60
+    path = write_hdf5(tmp_path / "great.h5", np.ones((9000, 1)), labels)
+    message = "great.h5.*, row 8500: labels such as 1.15.* 2.53 or beyond"
+    for options in ({}, {"class_weight": {2: 3.0}}, {"hold_out": True}):
+        with pytest.raises(DataError, match=message):
+            srf.accumulate(srf.HDF5Source(path), MAP, task="classification", **options)
+
+
+@pytest.mark.parametrize("made", [srf.ArraySource, lambda X, y: srf.IteratorSource([(X, y)])])
+def test_a_source_with_a_label_that_is_none_of_the_classes_is_refused(made):
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1)
+    classifier.partial_fit(made(ROWS[:150], LABELS[:150]), classes=[1, 0])
+    with pytest.raises(UnknownLabelError, match=r"row 3: the label 2 is none of classes=\[0, 1\]"):
+        classifier.partial_fit(made(ROWS[150:], np.where(np.arange(50) == 3, 2, LABELS[150:])))
+
+
+@pytest.mark.parametrize("begun", ["waiting", "drawn", "fitted"])
+def test_classes_that_differ_from_those_before_are_refused(begun):
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1)
+    if begun == "fitted":
+        classifier.fit(ROWS[:100], LABELS[:100])
+    else:
+        classifier.partial_fit(ROWS[:100], LABELS[:100])
+    if begun == "drawn":
+        classifier.predict(ROWS)
+    with pytest.raises(UnknownLabelError, match=r"label 0 is none of classes=\[1, 2\]"):
+        classifier.partial_fit(ROWS[100:], LABELS[100:] + 1, classes=[1, 2])
+    classifier.partial_fit(ROWS[100:150], LABELS[100:150], classes=[0, 1, 2])
+    with pytest.raises(ParameterError, match=r"classes=\[0, 1\] are not .*, \[0, 1, 2\]"):
+        classifier.partial_fit(ROWS[150:], LABELS[150:], classes=[0, 1])
+    classifier.partial_fit(ROWS[150:], LABELS[150:], classes=[2, 1, 0])
+
+
+@pytest.mark.parametrize("n_rows", [1, 50, 199])
+def test_exact_ridge_fits_as_many_rows_as_asked_for(n_rows):
+    estimator = srf.KernelRidgeRegressor(srf.Gaussian(0.1), alpha=0.1, n_rows=n_rows)
+    assert len(estimator.fit(ROWS, VALUES).X_fit_) == n_rows
+
+
+def test_long_names_in_a_checkpoint_are_cut_and_printable(tmp_path):
+    first, second = (srf.ArraySource(ROWS + i, LABELS) for i in range(2))
+    path, name = tmp_path / "pass", "\x1b[2J" + 9999 * "x" + ".h5"
+    first.where = name
+    srf.accumulate(first, MAP, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"where \\x1b.2Jx+\.\.\.x+\.h5 was") as told:
+        srf.accumulate(second, MAP, checkpoint=path)
+    assert len(str(told.value)) < 1000
+    with pytest.raises(CheckpointError) as told:
+        srf.accumulate(first, MAP, checkpoint=path, classes=[9999 * "\x1b", "a"])
+    assert len(str(told.value)) < 1000
+    assert "\x1b" not in str(told.value)
+
+
+def test_standard_input_beyond_the_limit_of_files_says_so(tmp_path):
+    full = OSError(errno.EFBIG, "File too large")
+    with (
+        patch.object(standard_input, "_write", side_effect=full),
+        pytest.raises(StorageError, match=r"does not fit .* File too large; raise .*ulimit -f"),
+    ):
+        srf.sources.open_text(iter(["1,2"]), str(tmp_path / "rows.csv"))
+
+
+@pytest.mark.parametrize("scaling", [None, "l2", "asinh"])
+def test_the_scales_advised_are_taken_as_they_are_typed(scaling, tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(20000, 3))
+    rows[srf.ArraySource(rows).sample(4096).kept, 1] *= 1e-3
+    path = write_hdf5(tmp_path / "d.h5", rows, (rows[:, 0] > 0).astype(int))
+    begin = ["fit", path, "--map", "fourier", "--gamma", 0.1, "--components", 16]
+    begin += ["--x", "X", "--y", "y", "--alpha", 1, "--model", tmp_path / "m.h5"]
+    given = begin + ([] if scaling is None else ["--normalize", scaling])
+    said = streamrf(*given).stderr
+    typed = re.search(r"\(streamrf (moments) DATA (--out) FILE, then (.*) FILE\)", said)
+    assert typed, said
+    scales = tmp_path / "scales.h5"
+    assert streamrf(typed[1], path, "--x", "X", "--y", "y", typed[2], scales).exit_code == 0
+    again = begin if "--normalize" in typed[3] else given
+    done = streamrf(*again, *typed[3].split(), scales)
+    assert done.exit_code == 0, done.output
+
+
+TINY = VALUES * 1e-165
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: srf.accumulate(srf.ArraySource(ROWS, TINY), MAP, task="regression"),
+        lambda: srf.RandomFeatureRegressor(MAP).fit(ROWS, np.stack([VALUES, TINY], axis=1)),
+        lambda: srf.KernelRidgeRegressor(srf.Gaussian(0.1)).fit(ROWS, TINY),
+        lambda: srf.RandomFeatureRegressor(MAP, alpha=0.1).fit(ROWS, VALUES).evaluate(ROWS, TINY),
+    ],
+    ids=["accumulate", "one of two", "exact kernel", "evaluate"],
+)
+def test_targets_whose_squares_vanish_are_refused(ask):
+    with pytest.raises(DataError, match=r"targets vary by .*e-16\d only, .*multiply the targets"):
+        ask()
+
+
+@pytest.mark.parametrize("scale", [1e-145, 1e148, 0.0])
+def test_targets_of_other_sizes_have_the_same_figures(scale):
+    model = srf.RandomFeatureRegressor(MAP, alpha=0.1)
+    expected = model.fit(ROWS, VALUES).evaluate(ROWS, VALUES)["r2"] if scale else 1.0
+    found = model.fit(ROWS, scale * VALUES).evaluate(ROWS, scale * VALUES)["r2"]
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("targets", [LABELS, VALUES])
+def test_float_sums_that_no_file_could_be_loaded_from_are_refused(targets, tmp_path):
+    light = srf.ArraySource(ROWS, targets, np.full(200, 1e-60))
+    light = srf.accumulate(light, MAP, precision="float64")
+    rows = np.random.default_rng(1).permutation(ROWS)
+    with pytest.raises(StreamrfError, match=r"outgrown 1e\+150 after 200 rows.* in one unit"):
+        srf.accumulate(srf.ArraySource(rows, targets, np.full(200, 1e120)), like=light)
+    heavy = srf.accumulate(srf.ArraySource(rows, targets, np.full(200, 1e80)), like=light)
+    (light + heavy).save(tmp_path / "both")
+    assert srf.load_statistics(tmp_path / "both").n_rows == 400
+
+
+@pytest.mark.parametrize("targets", [LABELS, VALUES])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_answers_that_overflow_are_refused(targets, sign, tmp_path):
+    model = srf.accumulate(srf.ArraySource(ROWS, targets), MAP).solve(0.1, uncertainty=True)
+    replace(model, coef=np.full_like(model.coef, sign * 1e308)).save(tmp_path / "forged.h5")
+    forged = srf.load_model(tmp_path / "forged.h5")
+    far = np.array([[1.0, 2.0, 3.0]]) * 1e-3
+    asks = [lambda: forged.predict(far), lambda: forged.evaluate(far, targets[:1])]
+    if targets is VALUES:
+        asks.append(lambda: forged.predict(far, return_std=True))
+    for ask in asks:
+        with pytest.raises(BadRowError, match=r"row 0: .*or the model's numbers are"):
+            ask()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("options")
+    write_hdf5(folder / "d.h5", ROWS, LABELS)
+    sums = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP)
+    sums.save(folder / "s.h5")
+    sums.solve(0.1).save(folder / "m.h5")
+    return folder
+
+
+NAMED = ["--map", "fourier", "--components", "16"]
+IGNORED = [
+    ("--warp-rounds", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--warp-rounds", "3"]),
+    ("--bits", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--bits", "0"]),
+    ("--bits", ["solve", "s.h5", "--model", "o.h5", "--bits", "0"]),
+    ("--folds", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--folds", "3"]),
+    ("--alpha", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--alpha", "1"]),
+    ("--decode", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--decode", "discriminant"]),
+    ("--codes", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--codes", "one-vs-rest"]),
+    ("--decode", ["solve", "s.h5", "--path", "--decode", "discriminant"]),
+    ("--criterion", ["solve", "s.h5", "--path", "--criterion", "gcv"]),
+    ("--criterion", ["solve", "s.h5", "--alpha", "1", "--model", "o.h5", "--criterion", "gcv"]),
+    ("--per-output", ["solve", "s.h5", "--path", "--per-output"]),
+    *((name, ["report", "m.h5", "-o", "o.html", name, *value]) for name, value in (
+        ("--weights", ["w"]), ("--x", ["X"]), ("--y", ["y"]), ("--on-bad-rows", ["skip"]),
+        ("--allow-sparse", []), ("--allow-external", []),
+    )),
+    *((name, [*command, name, ""]) for command, names in (
+        (["fit", "d.h5", *NAMED, "--model", "o.h5"], ("--x", "--y", "--weights")),
+        (["evaluate", "m.h5", "d.h5"], ("--x", "--y", "--weights")),
+        (["predict", "m.h5", "d.h5", "-o", "o.csv"], ("--x",)),
+        (["moments", "d.h5", "--out", "o.h5"], ("--x", "--y", "--weights")),
+        (["select", "d.h5"], ("--x", "--y", "--weights")),
+        (["report", "m.h5", "--data", "d.h5", "-o", "o.html"], ("--x", "--y", "--weights")),
+    ) for name in names),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "arguments"), IGNORED)
+def test_an_option_that_would_do_nothing_is_refused_by_name(option, arguments, files, monkeypatch):
+    monkeypatch.chdir(files)
+    assert f"for {option}: " in misused(*arguments).replace("'", "")
+
+
+def test_folds_without_statistics_may_choose_weights_of_blocks(files, monkeypatch):
+    monkeypatch.chdir(files)
+    blocks = ["--map", "fourier", "--gamma", "0.1,1", "--components", "16"]
+    blocks += ["--block-weights", "auto", "--folds", "3", "--model", "b.h5"]
+    assert streamrf("fit", "d.h5", *blocks).exit_code == 0
+
+
+def test_sums_of_parts_without_a_seed_keep_the_one_that_was_drawn():
+    free = srf.Concatenate([MAP, srf.RandomFourier(srf.Gaussian(1.0), 8)])
+    features = srf.accumulate(srf.ArraySource(ROWS, LABELS), free).encoder.features
+    assert isinstance(features.random_state, int)
