@@ -236,3 +236,16 @@ def test_sums_of_parts_without_a_seed_keep_the_one_that_was_drawn():
     free = srf.Concatenate([MAP, srf.RandomFourier(srf.Gaussian(1.0), 8)])
     features = srf.accumulate(srf.ArraySource(ROWS, LABELS), free).encoder.features
     assert isinstance(features.random_state, int)
+
+
+@pytest.mark.parametrize("alpha", [-1.0, "autoo", np.nan, True, None, [], [1.0, -2.0], ["1"], "1"])
+def test_a_wrong_penalty_is_refused_before_a_row_is_read(alpha):
+    read = patch.object(srf.ArraySource, "sample", side_effect=AssertionError("rows were read"))
+    with read, pytest.raises(ParameterError, match="alpha must be"):
+        srf.RandomFeatureClassifier(MAP, alpha=alpha).fit(ROWS, LABELS)
+
+
+def test_a_penalty_for_each_output_passes_the_check():
+    values = np.stack([VALUES, -VALUES], axis=1)
+    model = srf.RandomFeatureRegressor(MAP, alpha=np.array([1.0, 2.0])).fit(ROWS, values).model_
+    assert model.alpha.tolist() == [1.0, 2.0]

@@ -24,9 +24,8 @@ from streamrf.estimators.settings import check_unchanged, described, of_sums
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
-from streamrf.solving import SQUARED
+from streamrf.solving import SQUARED, check_penalties
 from streamrf.sources import (
-    ArraySource,
     IteratorSource,
     Known,
     Source,
@@ -113,7 +112,7 @@ class RandomFeatureEstimator(BaseEstimator):
             source = self._named(as_source(X, y, sample_weight))
         else:
             checked = self._checked(X, y, sample_weight, reset=True)
-            source = as_source(*checked) if issparse(checked[0]) else ArraySource(*checked)
+            source = as_source(*checked)
         check_flag("verbose", self.verbose)
         check_flag("uncertainty", self.uncertainty)
         job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
@@ -309,6 +308,7 @@ class RandomFeatureEstimator(BaseEstimator):
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
         check_names(self.features, getattr(self, "feature_names_in_", None))
+        check_penalties(self.alpha)  # now, not after the pass
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
         return Job.of(source, settings, options)

@@ -6,7 +6,7 @@ from streamrf.solving.dual import Dual
 from streamrf.solving.family import Family
 from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
-from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha
+from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha, check_penalties
 from streamrf.solving.path import Path, as_alphas, trace
 from streamrf.solving.penalty import (
     KEPT_BYTES,
@@ -46,6 +46,7 @@ __all__ = [
     "check_alpha",
     "check_kept",
     "check_loss",
+    "check_penalties",
     "class_finding",
     "cross_validate",
     "evidence",

@@ -351,3 +351,12 @@ def check_alpha(alpha: object) -> float:
     if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
         raise ParameterError(f"alpha must be 'auto' or a number of at least 0, got {alpha!r}")
     return float(alpha)
+
+
+def check_penalties(alpha: object) -> None:
+    """Raise ParameterError for what is not "auto", a penalty, or one for each output."""
+    if isinstance(alpha, str) and alpha == "auto":
+        return
+    alphas = alpha.tolist() if isinstance(alpha, np.ndarray) else alpha
+    for one in alphas if isinstance(alphas, list | tuple) and alphas else [alphas]:
+        check_alpha(one)

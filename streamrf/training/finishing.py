@@ -97,10 +97,10 @@ def finish(
     statistics = pass_.join()
     if keep is not None:
         keep(statistics)
-    if is_auto:
-        scale = statistics.alpha_scale()
-        scale = scale if scale > 0 else 1.0  # 0: features that never vary
-        alpha = FALLBACK_ALPHA * scale if found.alpha is None else found.alpha
+    if is_auto and found.alpha is not None:
+        alpha = found.alpha
+    elif is_auto:
+        alpha = FALLBACK_ALPHA * (statistics.alpha_scale() or 1.0)  # 0: features that never vary
     kept = statistics
     if found.columns is not None:
         kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
