@@ -191,10 +191,10 @@ class Errors(Judge):
 
     def __init__(self, X, y):
         super().__init__(X, y, regression=True, seed=0)
-        self.told = []  # foreseen before each trial, of its width
+        self.told = []  # of the pass, before each trial
 
     def try_(self, candidate, width, n_rows, n_held, split=0):
-        self.told.append((width, now().foreseen("reading")))
+        self.told.append(now().foreseen("reading"))
         error = 1.0 if candidate.kernel == "linear" else 0.5
         losses = np.full((2, n_held), error)
         return Trial(candidate, width, n_rows, error, error, 1.0, 0.1, losses, slowness=2.0)
@@ -210,23 +210,22 @@ def test_the_pass_is_foreseen_by_the_best_so_far_and_not_by_what_was_tried_last(
         assert tournament.winner(64, 10**6)[0].candidate.kernel == "gaussian"
     one = Candidate("standard", "gaussian", 1.0)
     rows = [planned_seconds(one, 64, n, waves[0].shape[1]) for n in (0, 10**6)]
-    n_first = sum(told is None for _, told in judge.told)
-    assert n_first == 2  # of the first round, which knows no best before its end
+    later = [told for told in judge.told if told is not None]
+    assert later
+    assert judge.told[-len(later) :] == later  # not of the narrow rounds
+    assert later == pytest.approx([2.0 * (rows[1] - rows[0])] * len(later))
     assert run.foreseen("solving") > 0
-    for _, told in judge.told[n_first:]:
-        assert told == pytest.approx(2.0 * (rows[1] - rows[0]))
 
 
-@pytest.mark.parametrize(("n_rows", "is_known"), [(800, True), (50_000, False), (None, False)])
-def test_nothing_is_foreseen_of_a_pass_before_its_rows_and_width_are_known(waves, n_rows, is_known):
+@pytest.mark.parametrize("n_rows", [800, 50_000, None])
+def test_nothing_is_foreseen_of_a_pass_before_its_rows_and_width_are_known(waves, n_rows):
     run = Run(expected=["reading", "solving"])
     judge = Errors(*waves)
     with following(run):
         kernels = {"gaussian": (0.5, 1.0)}
         Tournament(judge, 1e6, ("standard",), kernels=kernels).winner(None, n_rows)
-    second = [told for width, told in judge.told[3:] if width == 512]
-    assert all((told is not None) == is_known for told in second[:3])
-    assert (run.foreseen("reading") is None) == (n_rows is None)
+    assert judge.told[0] is None
+    assert (judge.told[-1] is None) == (run.foreseen("reading") is None) == (n_rows is None)
 
 
 def test_ties_go_to_the_cheaper_candidate():

@@ -125,13 +125,10 @@ class Tournament:
             crossed(self._kernels, self.scalings), min(256, width or 256), 2000, 2000
         )
         self._ahead = [last]
-        if n_rows is not None and len(widths) == 1:
-            self._goal = (widths[0], n_rows)
-            self._foresee(ranked)
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         leader = proven(ranked)[0].candidate
         chosen = width or self._width(leader, widths)
-        if n_rows is not None:
+        if n_rows is not None:  # narrower and shorter trials say too little of the pass
             self._goal = (chosen, n_rows)
             self._foresee([trial for trial in ranked if trial.candidate == leader])
         tried_at = self._affordable(leader, chosen)
