@@ -199,7 +199,7 @@ class Tournament:
     def _foresee(self, trials: Sequence[Trial]) -> None:
         """Tell the run around what the pass will take with the best so far, where it is known."""
         if self._goal is not None:
-            self.judge.foresee(proven(order_of(trials))[0], *self._goal)
+            self.judge.foresee(order_of(trials)[0], *self._goal)
 
     def _tell(self, field: list[Candidate], width: int, n_rows: int) -> None:
         """Tell the run around how much is to be tried, about."""
