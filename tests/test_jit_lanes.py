@@ -1,12 +1,15 @@
 """Rows to lanes and back, scaled or rounded: the kernels do what their twins say."""
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive
-from streamrf.jit import lanes, target_sums
+import streamrf as srf
+from streamrf.jit import columns, lanes, target_sums
+from streamrf.jit.arrays import unlocked
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
 
@@ -298,3 +301,35 @@ def test_lanes_are_multiplied_by_a_matrix_or_its_diagonal(rng, shape):
     lanes.stretch(stretched, matrix[0])
     np.testing.assert_array_equal(naive.rows(x, len(X)), naive.transform(X, matrix))
     np.testing.assert_array_equal(naive.rows(stretched, len(X)), naive.stretch(X, matrix[0]))
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")
+def test_rows_that_are_locked_take_the_loops_that_others_do(rng):
+    X = rng.normal(size=(300, 5))
+    y = X[:, 0] > 0
+    locked = X.view()
+    locked.flags.writeable = False
+    features = srf.StructuredFourier(n_components=64)
+    loops = lanes.load, columns.add_columns
+
+    def used(rows):
+        model = srf.RandomFeatureClassifier(features, alpha=0.1, random_state=0).fit(rows, y)
+        answers = model.predict(rows), model.features_.transform(rows)
+        return answers, [len(loop.signatures) for loop in loops]
+
+    (labels, Z), known = used(X)
+    (same_labels, same_Z), after = used(locked)
+    assert after == known
+    assert np.array_equal(same_labels, labels)
+    assert np.array_equal(same_Z, Z)
+
+
+def test_an_unlocked_view_is_the_same_memory(rng):
+    X = rng.normal(size=(20, 6))[::2, 1:]
+    X.flags.writeable = False
+    view = unlocked(X)
+    assert view.flags.writeable
+    assert np.shares_memory(view, X)
+    assert view.strides == X.strides
+    assert np.array_equal(view, X)
+    assert unlocked(view) is view

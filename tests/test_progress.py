@@ -11,6 +11,7 @@ import pytest
 import streamrf as srf
 from streamrf.display import Run, advance, begin, foresee, pace, showing, shown
 from streamrf.estimators import base
+from streamrf.training.foresight import n_factors
 
 
 class Clock:
@@ -120,7 +121,7 @@ def test_without_a_terminal_stages_of_a_long_run_get_lines(capsys, monkeypatch):
     with showing(6000, expected=["solving"]) as run:
         run.stage("reading")
         run.advance(1200)
-        run.foresee("solving", 5.0)
+        run.foresee("solving", 15.0)
         time.sleep(0.9)
         run.stage("solving", "")
         time.sleep(0.5)
@@ -128,7 +129,7 @@ def test_without_a_terminal_stages_of_a_long_run_get_lines(capsys, monkeypatch):
     first = r"streamrf: reading, 1,200 of 6,000 rows, [\d,]+ rows/s, \d+:\d\d left, [\d,]+ MiB"
     assert re.fullmatch(first, out[0])
     assert 2 <= sum("reading" in line for line in out) <= 4
-    assert re.fullmatch(r"streamrf: solving, 0:0\d left, [\d,]+ MiB", out[-1])
+    assert re.fullmatch(r"streamrf: solving, 0:\d\d left, [\d,]+ MiB", out[-1])
 
 
 def test_a_short_run_leaves_no_trace(capsys):
@@ -182,6 +183,38 @@ def test_a_notebook_gets_one_line_that_changes(monkeypatch):
         run.stage("reading")
     assert shown_there[0].startswith("<pre>starting")
     assert re.fullmatch(r"<pre>done in [\d.]+ s</pre>", shown_there[-1])
+
+
+def test_rows_held_out_count_in_the_stage_of_solving(monkeypatch):
+    stages = []
+
+    class Told(Run):
+        def stage(self, name, unit="rows", total=None, done=0.0):
+            stages.append((name, total, self.foreseen("solving")))
+            super().stage(name, unit, total, done)
+
+    run = Told(expected=["reading", "solving"])
+    monkeypatch.setattr(base, "Run", lambda **expected: run)
+    X = np.random.default_rng(0).normal(size=(900, 3))
+    features = srf.StructuredFourier(n_components=64)
+    srf.RandomFeatureRegressor(features, verbose=True, random_state=0).fit(X, np.sin(X[:, 0]))
+    (name, _, before), (last, total, after) = stages[-2:]
+    assert (name, last) == ("reading", "solving")
+    of_factors = n_factors(chooses=True) * 64**3
+    of_held = total - of_factors
+    assert of_held > 0
+    assert 2 * of_held / of_factors == pytest.approx(after / before - 1)  # scored, and summed
+    n_halves = (run.stage_now.done - of_held) / 32**3  # factors of half the width
+    assert n_halves == pytest.approx(round(n_halves))
+
+
+def test_of_the_last_seconds_no_number_is_told(clock):
+    run = Run(expected=["solving"], clock=clock)
+    run.foresee("solving", 9.5)
+    run.stage("solving", "")
+    assert ", 0:10 left, " in run.line()
+    clock.seconds += 5
+    assert ", a few seconds left, " in run.line()
 
 
 def test_progress_in_words():

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.cli import app
+from streamrf.display import Run
+from streamrf.display.stages import following, now
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.training import feature_choice
@@ -180,7 +182,50 @@ def test_the_width_is_the_least_that_the_widest_hardly_beats(waves, gain, n_rows
 
     judge = Falling(*waves, regression=True, seed=0)
     one = Candidate("standard", "gaussian", 1.0)
-    assert Tournament(judge, budget=1e6)._width(one, n_rows) == width
+    tournament = Tournament(judge, budget=1e6)
+    assert tournament._width(one, tournament._possible(n_rows)) == width
+
+
+class Errors(Judge):
+    """Trials of known errors: of linear features, which are tried last, the greatest."""
+
+    def __init__(self, X, y):
+        super().__init__(X, y, regression=True, seed=0)
+        self.told = []  # of the pass, before each trial
+
+    def try_(self, candidate, width, n_rows, n_held, split=0):
+        self.told.append(now().foreseen("reading"))
+        error = 1.0 if candidate.kernel == "linear" else 0.5
+        losses = np.full((2, n_held), error)
+        return Trial(candidate, width, n_rows, error, error, 1.0, 0.1, losses, slowness=2.0)
+
+
+@pytest.mark.parametrize("warp", [None, "auto"])
+def test_the_pass_is_foreseen_by_the_best_so_far_and_not_by_what_was_tried_last(waves, warp):
+    kernels = {"gaussian": (1.0,), "linear": (1.0,)}
+    run = Run(expected=["reading", "solving"])
+    judge = Errors(*waves)
+    with following(run):
+        tournament = Tournament(judge, 1e6, ("standard",), kernels=kernels, warp=warp)
+        assert tournament.winner(64, 10**6)[0].candidate.kernel == "gaussian"
+    one = Candidate("standard", "gaussian", 1.0)
+    rows = [planned_seconds(one, 64, n, waves[0].shape[1]) for n in (0, 10**6)]
+    later = [told for told in judge.told if told is not None]
+    assert later
+    assert judge.told[-len(later) :] == later  # not of the narrow rounds
+    assert later == pytest.approx([2.0 * (rows[1] - rows[0])] * len(later))
+    assert run.foreseen("solving") > 0
+
+
+@pytest.mark.parametrize("n_rows", [800, 50_000, None])
+def test_nothing_is_foreseen_of_a_pass_before_its_rows_and_width_are_known(waves, n_rows):
+    run = Run(expected=["reading", "solving"])
+    judge = Errors(*waves)
+    with following(run):
+        kernels = {"gaussian": (0.5, 1.0)}
+        Tournament(judge, 1e6, ("standard",), kernels=kernels).winner(None, n_rows)
+    assert judge.told[0] is None
+    assert (judge.told[-1] is None) == (run.foreseen("reading") is None) == (n_rows is None)
 
 
 def test_ties_go_to_the_cheaper_candidate():

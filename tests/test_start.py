@@ -11,7 +11,8 @@ import streamrf as srf
 
 NOT_NEEDED = [
     *("sklearn", "pandas", "polars", "dask", "distributed", "jinja2", "matplotlib", "zarr"),
-    *("scipy.stats", "scipy.spatial", "scipy.optimize", "rich"),
+    *("scipy.stats", "scipy.spatial", "scipy.optimize", "rich", "hdf5plugin"),
+    *("scipy.special", "scipy.sparse", "scipy.fft"),
 ]
 IMPORTED = f"""
 import json, sys

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import h5py
-import hdf5plugin  # noqa: F401  registers the common filters
 import typer
 
 from streamrf import storage

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from streamrf.display.timing import resident_bytes
 
 FADE_SECONDS = 60.0  # a rate counts what is older by less and less
+FEW_SECONDS = 5.0  # left, of which one more or less, such as the end of the program, is much
 OVERDUE = 0.1  # of the time that a part has taken so far: left of it when it should have ended
 
 _run: ContextVar["Run | None"] = ContextVar("run", default=None)
@@ -111,6 +112,10 @@ class Run:
         if name in self._to_come:
             self._to_come[name] = seconds
 
+    def foreseen(self, name: str) -> float | None:
+        """Return the seconds that a stage to come is expected to take, None where unknown."""
+        return self._to_come.get(name)
+
     def expect(self, total: float, stage: str) -> None:
         """Correct the units that the stage of this name is expected to have in all."""
         if stage == self.stage_now.name:
@@ -154,7 +159,7 @@ class Run:
             parts.append(pace(stage.done, stage.total, speed, None, stage.unit))
         left = self.left()
         if left is not None:
-            parts.append(clock_words(left) + " left")
+            parts.append(left_words(left))
         parts.append(f"{resident_bytes() / 2**20:,.0f} MiB")
         return ", ".join(parts)
 
@@ -177,8 +182,19 @@ def pace(
     if speed is not None:
         parts.append(f"{speed:,.0f} {unit}/s")
     if left is not None:
-        parts.append(clock_words(left) + " left")
+        parts.append(left_words(left))
     return ", ".join(parts)
+
+
+def left_words(seconds: float) -> str:
+    """Return in words what is left; of the last seconds nobody knows how many.
+
+    Examples
+    --------
+    >>> left_words(5.9), left_words(1.2)
+    ('0:06 left', 'a few seconds left')
+    """
+    return "a few seconds left" if seconds < FEW_SECONDS else f"{clock_words(seconds)} left"
 
 
 def clock_words(seconds: float) -> str:

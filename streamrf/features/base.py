@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from streamrf.display import Card, Parametrized, clone
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32, F64, I64
+from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.threads import featurising, on_single_blas_threads
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import Kernel, Polynomial
@@ -217,7 +217,7 @@ class FeatureMap(Parametrized, Card, ABC):
         shift, scale = np.zeros(d), np.ones(d)
         with featurising():
             for panel, x, z in panels(self, n, d):
-                lanes.load(rows[panel], shift, scale, 0, False, x)
+                lanes.load(unlocked(rows[panel]), shift, scale, 0, False, x)
                 self.map_lanes(x, z)
                 self.check_values(z, panel.stop - panel.start)
                 lanes.store(z, out[panel])

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from streamrf.errors import BadRowError, ParameterError, ShapeError
 from streamrf.features.base import FeatureMap, Seed
@@ -161,7 +161,7 @@ class OwnMap(FeatureMap):
 
     def _checked(self, found: Any) -> F32:
         """Return what the code has answered as float32; ShapeError unless it is a feature a row."""
-        Z: NDArray[Any] = np.asarray(found.toarray() if issparse(found) else found)
+        Z: NDArray[Any] = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
         width = getattr(self, "n_components", Z.shape[-1] if Z.ndim else 0)
         if Z.shape != (self.batch_rows, width) or Z.dtype.kind not in "biuf" or not width:
             raise ShapeError(

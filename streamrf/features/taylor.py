@@ -1,8 +1,8 @@
 """Tensor sketches of the terms of a dot-product kernel's series, each of a width of its own."""
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy import fft
 
 from streamrf.errors import ParameterError
 from streamrf.features import degrees
@@ -188,6 +188,6 @@ def _sketched(x: F32, entries: I64, buckets: np.ndarray, signs: F32, width: int)
     for bucket, sign in zip(buckets, signs, strict=True):
         counts = np.empty((width, lanes.LANES), dtype=np.float32)
         sketch.count_sketch(x, entries, bucket, sign, np.float32(1), np.float32(0), counts)
-        factor = fft.rfft(counts, axis=0, overwrite_x=True)
+        factor = scipy.fft.rfft(counts, axis=0, overwrite_x=True)
         spectrum = factor if spectrum is None else np.multiply(spectrum, factor, spectrum)
-    return fft.irfft(spectrum, width, axis=0, overwrite_x=True)
+    return scipy.fft.irfft(spectrum, width, axis=0, overwrite_x=True)

@@ -1,8 +1,8 @@
 """Tensor sketches: polynomial features by fast Fourier transforms of count sketches."""
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy import fft
 
 from streamrf.features.base import PolynomialMap, check_kernel, learn_kernel, random_signs
 from streamrf.jit import lanes, sketch
@@ -67,9 +67,9 @@ class TensorSketch(PolynomialMap):
             for buckets, signs in zip(self.buckets_, self.signs_, strict=True):
                 counts = np.empty((self.n_components, lanes.LANES), dtype=np.float32)
                 sketch.count_sketch(x[g], entries, buckets, signs, scale, constant, counts)
-                factor = fft.rfft(counts, axis=0, overwrite_x=True)
+                factor = scipy.fft.rfft(counts, axis=0, overwrite_x=True)
                 spectrum = factor if spectrum is None else np.multiply(spectrum, factor, spectrum)
-            z = fft.irfft(spectrum, self.n_components, axis=0, overwrite_x=True)
+            z = scipy.fft.irfft(spectrum, self.n_components, axis=0, overwrite_x=True)
             out[g, : self.n_components] = z
 
         on_single_blas_threads(group, range(len(x)))

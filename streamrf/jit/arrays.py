@@ -1,4 +1,4 @@
-"""Names of the types of arrays, for signatures."""
+"""Names of the types of arrays, for signatures; rows that nobody may write to."""
 
 from typing import Any
 
@@ -17,3 +17,20 @@ Floats = F64
 Indices = I64
 Mask = NDArray[np.bool_]
 Features = NDArray[np.floating]  # float32 or float64
+
+
+class _Lent:
+    """The memory of an array, without its lock."""
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+        self.__array_interface__ = x.__array_interface__ | {"data": (x.ctypes.data, False)}
+
+
+def unlocked(x: Array) -> Array:
+    """Return rows for a loop that only reads them, as a view without a lock against writing.
+
+    For arrays that are locked, such as files mapped into memory, Numba would compile every loop
+    once more, which takes seconds.
+    """
+    return x if x.flags.writeable else np.asarray(_Lent(x))

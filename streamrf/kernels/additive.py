@@ -7,8 +7,8 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import rel_entr
 
 from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.kernels.base import Kernel, distance_sample, is_finite
@@ -167,7 +167,7 @@ class JensenShannon(AdditiveKernel):
 
     def function(self, x: Floats, y: Floats) -> Floats:
         total = x + y
-        divergence: Floats = rel_entr(x, total) + rel_entr(y, total)
+        divergence: Floats = scipy.special.rel_entr(x, total) + scipy.special.rel_entr(y, total)
         return -divergence / (2 * np.log(2))
 
     def spectrum(self, frequencies: Floats) -> Floats:

@@ -4,9 +4,9 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import comb
 
 from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.kernels.base import Kernel, distance_sample, is_finite
@@ -184,7 +184,7 @@ class Polynomial(DotProductKernel):
             )
         n = np.arange(min(int(self.degree) + 1, n_terms))
         powers = float(self.gamma) ** n * float(self.coef0) ** (self.degree - n)
-        return comb(self.degree, n) * powers
+        return scipy.special.comb(self.degree, n) * powers
 
 
 class Linear(DotProductKernel):
@@ -352,10 +352,8 @@ class DotProduct(DotProductKernel):
 
 def mean_distance(sample: NDArray[Any]) -> float:
     """Return the mean Euclidean distance between rows of a sample."""
-    from scipy.spatial.distance import pdist
-
     rows = distance_sample(sample)
-    distance = float(pdist(rows).mean()) if len(rows) > 1 else 0.0
+    distance = float(scipy.spatial.distance.pdist(rows).mean()) if len(rows) > 1 else 0.0
     if not distance > 0:
         raise DataError(
             f"the mean distance of the {len(rows)} sample rows is 0, so sigma='mean_distance' "

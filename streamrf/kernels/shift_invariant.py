@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import DataError, ParameterError
@@ -143,10 +144,8 @@ def entry_spread(sample: NDArray[Any], order: int) -> float:
 
 def median_spread(sample: NDArray[Any], order: int) -> float:
     """Return the median of ``sum_j |x_j - y_j|^order`` over pairs of rows that differ."""
-    from scipy.spatial.distance import pdist
-
     rows = distance_sample(sample)
-    spreads = pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
+    spreads = scipy.spatial.distance.pdist(rows, "sqeuclidean" if order == 2 else "cityblock")
     spreads = spreads[spreads > 0]
     if not spreads.size:
         raise DataError(
@@ -157,9 +156,7 @@ def median_spread(sample: NDArray[Any], order: int) -> float:
 
 
 def _distances(X: ArrayLike, Y: ArrayLike | None, metric: str) -> NDArray[np.float64]:
-    from scipy.spatial.distance import cdist  # a tenth of a second, which a prediction spares
-
-    return cdist(*_centred(X, Y), metric)
+    return scipy.spatial.distance.cdist(*_centred(X, Y), metric)
 
 
 def _centred(X: ArrayLike, Y: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, DataError, ParameterError, check_choice
@@ -174,12 +175,10 @@ class BaseSpace(Layer):
         if sample is None:
             raise ParameterError("gamma='median' is learnt from rows, and none were given")
         _ = self.grid(sample.shape[1])
-        from scipy.spatial.distance import pdist  # slow to import
-
         sites = self.sites(np.asarray(sample[:: -(-len(sample) // MEDIAN_ROWS)], dtype=np.float64))
         apart = [np.zeros(0)]
         for s in range(0, sites.shape[1], -(-sites.shape[1] // MEDIAN_SITES)):
-            apart.append(pdist(sites[:, s], "sqeuclidean"))
+            apart.append(scipy.spatial.distance.pdist(sites[:, s], "sqeuclidean"))
         squares = np.concatenate(apart)
         if not (squares > 0).any():
             raise DataError(

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 from streamrf.errors import MergeError, ShapeError, UnknownLabelError
 from streamrf.jit.arrays import Array, Floats, Indices
@@ -210,5 +210,5 @@ def log_odds(logits: Floats) -> Floats:
     left[rows, top] = 1.0
     odds: Floats = shifted - np.log(left)
     shifted[rows, top] = -np.inf
-    odds[rows, top] = -logsumexp(shifted, axis=1)
+    odds[rows, top] = -scipy.special.logsumexp(shifted, axis=1)
     return odds

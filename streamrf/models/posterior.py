@@ -13,7 +13,7 @@ of which ridge regression is the mean. With A the Gram of the centred features,
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
 from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
@@ -96,7 +96,7 @@ def inverse_diagonal(factor: Floats, width: int) -> Floats:
 
 def _solved_norms(factor: Floats, columns: Floats) -> Floats:
     """Return ``|L^-1 c|^2`` of columns c (n_components, n), which are overwritten."""
-    solved = lapack.dtfsm(
+    solved = scipy.linalg.lapack.dtfsm(
         1.0, factor, columns,
         transr="N", side="L", uplo="L", trans="N", diag="N", overwrite_b=1,
     )  # fmt: skip

@@ -10,7 +10,7 @@ would not (design/0005-uncertainty.md).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_softmax, logsumexp, softmax
+import scipy
 
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.storage import Fields
@@ -51,28 +51,28 @@ class Probabilities:
         index : (n,) true classes
         weights : (n,), only their proportions matter
         """
-        from scipy.optimize import minimize_scalar  # a tenth of a second, for this alone
-
         own = scores[np.arange(len(index)), index]
         weights = weights * (len(weights) / (weights.sum() or 1.0))
         default = np.log(DEFAULT_SLOPE)
 
         def loss(log_slope: float) -> float:
             slope = np.exp(log_slope)
-            misfit = weights @ (logsumexp(slope * scores, axis=1) - slope * own)
+            misfit = weights @ (scipy.special.logsumexp(slope * scores, axis=1) - slope * own)
             return misfit + 0.5 * ((log_slope - default) / PRIOR_DEVIATION) ** 2
 
         bounds = (default - MAX_LOG_RATIO, default + MAX_LOG_RATIO)
-        found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})
+        found = scipy.optimize.minimize_scalar(
+            loss, bounds=bounds, method="bounded", options={"xatol": 1e-6}
+        )
         return cls(float(np.exp(found.x)), len(index))
 
     def of(self, scores: Floats, margin: float) -> Floats:
         """Return the probability of each class, float64 (n, n_classes), rows adding up to 1."""
-        return softmax(self.slope / margin * scores, axis=1)
+        return scipy.special.softmax(self.slope / margin * scores, axis=1)
 
     def log_of(self, scores: Floats, margin: float) -> Floats:
         """Return the logarithms of `of`, to full precision where a probability is close to 0."""
-        return log_softmax(self.slope / margin * scores, axis=1)
+        return scipy.special.log_softmax(self.slope / margin * scores, axis=1)
 
     def to_tree(self) -> dict:
         """Return the numbers as a tree."""

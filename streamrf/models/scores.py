@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Self
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from streamrf.engine import Summary
 from streamrf.errors import DataError, MergeError, ShapeError
@@ -129,7 +129,8 @@ class ValueErrors(ErrorSums):
         part.means = w @ y / part.weight
         part.deviations = w @ (y - part.means) ** 2
         if deviations is not None:
-            inside = np.abs(predicted - y) <= ndtri((1 + LEVELS) / 2)[:, None, None] * deviations
+            reach = scipy.special.ndtri((1 + LEVELS) / 2)[:, None, None] * deviations
+            inside = np.abs(predicted - y) <= reach
             part.covered, part.widths = w @ inside, w @ deviations
         vars(self).update(vars(self + part))
 

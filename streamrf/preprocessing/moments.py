@@ -12,7 +12,7 @@ from streamrf import storage
 from streamrf.display import Card
 from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
-from streamrf.jit.arrays import F64, I64
+from streamrf.jit.arrays import F64, I64, unlocked
 from streamrf.sources import SparseRows, by_columns
 from streamrf.storage import Fields
 
@@ -125,7 +125,7 @@ class Moments(Card):
                     np.zeros(d), np.arange(d), n_zeros, *scales, *self._partial, self.outside
                 )
             else:
-                columns.add_columns(rows, *scales, *self._partial, self.outside)
+                columns.add_columns(unlocked(rows), *scales, *self._partial, self.outside)
             self.n_rows += len(rows)
             self._n_partial += columns.MAX_ROWS
             if self._n_partial >= JOIN_ROWS:

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.errors import check_choice
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32, F64
+from streamrf.jit.arrays import F32, F64, unlocked
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.warp import Warp
 from streamrf.sources import SparseRows, by_columns, dense_pieces
@@ -86,7 +86,8 @@ class Preprocessing:
             for rows, x in dense_pieces(X):
                 groups = slice(rows.start // lanes.LANES, -(-rows.stop // lanes.LANES))
                 part = out if len(x) == len(X) else out[groups]
-                lanes.load(x, self.shift, self.inverse_scale, norm, compress, part)
+                free = unlocked(x)
+                lanes.load(free, self.shift, self.inverse_scale, norm, compress, part)
         if self.warp is not None:
             self.warp.load(out)
 

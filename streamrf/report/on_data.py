@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from streamrf.report.base import (
     Findings,
@@ -89,8 +89,8 @@ def _coverage(sample: ValueSample) -> tuple[np.ndarray, np.ndarray]:
     """Return levels of central intervals and the shares of true values inside, in percent."""
     assert sample.deviations is not None
     levels = np.array([50.0, 80.0, 90.0, 95.0, 99.0])
-    reach = ndtri((1 + levels / 100) / 2)[:, np.newaxis, np.newaxis] * sample.deviations
-    inside = np.abs(sample.truth - sample.values) <= reach
+    reach = scipy.special.ndtri((1 + levels / 100) / 2)[:, np.newaxis, np.newaxis]
+    inside = np.abs(sample.truth - sample.values) <= reach * sample.deviations
     return levels, 100 * inside.mean(axis=(1, 2))
 
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from streamrf.errors import check_choice
 from streamrf.jit.arrays import Floats
@@ -70,10 +70,10 @@ class Logistic(Loss):
         return np.logaddexp(0.0, -margins)
 
     def half_slope(self, margins: Floats) -> Floats:
-        return -expit(-margins) / 2
+        return -scipy.special.expit(-margins) / 2
 
     def curvature(self, margins: Floats) -> Floats:
-        return 4 * expit(margins) * expit(-margins)
+        return 4 * scipy.special.expit(margins) * scipy.special.expit(-margins)
 
 
 LOSSES: dict[str, type[Loss]] = {kind.word: kind for kind in (SquaredHinge, Logistic)}

@@ -11,6 +11,7 @@ from streamrf.errors import DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.base import FINGERPRINT_ROWS, Store, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
+from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import decoding, raise_missing
 from streamrf.sources.validation import (
@@ -83,7 +84,8 @@ def where_of(name: str, dataset: str | None) -> str:
 
 
 def opened(path: str, name: str, **cache: Any) -> h5py.File:
-    """Open a file for reading."""
+    """Open a file for reading, by the common filters too."""
+    register()
     with decoding(name, "cannot be opened as an HDF5 file"):
         try:
             return h5py.File(path, "r", **cache)

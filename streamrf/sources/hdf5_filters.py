@@ -10,10 +10,10 @@ import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import h5py
-import hdf5plugin
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +26,6 @@ except ImportError:  # an extra: 1.5 to 2.3 times as fast
     inflate = zlib.decompress
 
 SHUFFLE = 2  # H5Z_FILTER_SHUFFLE
-BLOSC = os.path.join(hdf5plugin.PLUGIN_PATH, "libh5blosc.so")
 
 
 @dataclass(frozen=True)
@@ -100,27 +99,33 @@ def _expanded(data: bytes, n_bytes: int) -> Any:
 
 def _unblosc(data: bytes, n_bytes: int) -> Any:
     out, size = np.empty(n_bytes, np.uint8), ctypes.c_size_t()
-    is_bad = _blosc.blosc_cbuffer_validate(data, len(data), ctypes.byref(size))
+    is_bad = _blosc().blosc_cbuffer_validate(data, len(data), ctypes.byref(size))
     if is_bad or size.value != n_bytes:
         raise ValueError("not a Blosc buffer of a chunk")
-    return out[: max(_blosc.blosc_decompress_ctx(data, out.ctypes, n_bytes, 1), 0)]
+    return out[: max(_blosc().blosc_decompress_ctx(data, out.ctypes, n_bytes, 1), 0)]
 
 
-def _bound() -> Any:
-    """Return the library of the Blosc filter, which hdf5plugin has loaded; None of another make."""
-    try:
-        library = ctypes.CDLL(BLOSC)
-        text, size = ctypes.c_char_p, ctypes.c_size_t
-        library.blosc_cbuffer_validate.argtypes = (text, size, ctypes.c_void_p)
-        library.blosc_decompress_ctx.argtypes = (text, ctypes.c_void_p, size, ctypes.c_int)
-    except (OSError, AttributeError):
-        return None
+@cache
+def register() -> str:
+    """Let the HDF5 library know the common filters; return the folder of their libraries."""
+    import hdf5plugin  # it loads a dozen libraries, for HDF5 files of rows alone
+
+    return hdf5plugin.PLUGIN_PATH
+
+
+@cache
+def _blosc() -> Any:
+    """Return the library of the Blosc filter; one of another make lacks what is asked for."""
+    library = ctypes.CDLL(os.path.join(register(), "libh5blosc.so"))
+    text, size = ctypes.c_char_p, ctypes.c_size_t
+    library.blosc_cbuffer_validate.argtypes = (text, size, ctypes.c_void_p)
+    library.blosc_decompress_ctx.argtypes = (text, ctypes.c_void_p, size, ctypes.c_int)
     return library
 
 
-_blosc = _bound()
 COMPRESSIONS: dict[int, Callable[[bytes, int], Any]] = {
     1: _gunzipped,
     32000: _expanded,
+    32001: _unblosc,
     32015: _unzstd,
-} | ({} if _blosc is None else {32001: _unblosc})
+}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+import scipy
 
 from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import (
@@ -19,7 +19,7 @@ from streamrf.sources.base import (
     fingerprint,
     joined,
 )
-from streamrf.sources.sparse import Numbers, SparseRows, sparse_or_dense
+from streamrf.sources.sparse import Numbers, SparseRows, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.validation import (
     as_matrix,
     as_targets,
@@ -324,7 +324,7 @@ def _as_rows(item: Any, where: str) -> Arrays:
     given = item if isinstance(item, tuple) else (item,)
     X, y, weights = (*given, None, None)[:3]
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
-    if issparse(X):
+    if is_scipy_sparse(X):
         check_rank(X.shape, f"{where}, X")
         X = sparse_or_dense(X.copy(), matrix_dtype(X.dtype, f"{where}, X"))
     else:
@@ -340,7 +340,7 @@ def _like(X: Numbers, is_sparse: bool) -> Numbers:
     """Return rows as sparse or dense as the first ones."""
     if isinstance(X, SparseRows):
         return X if is_sparse else X.dense()
-    return SparseRows(csr_array(X)) if is_sparse else X
+    return SparseRows(scipy.sparse.csr_array(X)) if is_sparse else X
 
 
 def _check_alike(form: _Form, first: _Form, where: str) -> None:

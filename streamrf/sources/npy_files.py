@@ -5,7 +5,7 @@ import glob
 import os
 
 import numpy as np
-from scipy.sparse import load_npz
+import scipy
 
 from streamrf.errors import DatasetNotFoundError, ShapeError, SourceNotFoundError
 from streamrf.sources.base import Arrays
@@ -54,7 +54,7 @@ class NpzMatrix(LazyMatrix):
         with decoding(self.where), np.load(self._path, allow_pickle=False) as file:
             if "format" in file.files and "shape" in file.files:
                 beside = [self._beside(name) for name in self._names[1:]]
-                return Arrays(as_csr(load_npz(self._path), self.where), *beside)
+                return Arrays(as_csr(scipy.sparse.load_npz(self._path), self.where), *beside)
             for name in self._names:
                 if name is not None and name not in file.files:
                     raise DatasetNotFoundError(

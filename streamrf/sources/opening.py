@@ -4,8 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from scipy.sparse import issparse
-
 from streamrf.errors import ParameterError, SourceNotFoundError
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
@@ -19,6 +17,7 @@ from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
 from streamrf.sources.paths import bare, expand, is_url, listed
 from streamrf.sources.seekable import SeekableSource
+from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.sparse_arrays import open_sparse
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.xarray_arrays import is_xarray, open_xarray
@@ -131,7 +130,7 @@ def open_source(
         return _of_frame(data, x, y, weights)
     if x is not None:
         raise ParameterError("x= names a dataset or columns; an array has none")
-    if issparse(data):
+    if is_scipy_sparse(data):
         return open_sparse(data, y, weights)
     if is_xarray(data):
         if data.chunks is None:

@@ -1,11 +1,12 @@
 """Rows of many columns that are mostly zero, dense only where and while they are looked at."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from streamrf.errors import DataError
 from streamrf.jit.arrays import I64
@@ -23,13 +24,13 @@ class SparseRows:
     csr : (n, n_features), finite or not; dtype as of `Block`
     """
 
-    def __init__(self, csr: csr_array) -> None:
+    def __init__(self, csr: "scipy.sparse.csr_array") -> None:
         self._csr = csr
 
     @classmethod
     def joined(cls, parts: Sequence["SparseRows"]) -> "SparseRows":
         """Return the rows of all parts, one part after the other."""
-        return cls(vstack([part._csr for part in parts], format="csr"))
+        return cls(scipy.sparse.vstack([part._csr for part in parts], format="csr"))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,7 +105,7 @@ class SparseRows:
         starts = np.concatenate(([0], ends))
         if (np.diff(starts) < 0).any() or starts[-1] != n:
             raise fields.wrong("ends", "are not those of the values in order")
-        return cls(csr_array((values, columns, starts), shape=shape))
+        return cls(scipy.sparse.csr_array((values, columns, starts), shape=shape))
 
 
 Numbers = NDArray[Any] | SparseRows
@@ -125,6 +126,11 @@ def as_csr(X: Any, where: str) -> Any:
     return X.tocsr()
 
 
+def is_scipy_sparse(X: Any) -> bool:
+    """Return whether these are SciPy's sparse rows, which nobody has who has not imported it."""
+    return "scipy.sparse" in sys.modules and scipy.sparse.issparse(X)
+
+
 def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
     """Return rows of a SciPy matrix, dense up to `MAX_DENSE` columns.
 
@@ -135,7 +141,7 @@ def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
     """
     if X.shape[1] <= MAX_DENSE:
         return np.ascontiguousarray(X.toarray(), dtype=dtype)
-    csr = csr_array(X, dtype=dtype)
+    csr = scipy.sparse.csr_array(X, dtype=dtype)
     csr.sum_duplicates()
     return SparseRows(csr)
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-from scipy.sparse import issparse
-
 from streamrf.errors import EmptySourceError, ShapeError
 from streamrf.sources.base import (
     FINGERPRINT_ROWS,
@@ -21,7 +19,7 @@ from streamrf.sources.base import (
 )
 from streamrf.sources.paths import decoding
 from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
-from streamrf.sources.sparse import MAX_DENSE, sparse_or_dense
+from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.validation import (
     as_matrix,
     as_targets,
@@ -132,13 +130,13 @@ class LazyMatrix(Matrix):
     @property
     def n_entries(self) -> int | None:
         X = self._arrays.X
-        return int(X.nnz) if issparse(X) else None
+        return int(X.nnz) if is_scipy_sparse(X) else None
 
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows."""
         with decoding(f"{self.where}, rows {start} to {stop - 1},"):
             X, y, weights = self._arrays.take(slice(start, stop))
-        if issparse(X):
+        if is_scipy_sparse(X):
             X = sparse_or_dense(X, matrix_dtype(X.dtype, self.where))
         return Arrays(X, y, weights)
 

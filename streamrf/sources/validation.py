@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from streamrf.errors import DataError, ShapeError
 from streamrf.sources.labels import check_listed, check_text, no_text
-from streamrf.sources.sparse import SparseRows
+from streamrf.sources.sparse import SparseRows, is_scipy_sparse
 
 
 def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
@@ -67,7 +66,7 @@ def as_matrix(X: Any, where: str) -> Any:
 
 def as_numbers(X: Any, where: str) -> NDArray[Any]:
     """Return `X` as an array of numbers, of any rank; raises as `as_matrix` does."""
-    if issparse(X):
+    if is_scipy_sparse(X):
         raise DataError(
             f"{where} is a sparse matrix of shape {X.shape}; give it to open_source(X, y=y) or make"
             " it dense a block of rows at a time, with IteratorSource((X[i:i + 4096].toarray(),"
@@ -122,7 +121,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
     >>> as_targets(np.array([b"cat", b"dog"], dtype=object), 2, "y")
     array(['cat', 'dog'], dtype='<U3')
     """
-    if issparse(y):
+    if is_scipy_sparse(y):
         raise DataError(
             f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincc
+import scipy
 
 from streamrf.errors import DataError, MergeError
 from streamrf.jit import packed
@@ -108,7 +108,7 @@ def _tail(a: Statistics, b: Statistics, squared: float) -> float:
     if not trace > 0:
         return 1.0 if squared == 0 else 0.0
     shape = trace**2 / (2 * square)
-    return float(gammaincc(shape, squared * shape / trace))
+    return float(scipy.special.gammaincc(shape, squared * shape / trace))
 
 
 def _flipped(apart: Floats) -> float:

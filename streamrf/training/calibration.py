@@ -126,7 +126,7 @@ def _with_room(encoder: Encoder, sample: Block) -> Encoder:
 def _chosen(job: Job, sample: Block) -> Selection:
     """Return the features that suit the rows."""
     settings = job.settings
-    n_rows = len(sample.X) if job.stop is None else job.stop - job.start
+    n_rows = None if job.stop is None else job.stop - job.start
     selection = choose(
         sample,
         n_rows,

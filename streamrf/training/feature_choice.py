@@ -97,7 +97,7 @@ def peek_rows(n_features: int) -> int:
 
 def choose(
     sample: Block,
-    n_rows: int,
+    n_rows: int | None,
     n_components: int | None = None,
     normalize: str | None = AUTO,
     warp: str | None = AUTO,
@@ -111,8 +111,8 @@ def choose(
 ) -> Selection:
     """Return the selection of a sample of rows.
 
-    `fits` says whether memory has room for a width; `moments` are of all rows, where columns are to
-    be scaled by them.
+    `n_rows` are those of the pass, None where unknown. `fits` says whether memory has room for a
+    width; `moments` are of all rows, where columns are to be scaled by them.
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     y = np.asarray(sample.y)
@@ -126,7 +126,7 @@ def choose(
     _check_warp(warp, sample.X.shape[1])
     if budget is None:
         width = n_components or WIDTHS[2]
-        budget = max(BUDGET_SECONDS, n_rows * width**2 / 1e11 / 4)
+        budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)
     begin(CHOOSING, "", budget)
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
     scalings = SCALINGS if normalize == AUTO else (normalize,)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.display import begin, clone
+from streamrf.display import advance, begin, clone
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import (
     ErrorCorrectingCodes,
@@ -33,7 +33,7 @@ from streamrf.solving import (
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
-from streamrf.training.foresight import SOLVING, STRIDE, foresee_solving, n_factors
+from streamrf.training.foresight import SOLVING, STRIDE, foresee_solving, held_units, n_factors
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
@@ -82,7 +82,10 @@ def finish(
     is_auto = isinstance(alpha, str) and alpha == "auto"
     holds = is_auto or is_auto_decode(codes)
     width = pass_.statistics.encoder.n_components
-    begin(SOLVING, "", n_factors(is_auto) * width**3)
+    n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
+    of_factors = n_factors(is_auto) * width**3
+    of_held = held_units(n_held, of_factors)
+    begin(SOLVING, "", of_factors + of_held)
     found = _Choice(codes, block_weights=block_weights)
     try:
         if holds:
@@ -95,6 +98,7 @@ def finish(
             keep(pass_.join())
         raise
     statistics = pass_.join()
+    advance(of_held, SOLVING)
     if keep is not None:
         keep(statistics)
     if is_auto and found.alpha is not None:

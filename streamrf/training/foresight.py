@@ -22,6 +22,23 @@ def foresee_solving(width: int, n_factors: float) -> None:
         foresee(SOLVING, n_factors * _factor_seconds(sample) * (width / sample) ** 3)
 
 
+def held_units(n_rows: int, of_factors: float) -> float:
+    """Return what rows held out, at the rate of those just read, count for next to factors.
+
+    Parameters
+    ----------
+    n_rows : rows that are going to be summed once the factors have chosen
+    of_factors : what all factors of the stage count for; what is foreseen is corrected
+    """
+    run = now()
+    seconds = None if run is None else run.foreseen(SOLVING)
+    if run is None or not seconds or run.stage_now.name != READING or not run.stage_now.speed:
+        return 0.0
+    more = n_rows / run.stage_now.speed
+    run.foresee(SOLVING, seconds + 2 * more)  # they are scored too, which takes about as long
+    return of_factors * more / seconds
+
+
 def n_factors(chooses: bool) -> float:
     """Return the factors of all features that `finish` takes."""
     tried = n_tried(len(RELATIVE_ALPHAS), STRIDE)

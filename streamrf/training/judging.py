@@ -29,6 +29,7 @@ class Trial:
     alpha : the best penalty
     seconds : planned
     losses : (2, n_held) float64, the shares of each row held out in `error` and in `mse`
+    slowness : seconds of its rows, those measured over those planned
     """
 
     candidate: Candidate
@@ -39,6 +40,7 @@ class Trial:
     alpha: float
     seconds: float
     losses: Floats = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
+    slowness: float = field(default=np.nan, compare=False)
 
 
 class Judge:
@@ -74,7 +76,6 @@ class Judge:
         self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
         self.spent = 0.0  # planned seconds of trials
         self._width = 0  # of the features that a solve was foreseen for
-        self._slowness = 0.0  # seconds of rows, those measured over those planned
 
     @property
     def n_held(self) -> int:
@@ -128,10 +129,10 @@ class Judge:
         )
         map_ = self.feature_map(candidate, width, self.seed + split, split)
         seconds = self.planned(candidate, width, n_rows)
-        trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds)
         with watching() as measured:
             found = warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
-        self._slowness = measured["rows"] / self._row_seconds(candidate, width, n_rows)
+        slowness = measured["rows"] / self._row_seconds(candidate, width, n_rows)
+        trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds, slowness=slowness)
         if found is not None:
             alpha = float(np.mean(found.model.alpha))
             trial = replace(
@@ -147,9 +148,9 @@ class Judge:
         self._known[key] = trial
         return trial
 
-    def foresee(self, candidate: Candidate, width: int, n_rows: int) -> None:
-        """Tell the run around what a pass with a candidate will take, by the last trial."""
-        foresee(READING, self._slowness * self._row_seconds(candidate, width, n_rows))
+    def foresee(self, trial: Trial, width: int, n_rows: int) -> None:
+        """Tell the run around what a pass with the candidate of a trial will take."""
+        foresee(READING, trial.slowness * self._row_seconds(trial.candidate, width, n_rows))
         if self._width != width:
             foresee_solving(width, n_factors(chooses=True))
             self._width = width

@@ -83,7 +83,7 @@ def select(
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
     return choose(
         sample,
-        source.n_rows or len(sample.X),
+        source.n_rows,
         n_components,
         normalize,
         warp,

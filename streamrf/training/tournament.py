@@ -6,7 +6,7 @@ winner on every machine (design/0009-tournament.md).
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -105,7 +105,7 @@ class Tournament:
         self._kept = 0.0 if warp is None else WARP_SHARE * budget
         self._left = budget - self._kept
         self._budget = budget
-        self._goal: tuple[int, int] | None = None  # width and rows of the pass, once known
+        self._goal: tuple[int, int] | None = None  # width and rows of the pass, where known
         self._ahead: list[tuple[int, int, int]] = []  # about how many trials, their width and rows
 
     def winner(self, width: int | None = None, n_rows: int | None = None) -> tuple[Trial, int]:
@@ -117,7 +117,8 @@ class Tournament:
         n_rows : rows of the pass, None where unknown
         """
         judge = self.judge
-        self._goal = None if width is None else (width, n_rows or len(judge.y))
+        n_total = n_rows or len(judge.y)
+        widths = self._possible(n_total) if width is None else [width]
         second, last = (16, min(512, width or 512), 6000), (12, width or WIDTHS[1], judge.n_fitted)
         self._ahead = [second, last]
         ranked = self._round(
@@ -126,16 +127,17 @@ class Tournament:
         self._ahead = [last]
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         leader = proven(ranked)[0].candidate
-        n_total = n_rows or len(judge.y)
-        chosen = width or self._width(leader, n_total)
-        self._goal = (chosen, n_total)
+        chosen = width or self._width(leader, widths)
+        if n_rows is not None:  # narrower and shorter trials say too little of the pass
+            self._goal = (chosen, n_rows)
+            self._foresee([trial for trial in ranked if trial.candidate == leader])
         tried_at = self._affordable(leader, chosen)
         self._ahead = [(4, tried_at, judge.n_fitted)]  # on other splits
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
         ranked = proven(ranked, chosen)
         best = proven(order_of(self._over_splits(self._rivals(ranked))), chosen)[0]
         if width is None and _is_rough(best) and best.candidate.kernel != leader.kernel:
-            chosen = max(chosen, self._width(best.candidate, n_total))  # which was a smooth one's
+            chosen = max(chosen, self._width(best.candidate, widths))  # which was a smooth one's
         return self._warped(ranked, best), chosen
 
     def _warped(self, ranked: list[Trial], best: Trial) -> Trial:
@@ -148,7 +150,8 @@ class Tournament:
         pair = [best.candidate, *field[:1]]  # to be compared on another split, come what may
         kept = sum(self.judge.planned(candidate, width, n_rows, 1) for candidate in pair)
         self._left -= kept
-        warped = self._round(field, width, n_rows, self.judge.n_held, 1, must=not is_auto)
+        rivals = [best] if is_auto else []
+        warped = self._round(field, width, n_rows, self.judge.n_held, 1, not is_auto, rivals)
         self._left += kept
         if not warped:
             return best
@@ -170,10 +173,12 @@ class Tournament:
         n_held: int,
         n_tops: int = 0,
         must: bool = True,
+        rivals: Sequence[Trial] = (),
     ) -> list[Trial]:
         """Return the trials of a field and of neighbours of the best `n_tops`, the best first.
 
-        One of the field at least where it `must` be.
+        One of the field at least where it `must` be. `rivals` have been tried at this width, and
+        may win after all.
         """
         tried: dict[Candidate, Trial] = {}
         queue = list(field)
@@ -184,13 +189,17 @@ class Tournament:
                 candidate, width, n_rows, must and not tried
             ):
                 tried[candidate] = self.judge.try_(candidate, width, n_rows, n_held)
-                if self._goal is not None:
-                    self.judge.foresee(candidate, *self._goal)
+                self._foresee([*rivals, *tried.values()])
             if not queue:
                 tops = order_of(tried.values())[:n_tops]
                 queue = [c for t in tops for c in t.candidate.neighbours() if c not in tried]
                 queue = [c for c in queue if self._affords(c, width, n_rows)]
         return order_of(tried.values())
+
+    def _foresee(self, trials: Sequence[Trial]) -> None:
+        """Tell the run around what the pass will take with the best so far, where it is known."""
+        if self._goal is not None:
+            self.judge.foresee(order_of(trials)[0], *self._goal)
 
     def _tell(self, field: list[Candidate], width: int, n_rows: int) -> None:
         """Tell the run around how much is to be tried, about."""
@@ -219,14 +228,13 @@ class Tournament:
             width //= 2
         return width
 
-    def _width(self, candidate: Candidate, n_rows: int) -> int:
-        """Return the least width that the widest possible one beats by too little.
+    def _width(self, candidate: Candidate, widths: list[int]) -> int:
+        """Return the least of widths that the widest one beats by too little.
 
         Gains are measured as far as trials go, and foreseen beyond.
         """
         judge, gain = self.judge, 0.0
         before: Trial | None = None
-        widths = self._possible(n_rows)
         for n_left, (width, wider) in zip(
             range(len(widths) - 1, 0, -1), itertools.pairwise(widths), strict=True
         ):
