@@ -1,6 +1,7 @@
 """`select`: what a pass with features="auto" would choose, without the pass."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from streamrf.errors import DataError, ParameterError
@@ -17,6 +18,7 @@ def select(
     source: Source,
     *,
     n_components: int | None = None,
+    kernels: str | Sequence[str] | None = None,
     normalize: str | None = AUTO,
     warp: str | None = AUTO,
     warp_rounds: int = WARP_ROUNDS,
@@ -38,6 +40,12 @@ def select(
     source : with targets
     n_components : width of the features; None means the least of 512 to 8,192 that the widest one
         does not beat by a twentieth, as far as the rows and a pass of a minute allow
+    kernels : names of what to choose from, in a sequence or with commas between them; "default" for
+        those of None: "gaussian", "laplacian", "polynomial", "linear", "piecewise-linear" and
+        "arc-cosine". The others: "cauchy", "nystroem" (Gaussian), "tree-gated"; for rows without
+        negative entries "chi2", "intersection", "jensen-shannon", "hellinger", whose maps have
+        widths of their own, and "exp-chi2", "exp-jensen-shannon", "exp-hellinger"; "convolution" of
+        square images
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
     warp_rounds : rounds of learning a warp
@@ -57,7 +65,8 @@ def select(
     Raises
     ------
     StreamrfError
-        Bad rows, no rows, no targets, or those that could be of either task.
+        Bad rows, no rows, no targets, or those that could be of either task; a kernel that does not
+        exist, or does not take such rows or scaling.
     """
     require_source(source)
     if not source.has_targets:
@@ -67,6 +76,7 @@ def select(
     settings = Settings(
         features=AUTO,
         n_components=n_components,
+        kernels=kernels,
         normalize=normalize,
         warp=warp,
         warp_rounds=warp_rounds,
@@ -87,6 +97,7 @@ def select(
         normalize,
         warp,
         warp_rounds,
+        kernels=kernels,
         regression=settings.regression,
         budget=budget,
         random_state=random_state,
