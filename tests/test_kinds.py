@@ -5,11 +5,13 @@ import json
 import h5py
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
 import streamrf as srf
 from streamrf.cli import app
 from streamrf.errors import BadRowError, CheckpointError, ParameterError
+from streamrf.sources import as_source
 from streamrf.training import kinds
 from streamrf.training.candidates import Candidate, ScaledRows, crossed, feature_map
 from streamrf.training.judging import Judge, Trial, planned_seconds
@@ -104,6 +106,9 @@ def test_rows_that_a_kernel_of_histograms_does_not_take_are_one_sentence(counts,
     bad[700, 5] = -2.5
     with pytest.raises(ParameterError, match=f"kernels='{name}'.*column 5 has -2.5; leave it out"):
         srf.select(srf.ArraySource(bad, y), kernels=["gaussian", name])
+    sparse = as_source(csr_array(np.pad(bad, ((0, 0), (0, 4100)))), y)
+    with pytest.raises(ParameterError, match=r"column 5 has -2\.5"):
+        srf.select(sparse, kernels=name)
     source = srf.ArraySource(X, y)
     for options in ({"normalize": "standard"}, {"warp": "full"}):
         with pytest.raises(ParameterError, match=f"'{name}' takes no negative entries, and"):

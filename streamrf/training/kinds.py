@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from streamrf.kernels import (
     ShiftInvariantKernel,
 )
 from streamrf.preprocessing import CHOICES
+from streamrf.sources import SparseRows
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 NONNEGATIVE = (None, "l1", "l2", "max")  # scalings that keep rows without negative entries so
@@ -186,11 +188,14 @@ def _of_windows(width: int, d: int) -> int:
     return 200 * n_windows * max(256, width // CELLS**2)
 
 
-def _negative(X: Array) -> str:
+def _negative(X: Any) -> str:
     """Return the objection of kernels of histograms to rows with negative entries."""
-    row, column = np.unravel_index(np.argmin(X), X.shape)
-    least = X[row, column]
-    return f"takes no negative entries, and column {column} has {least:.4g}" if least < 0 else ""
+    values, columns = (X.entries if isinstance(X, SparseRows) else (np.ravel(X), None))[:2]
+    place = int(np.argmin(values)) if len(values) else 0
+    if not len(values) or values[place] >= 0:
+        return ""
+    column = place % X.shape[1] if columns is None else columns[place]
+    return f"takes no negative entries, and column {column} has {values[place]:.4g}"
 
 
 def _not_square(X: Array) -> str:
@@ -344,15 +349,10 @@ TEACHERS = {name: kind.teaches for name, kind in KINDS.items() if kind.teaches i
 def names_of(kernels: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of kinds that are to be tried; None means those of `DEFAULT`.
 
-    Raises
-    ------
-    ParameterError
-        For a name that is none.
+    Raise ParameterError for a name that is none.
 
     Examples
     --------
-    >>> names_of("gaussian, chi2")
-    ('gaussian', 'chi2')
     >>> names_of(["default", "chi2"]) == (*DEFAULT, "chi2")
     True
     """
