@@ -18,7 +18,7 @@ from selection import error, rows_of
 from shared import REGRESSION
 
 import streamrf as srf
-from streamrf.training.candidates import FIRST, crossed
+from streamrf.training.candidates import crossed
 from streamrf.training.judging import Judge
 
 SETS = ("adult_a9a", "covtype_sample15k", "spambase", "california_housing", "pendigits")
@@ -28,10 +28,7 @@ MAX_ROWS = 20_000
 def gaussian(X, y, width, seed, regression):
     """Return the best Gaussian map and its scaling."""
     judge = Judge(X, y, regression=regression, seed=seed)
-    found = [
-        judge.try_(each, min(width, 512), 6000, 2000)
-        for each in crossed({"gaussian": FIRST["gaussian"]}, ("standard", "asinh", "l2", None))
-    ]
+    found = [judge.try_(each, min(width, 512), 6000, 2000) for each in crossed(["gaussian"])]
     best = [trial.candidate for trial in sorted(found, key=lambda trial: trial.error)[:3]]
     last = dict.fromkeys([*best, *(near for each in best for near in each.neighbours())])
     trials = [judge.try_(each, width, len(X), len(X)) for each in last]

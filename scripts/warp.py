@@ -18,9 +18,10 @@ from selection import error, rows_of
 from shared import REGRESSION
 
 import streamrf as srf
-from streamrf.training.candidates import FIRST, Candidate
+from streamrf.training.candidates import Candidate, crossed
 from streamrf.training.feature_choice import peek
 from streamrf.training.judging import Judge
+from streamrf.training.kinds import DEFAULT, KINDS
 from streamrf.training.tournament import Tournament, order_of
 
 SETS = (
@@ -39,9 +40,8 @@ def compared(name: str, seed: int, width: int, n_rows: int, kernels: list[str]) 
     line = {"set": name, "seed": seed, "n_rows": len(X), "width": width}
     judge = Judge(sample.X, sample.y, regression=regression, seed=seed)
     chosen: dict[str | None, Candidate] = {}
-    first = {kernel: FIRST[kernel] for kernel in kernels}
     for warp in (None, "auto"):
-        winner = Tournament(judge, warp=warp, kernels=first).winner(width)[0]
+        winner = Tournament(judge, field=crossed(kernels), warp=warp).winner(width)[0]
         best = chosen[warp] = winner.candidate
         word = warp or "plain"
         line[word], line[f"{word}_held"] = str(best), winner.error
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1])
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=60_000, help="training rows at most")
-    parser.add_argument("--kernels", nargs="*", choices=FIRST, default=list(FIRST))
+    parser.add_argument("--kernels", nargs="*", choices=KINDS, default=list(DEFAULT))
     options = parser.parse_args()
     for seed in options.seeds:
         for name in options.sets:

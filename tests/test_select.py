@@ -16,7 +16,7 @@ from streamrf.display.stages import following, now
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.training import feature_choice
-from streamrf.training.candidates import FIRST, Candidate, ScaledRows, crossed
+from streamrf.training.candidates import Candidate, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.tournament import Tournament, order_of, proven
@@ -241,7 +241,7 @@ def test_gamma_is_in_units_of_the_median_distance():
     scaled = ScaledRows(X, 300, np.random.default_rng(0))
     apart = [np.square(a - b).sum() for a in X[:300] for b in X[:40]]
     assert 1 / scaled.unit(None, "gaussian") == pytest.approx(np.median(apart), rel=0.1)
-    assert crossed(FIRST)[0].neighbours()[1].setting == 2 * crossed(FIRST)[0].setting
+    assert crossed()[0].neighbours()[1].setting == 2 * crossed()[0].setting
 
 
 def test_the_plan_grows_with_width_rows_and_columns():

@@ -284,9 +284,9 @@ def test_a_warp_is_chosen_where_it_helps(ridge_rows):
     plain = [trial.error for trial in found.trials if trial.candidate.warp is None]
     assert found.winner.error < min(plain)
     judge = Judge(X, y, regression=False, seed=0)
-    settings = {"kernels": {"gaussian": (1,)}, "warp_rounds": 1}
+    field = [Candidate(None, "gaussian", 1.0)]
     forced, none = (
-        Tournament(judge, 0.3, (None,), warp=warp, **settings).winner(32)[0].candidate.warp
+        Tournament(judge, 0.3, field, warp=warp, warp_rounds=1).winner(32)[0].candidate.warp
         for warp in ("diagonal", None)
     )
     assert (forced.kind, none) == ("diagonal", None)

@@ -137,6 +137,7 @@ class FeatureOptions:
     components: int | None = option(
         f"Width of the features; chosen with the map, {COMPONENTS} where a map is named."
     )
+    kernels: str | None = option_from(Settings, "kernels", metavar="NAME,...")
     up_components: int | None = option(
         f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide."
     )
@@ -176,7 +177,12 @@ class FeatureOptions:
                 raise wrong("--warp-rounds", "is for a warp, which a map named needs --warp for")
             found |= warp_settings(self.warp, self.warp_rounds)
             if is_auto:
-                return found | {"features": AUTO, "n_components": self.components}
+                chosen = {"n_components": self.components, "kernels": self.kernels}
+                return found | {"features": AUTO} | chosen
+            if self.kernels is not None:
+                raise wrong(
+                    "--kernels", "is for features that are chosen, and a map or a kernel is named"
+                )
             return found | {"features": self._features()}
         given = [option_name(item) for item in fields(self) if getattr(self, item.name) is not None]
         given.remove("--like")

@@ -23,6 +23,7 @@ class SelectOptions:
     task: str = option_from(Settings, "task", words=TASKS)
     regression: bool = option_from(Settings, "regression", "--regression")
     components: int | None = option("Width of the features; chosen too.", min=1)
+    kernels: str | None = option_from(Settings, "kernels", metavar="NAME,...")
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
     scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
@@ -39,6 +40,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         found = select(
             source,
             n_components=options.components,
+            kernels=options.kernels,
             **warp_settings(options.warp, options.warp_rounds),
             scale_like=options.scale_like,
             task=options.task,
@@ -52,7 +54,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "normalize": found.normalize,
         "warp": None if found.warp is None else found.warp.kind,
         "map": type(found.features).__name__,
-        "n_components": found.features.n_components,
+        "n_components": found.n_components,
         "n_rows_held_out": found.n_held,
         "tried": table,
         "seconds": time.perf_counter() - began,

@@ -1,7 +1,7 @@
 """What the estimators share: fitting arrays as well as sources."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -69,6 +69,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     _regression: bool
     n_components: int | None
+    kernels: str | Sequence[str] | None
     codes: Any
     class_weight: Any
     loss: str
@@ -318,6 +319,7 @@ class RandomFeatureEstimator(BaseEstimator):
         return Settings(
             features="auto" if self.features is None else self.features,
             n_components=self.n_components,
+            kernels=self.kernels,
             normalize=self.normalize,
             warp=self.warp,
             warp_rounds=self.warp_rounds,

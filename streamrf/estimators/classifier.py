@@ -1,5 +1,6 @@
 """The classifier."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +41,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     features : a feature map, unfitted, or "auto": scaling, kernel, map and width are chosen from a
         peek at the rows (`streamrf.select`)
     n_components : width of features="auto"; None means that it is chosen too. A map has its own
+    kernels : names of what features="auto" chooses from, see `streamrf.select`; None: the default
     alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
         out by a hash of their position, which then join the others
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
@@ -77,6 +79,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         features: FeatureMap | str | None = "auto",
         *,
         n_components: int | None = None,
+        kernels: str | Sequence[str] | None = None,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
@@ -97,6 +100,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     ):
         self.features = features
         self.n_components = n_components
+        self.kernels = kernels
         self.alpha = alpha
         self.prune = prune
         self.block_weights = block_weights

@@ -1,5 +1,6 @@
 """The regressor."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, n_components, prune, block_weights, normalize, warp, warp_rounds, scale_like,
+    features, n_components, kernels, prune, block_weights, normalize, warp, warp_rounds, scale_like,
     precision, on_bad_rows, memory_limit, n_threads, verbose, random_state : see
         `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target
@@ -41,6 +42,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         features: FeatureMap | str | None = "auto",
         *,
         n_components: int | None = None,
+        kernels: str | Sequence[str] | None = None,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
@@ -58,6 +60,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
     ):
         self.features = features
         self.n_components = n_components
+        self.kernels = kernels
         self.alpha = alpha
         self.prune = prune
         self.block_weights = block_weights

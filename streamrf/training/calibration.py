@@ -134,6 +134,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
         settings.normalize,
         settings.warping,  # type: ignore[arg-type] # no `Warp`, which the settings refuse
         settings.warp_rounds,
+        kernels=settings.kernels,
         regression=settings.regression,
         random_state=settings.random_state,
         fits=job.fits,
@@ -143,7 +144,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
         logger.info(
             "chose %s, %s features, of %s candidates by %s rows held out",
             selection.winner.candidate,
-            f"{selection.features.n_components:,}",
+            f"{selection.n_components:,}",
             len(selection.table()["candidate"]),
             f"{selection.n_held:,}",
         )

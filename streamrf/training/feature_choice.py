@@ -1,7 +1,7 @@
 """Scaling, kernel, setting and width of the features, chosen from a peek at the rows."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,14 @@ from streamrf.display import Card, begin
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
-from streamrf.preprocessing import Moments, Warp
+from streamrf.preprocessing import WARPS, Moments, Warp
 from streamrf.sources import Block, Source
-from streamrf.training.candidates import KERNELS, SCALINGS, Candidate, Recipe
+from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
+from streamrf.training.kinds import TEACHERS, check_rows, names_of
 from streamrf.training.settings import AUTO, WARP_ROUNDS
-from streamrf.training.tournament import WIDTHS, Tournament
+from streamrf.training.tournament import WIDTHS, Tournament, recipe
 from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
@@ -37,6 +38,7 @@ class Selection(Card):
     trials : all that were tried, in order; empty where rows were too few
     winner : the best trial, or None
     n_held : rows held out that errors were measured on
+    n_components : width of the features
     """
 
     features: FeatureMap
@@ -45,6 +47,7 @@ class Selection(Card):
     trials: tuple[Trial, ...] = ()
     winner: Trial | None = None
     n_held: int = 0
+    n_components: int = 0
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: the choice, its error, and the best of those beaten."""
@@ -103,6 +106,7 @@ def choose(
     warp: str | None = AUTO,
     warp_rounds: int = WARP_ROUNDS,
     *,
+    kernels: str | Sequence[str] | None = None,
     regression: bool = False,
     budget: float | None = None,
     random_state: Any = None,
@@ -111,36 +115,67 @@ def choose(
 ) -> Selection:
     """Return the selection of a sample of rows.
 
-    `n_rows` are those of the pass, None where unknown. `fits` says whether memory has room for a
-    width; `moments` are of all rows, where columns are to be scaled by them.
+    `kernels` are names of `KINDS`. `n_rows` are those of the pass, None where unknown. `fits` says
+    whether memory has room for a width; `moments` are of all rows, where columns are to be scaled
+    by them. Where rows are too few to choose by, it is a Gaussian of the median distance, or the
+    first kernel that is named.
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     y = np.asarray(sample.y)
-    has_choice = len(sample.X) >= MIN_PEEK_ROWS and (regression or len(np.unique(y)) > 1)
-    if not has_choice:
+    has_classes = regression or len(np.unique(y)) > 1
+    has_choice = len(sample.X) >= MIN_PEEK_ROWS and has_classes
+    if not has_choice and kernels is None:
         scaling = "standard" if normalize == AUTO else normalize
-        features = StructuredFourier(Gaussian(gamma="median"), n_components or WIDTHS[0])
+        width = n_components or WIDTHS[0]
+        gaussian = StructuredFourier(Gaussian(gamma="median"), width)
         kind = None if warp == AUTO else warp
-        warped = learnt(features, sample, scaling, kind, warp_rounds, regression, seed, moments)
-        return Selection(features, scaling, warped)
+        warped = learnt(gaussian, sample, scaling, kind, warp_rounds, regression, seed, moments)
+        return Selection(gaussian, scaling, warped, n_components=width)
     _check_warp(warp, sample.X.shape[1])
+    field = _field(kernels, normalize, sample)
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)
     begin(CHOOSING, "", budget)
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
-    scalings = SCALINGS if normalize == AUTO else (normalize,)
-    tournament = Tournament(judge, budget, scalings, fits, warp=warp, warp_rounds=warp_rounds)
-    winner, width = tournament.winner(n_components, n_rows)
-    best = winner.candidate
+    winner, width, best = None, n_components or WIDTHS[0], _middle(field)
+    if has_choice:
+        tournament = Tournament(judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds)
+        winner, width = tournament.winner(n_components, n_rows)
+        best = winner.candidate
+    elif warp in WARPS and has_classes:
+        best = replace(best, warp=recipe(best, str(warp), warp_rounds))
+    features = judge.feature_map(best, width, seed)
     return Selection(
-        judge.feature_map(best, width, seed),
+        features,
         best.normalize,
         judge.warp(best.normalize, best.warp),
         tuple(judge.trials),
         winner,
-        judge.n_held,
+        judge.n_held if winner is not None else 0,
+        features.width_for(sample.X.shape[1]) or width,
     )
+
+
+def _field(
+    kernels: str | Sequence[str] | None, normalize: str | None, sample: Block
+) -> list[Candidate]:
+    """Return the candidates of the first round; raise ParameterError if rows are none for them."""
+    names = names_of(kernels)
+    check_rows(names, sample.X, sample.where)
+    field = crossed(names, normalize)
+    if not field:
+        raise ParameterError(
+            f"kernels (--kernels): {', '.join(names)} cannot be tried with normalize={normalize!r}"
+        )
+    return field
+
+
+def _middle(field: list[Candidate]) -> Candidate:
+    """Return the first kernel of a field under its first scaling, the middle of its settings."""
+    first = field[0]
+    same = [c for c in field if (c.kernel, c.normalize) == (first.kernel, first.normalize)]
+    return same[len(same) // 2]
 
 
 def learnt(
@@ -170,7 +205,7 @@ def learnt(
     kernel = getattr(features, "kernel", None)
     if kernel is None and isinstance(features, FourierMap):
         kernel = Gaussian()
-    for name, known in KERNELS.items():
+    for name, known in TEACHERS.items():
         if isinstance(kernel, known):
             gamma = kernel.learn(judge.scaled.rows(normalize)).checked_gamma
             setting = gamma / judge.scaled.unit(normalize, name)

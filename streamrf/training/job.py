@@ -46,6 +46,7 @@ from streamrf.training import memory
 from streamrf.training.column_moments import scales_of
 from streamrf.training.foresight import READING
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
+from streamrf.training.kinds import names_of
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.target_type import settled
@@ -351,7 +352,8 @@ def counted(run: RunOptions) -> RunOptions:
 
 def _features_tree(settings: Settings) -> Any:
     if settings.is_auto:
-        return {"class": "auto", "n_components": settings.n_components}
+        names = {} if settings.kernels is None else {"kernels": list(names_of(settings.kernels))}
+        return {"class": "auto", "n_components": settings.n_components, **names}
     return to_tree(clone(settings.features))
 
 

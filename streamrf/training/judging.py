@@ -181,10 +181,9 @@ def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: i
 
     The rates were measured on two cores of Zen 5 (pendigits and MNIST, 256 to 2,048 features).
     """
-    if candidate.kernel == "linear":
-        width = n_features + 1
+    kind = candidate.kind
+    width = kind.width_of(width, n_features)
     gram = n_rows * width**2 / 6e10
-    maps = 8e-9 * candidate.cost * n_rows * (width + n_features)
-    if candidate.kernel == "laplacian":  # a dense projection
-        maps += n_rows * width * n_features / 2.5e10
-    return 0.05 + gram + maps + 8 * width**3 / FLOPS
+    maps = 8e-9 * kind.cost * n_rows * (width + n_features)
+    maps += n_rows * kind.dense(width, n_features) / 2.5e10
+    return 0.05 + gram + maps + (8 * width**3 + kind.once(width, n_features)) / FLOPS

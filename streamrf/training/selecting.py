@@ -1,6 +1,7 @@
 """`select`: what a pass with features="auto" would choose, without the pass."""
 
 import os
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -18,6 +19,7 @@ def select(
     source: Source,
     *,
     n_components: int | None = None,
+    kernels: str | Sequence[str] | None = None,
     normalize: str | None = AUTO,
     warp: str | None = AUTO,
     warp_rounds: int = WARP_ROUNDS,
@@ -39,6 +41,12 @@ def select(
     source : with targets
     n_components : width of the features; None means the least of 512 to 8,192 that the widest one
         does not beat by a twentieth, as far as the rows and a pass of a minute allow
+    kernels : names of what to choose from, in a sequence or with commas between them; "default" for
+        those of None: "gaussian", "laplacian", "polynomial", "linear", "piecewise-linear" and
+        "arc-cosine". The others: "cauchy", "nystroem" (Gaussian), "tree-gated"; for rows without
+        negative entries "chi2", "intersection", "jensen-shannon", "hellinger", whose maps have
+        widths of their own, and "exp-chi2", "exp-jensen-shannon", "exp-hellinger"; "convolution" of
+        square images
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
     warp_rounds : rounds of learning a warp
@@ -58,7 +66,8 @@ def select(
     Raises
     ------
     StreamrfError
-        Bad rows, no rows, no targets, or those that could be of either task.
+        Bad rows, no rows, no targets, or those that could be of either task; a kernel that does not
+        exist, or does not take such rows or scaling.
     """
     require_source(source)
     if not source.has_targets:
@@ -68,6 +77,7 @@ def select(
     settings = Settings(
         features=AUTO,
         n_components=n_components,
+        kernels=kernels,
         normalize=normalize,
         warp=warp,
         warp_rounds=warp_rounds,
@@ -88,6 +98,7 @@ def select(
         normalize,
         warp,
         warp_rounds,
+        kernels=kernels,
         regression=settings.regression,
         budget=budget,
         random_state=random_state,

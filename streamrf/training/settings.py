@@ -16,6 +16,7 @@ from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
 from streamrf.preprocessing import CHOICES, WARPS, Moments, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
+from streamrf.training.kinds import check_scaling, names_of
 
 ON_BAD_ROWS = ("raise", "skip")
 AUTO = "auto"
@@ -32,6 +33,8 @@ class Settings:
     features : an unfitted feature map; "auto": scaling, kernel, map and width chosen by `select`
         from a peek at the rows; a list of maps: for `accumulate` alone; not needed with `like`
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
+    kernels : names of the kernels and maps to choose from, see `select`; None means the default
+        ones. Only with "auto"
     normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
         (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     warp : a linear map of scaled rows, learnt from the gradients of a ridge fitted to a peek: None,
@@ -78,6 +81,10 @@ class Settings:
 
     features: FeatureMap | Sequence[FeatureMap] | str | None = None
     n_components: int | None = None
+    kernels: str | Sequence[str] | None = field(
+        default=None,
+        metadata={"help": "What to choose from, such as default,chi2 (a wrong one lists all)."},
+    )
     normalize: str | None = field(
         default=AUTO,
         metadata={"help": "Scaling of rows before the map; chosen, or none before a map named."},
@@ -154,6 +161,11 @@ class Settings:
                 raise ParameterError(
                     f"n_components must be an integer of at least 1, got {self.n_components!r}"
                 )
+        if self.kernels is not None and not self.is_auto:
+            raise ParameterError(
+                "kernels (--kernels) is for features='auto'; leave it out where a map is named"
+            )
+        check_scaling(names_of(self.kernels), self.scaling, self.warping)
         check_choice("task", self.task, TASKS)
         check_flag("regression", self.regression)
         check_flag("hold_out", self.hold_out)

@@ -14,17 +14,10 @@ import numpy as np
 from streamrf.display import expect
 from streamrf.preprocessing import WARPS
 from streamrf.training import warping
-from streamrf.training.candidates import (
-    EVERY,
-    FIRST,
-    KERNELS,
-    SCALINGS,
-    Candidate,
-    Recipe,
-    crossed,
-)
+from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import FLOPS, Judge, Trial
+from streamrf.training.kinds import TEACHERS
 from streamrf.training.settings import WARP_ROUNDS
 
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
@@ -48,16 +41,16 @@ def order_of(trials: Iterable[Trial]) -> list[Trial]:
     if not left:
         return []
     near = [trial for trial in left if trial.error <= left[0].error * (1 + TIE)]
-    near.sort(key=lambda trial: (trial.candidate.cost, trial.mse))
+    near.sort(key=lambda trial: (trial.candidate.kind.cost, trial.mse))
     return near + left[len(near) :]
 
 
 def proven(ranked: list[Trial], width: int | None = None) -> list[Trial]:
-    """Return trials with piecewise-linear functions first only if they gain by more than noise.
+    """Return trials with rough kinds first only if they gain by more than noise.
 
-    They are rough and along the columns' axes, and gain less by width than a smooth kernel: so they
-    must be seen to win at the width of the pass, where one is given. Where they were not, a smooth
-    kernel had the lower error on other rows (cod_rna, ijcnn1).
+    Piecewise-linear functions are rough and along the columns' axes, and gain less by width than a
+    smooth kernel: so they must be seen to win at the width of the pass, where one is given. Where
+    they were not, a smooth kernel had the lower error on other rows (cod_rna, ijcnn1).
     """
     smooth = [trial for trial in ranked if not _is_rough(trial)]
     if not smooth or not _is_rough(ranked[0]):
@@ -68,7 +61,7 @@ def proven(ranked: list[Trial], width: int | None = None) -> list[Trial]:
 
 
 def _is_rough(trial: Trial) -> bool:
-    return trial.candidate.kernel == "piecewise-linear"
+    return trial.candidate.kind.is_rough
 
 
 class Tournament:
@@ -78,9 +71,8 @@ class Tournament:
     ----------
     judge : rows
     budget : planned seconds
-    scalings : to choose from
+    field : candidates of the first round, `crossed`; None means the default ones
     fits : whether the memory of the pass has room for a width
-    kernels : to choose from, with the settings of the first round
     warp : None; one of `WARPS`, which is taken; "auto": each tried, and taken where it helps
     warp_rounds : rounds of learning a warp
     """
@@ -89,16 +81,14 @@ class Tournament:
         self,
         judge: Judge,
         budget: float = 20.0,
-        scalings: tuple[str | None, ...] = SCALINGS,
+        field: Sequence[Candidate] | None = None,
         fits: Callable[[int], bool] = lambda width: True,
         *,
-        kernels: dict[str, tuple[float, ...]] = FIRST,
         warp: str | None = None,
         warp_rounds: int = WARP_ROUNDS,
     ) -> None:
         self.judge = judge
-        self.scalings = scalings
-        self._kernels = kernels
+        self._field = crossed() if field is None else list(field)
         self._fits = fits
         self._warp = warp
         self._warp_rounds = warp_rounds
@@ -121,12 +111,10 @@ class Tournament:
         widths = self._possible(n_total) if width is None else [width]
         second, last = (16, min(512, width or 512), 6000), (12, width or WIDTHS[1], judge.n_fitted)
         self._ahead = [second, last]
-        ranked = self._round(
-            crossed(self._kernels, self.scalings), min(256, width or 256), 2000, 2000
-        )
+        ranked = self._round(self._field, min(256, width or 256), 2000, 2000)
         self._ahead = [last]
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
-        leader = proven(ranked)[0].candidate
+        leader = next((t for t in proven(ranked) if t.candidate.kind.leads), ranked[0]).candidate
         chosen = width or self._width(leader, widths)
         if n_rows is not None:  # narrower and shorter trials say too little of the pass
             self._goal = (chosen, n_rows)
@@ -138,6 +126,8 @@ class Tournament:
         best = proven(order_of(self._over_splits(self._rivals(ranked))), chosen)[0]
         if width is None and _is_rough(best) and best.candidate.kernel != leader.kernel:
             chosen = max(chosen, self._width(best.candidate, widths))  # which was a smooth one's
+        if width is None:
+            chosen = min(chosen, best.candidate.kind.max_width)
         return self._warped(ranked, best), chosen
 
     def _warped(self, ranked: list[Trial], best: Trial) -> Trial:
@@ -312,14 +302,14 @@ def _warps_of(
     leaders: list[Candidate] = []
     for mine in (trial.candidate for trial in ranked):
         fresh = all((c.normalize, c.kernel) != (mine.normalize, mine.kernel) for c in leaders)
-        if fresh and (any_kernel or mine.kernel in KERNELS) and len(leaders) < WARPED:
+        if fresh and (any_kernel or mine.kernel in TEACHERS) and len(leaders) < WARPED:
             leaders.append(mine)
     return [replace(c, warp=recipe(c, kind, n_rounds)) for c in leaders for kind in kinds]
 
 
 def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
     """Return how a warp for a candidate is learnt: with its kernel, or a Gaussian."""
-    if candidate.kernel in KERNELS:
+    if candidate.kernel in TEACHERS:
         return Recipe(kind, candidate.kernel, candidate.setting, n_rounds)
     return Recipe(kind, n_rounds=n_rounds)
 
@@ -338,5 +328,5 @@ def _spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
 
 def grid(judge: Judge, width: int) -> Trial:
     """Return the best of everything at one width on all rows, for studies."""
-    trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in crossed(EVERY)]
+    trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in crossed(every=True)]
     return order_of(trials)[0]

@@ -29,7 +29,8 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
-from streamrf.training.candidates import KERNELS, PAIRS, Recipe, gamma_unit
+from streamrf.training.candidates import PAIRS, Recipe, gamma_unit
+from streamrf.training.kinds import TEACHERS
 from streamrf.training.passes import Pass
 
 RELATIVE_ALPHAS = 10.0 ** np.arange(-8, 1)  # coarser than those of a fit: what is compared is more
@@ -93,7 +94,7 @@ def learn(
         for number in range(recipe.n_rounds):
             rows, rows_held = (_warped(some, warp) for some in (fitted, held))
             gamma = recipe.setting * gamma_unit(rows.X, recipe.kernel, pairs)
-            kernel = KERNELS[recipe.kernel](gamma)
+            kernel = TEACHERS[recipe.kernel](gamma)
             features = RandomFourier(kernel, n_components, random_state=seed + number)
             statistics, trial = attempt(features, rows, rows_held, regression, seed)
             if trial is None:

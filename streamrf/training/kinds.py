@@ -1,0 +1,398 @@
+"""What a selection can try, a row for each kind: a kernel with its map, or a map by itself."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import ParameterError
+from streamrf.features import (
+    AdditiveFourier,
+    AdditiveSampler,
+    Convolution,
+    Craft,
+    FeatureMap,
+    Nystroem,
+    PiecewiseLinear,
+    RandomFourier,
+    RandomMaclaurin,
+    StructuredFourier,
+    TreeGated,
+)
+from streamrf.jit.arrays import Array, Floats
+from streamrf.kernels import (
+    AdditiveKernel,
+    ArcCosine,
+    Cauchy,
+    Chi2,
+    DotProductKernel,
+    ExpAdditive,
+    ExpChi2,
+    ExpHellinger,
+    ExpJensenShannon,
+    Gaussian,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    Laplacian,
+    Polynomial,
+    ShiftInvariantKernel,
+)
+from streamrf.preprocessing import CHOICES
+from streamrf.sources import SparseRows
+
+SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
+NONNEGATIVE = (None, "l1", "l2", "max")  # scalings that keep rows without negative entries so
+UP_FACTOR = 8  # of compact maps
+ARC_COSINE_TOLERANCE = 0.01  # of its series: of order 0 it ends slowly; polynomials have an end
+STEPS = 2  # samples of a spectrum
+CELLS = 3  # of an image, along each side
+LANDMARK_FLOPS = 3 * 20 * 4096 * 2  # of k-means, over landmarks times columns
+EIGEN_FLOPS = 60  # of a root of a matrix, over the cube of its columns
+GAMMA = ", gamma {} / median distance"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The map that is wanted of a kind.
+
+    Parameters
+    ----------
+    setting : see `Kind`
+    unit : of gamma, where it is relative
+    n_features, width, seed : columns of a row; width of the features; of the draw
+    """
+
+    setting: float
+    unit: float
+    n_features: int
+    width: int
+    seed: int
+
+    @property
+    def gamma(self) -> float:
+        """The setting as a gamma of these rows."""
+        return self.setting * self.unit
+
+
+def _norm(x: Floats, y: Floats) -> np.floating:
+    return np.square(x).sum(axis=1).mean()
+
+
+def _none(setting: float) -> Sequence[float]:
+    return ()
+
+
+def _halves(setting: float) -> Sequence[float]:
+    return (setting / 2, setting * 2)
+
+
+def _within(least: int, most: int) -> Callable[[float], Sequence[float]]:
+    """Return a function that returns the integers next to one, within bounds."""
+    return lambda setting: [s for s in (setting - 1, setting + 1) if least <= s <= most]
+
+
+def _no_objection(X: Array) -> str:
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of candidates.
+
+    Parameters
+    ----------
+    make : returns the unfitted map
+    first, every : its settings in the first round, and in a full grid: gamma in units of 1 / median
+        (squared) distance; the degree; the order; the bins of a column; the depth; the window
+    label : what a candidate's name says of the setting, in place of ``{}``
+    near : returns the settings next to one
+    size : of pairs of rows (n, d); 1 over it is the unit of gamma
+    cost : seconds of featurising, relative to a structured Gaussian; of ties the cheaper wins
+    dense : multiplications a row beyond these, by width and columns
+    once : operations of a draw, by width and columns
+    width_of : width of the features, by the width that is asked for and the columns
+    max_width : the widest that is chosen
+    scalings : tried where none is named
+    may_have : scalings that may be named
+    objection : why rows (n, d) are none for it, or ""
+    leads : whether the width of the pass may be sought with it
+    teaches : the kernel of the ridge that a warp is learnt with, where it is one
+    is_rough : whether it must win at the width of the pass, and by more than noise
+    takes_negative : whether rows may have negative entries
+    """
+
+    make: Callable[[Wanted], FeatureMap]
+    first: tuple[float, ...]
+    every: tuple[float, ...]
+    label: str = ""
+    near: Callable[[float], Sequence[float]] = _none
+    size: Callable[[Floats, Floats], np.floating] = _norm
+    cost: float = 8.0
+    dense: Callable[[int, int], int] = lambda width, d: 0
+    once: Callable[[int, int], int] = lambda width, d: 0
+    width_of: Callable[[int, int], int] = lambda width, d: width
+    max_width: int = 8192
+    scalings: tuple[str | None, ...] = SCALINGS
+    may_have: tuple[str | None, ...] = CHOICES
+    objection: Callable[[Array], str] = _no_objection
+    leads: bool = True
+    teaches: type[ShiftInvariantKernel] | None = None
+    is_rough: bool = False
+    takes_negative: bool = True
+
+    def under(self, normalize: str | None) -> tuple[str | None, ...]:
+        """Return the scalings to try: one that is named, if it may be, or of "auto" several."""
+        if normalize == "auto":
+            return self.scalings
+        return (normalize,) if normalize in self.may_have else ()
+
+
+def _fourier(kernel: type[ShiftInvariantKernel]) -> Callable[[Wanted], FeatureMap]:
+    return lambda wanted: RandomFourier(
+        kernel(gamma=wanted.gamma), wanted.width, random_state=wanted.seed
+    )
+
+
+def _compact(kernel: Callable[[Wanted], DotProductKernel]) -> Callable[[Wanted], FeatureMap]:
+    def make(wanted: Wanted) -> FeatureMap:
+        n_up = UP_FACTOR * wanted.width
+        up = RandomMaclaurin(kernel(wanted), n_up, tolerance=ARC_COSINE_TOLERANCE)
+        return Craft(up, wanted.width, random_state=wanted.seed)
+
+    return make
+
+
+def _linear(wanted: Wanted) -> FeatureMap:
+    kernel = Polynomial(degree=1, gamma=wanted.unit)
+    width = wanted.n_features + 1
+    return RandomMaclaurin(kernel, width, h01=True, random_state=wanted.seed)
+
+
+def _images(wanted: Wanted) -> FeatureMap:
+    side = isqrt(wanted.n_features)
+    return Convolution(
+        n_components=wanted.width,
+        shape=(side, side),
+        window=int(wanted.setting),
+        cells=CELLS,
+        random_state=wanted.seed,
+    )
+
+
+def _of_windows(width: int, d: int) -> int:
+    """Return multiplications of features of windows of 7, in blocks of 256 at least."""
+    n_windows = max(1, isqrt(d) - 6) ** 2
+    return 200 * n_windows * max(256, width // CELLS**2)
+
+
+def _negative(X: Any) -> str:
+    """Return the objection of kernels of histograms to rows with negative entries."""
+    values, columns = (X.entries if isinstance(X, SparseRows) else (np.ravel(X), None))[:2]
+    place = int(np.argmin(values)) if len(values) else 0
+    if not len(values) or values[place] >= 0:
+        return ""
+    column = place % X.shape[1] if columns is None else columns[place]
+    return f"takes no negative entries, and column {column} has {values[place]:.4g}"
+
+
+def _not_square(X: Array) -> str:
+    side = isqrt(X.shape[1])
+    if side**2 == X.shape[1] and side >= 8:
+        return ""
+    return f"is for square images of 8 x 8 or more, and rows have {X.shape[1]:,} columns"
+
+
+def _additive(kernel: AdditiveKernel) -> Kind:
+    """Return the row of an additive kernel, whose map has a width of its own."""
+    n_each = 1 if isinstance(kernel, Hellinger) else 2 * STEPS - 1
+    return Kind(
+        make=lambda wanted: AdditiveSampler(kernel, sample_steps=int(wanted.setting)),
+        first=(STEPS,),
+        every=(STEPS,),
+        cost=0.75,
+        width_of=lambda width, d: n_each * d,
+        scalings=("l2", "l1", None),
+        may_have=NONNEGATIVE,
+        objection=_negative,
+        leads=False,
+        takes_negative=False,
+    )
+
+
+def _exponential(kernel: type[ExpAdditive]) -> Kind:
+    """Return the row of the exponential of an additive kernel's distance."""
+    k = kernel().additive()
+    return Kind(
+        make=lambda wanted: AdditiveFourier(
+            kernel(wanted.gamma), wanted.width, sample_steps=STEPS, random_state=wanted.seed
+        ),
+        first=(1 / 4, 1, 4),
+        every=tuple(2.0**n for n in range(-5, 5)),
+        label=GAMMA,
+        near=_halves,
+        size=lambda x, y: np.median((x + y - 2 * k.function(x, y)).sum(axis=1)),
+        cost=3.0,
+        scalings=("l2", "l1", None),
+        may_have=NONNEGATIVE,
+        objection=_negative,
+        takes_negative=False,
+    )
+
+
+_GAUSSIAN = Kind(
+    make=lambda wanted: StructuredFourier(
+        Gaussian(gamma=wanted.gamma), wanted.width, random_state=wanted.seed
+    ),
+    first=(1 / 16, 1 / 4, 1, 4),
+    every=tuple(2.0**k for k in range(-6, 4)),
+    label=GAMMA,
+    near=_halves,
+    size=lambda x, y: np.median(np.square(x - y).sum(axis=1)),
+    cost=1.0,
+    teaches=Gaussian,
+)
+
+# By the words of `kernels=` and --kernels, in the order in which they are tried.
+KINDS: dict[str, Kind] = {
+    "gaussian": _GAUSSIAN,
+    "laplacian": Kind(
+        make=_fourier(Laplacian),
+        first=(1 / 8, 1 / 2),
+        every=tuple(2.0**k for k in range(-5, 3)),
+        label=GAMMA,
+        near=_halves,
+        size=lambda x, y: np.median(np.abs(x - y).sum(axis=1)),
+        cost=2.0,
+        dense=lambda width, d: width * d,
+        teaches=Laplacian,
+    ),
+    "polynomial": Kind(
+        make=_compact(lambda wanted: Polynomial(degree=int(wanted.setting), gamma=wanted.unit)),
+        first=(2, 4, 7),
+        every=(2, 3, 4, 5, 7, 9),
+        label=" of degree {}",
+        near=_within(2, 9),
+    ),
+    "linear": Kind(make=_linear, first=(1,), every=(1,), cost=0.5, width_of=lambda width, d: d + 1),
+    "piecewise-linear": Kind(
+        make=lambda wanted: PiecewiseLinear(wanted.width, max_bins=int(wanted.setting)),
+        first=(32,),
+        every=(8, 32),
+        cost=0.5,
+        scalings=(None,),  # those of columns change nothing
+        is_rough=True,
+    ),
+    "arc-cosine": Kind(
+        make=_compact(lambda wanted: ArcCosine(order=int(wanted.setting))),
+        first=(0, 1),
+        every=(0, 1),
+        label=" of order {}",
+        scalings=("l2",),
+        may_have=("l2",),
+    ),
+    "cauchy": Kind(
+        make=_fourier(Cauchy),
+        first=(1 / 4, 1),
+        every=tuple(2.0**k for k in range(-4, 4)),
+        label=GAMMA,
+        near=_halves,
+        size=lambda x, y: np.median(np.sqrt(np.square(x - y).sum(axis=1))),
+        cost=2.0,
+        dense=lambda width, d: width * d,
+    ),
+    "chi2": _additive(Chi2()),
+    "intersection": _additive(Intersection()),
+    "jensen-shannon": _additive(JensenShannon()),
+    "hellinger": _additive(Hellinger()),
+    "exp-chi2": _exponential(ExpChi2),
+    "exp-jensen-shannon": _exponential(ExpJensenShannon),
+    "exp-hellinger": _exponential(ExpHellinger),
+    "nystroem": replace(
+        _GAUSSIAN,
+        make=lambda wanted: Nystroem(
+            Gaussian(gamma=wanted.gamma), wanted.width, random_state=wanted.seed
+        ),
+        cost=4.0,
+        dense=lambda width, d: 4 * width * (width + d),
+        once=lambda width, d: LANDMARK_FLOPS * width * d + EIGEN_FLOPS * width**3,
+        max_width=2048,  # landmarks are of 4,096 rows
+        teaches=None,
+    ),
+    "tree-gated": Kind(
+        make=lambda wanted: TreeGated(
+            wanted.width, depth=int(wanted.setting), random_state=wanted.seed
+        ),
+        first=(3,),
+        every=(2, 3, 4, 5),
+        label=" of depth {}",
+        near=_within(1, 8),
+        cost=1.5,
+    ),
+    "convolution": Kind(
+        make=_images,
+        first=(5, 7),
+        every=(3, 5, 7),
+        label=", windows of {}",
+        cost=16.0,
+        dense=_of_windows,
+        scalings=("l2", None),
+        objection=_not_square,
+    ),
+}
+DEFAULT = ("gaussian", "laplacian", "polynomial", "linear", "piecewise-linear", "arc-cosine")
+TEACHERS = {name: kind.teaches for name, kind in KINDS.items() if kind.teaches is not None}
+
+
+def names_of(kernels: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of kinds that are to be tried; None means those of `DEFAULT`.
+
+    Raise ParameterError for a name that is none.
+
+    Examples
+    --------
+    >>> names_of(["default", "chi2"]) == (*DEFAULT, "chi2")
+    True
+    """
+    if kernels is None:
+        return DEFAULT
+    words = kernels.split(",") if isinstance(kernels, str) else kernels
+    names: list[str] = []
+    for word in words:
+        name = word.strip() if isinstance(word, str) else word
+        if name != "default" and name not in KINDS:
+            raise ParameterError(
+                f"kernels (--kernels): {name!r} is none of those to choose from, which are "
+                f"{', '.join(KINDS)}, and default, the first {len(DEFAULT)}"
+            )
+        names += DEFAULT if name == "default" else (name,)
+    if not names:
+        raise ParameterError("kernels (--kernels) must name one at least; leave it out for default")
+    return tuple(dict.fromkeys(names))
+
+
+def check_scaling(names: Sequence[str], normalize: str | None, warp: object) -> None:
+    """Raise ParameterError for kinds whose rows a scaling that is named, or a warp, would spoil."""
+    for name in names:
+        kind = KINDS[name]
+        if kind.takes_negative:
+            continue
+        if not kind.under(normalize):
+            raise ParameterError(
+                f"kernels (--kernels): {name!r} takes no negative entries, and "
+                f"normalize={normalize!r} makes some; use 'l1', 'l2', 'max' or None"
+            )
+        if warp == "full":
+            raise ParameterError(
+                f"kernels (--kernels): {name!r} takes no negative entries, and warp='full' makes "
+                "some; use warp='diagonal' or None"
+            )
+
+
+def check_rows(names: Sequence[str], X: Array, where: str) -> None:
+    """Raise ParameterError for a kind that does not take such rows (n, d)."""
+    for name in names:
+        if complaint := KINDS[name].objection(X):
+            raise ParameterError(f"{where}: kernels={name!r} (--kernels) {complaint}; leave it out")

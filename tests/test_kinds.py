@@ -1,0 +1,220 @@
+"""The kinds of candidates that can be named, each a row of one table."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from typer.testing import CliRunner
+
+import streamrf as srf
+from streamrf.cli import app
+from streamrf.errors import BadRowError, CheckpointError, ParameterError
+from streamrf.sources import as_source
+from streamrf.training import kinds
+from streamrf.training.candidates import Candidate, ScaledRows, crossed, feature_map
+from streamrf.training.judging import Judge, Trial, planned_seconds
+from streamrf.training.kinds import DEFAULT, KINDS, NONNEGATIVE
+from streamrf.training.tournament import Tournament, order_of
+
+OTHERS = [name for name in KINDS if name not in DEFAULT]
+ADDITIVE = [name for name, kind in KINDS.items() if not kind.takes_negative]
+every_kind = pytest.mark.parametrize("name", KINDS)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Histograms of 8 x 8 pixels in two classes, few bright ones."""
+    rng = np.random.default_rng(0)
+    means = rng.gamma(0.5, 2.0, (2, 64))
+    y = rng.integers(0, 2, 900)
+    return rng.poisson(means[y] * rng.gamma(1.0, 1.0, (900, 64))).astype(np.float32), y
+
+
+@every_kind
+def test_a_kind_that_is_named_is_tried_alone_and_wins_the_same_again(counts, name):
+    source = srf.ArraySource(*counts)
+    options = {"kernels": name, "n_components": 72, "warp": None, "budget": 0.4, "random_state": 0}
+    found = srf.select(source, **options)
+    assert {trial.candidate.kernel for trial in found.trials} == {name}
+    assert found.winner.error < 0.3
+    assert found.winner.candidate.normalize in KINDS[name].scalings
+    assert srf.select(source, **options).table() == found.table()
+    sums = srf.accumulate(source, found.features, normalize=found.normalize, random_state=0)
+    assert sums.encoder.n_components == found.n_components
+    width = KINDS[name].width_of(72, 64)
+    assert found.n_components == width
+
+
+@every_kind
+def test_settings_near_those_tried_are_more_of_the_same_kind(name):
+    kind = KINDS[name]
+    seen, queue = set(), [Candidate(None, name, float(s)) for s in kind.first]
+    while queue and len(seen) < 50:
+        one = queue.pop()
+        if one not in seen:
+            seen.add(one)
+            queue += one.neighbours()
+            assert str(one).startswith(f"none, {name}")
+    names = {str(one) for one in seen}
+    assert len(names) == len(seen), "two settings have one name"
+    assert set(kind.first) <= set(kind.every) | {one.setting for one in seen}
+    assert all(s == int(s) for s in kind.every) or min(kind.every) > 0
+
+
+@every_kind
+def test_planned_seconds_grow_with_rows_and_width_of_what_has_one(name):
+    one = Candidate(None, name, KINDS[name].first[0])
+    seconds = [planned_seconds(one, width, 5000, 64) for width in (512, 1024)]
+    assert planned_seconds(one, 512, 10_000, 64) > seconds[0]
+    is_sized = KINDS[name].width_of(512, 64) == 512
+    assert (seconds[1] > seconds[0]) == is_sized or name == "linear"
+
+
+@every_kind
+def test_the_unit_of_gamma_is_that_of_the_kernel(counts, name):
+    """A kernel of gamma "median" has about the gamma of setting 1, where it has one."""
+    if KINDS[name].label != kinds.GAMMA:
+        return
+    X = counts[0] / 10
+    unit = ScaledRows(X, len(X), np.random.default_rng(0)).unit(None, name)
+    made = feature_map(Candidate(None, name, 1.0), unit, X.shape[1], 64, 0)
+    learnt = type(made.kernel)(gamma="median").learn(X).checked_gamma
+    assert made.kernel.gamma == pytest.approx(learnt, rel=0.15)
+
+
+def test_the_field_is_named_widened_and_narrowed():
+    assert kinds.names_of(None) == DEFAULT
+    assert kinds.names_of("chi2, default,chi2") == ("chi2", *DEFAULT)
+    assert {c.kernel for c in crossed(["gaussian", "exp-chi2"])} == {"gaussian", "exp-chi2"}
+    assert [c.normalize for c in crossed(["arc-cosine"], "standard")] == []
+    assert {c.normalize for c in crossed(["chi2"], "max")} == {"max"}
+    assert len(crossed()) == 43  # docs/selection.md says so
+    for wrong in ("rbf", ["gaussian", 3]):
+        with pytest.raises(ParameterError, match="to choose from, which are gaussian, laplacian"):
+            srf.accumulate(srf.ArraySource(np.eye(3), [0, 1, 1]), "auto", kernels=wrong)
+    with pytest.raises(ParameterError, match="name one at least"):
+        kinds.names_of([])
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_rows_that_a_kernel_of_histograms_does_not_take_are_one_sentence(counts, name):
+    X, y = counts
+    assert set(KINDS[name].scalings) <= set(NONNEGATIVE)
+    bad = X.copy()
+    bad[700, 5] = -2.5
+    with pytest.raises(ParameterError, match=f"kernels='{name}'.*column 5 has -2.5; leave it out"):
+        srf.select(srf.ArraySource(bad, y), kernels=["gaussian", name])
+    sparse = as_source(csr_array(np.pad(bad, ((0, 0), (0, 4100)))), y)
+    with pytest.raises(ParameterError, match=r"column 5 has -2\.5"):
+        srf.select(sparse, kernels=name)
+    source = srf.ArraySource(X, y)
+    for options in ({"normalize": "standard"}, {"warp": "full"}):
+        with pytest.raises(ParameterError, match=f"'{name}' takes no negative entries, and"):
+            srf.select(source, kernels=name, **options)
+
+
+def test_a_warp_of_weights_leaves_histograms_what_they_are(counts):
+    found = srf.select(
+        srf.ArraySource(*counts),
+        kernels="exp-chi2",
+        warp="diagonal",
+        warp_rounds=1,
+        n_components=64,
+        budget=0.3,
+        random_state=0,
+    )
+    assert found.warp.kind == "diagonal"
+    assert np.isfinite(found.winner.error)
+
+
+def test_rows_that_are_no_images_are_not_convolved(counts):
+    X, y = counts
+    with pytest.raises(ParameterError, match="square images of 8 x 8 or more, and rows have 63"):
+        srf.select(srf.ArraySource(X[:, 1:], y), kernels="convolution")
+
+
+def test_a_later_negative_row_stops_the_pass_with_what_to_do(counts):
+    X, y = counts
+    source = srf.ArraySource(X, y)
+    sums = srf.accumulate(source, "auto", kernels="chi2", n_components=64, random_state=0)
+    later = srf.IteratorSource(iter([(X, y), (-X, y)]))
+    with pytest.raises(BadRowError, match="normalize='l1', 'max' or None"):
+        srf.accumulate(later, like=sums)
+
+
+def test_few_rows_take_the_first_that_is_named(counts):
+    X, y = (part[:60] for part in counts)
+    found = srf.select(srf.ArraySource(X, y), kernels=["exp-chi2", "gaussian"], n_components=32)
+    assert (type(found.features), found.trials, found.winner) == (srf.AdditiveFourier, (), None)
+    assert found.features.kernel.gamma > 0
+    assert found.normalize in NONNEGATIVE
+
+
+def test_estimators_and_checkpoints_know_the_field(counts, tmp_path):
+    source = srf.ArraySource(*counts)
+    clf = srf.RandomFeatureClassifier(kernels=["intersection"], random_state=0).fit(source)
+    assert (type(clf.features_), clf.features_.n_components) == (srf.AdditiveSampler, 192)
+    clf.save(tmp_path / "c.h5")
+    assert srf.load_model(tmp_path / "c.h5").kernels == ["intersection"]
+    with pytest.raises(ParameterError, match="leave it out where a map is named"):
+        srf.RandomFeatureClassifier(srf.RandomFourier(), kernels="gaussian").fit(source)
+
+    def stop(n_rows):
+        raise KeyboardInterrupt
+
+    options = {"checkpoint": tmp_path / "p", "checkpoint_every": 0.0, "n_components": 16}
+    options |= {"random_state": 0, "warp": None}
+    with pytest.raises(KeyboardInterrupt):
+        srf.accumulate(source, "auto", kernels="chi2", progress=stop, **options)
+    with pytest.raises(CheckpointError):
+        srf.accumulate(source, "auto", kernels="linear", **options)
+    assert srf.accumulate(source, "auto", kernels=("chi2",), **options).n_rows == 900
+
+
+def test_the_width_is_sought_with_what_has_one():
+    """A map whose width follows from the columns leads: the width is that of another."""
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(size=(600, 4)), rng.integers(0, 2, 600)
+    asked = []
+
+    class Judged(Judge):
+        def try_(self, candidate, width, n_rows, n_held, split=0):
+            asked.append((candidate.kernel, width, n_rows))
+            error = 0.1 if candidate.kernel == "chi2" else 0.2
+            return Trial(candidate, width, n_rows, error, error, 1.0, 0.1, np.zeros((2, 9)))
+
+    judge = Judged(X, y, regression=False, seed=0)
+    winner, _ = Tournament(judge, 1e6, crossed(["chi2", "gaussian"])).winner(None, 50_000)
+    assert winner.candidate.kernel == "chi2"
+    assert ("gaussian", 1024, judge.n_fitted) in asked
+    landmarks = Tournament(Judged(X, y, regression=False), 1e6, crossed(["nystroem"]))
+    landmarks._width = lambda candidate, n_rows: 8192
+    assert landmarks.winner(None, 50_000)[1] == KINDS["nystroem"].max_width
+
+
+def test_of_ties_the_cheaper_kind_wins():
+    trials = [Trial(Candidate(None, n, 1.0), 64, 100, 0.1, 0.0, 1.0, 0.1) for n in KINDS]
+    costs = [trial.candidate.kind.cost for trial in order_of(trials)]
+    assert costs == sorted(costs)
+
+
+def test_commands_take_the_field(counts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = counts
+    run = CliRunner().invoke
+    words = ["rows.h5", "--kernels", "chi2,hellinger", "--json"]
+    shown, fitted = run(app, ["select", *words]), run(app, ["fit", *words, "--model", "m.h5"])
+    assert (shown.exit_code, fitted.exit_code) == (0, 0), shown.output + fitted.output
+    figures = json.loads(shown.stdout)
+    assert (figures["map"], figures["n_components"]) in [
+        ("AdditiveSampler", 3 * 64),
+        ("AdditiveSampler", 64),
+    ]
+    assert srf.load_model("m.h5").encoder.tried == figures["tried"]
+    for extra in (["--map", "fourier"], ["--like", "m.h5"]):
+        wrong = run(app, ["fit", *words[:3], *extra, "--model", "n.h5"])
+        assert wrong.exit_code == 2
+        assert "--kernels" in wrong.output
