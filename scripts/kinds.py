@@ -18,7 +18,8 @@ from selection import error, rows_of
 from shared import REGRESSION
 
 import streamrf as srf
-from streamrf.training.kinds import DEFAULT, KINDS
+from streamrf.training.kernel_names import DEFAULT
+from streamrf.training.kinds import KINDS
 
 SETS = ("spambase", "usps", "pendigits", "california_housing")
 MAX_ROWS = 20_000

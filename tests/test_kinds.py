@@ -6,16 +6,19 @@ import h5py
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import streamrf as srf
 from streamrf.cli import app
 from streamrf.errors import BadRowError, CheckpointError, ParameterError
 from streamrf.sources import as_source
-from streamrf.training import kinds
-from streamrf.training.candidates import Candidate, ScaledRows, crossed, feature_map
+from streamrf.training import kernel_names, kinds
+from streamrf.training.candidates import Candidate, ScaledRows, crossed
+from streamrf.training.images import shape_of
 from streamrf.training.judging import Judge, Trial, planned_seconds
-from streamrf.training.kinds import DEFAULT, KINDS, NONNEGATIVE
+from streamrf.training.kernel_names import DEFAULT
+from streamrf.training.kinds import KINDS, NONNEGATIVE
 from streamrf.training.tournament import Tournament, order_of
 
 OTHERS = [name for name in KINDS if name not in DEFAULT]
@@ -25,11 +28,9 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 
 @pytest.fixture(scope="module")
 def counts():
-    """Histograms of 8 x 8 pixels in two classes, few bright ones."""
-    rng = np.random.default_rng(0)
-    means = rng.gamma(0.5, 2.0, (2, 64))
-    y = rng.integers(0, 2, 900)
-    return rng.poisson(means[y] * rng.gamma(1.0, 1.0, (900, 64))).astype(np.float32), y
+    """Images of 8 x 8 pixels, no negative entry, in two classes."""
+    X, y = load_digits(return_X_y=True)
+    return X[:900].astype(np.float32), (y[:900] > 4).astype(int)
 
 
 @every_kind
@@ -79,14 +80,14 @@ def test_the_unit_of_gamma_is_that_of_the_kernel(counts, name):
         return
     X = counts[0] / 10
     unit = ScaledRows(X, len(X), np.random.default_rng(0)).unit(None, name)
-    made = feature_map(Candidate(None, name, 1.0), unit, X.shape[1], 64, 0)
+    made = KINDS[name].make(kinds.Wanted(1.0, unit, X.shape[1], 64, 0))
     learnt = type(made.kernel)(gamma="median").learn(X).checked_gamma
     assert made.kernel.gamma == pytest.approx(learnt, rel=0.15)
 
 
 def test_the_field_is_named_widened_and_narrowed():
-    assert kinds.names_of(None) == DEFAULT
-    assert kinds.names_of("chi2, default,chi2") == ("chi2", *DEFAULT)
+    assert kernel_names.names_of(None) == DEFAULT
+    assert kernel_names.names_of("chi2, default,chi2") == ("chi2", *DEFAULT)
     assert {c.kernel for c in crossed(["gaussian", "exp-chi2"])} == {"gaussian", "exp-chi2"}
     assert [c.normalize for c in crossed(["arc-cosine"], "standard")] == []
     assert {c.normalize for c in crossed(["chi2"], "max")} == {"max"}
@@ -95,7 +96,7 @@ def test_the_field_is_named_widened_and_narrowed():
         with pytest.raises(ParameterError, match="to choose from, which are gaussian, laplacian"):
             srf.accumulate(srf.ArraySource(np.eye(3), [0, 1, 1]), "auto", kernels=wrong)
     with pytest.raises(ParameterError, match="name one at least"):
-        kinds.names_of([])
+        kernel_names.names_of([])
 
 
 @pytest.mark.parametrize("name", ADDITIVE)
@@ -131,8 +132,47 @@ def test_a_warp_of_weights_leaves_histograms_what_they_are(counts):
 
 def test_rows_that_are_no_images_are_not_convolved(counts):
     X, y = counts
-    with pytest.raises(ParameterError, match="square images of 8 x 8 or more, and rows have 63"):
-        srf.select(srf.ArraySource(X[:, 1:], y), kernels="convolution")
+    shuffled = X[:, np.random.default_rng(0).permutation(64)]
+    for rows in (X[:, 1:], shuffled):
+        with pytest.raises(ParameterError, match="is for images, and in no shape of the 6"):
+            srf.select(srf.ArraySource(rows, y), kernels="convolution")
+        assert kernel_names.for_rows(None, rows, "X") == DEFAULT
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_rows_that_are_images_are_convolved_without_being_asked_for(counts, form):
+    X, y = counts
+    found = srf.select(as_source(form(X), y), n_components=72, warp=None, random_state=0)
+    assert "convolution" in {trial.candidate.kernel for trial in found.trials}
+    named = srf.select(
+        as_source(form(X), y), kernels="default", n_components=72, warp=None, random_state=0
+    )
+    assert {trial.candidate.kernel for trial in named.trials} == set(DEFAULT)
+
+
+def _patches(shape, rng):
+    """Return 300 smooth images of a shape, as rows."""
+    noise = rng.normal(size=(300, shape[0] + 2, shape[1] + 2, *shape[2:]))
+    smooth = noise[:, :-2] + noise[:, 1:-1] + noise[:, 2:]
+    smooth = smooth[:, :, :-2] + smooth[:, :, 1:-1] + smooth[:, :, 2:]
+    return smooth.reshape(300, -1)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (12, 20), (20, 12), (16, 9, 3), (9, 24)])
+def test_the_shape_of_images_is_found_from_the_rows(shape):
+    rng = np.random.default_rng(0)
+    rows = _patches(shape, rng)
+    assert shape_of(rows) == shape
+    assert shape_of(rows[:, rng.permutation(rows.shape[1])]) is None
+
+
+def test_series_and_noise_are_no_images():
+    rng = np.random.default_rng(0)
+    time, turns = np.linspace(0, 1, 784), rng.uniform(1, 5, (300, 1))
+    waves = np.sin(2 * np.pi * (turns * time + rng.random((300, 1))))
+    walks = np.cumsum(rng.normal(size=(300, 784)), axis=1)
+    for rows in (waves, walks, rng.normal(size=(300, 784)), np.zeros((3, 64)), np.eye(2, 7)):
+        assert shape_of(rows) is None
 
 
 def test_a_later_negative_row_stops_the_pass_with_what_to_do(counts):

@@ -202,11 +202,11 @@ class Errors(Judge):
 
 @pytest.mark.parametrize("warp", [None, "auto"])
 def test_the_pass_is_foreseen_by_the_best_so_far_and_not_by_what_was_tried_last(waves, warp):
-    kernels = {"gaussian": (1.0,), "linear": (1.0,)}
+    field = [Candidate("standard", kernel, 1.0) for kernel in ("gaussian", "linear")]
     run = Run(expected=["reading", "solving"])
     judge = Errors(*waves)
     with following(run):
-        tournament = Tournament(judge, 1e6, ("standard",), kernels=kernels, warp=warp)
+        tournament = Tournament(judge, 1e6, field, warp=warp)
         assert tournament.winner(64, 10**6)[0].candidate.kernel == "gaussian"
     one = Candidate("standard", "gaussian", 1.0)
     rows = [planned_seconds(one, 64, n, waves[0].shape[1]) for n in (0, 10**6)]
@@ -222,8 +222,8 @@ def test_nothing_is_foreseen_of_a_pass_before_its_rows_and_width_are_known(waves
     run = Run(expected=["reading", "solving"])
     judge = Errors(*waves)
     with following(run):
-        kernels = {"gaussian": (0.5, 1.0)}
-        Tournament(judge, 1e6, ("standard",), kernels=kernels).winner(None, n_rows)
+        field = [Candidate("standard", "gaussian", gamma) for gamma in (0.5, 1.0)]
+        Tournament(judge, 1e6, field).winner(None, n_rows)
     assert judge.told[0] is None
     assert (judge.told[-1] is None) == (run.foreseen("reading") is None) == (n_rows is None)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.preprocessing import Moments, Preprocessing, Warp
-from streamrf.training.kinds import DEFAULT, KINDS, Kind, Wanted
+from streamrf.training.kernel_names import DEFAULT
+from streamrf.training.kinds import KINDS, Kind
 from streamrf.training.settings import AUTO
 
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
@@ -134,10 +134,3 @@ def gamma_unit(X: Floats, kernel: str, pairs: Indices) -> float:
     """Return 1 over the size of pairs (2, n) of rows: of most, their median distance."""
     size = KINDS[kernel].size(X[pairs[0]], X[pairs[1]])
     return float(1 / size) if size > 0 else 1.0
-
-
-def feature_map(
-    candidate: Candidate, unit: float, n_features: int, width: int, seed: int
-) -> FeatureMap:
-    """Return the unfitted map of a candidate, its gamma in a unit."""
-    return candidate.kind.make(Wanted(candidate.setting, unit, n_features, width, seed))

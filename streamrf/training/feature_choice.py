@@ -15,7 +15,8 @@ from streamrf.sources import Block, Source
 from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
-from streamrf.training.kinds import TEACHERS, check_rows, names_of
+from streamrf.training.kernel_names import for_rows
+from streamrf.training.kinds import TEACHERS
 from streamrf.training.settings import AUTO, WARP_ROUNDS
 from streamrf.training.tournament import WIDTHS, Tournament, recipe
 from streamrf.training.warping import MAX_FULL
@@ -161,8 +162,7 @@ def _field(
     kernels: str | Sequence[str] | None, normalize: str | None, sample: Block
 ) -> list[Candidate]:
     """Return the candidates of the first round; raise ParameterError if rows are none for them."""
-    names = names_of(kernels)
-    check_rows(names, sample.X, sample.where)
+    names = for_rows(kernels, sample.X, sample.where)
     field = crossed(names, normalize)
     if not field:
         raise ParameterError(

@@ -46,7 +46,7 @@ from streamrf.training import memory
 from streamrf.training.column_moments import scales_of
 from streamrf.training.foresight import READING
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
-from streamrf.training.kinds import names_of
+from streamrf.training.kernel_names import names_of
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.target_type import settled

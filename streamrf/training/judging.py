@@ -1,6 +1,7 @@
 """How candidates are judged: fitted to some rows of a peek, measured on rows held out."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import Moments, Warp
 from streamrf.sources import Rows
 from streamrf.training import warping
-from streamrf.training.candidates import Candidate, Recipe, ScaledRows, feature_map
+from streamrf.training.candidates import Candidate, Recipe, ScaledRows
 from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors
+from streamrf.training.images import shape_of
+from streamrf.training.kinds import Wanted
 
 HELD_SHARE = 0.25
 FLOPS = 1.0e11  # a second, of one core
@@ -71,6 +74,7 @@ class Judge:
         self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed), moments)
         self.regression = regression
         self.seed = seed
+        self._X = X
         self.trials: list[Trial] = []
         self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
         self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
@@ -88,7 +92,14 @@ class Judge:
         """Return the unfitted map of a candidate, for rows of its scaling and warp."""
         warp = self.warp(candidate.normalize, candidate.warp, split)
         unit = self.scaled.unit(candidate.normalize, candidate.kernel, warp)
-        return feature_map(candidate, unit, self.scaled.n_features, width, seed)
+        n_features = self.scaled.n_features
+        return candidate.kind.make(
+            Wanted(candidate.setting, unit, n_features, width, seed, self._shape)
+        )
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...] | None:
+        return shape_of(self._X)
 
     def warp(self, normalize: str | None, recipe: Recipe | None, split: int = 0) -> Warp | None:
         """Return the warp of scaled rows that the fitted rows of a split teach."""

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import Any
 
 import numpy as np
 
-from streamrf.errors import ParameterError
 from streamrf.features import (
     AdditiveFourier,
     AdditiveSampler,
@@ -42,6 +40,7 @@ from streamrf.kernels import (
 )
 from streamrf.preprocessing import CHOICES
 from streamrf.sources import SparseRows
+from streamrf.training.images import shape_of
 
 SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 NONNEGATIVE = (None, "l1", "l2", "max")  # scalings that keep rows without negative entries so
@@ -63,6 +62,7 @@ class Wanted:
     setting : see `Kind`
     unit : of gamma, where it is relative
     n_features, width, seed : columns of a row; width of the features; of the draw
+    shape : of the images that rows are, or None
     """
 
     setting: float
@@ -70,6 +70,7 @@ class Wanted:
     n_features: int
     width: int
     seed: int
+    shape: tuple[int, ...] | None = None
 
     @property
     def gamma(self) -> float:
@@ -171,21 +172,21 @@ def _linear(wanted: Wanted) -> FeatureMap:
     return RandomMaclaurin(kernel, width, h01=True, random_state=wanted.seed)
 
 
-def _images(wanted: Wanted) -> FeatureMap:
-    side = isqrt(wanted.n_features)
+def _convolution(wanted: Wanted) -> FeatureMap:
+    assert wanted.shape is not None
+    window = min(int(wanted.setting), min(wanted.shape[:2]) - CELLS + 1)
     return Convolution(
         n_components=wanted.width,
-        shape=(side, side),
-        window=int(wanted.setting),
+        shape=wanted.shape,
+        window=window,
         cells=CELLS,
         random_state=wanted.seed,
     )
 
 
 def _of_windows(width: int, d: int) -> int:
-    """Return multiplications of features of windows of 7, in blocks of 256 at least."""
-    n_windows = max(1, isqrt(d) - 6) ** 2
-    return 200 * n_windows * max(256, width // CELLS**2)
+    """Return multiplications of features of windows, in blocks of 128 at least."""
+    return 24 * d * max(128, width // CELLS**2)
 
 
 def _negative(X: Any) -> str:
@@ -198,11 +199,11 @@ def _negative(X: Any) -> str:
     return f"takes no negative entries, and column {column} has {values[place]:.4g}"
 
 
-def _not_square(X: Array) -> str:
-    side = isqrt(X.shape[1])
-    if side**2 == X.shape[1] and side >= 8:
+def _no_image(X: Any) -> str:
+    """Return the objection of maps of images to rows that are none."""
+    if shape_of(X) is not None:
         return ""
-    return f"is for square images of 8 x 8 or more, and rows have {X.shape[1]:,} columns"
+    return f"is for images, and in no shape of the {X.shape[1]:,} columns do neighbours go together"
 
 
 def _additive(kernel: AdditiveKernel) -> Kind:
@@ -332,67 +333,15 @@ KINDS: dict[str, Kind] = {
         cost=1.5,
     ),
     "convolution": Kind(
-        make=_images,
-        first=(5, 7),
-        every=(3, 5, 7),
+        make=_convolution,
+        first=(7,),
+        every=(3, 5, 7, 9),
         label=", windows of {}",
-        cost=16.0,
+        near=lambda setting: [s for s in (setting - 2, setting + 2) if 3 <= s <= 9],
+        cost=12.0,
         dense=_of_windows,
-        scalings=("l2", None),
-        objection=_not_square,
+        scalings=(None,),
+        objection=_no_image,
     ),
 }
-DEFAULT = ("gaussian", "laplacian", "polynomial", "linear", "piecewise-linear", "arc-cosine")
 TEACHERS = {name: kind.teaches for name, kind in KINDS.items() if kind.teaches is not None}
-
-
-def names_of(kernels: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of kinds that are to be tried; None means those of `DEFAULT`.
-
-    Raise ParameterError for a name that is none.
-
-    Examples
-    --------
-    >>> names_of(["default", "chi2"]) == (*DEFAULT, "chi2")
-    True
-    """
-    if kernels is None:
-        return DEFAULT
-    words = kernels.split(",") if isinstance(kernels, str) else kernels
-    names: list[str] = []
-    for word in words:
-        name = word.strip() if isinstance(word, str) else word
-        if name != "default" and name not in KINDS:
-            raise ParameterError(
-                f"kernels (--kernels): {name!r} is none of those to choose from, which are "
-                f"{', '.join(KINDS)}, and default, the first {len(DEFAULT)}"
-            )
-        names += DEFAULT if name == "default" else (name,)
-    if not names:
-        raise ParameterError("kernels (--kernels) must name one at least; leave it out for default")
-    return tuple(dict.fromkeys(names))
-
-
-def check_scaling(names: Sequence[str], normalize: str | None, warp: object) -> None:
-    """Raise ParameterError for kinds whose rows a scaling that is named, or a warp, would spoil."""
-    for name in names:
-        kind = KINDS[name]
-        if kind.takes_negative:
-            continue
-        if not kind.under(normalize):
-            raise ParameterError(
-                f"kernels (--kernels): {name!r} takes no negative entries, and "
-                f"normalize={normalize!r} makes some; use 'l1', 'l2', 'max' or None"
-            )
-        if warp == "full":
-            raise ParameterError(
-                f"kernels (--kernels): {name!r} takes no negative entries, and warp='full' makes "
-                "some; use warp='diagonal' or None"
-            )
-
-
-def check_rows(names: Sequence[str], X: Array, where: str) -> None:
-    """Raise ParameterError for a kind that does not take such rows (n, d)."""
-    for name in names:
-        if complaint := KINDS[name].objection(X):
-            raise ParameterError(f"{where}: kernels={name!r} (--kernels) {complaint}; leave it out")

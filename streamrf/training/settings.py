@@ -16,7 +16,7 @@ from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
 from streamrf.preprocessing import CHOICES, WARPS, Moments, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
-from streamrf.training.kinds import check_scaling, names_of
+from streamrf.training.kernel_names import check_scaling, names_of
 
 ON_BAD_ROWS = ("raise", "skip")
 AUTO = "auto"

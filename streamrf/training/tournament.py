@@ -27,12 +27,14 @@ TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
 MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
 FADING = 0.8  # of the gain of one doubling of the width, that of the next
+USUAL_GAIN = 0.2  # of the first doubling, where there is no time to measure it
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
 WARPED = 2  # candidates that warps are tried for
 WARP_NOISE = (0.0, 1.0)  # standard errors that a warp must gain, in errors and in squares
 WARP_SHARE = 0.3  # of the budget, for warps
+WARP_HOPE = 1.5  # times the best error; no warp of a kernel that errs more is tried
 
 
 def order_of(trials: Iterable[Trial]) -> list[Trial]:
@@ -114,6 +116,7 @@ class Tournament:
         ranked = self._round(self._field, min(256, width or 256), 2000, 2000)
         self._ahead = [last]
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
+        self._give_up_warps(ranked)
         leader = next((t for t in proven(ranked) if t.candidate.kind.leads), ranked[0]).candidate
         chosen = width or self._width(leader, widths)
         if n_rows is not None:  # narrower and shorter trials say too little of the pass
@@ -129,6 +132,12 @@ class Tournament:
         if width is None:
             chosen = min(chosen, best.candidate.kind.max_width)
         return self._warped(ranked, best), chosen
+
+    def _give_up_warps(self, ranked: list[Trial]) -> None:
+        """Leave their share to the rest if no kernel that a warp is learnt with comes near."""
+        hopeful = [t for t in ranked if t.error <= WARP_HOPE * ranked[0].error]
+        if self._warp == "auto" and not any(t.candidate.kind.teaches for t in hopeful):
+            self._warp, self._left, self._kept = None, self._left + self._kept, 0.0
 
     def _warped(self, ranked: list[Trial], best: Trial) -> Trial:
         """Return the best of the last round, or what beats it with a warp by more than noise."""
@@ -223,7 +232,7 @@ class Tournament:
 
         Gains are measured as far as trials go, and foreseen beyond.
         """
-        judge, gain = self.judge, 0.0
+        judge, gain = self.judge, USUAL_GAIN
         before: Trial | None = None
         for n_left, (width, wider) in zip(
             range(len(widths) - 1, 0, -1), itertools.pairwise(widths), strict=True
