@@ -256,7 +256,7 @@ def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, d
         if path is not None:
             check_room(path, _gram_bytes(pass_.statistics))
     n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
-    foresee_finish(pass_, targets.penalty)
+    foresee_finish(pass_, targets.penalty, job.source.n_rows)
     began = time.perf_counter()
     job.fold(pass_, targets.prune, targets.block_weights)
     return pass_, {

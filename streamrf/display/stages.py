@@ -90,6 +90,7 @@ class Run:
         self._clock = clock
         self._paused = 0.0
         self._to_come: dict[str, float | None] = dict.fromkeys(expected)
+        self._rows_to_come: dict[str, float] = {}  # at the rate of those being read
         self.began = clock()
         self.stage_now = Stage("starting", self.began)
 
@@ -99,7 +100,9 @@ class Run:
         """End the stage and begin the next one; the rows are those of the run if no others."""
         if unit == "rows" and total is None:
             total = self.n_rows
-        foreseen = self._to_come.pop(name, None)
+        foreseen = self.foreseen(name)
+        self._to_come.pop(name, None)
+        self._rows_to_come.pop(name, None)
         self.stage_now = Stage(name, self.now, unit, total, done, foreseen)
 
     def advance(self, units: float, stage: str | None = None) -> None:
@@ -107,14 +110,23 @@ class Run:
         if stage is None or stage == self.stage_now.name:
             self.stage_now.advance(units, self.now)
 
-    def foresee(self, name: str, seconds: float) -> None:
-        """Expect a stage to take some seconds; ignored where it is not to come."""
+    def foresee(self, name: str, seconds: float, rows: float = 0.0) -> None:
+        """Expect a stage to take some seconds, and those of rows at the rate of the stage now.
+
+        Ignored where the stage is not to come.
+        """
         if name in self._to_come:
-            self._to_come[name] = seconds
+            self._to_come[name], self._rows_to_come[name] = seconds, rows
 
     def foreseen(self, name: str) -> float | None:
         """Return the seconds that a stage to come is expected to take, None where unknown."""
-        return self._to_come.get(name)
+        seconds = self._to_come.get(name)
+        return None if seconds is None else seconds + self.row_seconds(name)
+
+    def row_seconds(self, name: str) -> float:
+        """Return what rows take in a stage to come, at the rate of the stage now if it has rows."""
+        speed = self.stage_now.speed if self.stage_now.unit == "rows" else None
+        return self._rows_to_come.get(name, 0.0) / speed if speed else 0.0
 
     def expect(self, total: float, stage: str) -> None:
         """Correct the units that the stage of this name is expected to have in all."""
@@ -132,7 +144,7 @@ class Run:
 
     def left(self) -> float | None:
         """Return the seconds left of the whole run, None where a stage is not yet foreseen."""
-        parts = [self.stage_now.left(self.now), *self._to_come.values()]
+        parts = [self.stage_now.left(self.now), *map(self.foreseen, self._to_come)]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
 
@@ -246,8 +258,8 @@ def expect(total: float, stage: str) -> None:
         run.expect(total, stage)
 
 
-def foresee(name: str, seconds: float) -> None:
-    """Expect a stage to take some seconds."""
+def foresee(name: str, seconds: float, rows: float = 0.0) -> None:
+    """Expect a stage to take some seconds, and those of rows at the rate of the stage now."""
     run = _run.get()
     if run is not None:
-        run.foresee(name, seconds)
+        run.foresee(name, seconds, rows)

@@ -120,7 +120,7 @@ class RandomFeatureEstimator(BaseEstimator):
         with shown(Run(expected=[READING, SOLVING]), self.verbose):
             pass_ = begin(job)
             check_job(job, pass_, self.loss, self.max_passes)
-            foresee_finish(pass_, self.alpha)
+            foresee_finish(pass_, self.alpha, source.n_rows)
             pass_ = job.fold(pass_, self.prune, self.block_weights)
             held = HeldRows.of(pass_)
             holdout = None if pass_.holdout is None else pass_.holdout.copy()

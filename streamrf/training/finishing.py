@@ -82,9 +82,8 @@ def finish(
     is_auto = isinstance(alpha, str) and alpha == "auto"
     holds = is_auto or is_auto_decode(codes)
     width = pass_.statistics.encoder.n_components
-    n_held = 0 if pass_.holdout is None else pass_.holdout.n_rows
     of_factors = n_factors(is_auto) * width**3
-    of_held = held_units(n_held, of_factors)
+    of_held = held_units(of_factors)
     begin(SOLVING, "", of_factors + of_held)
     found = _Choice(codes, block_weights=block_weights)
     try:
@@ -124,10 +123,11 @@ def finish(
     return replace(model, history=found.history, notes=found.notes), statistics
 
 
-def foresee_finish(pass_: Pass, alpha: Any) -> None:
-    """Tell the run around how long `finish` will take."""
+def foresee_finish(pass_: Pass, alpha: Any, n_rows: int | None) -> None:
+    """Tell the run around how long `finish` will take after a pass over so many rows."""
     is_auto = isinstance(alpha, str) and alpha == "auto"
-    foresee_solving(pass_.statistics.encoder.n_components, n_factors(is_auto))
+    n_held = 0.0 if pass_.holdout is None else pass_.holdout.share * (n_rows or 0)
+    foresee_solving(pass_.statistics.encoder.n_components, n_factors(is_auto), n_held)
 
 
 def is_auto_decode(codes: Codes | None) -> bool:

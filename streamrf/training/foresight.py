@@ -15,28 +15,30 @@ SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
 READING, SOLVING, CHOOSING = "reading", "solving", "choosing features"
 
 
-def foresee_solving(width: int, n_factors: float) -> None:
-    """Tell the run around how long factors of this width will take, by the rate of a narrow one."""
+def foresee_solving(width: int, n_factors: float, n_held: float = 0.0) -> None:
+    """Tell the run around how long factors of this width will take, by the rate of a narrow one.
+
+    The rows held out are summed after the pass, at its rate, and scored, which takes about as long.
+    """
     if now() is not None:
         sample = min(width, SAMPLE_WIDTH)
-        foresee(SOLVING, n_factors * _factor_seconds(sample) * (width / sample) ** 3)
+        seconds = n_factors * _factor_seconds(sample) * (width / sample) ** 3
+        foresee(SOLVING, seconds, 2 * n_held)
 
 
-def held_units(n_rows: int, of_factors: float) -> float:
-    """Return what rows held out, at the rate of those just read, count for next to factors.
+def held_units(of_factors: float) -> float:
+    """Return what the rows held out count for in the solving that begins, next to its factors.
 
     Parameters
     ----------
-    n_rows : rows that are going to be summed once the factors have chosen
-    of_factors : what all factors of the stage count for; what is foreseen is corrected
+    of_factors : what all factors of the stage count for
     """
     run = now()
     seconds = None if run is None else run.foreseen(SOLVING)
-    if run is None or not seconds or run.stage_now.name != READING or not run.stage_now.speed:
+    if run is None or not seconds:
         return 0.0
-    more = n_rows / run.stage_now.speed
-    run.foresee(SOLVING, seconds + 2 * more)  # they are scored too, which takes about as long
-    return of_factors * more / seconds
+    of_rows = run.row_seconds(SOLVING) / 2  # the scores are told by the factors' trials
+    return of_factors * of_rows / (seconds - of_rows) if seconds > of_rows else 0.0
 
 
 def n_factors(chooses: bool) -> float:
