@@ -20,14 +20,14 @@ Choosing scaling, kernel and width
     select, Selection
 Feature maps
     StructuredFourier, RandomFourier, Fastfood, RandomMaclaurin, TensorSketch, TaylorSketch,
-    TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, Nystroem, Identity,
-    Convolution, SkeletonFeatures, PiecewiseLinear, TreeGated; of your own code: CallableMap,
-    TransformerMap
+    TreeSketch, Craft, Concatenate, AdditiveSampler, AdditiveFourier, SkewedFourier, Nystroem,
+    Identity, Convolution, SkeletonFeatures, PiecewiseLinear, TreeGated; of your own code:
+    CallableMap, TransformerMap
 Kernels
     Gaussian, Laplacian, Cauchy, Linear, Polynomial, Exponential, ArcCosine, VovkReal,
     VovkInfinite, DotProduct, Columnwise, Composed, KernelSum, FeatureProduct, Intersection, Chi2,
-    JensenShannon, Hellinger, ExpChi2, ExpJensenShannon, ExpHellinger, BaseSpace, Skeleton,
-    Convolved
+    JensenShannon, Hellinger, ExpChi2, ExpJensenShannon, ExpHellinger, SkewedChi2, BaseSpace,
+    Skeleton, Convolved
 
 Each has its own help: ``help(streamrf.HDF5Source)``. The command ``streamrf`` does the same.
 """

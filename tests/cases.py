@@ -42,6 +42,7 @@ from streamrf.features import (
     RandomFourier,
     RandomMaclaurin,
     SkeletonFeatures,
+    SkewedFourier,
     StructuredFourier,
     TaylorSketch,
     TensorSketch,
@@ -73,6 +74,7 @@ from streamrf.kernels import (
     Linear,
     Polynomial,
     Skeleton,
+    SkewedChi2,
     VovkInfinite,
     VovkReal,
 )
@@ -540,6 +542,11 @@ def _of_waves(X, Y):
     return Z @ others.T
 
 
+def _skewed_chi2(X, Y, c=0.3):
+    x, y = X[:, np.newaxis] + c, Y + c
+    return np.prod(2 * np.sqrt(x * y) / (x + y), axis=2)
+
+
 KERNELS = [
     KernelCase("intersection", Intersection, _over_pairs(np.minimum), domain=nonnegative),
     KernelCase("chi2", Chi2, _over_pairs(lambda x, y: 2 * x * y / (x + y)), domain=nonnegative),
@@ -554,6 +561,7 @@ KERNELS = [
         _exponential_of(_jensen_shannon, 0.7),
         domain=nonnegative,
     ),
+    KernelCase("skewed-chi2", partial(SkewedChi2, 0.3), _skewed_chi2, domain=nonnegative),
     KernelCase(
         "exp-hellinger",
         partial(ExpHellinger, 0.7),
@@ -764,6 +772,7 @@ MAPS = [
     _additive_fourier("additive-fourier-chi2", ExpChi2(2.0)),
     _additive_fourier("additive-fourier-jensen-shannon", ExpJensenShannon(2.0)),
     _additive_fourier("additive-fourier-hellinger", ExpHellinger(2.0)),
+    MapCase("skewed-fourier", partial(SkewedFourier, SkewedChi2(0.3)), domain=nonnegative),
     MapCase("nystroem", partial(Nystroem, Gaussian("median")), shrinks=False),
     MapCase(
         "nystroem-uniform", partial(Nystroem, Polynomial(), landmarks="uniform"), shrinks=False

@@ -65,6 +65,11 @@ def homogeneous(X, amplitudes, interval):
     return np.hstack(blocks)
 
 
+def shifted_log(X, shift):
+    """``log(x + shift)``."""
+    return np.log(X.astype(np.float64) + shift)
+
+
 # streamrf/jit/hadamard.py
 
 

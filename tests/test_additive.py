@@ -3,15 +3,22 @@
 import h5py
 import numpy as np
 import pytest
-from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, SkewedChi2Sampler
 
 import naive
 import streamrf as srf
 from cases import nonnegative
 from streamrf.errors import BadRowError, ParameterError
-from streamrf.features import AdditiveFourier, AdditiveSampler, Concatenate, Craft, RandomFourier
+from streamrf.features import (
+    AdditiveFourier,
+    AdditiveSampler,
+    Concatenate,
+    Craft,
+    RandomFourier,
+    SkewedFourier,
+)
 from streamrf.jit import additive
-from streamrf.kernels import Chi2, ExpChi2, Hellinger, Intersection, JensenShannon
+from streamrf.kernels import Chi2, ExpChi2, Hellinger, Intersection, JensenShannon, SkewedChi2
 
 SAMPLED = (Chi2(), Intersection(), JensenShannon())
 
@@ -102,6 +109,32 @@ def test_a_negative_entry_is_one_error_with_the_cure(rows, kernel):
 def test_a_setting_that_cannot_work_is_named(rows, features, message):
     with pytest.raises(ParameterError, match=message):
         features.fit(rows)
+
+
+def test_shifted_logarithms_equal_their_twin(rows):
+    X = rows.astype(np.float32)
+    out = np.empty_like(naive.lanes(X))
+    additive.shifted_log(naive.lanes(X), 0.7, out)
+    found = naive.rows(out, len(X))
+    np.testing.assert_allclose(found, naive.shifted_log(X, 0.7), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("skewedness", [0, -1.0, np.nan, True, "1"])
+def test_a_skewedness_that_cannot_be_is_named(rows, skewedness):
+    with pytest.raises(ParameterError, match="skewedness must be a positive number"):
+        SkewedFourier(SkewedChi2(skewedness), 8).fit(rows)
+
+
+def test_skewed_features_are_nearer_the_kernel_the_more_they_are(rows):
+    """As near as those of scikit-learn's sampler of the same width."""
+    K = SkewedChi2(0.5)(rows)
+    errors = []
+    for width in (200, 20_000):
+        Z = SkewedFourier(SkewedChi2(0.5), width, random_state=0).fit_transform(rows)
+        errors.append(np.sqrt(np.mean((Z @ Z.T - K) ** 2)))
+    theirs = SkewedChi2Sampler(skewedness=0.5, n_components=200, random_state=0).fit_transform(rows)
+    assert errors[1] < errors[0] / 5
+    assert errors[0] < 2 * np.sqrt(np.mean((theirs @ theirs.T - K) ** 2))
 
 
 def test_the_median_gamma_is_of_the_distances(rows):

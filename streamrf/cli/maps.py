@@ -42,6 +42,7 @@ from streamrf.kernels import (
     Polynomial,
     ShiftInvariantKernel,
     Skeleton,
+    SkewedChi2,
     VovkInfinite,
     VovkReal,
 )
@@ -79,6 +80,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "exp-chi2": ExpChi2,
     "exp-jensen-shannon": ExpJensenShannon,
     "exp-hellinger": ExpHellinger,
+    "skewed-chi2": SkewedChi2,
     "skeleton": Skeleton,
 }
 MAPS: dict[str, type[FeatureMap]] = {
@@ -257,6 +259,7 @@ def _default_map(kernel: str | None) -> str:
         ShiftInvariantKernel: "fourier",
         AdditiveKernel: "additive-sampler",
         ExpAdditive: "additive-fourier",
+        SkewedChi2: "skewed-fourier",
         Layer: "skeleton-features",
     }
     return next((word for base, word in fast.items() if issubclass(kind, base)), MAP)

@@ -6,7 +6,7 @@ tests/cases.py holds it to the laws.
 
 import inspect
 
-from streamrf.features.additive import AdditiveFourier, AdditiveSampler
+from streamrf.features.additive import AdditiveFourier, AdditiveSampler, SkewedFourier
 from streamrf.features.base import (
     RAW_DTYPES,
     FeatureMap,
@@ -61,6 +61,7 @@ __all__ = [
     "RandomFourier",
     "RandomMaclaurin",
     "SkeletonFeatures",
+    "SkewedFourier",
     "StructuredFourier",
     "TaylorSketch",
     "TensorSketch",

@@ -40,3 +40,19 @@ def homogeneous(x: F32, amplitudes: F64, interval: float, out: F32) -> None:
                     factor = root * amplitudes[k]
                     out[g, (2 * k - 1) * d + j, lane] = np.float32(factor * cosine)
                     out[g, 2 * k * d + j, lane] = np.float32(factor * sine)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def shifted_log(x: F32, shift: float, out: F32) -> None:
+    """``log(x + shift)``, entry by entry.
+
+    Parameters
+    ----------
+    x, out : (groups, d, 16) float32; ``x + shift`` must be positive
+    shift : added in float64
+    """
+    for task in prange(x.shape[0]):
+        g = np.int64(task)
+        for j in range(x.shape[1]):
+            for lane in range(LANES):
+                out[g, j, lane] = np.float32(math.log(np.float64(x[g, j, lane]) + shift))

@@ -16,6 +16,7 @@ from streamrf.kernels.additive import (
     Hellinger,
     Intersection,
     JensenShannon,
+    SkewedChi2,
 )
 from streamrf.kernels.arc_cosine import ArcCosine
 from streamrf.kernels.base import Kernel
@@ -68,6 +69,7 @@ __all__ = [
     "Polynomial",
     "ShiftInvariantKernel",
     "Skeleton",
+    "SkewedChi2",
     "VovkInfinite",
     "VovkReal",
     "check_weights",
