@@ -310,7 +310,8 @@ class SkewedChi2(Kernel):
         self.skewedness = skewedness
 
     def check_settings(self) -> None:
-        if not is_finite(self.skewedness) or not float(self.skewedness) > 0:
+        is_number = not isinstance(self.skewedness, bool) and is_finite(self.skewedness)
+        if not is_number or not float(self.skewedness) > 0:
             raise ParameterError(f"skewedness must be a positive number, got {self.skewedness!r}")
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
