@@ -62,7 +62,7 @@ def interpolate(
 
 @njit(nogil=True, cache=True)
 def _located(value: np.float32, knots: F32) -> tuple[int, np.float32]:
-    """Return the last knot at or below a value, but one, and the share of the way to the next."""
+    """Return the knot below a value, never the last one, and the share of the way to the next."""
     low, high = 0, knots.size - 1
     if value <= knots[0]:
         return 0, np.float32(0.0)

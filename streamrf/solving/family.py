@@ -95,7 +95,7 @@ class _Space:
         self._rotation = np.empty((0, 0))
 
     def gain(self, factor: Array, alpha: float) -> float:
-        """Grow by a solution's residual; return what that gains of the loss, at the output of most.
+        """Grow by a solution's residual; return the gain in loss of the output that gains most.
 
         The penalised loss at a solution X is ``squares - <X, M>``, and no solution in a larger
         space has a greater one.

@@ -19,7 +19,7 @@ from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
 
-UNEVEN = 1e6  # times the deviation that a tenth of the features does not reach
+UNEVEN = 1e6  # a feature that varies so many times as much as the least tenth drowns them
 # Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
 # 1e-7 and 1e-3.
 RELATIVE_ALPHAS = np.asarray(10.0 ** np.linspace(-10, 0, 25), dtype=np.float64)
@@ -294,7 +294,7 @@ def check_finite(found: Floats) -> None:
 
 @dataclass(frozen=True)
 class Fit:
-    """What one penalty gives on the rows summed, but for the coefficients w of centred features.
+    """What one penalty gives on the rows summed: all except the coefficients w.
 
     Parameters
     ----------

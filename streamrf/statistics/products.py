@@ -69,8 +69,8 @@ class FloatProducts(Products):
 class IntegerProducts(Products):
     """Products of 16 or 8 bits in 32 bits, exact below 2^31.
 
-    A block is multiplied in 8 bits if its entries have room there. Until the first that has not:
-    then the steps are finer, and later blocks are not tried.
+    A block is multiplied in 8 bits if its entries fit. The first block whose entries do not fit
+    shows that the steps are finer, and later blocks are not tried.
 
     Parameters
     ----------

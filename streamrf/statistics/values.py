@@ -173,7 +173,7 @@ class ValueSums(TargetSums):
 
 
 def _left(left: float, removed: float) -> float:
-    """Return what is left of a sum that cannot be below 0; unrounded it may be, by rounding."""
+    """Return what is left of a sum of squares; a difference just below 0 is rounding, and is 0."""
     if left < -1e-9 * removed:
         raise MergeError(
             "more would be removed than was counted: the right side was summed with other targets "

@@ -60,10 +60,11 @@ def plan(
     n_components, n_features : widths of features and raw rows
     n_outputs : classes, bits or targets
     gram : how products are summed
-    in_place : no memory for a factor: there is no solve, or one that takes that of the sums
+    in_place : whether no memory is needed for a factor: there is no solve, or the factor takes the
+        place of the sums
     n_folds : folds that the sums are kept in, each with totals and partial sums of its own
     held_bytes : raw rows held out for the choice of alpha
-    scored_rows : of them, whose features are kept when there are no blocks any more
+    scored_rows : rows held out whose features are kept to be scored, after the last block
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now

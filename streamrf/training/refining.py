@@ -48,7 +48,7 @@ class HeldRows:
     Parameters
     ----------
     rows : the rows
-    share : of all rows, by the hash of their position, that they are
+    share : of all rows that are held out, those whose hash of the position is below it
     """
 
     rows: Sequence[Rows] = ()

@@ -61,8 +61,8 @@ class Settings:
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     hold_out : whether a share of the rows is kept aside for the choice of alpha
     folds : number of folds to keep the sums in, for `Statistics.cross_validate`; None means no
-        folds, or with `like` as many as there. A row's fold is a hash of its place in its store.
-        Needs as many Grams as folds next to the total
+        folds, or with `like` as many as those statistics have. A row's fold is a hash of its
+        place in its store. Needs as many Grams as folds next to the total
     totals : "float64", or "int32": half the memory for the sums, which are exact up to 2^31 (about
         two million rows of 32 levels; beyond, the pass ends with an error), and, with
         ``solve(alpha, overwrite=True)``, a quarter of it in all, for a float32 factor. None means

@@ -146,7 +146,7 @@ class Tournament:
         self._left, is_auto = self._left + self._kept, self._warp == "auto"
         field = _warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
         width, n_rows = best.width, best.n_rows
-        pair = [best.candidate, *field[:1]]  # to be compared on another split, come what may
+        pair = [best.candidate, *field[:1]]  # always compared on another split, too
         kept = sum(self.judge.planned(candidate, width, n_rows, 1) for candidate in pair)
         self._left -= kept
         rivals = [best] if is_auto else []
@@ -228,7 +228,7 @@ class Tournament:
         return width
 
     def _width(self, candidate: Candidate, widths: list[int]) -> int:
-        """Return the least of widths that the widest one beats by too little.
+        """Return the least of widths that the widest one beats by less than `MIN_GAIN`.
 
         Gains are measured as far as trials go, and foreseen beyond.
         """
