@@ -1,8 +1,8 @@
 """Thread counts and the compute lock.
 
 Numba threads and BLAS threads take turns, each with the same count. Products that must not depend
-on the count have threads of their own, which are kept for the next product. One thread of the process
-computes at a time: Numba's ``workqueue`` layer aborts when entered from two threads.
+on the count have threads of their own, which are kept for the next product. One thread of the
+process computes at a time: Numba's ``workqueue`` layer aborts when entered from two threads.
 """
 
 import functools

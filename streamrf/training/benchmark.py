@@ -82,8 +82,8 @@ def measure(
     Returns
     -------
     dict with ``seconds`` by stage, those of the median pass: ``read`` runs in a thread ahead, and
-    ``wait`` is the part of it that the computation waited for; ``calibrate`` is what no other stage counts.
-    ``peak_bytes`` is of the process before any bare product, the first pass and its solve included.
+    ``wait`` is the part of it that the computation waited for; ``calibrate`` is what no other stage
+    counts. ``peak_bytes`` is of the process before any bare product, the first pass and its solve included.
     ``product_rates``: see `product_rates`.
     """
     if n_pairs < 0:
