@@ -83,8 +83,8 @@ def measure(
     -------
     dict with ``seconds`` by stage, those of the median pass: ``read`` runs in a thread ahead, and
     ``wait`` is the part of it that the computation waited for; ``calibrate`` is what no other stage
-    counts. ``peak_bytes`` is of the process before any bare product, the first pass and its solve included.
-    ``product_rates``: see `product_rates`.
+    counts. ``peak_bytes`` is of the process before any bare product, the first pass and its solve
+    included. ``product_rates``: see `product_rates`.
     """
     if n_pairs < 0:
         raise ParameterError(f"n_pairs={n_pairs}; expected at least 0")
