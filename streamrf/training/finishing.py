@@ -230,9 +230,9 @@ class _Search:
         )
 
     def _is_enough(self, statistics: Statistics) -> bool:
-        """Return whether there are rows, and classes, to choose by."""
+        """Return whether there are rows that weigh, and classes, to choose by."""
         labels = statistics.labels
-        enough = min(self.held.n_rows, statistics.n_rows) >= MIN_HELD
+        enough = min(self.held.n_rows, statistics.sums.n_weighted) >= MIN_HELD
         return enough and (labels is None or len(labels) > 1)
 
     def trials(self, statistics: Statistics) -> list[Trial]:
