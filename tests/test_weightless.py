@@ -36,9 +36,7 @@ def test_the_choice_on_rows_held_out_is_that_of_the_rows_that_weigh():
     weights = np.where(IS_HELD, np.arange(1000) % 2, 1.0)
     classifier = srf.RandomFeatureClassifier(MAP, random_state=0)
     wrong = np.where(weights > 0, LABELS, 1 - LABELS)
-    first, other = (
-        classifier.fit(ROWS, y, sample_weight=weights).model_ for y in (LABELS, wrong)
-    )
+    first, other = (classifier.fit(ROWS, y, sample_weight=weights).model_ for y in (LABELS, wrong))
     assert (first.alpha, first.history) == (other.alpha, other.history)
     assert first.probabilities == other.probabilities
     assert first.probabilities.n_rows == np.count_nonzero(IS_HELD & (weights > 0))

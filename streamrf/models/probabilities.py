@@ -27,7 +27,8 @@ class Probabilities:
     Parameters
     ----------
     slope : float above 0, of scores in units of the code's margin
-    n_rows : rows of weight above 0 that it was fitted on; 0 where there were too few, and the default slope is taken
+    n_rows : rows of weight above 0 that it was fitted on; 0 where there were too few, and the
+        default slope is taken
     """
 
     slope: float

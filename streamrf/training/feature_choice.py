@@ -118,8 +118,8 @@ def choose(
 
     `kernels` are names of `KINDS`. `n_rows` are those of the pass, None where unknown. `fits` says
     whether memory has room for a width; `moments` are of all rows, where columns are to be scaled
-    by them. Rows of weight 0 do not count. Where rows are too few to choose by, it is a Gaussian of the median distance, or the
-    first kernel that is named.
+    by them. Rows of weight 0 do not count. Where rows are too few to choose by, it is a Gaussian of
+    the median distance, or the first kernel that is named.
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     sample = _weighing(sample)

@@ -208,7 +208,7 @@ class _Search:
         history = tuple((float(trial.model.alpha), trial.figure) for trial in alike)
         chosen = next((c for c in self.codes if c is not None and c.decode == word), self.codes[0])
         notes: list[str | None] = []
-        if kept.rounding_advice(model.alpha) is None:  # which says what to do
+        if kept.rounding_advice(model.alpha, model.block_weights) is None:  # which says what to do
             notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader))
