@@ -8,6 +8,7 @@ from passes import add, begin
 from streamrf.errors import DataError, StreamrfWarning
 from streamrf.models import Probabilities
 from streamrf.sources import uniform
+from streamrf.training import holdout
 from streamrf.training.finishing import FALLBACK_ALPHA
 
 RNG = np.random.default_rng(0)
@@ -40,6 +41,20 @@ def test_the_choice_on_rows_held_out_is_that_of_the_rows_that_weigh():
     assert (first.alpha, first.history) == (other.alpha, other.history)
     assert first.probabilities == other.probabilities
     assert first.probabilities.n_rows == np.count_nonzero(IS_HELD & (weights > 0))
+
+
+def test_rows_are_held_out_of_those_that_weigh(monkeypatch):
+    """Few rows that weigh among many others fill the hold-out, the same ones for any blocks."""
+    monkeypatch.setattr(holdout, "MAX_ROWS", 50)
+    weights = (np.arange(1000) % 7 == 3) * 2.0
+    source = srf.ArraySource(ROWS, LABELS, weights)
+    held = []
+    for block_rows in (100, 1000):
+        pass_ = begin(source, MAP, hold_out=True)
+        held.append(add(source, pass_, block_rows=block_rows).held)
+    for (rows,) in held:
+        assert np.array_equal(rows.positions, np.flatnonzero(IS_HELD & (weights > 0)))
+        assert (rows.weights > 0).all()
 
 
 @pytest.mark.parametrize("n_others", [0, 570])
