@@ -303,6 +303,8 @@ def test_rounding_advice_is_of_the_penalty_over_the_weight_of_a_block(weight):
         told = sums.rounding_advice(factor * weight * noise, weights)
         assert (told is None) == (factor == 2.0)
     assert "divided by the greatest block weight" in sums.rounding_advice(0.0, weights)
+    first = sums.select(np.arange(16))  # without the features of the second block
+    assert first.rounding_advice(2 * first.rounding_alpha, [1.0, 1e6]) is None
     fitted = srf.RandomFeatureRegressor(BLOCKS, block_weights=[weight] * 2, random_state=0)
     plain = srf.RandomFeatureRegressor(BLOCKS, random_state=0).fit(ROWS, VALUES)
     assert fitted.fit(ROWS, VALUES).model_.notes == plain.model_.notes

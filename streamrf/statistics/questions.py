@@ -119,9 +119,9 @@ class Questions:
         given: Any = [alpha] if np.ndim(alpha) == 0 else alpha
         smallest, noise, named = float(as_alphas(given).min()), self.rounding_alpha, ""
         if block_weights is not None:
-            blocks = self.encoder.blocks
-            weights = check_weights("block_weights", block_weights, int(blocks.max()) + 1)
-            greatest = weights[blocks].max()
+            n_blocks = int(self.encoder.features.blocks.max()) + 1
+            weights = check_weights("block_weights", block_weights, n_blocks)
+            greatest = weights[self.encoder.blocks].max()
             smallest = smallest / greatest if greatest > 0 else np.inf
             named = f" (divided by the greatest block weight, {greatest:.3g})"
         if smallest >= noise:
