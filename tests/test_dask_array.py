@@ -35,6 +35,18 @@ def test_the_sums_are_those_of_the_arrays(arrays, two_workers):
         assert_same_bytes(together.sums.to_tree(), alone.sums.to_tree())
 
 
+@pytest.mark.parametrize("chunk", [77, 4096, N])
+def test_the_statistics_are_the_same_for_any_chunks(arrays, chunk):
+    X, y = arrays
+    lazy = srf.DaskArraySource(da.from_array(X, (chunk, WIDTH)), da.from_array(y, chunk))
+    ours, theirs = (
+        srf.accumulate(source, integers.features(), random_state=0)
+        for source in (lazy, srf.ArraySource(X, y))
+    )
+    assert ours.encoder.digests == theirs.encoder.digests
+    assert_same_bytes(ours.sums.to_tree(), theirs.sums.to_tree())
+
+
 def test_large_arrays_behind_a_dask_array_stay_at_home(two_workers, monkeypatch):
     monkeypatch.setattr(engine.shards, "MAX_ARRAY_BYTES", 1 << 20)
     X, y = np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2

@@ -16,11 +16,14 @@ from streamrf.errors import (
     CheckpointError,
     DataError,
     ParameterError,
+    SolveError,
     StorageError,
     StreamrfError,
+    StreamrfWarning,
     UnknownLabelError,
 )
 from streamrf.sources import standard_input
+from streamrf.statistics.kfold import kfold_index
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 LABELS, VALUES = (ROWS[:, 0] > 0).astype(int), ROWS[:, 0] + ROWS[:, 1] ** 2
@@ -249,3 +252,135 @@ def test_a_penalty_for_each_output_passes_the_check():
     values = np.stack([VALUES, -VALUES], axis=1)
     model = srf.RandomFeatureRegressor(MAP, alpha=np.array([1.0, 2.0])).fit(ROWS, values).model_
     assert model.alpha.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_scores_by_fold_of_a_refined_loss_are_refused(loss):
+    with pytest.raises(ParameterError, match=rf"loss='{loss}' reads .*sklearn.model_selection"):
+        srf.cross_val_score(ROWS, srf.RandomFeatureClassifier(MAP, loss=loss), LABELS)
+
+
+BLOCKS = srf.Concatenate([MAP, srf.RandomFourier(srf.Gaussian(3.0), 16, random_state=1)])
+
+
+@pytest.mark.parametrize("block_weights", [[1e-6, 1e-6], [1e-6, 1e-2], [1e6, 1e6], "auto"])
+def test_scores_by_fold_choose_the_penalty_with_the_weights_of_blocks(block_weights):
+    values = np.sin(2 * ROWS[:, 0])
+    regressor = srf.RandomFeatureRegressor(BLOCKS, block_weights=block_weights, random_state=0)
+    scores = srf.cross_val_score(ROWS, regressor, values, cv=4)
+    assert scores.mean() > 0.25  # 0.37 without weights; 0.02 with the penalty that is best there
+    with pytest.raises(ParameterError, match="prune= and block_weights= do not go together"):
+        srf.cross_val_score(ROWS, regressor.set_params(prune=8), values, cv=4)
+
+
+def test_one_weight_for_all_blocks_changes_no_score_by_fold():
+    scores = [
+        srf.cross_val_score(ROWS, srf.RandomFeatureRegressor(
+            BLOCKS, block_weights=weights, precision="float64", random_state=0
+        ), VALUES)
+        for weights in (None, [1e-5, 1e-5])
+    ]  # fmt: skip
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("empty", [0, 2])
+def test_a_fold_of_one_class_has_no_area_under_its_curve(empty):
+    folds = kfold_index(np.arange(200), 5)
+    labels = np.zeros(200, int)
+    labels[np.flatnonzero(folds != empty)[::3]] = 1
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=1.0, random_state=0)
+    scores = srf.cross_val_score(ROWS, classifier, labels, scoring="auc")
+    assert scores.dtype == np.float64
+    assert np.isnan(scores).tolist() == (np.arange(5) == empty).tolist()
+
+
+@pytest.mark.parametrize("weight", [1e-8, 1e8])
+def test_rounding_advice_is_of_the_penalty_over_the_weight_of_a_block(weight):
+    sums = srf.accumulate(srf.ArraySource(ROWS, VALUES), BLOCKS, task="regression")
+    noise = sums.rounding_alpha
+    for factor in (0.5, 2.0):
+        weights = [weight, weight / 10]
+        told = sums.rounding_advice(factor * weight * noise, weights)
+        assert (told is None) == (factor == 2.0)
+    assert "divided by the greatest block weight" in sums.rounding_advice(0.0, weights)
+    first = sums.select(np.arange(16))  # without the features of the second block
+    assert first.rounding_advice(2 * first.rounding_alpha, [1.0, 1e6]) is None
+    fitted = srf.RandomFeatureRegressor(BLOCKS, block_weights=[weight] * 2, random_state=0)
+    plain = srf.RandomFeatureRegressor(BLOCKS, random_state=0).fit(ROWS, VALUES)
+    assert fitted.fit(ROWS, VALUES).model_.notes == plain.model_.notes
+
+
+def test_the_command_warns_of_rounding_by_the_weights_of_blocks(files, monkeypatch):
+    monkeypatch.chdir(files)
+    begin = ["fit", "d.h5", "--map", "fourier", "--gamma", "0.1,1", "--components", "16"]
+    begin += ["--folds", "2", "--statistics", "w.s.h5", "--model", "w.h5"]
+    for alpha, weight, warned in ((1e-9, 1e-8, False), (1e-2, 1e4, True), (1e-6, 1, True)):
+        said = streamrf(*begin, "--alpha", alpha, "--block-weights", f"{weight},{weight}")
+        assert ("the rounding decides" in said.stderr) == warned, (alpha, said.output)
+
+
+def test_labels_renamed_in_folds_are_of_one_dtype(tmp_path):
+    folds = kfold_index(np.arange(100), 3)
+    for fold in range(3):
+        labels = [LABELS[:100].copy(), LABELS[100:].copy()]
+        for number, part in enumerate(labels):
+            part[np.flatnonzero(folds == (fold + number) % 3)[:3]] = 2
+        ours = srf.accumulate(srf.ArraySource(ROWS[:100], labels[0]), MAP, folds=3)
+        theirs = srf.accumulate(srf.ArraySource(ROWS[100:], labels[1]), like=ours)
+        for names in ({2: 2.5}, {0: "a", 1: "bcd", 2: "ef"}):
+            both = (ours + theirs).relabel(names)
+            parts = [sums.relabel(names) for sums in (ours, theirs)]
+            merged = parts[0] + parts[1]
+            assert merged.labels.tolist() == both.labels.tolist()
+            np.testing.assert_array_equal(merged.class_sums, both.class_sums)
+            assert (both - parts[1]).labels.tolist() == parts[0].labels.tolist()
+        assert both.relabel({"ef": "a"}).labels.tolist() == ["a", "bcd"]
+        floats = (ours + theirs).relabel({2: 2.5}).relabel({2.5: 2})
+        assert {part.targets.labels.dtype.kind for part in floats.sums.parts} == {"f"}
+
+
+def test_weights_of_classes_that_were_not_summed_are_told():
+    sums, codes = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP), srf.OneVsRest("discriminant")
+    with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the rows summed"):
+        sums.solve(1.0, codes, class_weight={7: 50.0})
+    sums.solve(1.0, codes, class_weight={1: 50.0, 7: 2.0})
+
+
+def test_a_path_without_a_finite_criterion_has_no_best_penalty():
+    wide = srf.RandomFourier(srf.Gaussian(0.3), 64, random_state=0)
+    sums = srf.accumulate(srf.ArraySource(ROWS[:12], VALUES[:12]), wide, task="regression")
+    path = sums.path([0.0, 1e-12, 1e-6])
+    for ask in (path.best_alpha, path.best_alphas, path.model):
+        with pytest.raises(SolveError, match=r"the gcv of all 3 penalties is infinite.*greater"):
+            ask()
+    assert path.best_alpha("evidence") > 0
+
+
+@pytest.mark.parametrize("y", [LABELS, VALUES])
+def test_a_batch_that_weighs_nothing_is_refused_in_a_sentence(y):
+    kind = srf.RandomFeatureClassifier if y is LABELS else srf.RandomFeatureRegressor
+    estimator = kind(MAP, alpha=1.0).partial_fit(ROWS[:100], y[:100], sample_weight=np.ones(100))
+    with pytest.raises(DataError, match=r"sample_weight: .* all 100 rows are zero.*leave such"):
+        estimator.partial_fit(ROWS[100:], y[100:], sample_weight=np.zeros(100))
+    assert estimator.statistics_.n_rows == 100
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        srf.RandomMaclaurin(srf.Polynomial(degree=4), 32, random_state=0),
+        srf.TensorSketch(srf.Polynomial(degree=4), 32, random_state=0),
+    ],
+)
+def test_features_that_overflow_are_refused_by_transform(features):
+    features.fit(ROWS)
+    with pytest.raises(BadRowError, match="the features overflow: rows are too large"):
+        features.transform(np.vstack([ROWS, 1e30 * ROWS]))
+    assert np.isfinite(features.transform(ROWS)).all()
+
+
+@pytest.mark.parametrize("precision", ["exact", "coarse", "float64"])
+def test_info_names_the_precision_of_sums(precision, tmp_path):
+    sums = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP, precision=precision)
+    sums.save(tmp_path / "s.h5")
+    assert f"16, {precision} sums" in streamrf("info", tmp_path / "s.h5").stdout

@@ -160,7 +160,7 @@ def calls(tmp_path_factory):
             "path": {},
             "cross_validate": {},
             "principal_components": {},
-            "rounding_advice": {},
+            "rounding_advice": {"alpha": 0.1},
             "problem": {},
             "normal": {},
             "save": {},

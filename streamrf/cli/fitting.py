@@ -331,7 +331,9 @@ def _warn(sums: Statistics, trained: Model | None) -> None:
             "pass did not have, or missing where none of theirs was; the former count as no level, "
             "the latter as typical values"
         )
-    advice = None if trained is None else sums.rounding_advice(trained.alpha)
+    advice = None
+    if trained is not None:
+        advice = sums.rounding_advice(trained.alpha, trained.block_weights)
     tried = [] if trained is None else [alpha for alpha, _ in trained.history]
     if advice and trained is not None and trained.alpha <= min(tried, default=trained.alpha):
         say(f"warning: {advice}")

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
@@ -20,7 +19,7 @@ from sklearn.utils.validation import (
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_flag
-from streamrf.estimators.settings import check_unchanged, described, of_sums
+from streamrf.estimators.settings import check_unchanged, checked_weights, described, of_sums
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
@@ -390,7 +389,7 @@ class RandomFeatureEstimator(BaseEstimator):
             reset=reset,
         )
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            sample_weight = checked_weights(sample_weight, X)
         return X, y, sample_weight
 
 

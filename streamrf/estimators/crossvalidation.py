@@ -11,6 +11,7 @@ from streamrf.engine import RunOptions, Summary, fold
 from streamrf.errors import ParameterError, check_choice
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.models import ErrorSums, Model
+from streamrf.solving import SQUARED
 from streamrf.sources import Block, Ledger, as_rows, as_source
 from streamrf.statistics import MAX_FOLDS, KFoldSums, Statistics, kfold_index
 from streamrf.training import accumulate, is_auto_decode
@@ -49,7 +50,7 @@ def cross_val_score(
 
     Returns
     -------
-    float64 (cv,)
+    float64 (cv,); NaN where the rows of a fold do not have the figure, as "auc" of one class
 
     Raises
     ------
@@ -83,9 +84,9 @@ def cross_val_score(
     name = scoring
     if name is None:
         name = "r2" if models[0].book is None else "accuracy"
-    known = [key for key, value in figures[0].items() if isinstance(value, float)]
+    known = [key for key, value in figures[0].items() if value is None or isinstance(value, float)]
     check_choice("scoring", name, known)
-    return np.array([figure[name] for figure in figures])
+    return np.array([figure[name] for figure in figures], dtype=np.float64)
 
 
 def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
@@ -102,6 +103,14 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
         )
     if is_auto_decode(estimator.codes):
         raise ParameterError("decode='auto' needs rows held out; name a decoder")
+    if estimator.loss != SQUARED:
+        raise ParameterError(
+            f"loss={estimator.loss!r} reads the rows again for every model, and scores by fold come"
+            " from one reading's sums; use cross_val_score of sklearn.model_selection, or leave "
+            "loss out"
+        )
+    if estimator.prune is not None and estimator.block_weights is not None:
+        raise ParameterError("prune= and block_weights= do not go together; leave one of them out")
     if not isinstance(cv, int | np.integer) or not 2 <= cv <= MAX_FOLDS:
         raise ParameterError(f"cv must be an integer from 2 to {MAX_FOLDS}, got {cv!r}")
     if isinstance(estimator.alpha, str) and cv < MIN_INNER:
@@ -116,9 +125,10 @@ def _model(statistics: Statistics, k: int, estimator: RandomFeatureEstimator) ->
     alpha, codes, is_auto = estimator.alpha, estimator.codes, isinstance(estimator.alpha, str)
     if estimator.prune is not None:
         rest = rest.prune(estimator.prune, None if is_auto else alpha, codes)
+    problem = rest.problem(codes).weighted(estimator.block_weights, 1.0 if is_auto else alpha)
     if is_auto:
-        alpha = rest.cross_validate(codes=codes).best_alpha()
-    return rest.solve(alpha, codes, block_weights=estimator.block_weights)
+        alpha = problem.cross_validate().best_alpha()
+    return problem.solve(alpha)
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
     column_or_1d,
     validate_data,
 )
 
 from streamrf.errors import DataError, ParameterError
+from streamrf.estimators.settings import checked_weights
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
@@ -65,7 +65,7 @@ class _KernelRidge(BaseEstimator):
         else:
             X, y = self._checked(X, y)
             if sample_weight is not None:
-                sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+                sample_weight = checked_weights(sample_weight, X)
             source = ArraySource(X, y, sample_weight)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")

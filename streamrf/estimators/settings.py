@@ -4,11 +4,13 @@ import os
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
 from streamrf import storage
 from streamrf.display import Parametrized, clone
-from streamrf.errors import ParameterError
+from streamrf.errors import DataError, ParameterError
 from streamrf.features import DESCRIBED
+from streamrf.jit.arrays import Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
 from streamrf.statistics import Statistics
@@ -82,3 +84,18 @@ def _value(fields: Fields, name: str) -> Any:
         found = Moments.from_tree(inner.tree("Moments"))
     inner.end()
     return found
+
+
+def checked_weights(sample_weight: Any, X: Any) -> Floats:
+    """Return weights, one for each row of X, as scikit-learn's conventions want them checked.
+
+    DataError if all are zero.
+    """
+    given = np.asarray(sample_weight)
+    if given.dtype.kind in "biuf" and given.size and not given.any():
+        raise DataError(
+            f"sample_weight: the weights of all {given.size:,} rows are zero, so they teach "
+            "nothing; leave such a batch out"
+        )
+    weights: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return weights

@@ -10,7 +10,7 @@ from numpy.random import Generator, RandomState
 from numpy.typing import ArrayLike
 
 from streamrf.display import Card, Parametrized, clone
-from streamrf.errors import ParameterError, ShapeError
+from streamrf.errors import BadRowError, ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.threads import featurising, on_single_blas_threads
@@ -200,6 +200,11 @@ class FeatureMap(Parametrized, Card, ABC):
         Returns
         -------
         float32 array of shape (n_rows, n_components), or the table that `set_output` names
+
+        Raises
+        ------
+        BadRowError
+            Rows so large that features are NaN or infinite.
         """
         from sklearn.utils._set_output import _wrap_data_with_container
         from sklearn.utils.validation import check_is_fitted, validate_data
@@ -221,6 +226,7 @@ class FeatureMap(Parametrized, Card, ABC):
                 self.map_lanes(x, z)
                 self.check_values(z, panel.stop - panel.start)
                 lanes.store(z, out[panel])
+                _check_stored(out[panel])
         return _wrap_data_with_container("transform", out, X, self)
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -247,6 +253,15 @@ class FeatureMap(Parametrized, Card, ABC):
             target_tags=TargetTags(required=False),
             transformer_tags=TransformerTags(preserves_dtype=["float32"]),
             input_tags=InputTags(positive_only=not self.takes_negative),
+        )
+
+
+def _check_stored(Z: F32) -> None:
+    """Raise BadRowError for NaN or infinity."""
+    if not np.isfinite(Z).all():
+        raise BadRowError(
+            "the features overflow: rows are too large for the kernel; scale them, or lower gamma "
+            "or the degree"
         )
 
 

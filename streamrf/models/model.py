@@ -20,7 +20,7 @@ from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Rows, targets_card
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
-from streamrf.models.scores import ErrorSums, ValueErrors
+from streamrf.models.scores import ErrorSums, ValueErrors, check_weight
 from streamrf.models.uncertain import UncertainPredictor
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
@@ -233,6 +233,8 @@ class Model(Card, UncertainPredictor):
         ------
         UnknownLabelError
             For a label that was not seen in training.
+        DataError
+            If no row weighs anything.
         """
         if self.book is None:
             raise ParameterError("a regression model has no probabilities; use return_std=True")
@@ -249,8 +251,9 @@ class Model(Card, UncertainPredictor):
             return self.scores(block.X)[known] / book.margin, index[known], weight[known]
 
         columns = zip(*map_blocks(reading, scored, run), strict=True)
-        fitted = Probabilities.fit(*(np.concatenate(column) for column in columns))
-        return replace(self, probabilities=fitted)
+        scores, index, weight = (np.concatenate(column) for column in columns)
+        check_weight(weight.sum())
+        return replace(self, probabilities=Probabilities.fit(scores, index, weight))
 
     def score(self, source: Rows, y: ArrayLike | None = None, **options: Any) -> float:
         """Return the accuracy, or of values R2; the parameters are those of `evaluate`."""

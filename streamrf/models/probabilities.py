@@ -27,7 +27,8 @@ class Probabilities:
     Parameters
     ----------
     slope : float above 0, of scores in units of the code's margin
-    n_rows : rows it was fitted on; 0 where there were too few, and the default slope is taken
+    n_rows : rows of weight above 0 that it was fitted on; 0 where there were too few, and the
+        default slope is taken
     """
 
     slope: float
@@ -49,8 +50,10 @@ class Probabilities:
         ----------
         scores : (n, n_classes) float64, in units of the margin
         index : (n,) true classes
-        weights : (n,), only their proportions matter
+        weights : (n,), only their proportions matter; rows of weight 0 do not count
         """
+        seen = weights > 0
+        scores, index, weights = scores[seen], index[seen], weights[seen]
         own = scores[np.arange(len(index)), index]
         weights = weights * (len(weights) / (weights.sum() or 1.0))
         default = np.log(DEFAULT_SLOPE)

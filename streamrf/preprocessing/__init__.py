@@ -11,6 +11,7 @@ from streamrf.preprocessing.rounding import (
     TARGET_LIMIT,
     calibration_class,
     check_spread,
+    precision_of,
 )
 from streamrf.preprocessing.scaling import CHOICES, Preprocessing
 from streamrf.preprocessing.warp import WARPS, Warp
@@ -34,4 +35,5 @@ __all__ = [
     "check_columns",
     "check_spread",
     "combined_moments",
+    "precision_of",
 ]

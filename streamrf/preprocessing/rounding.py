@@ -266,6 +266,11 @@ def calibration_class(precision: str, totals: str = "float64") -> type[Calibrati
     return Rounding if kind is FineRounding and totals == "int32" else kind
 
 
+def precision_of(calibration: Calibration) -> str:
+    """Return the `precision` that a calibration is of."""
+    return next((p for p, kind in PRECISIONS.items() if type(calibration) is kind), "exact")
+
+
 def _target_moments(targets: NDArray[Any] | None) -> tuple[F64, F64]:
     if targets is None:
         return np.empty(0), np.empty(0)

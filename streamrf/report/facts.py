@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.display import Parametrized
 from streamrf.models import Model
-from streamrf.preprocessing import Encoder, Moments
+from streamrf.preprocessing import Encoder, Moments, precision_of
 from streamrf.solving import SQUARED
 from streamrf.sources import Columns, Ledger
 from streamrf.statistics import Statistics
@@ -131,7 +131,7 @@ def _encoder(encoder: Encoder) -> dict[str, Any]:
         "normalize": encoder.preprocessing.normalize,
         "warp": None if warp is None else warp.kind,
         "feature_importances": None if warp is None else warp.importances.tolist(),
-        "precision": "exact" if encoder.calibration.exact else "float64",
+        "precision": precision_of(encoder.calibration),
         "tried": encoder.tried,
         "columns": None if encoder.table is None else of_columns(encoder.table),
     }

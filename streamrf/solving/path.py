@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from streamrf.errors import ParameterError, SolveError
-from streamrf.jit.arrays import Floats
+from streamrf.jit.arrays import Floats, Indices
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
 
@@ -74,12 +74,17 @@ class Path(Generic[Model]):
         return self.log_evidences.sum(axis=1)
 
     def best_alpha(self, criterion: str = "gcv") -> float:
-        """Return the penalty of least `gcv` or greatest `log_evidence` ("evidence")."""
-        return float(self.alphas[_scores(self.gcvs, self.log_evidences, criterion).sum(1).argmin()])
+        """Return the penalty of least `gcv` or greatest `log_evidence` ("evidence").
+
+        SolveError if no penalty has a finite one.
+        """
+        scores = _scores(self.gcvs, self.log_evidences, criterion).sum(axis=1, keepdims=True)
+        return float(self.alphas[_least(scores, criterion)[0]])
 
     def best_alphas(self, criterion: str = "gcv") -> Floats:
         """Return the best penalty of each output by itself, float64 (n_outputs,)."""
-        return self.alphas[_scores(self.gcvs, self.log_evidences, criterion).argmin(axis=0)]
+        scores = _scores(self.gcvs, self.log_evidences, criterion)
+        return self.alphas[_least(scores, criterion)]
 
     def model(self, criterion: str = "gcv") -> Model:
         """Return the model of `best_alpha`; ``path.solve(alpha)`` gives that of any other."""
@@ -91,6 +96,16 @@ def _scores(gcvs: Floats, evidences: Floats, criterion: str) -> Floats:
     if criterion not in CRITERIA:
         raise ParameterError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
     return gcvs if criterion == "gcv" else -evidences
+
+
+def _least(scores: Floats, criterion: str) -> Indices:
+    """Return the row of the least score in each column; raise SolveError where none is finite."""
+    if np.isposinf(scores).all(axis=0).any():
+        raise SolveError(
+            f"the {criterion} of all {len(scores)} penalties is infinite: they do not factor, or "
+            "leave the rows no degrees of freedom; give greater ones"
+        )
+    return scores.argmin(axis=0)
 
 
 def trace(

@@ -44,11 +44,11 @@ def _squares(outputs: Floats, truth: Floats) -> Floats:
 
 
 class HeldOut:
-    """Rows held out and their features, which are encoded once as far as `KEPT_BYTES` reach.
+    """Rows held out that weigh, and their features, encoded once as far as `KEPT_BYTES` reach.
 
     Parameters
     ----------
-    rows : as they came
+    rows : as they came; those whose weights a pass rounds to 0 are left out here too
     encoder : of all features that models have some of
     """
 
@@ -56,7 +56,7 @@ class HeldOut:
         self._encoder = encoder
         self._parts = [
             part.where(slice(start, start + SCORED_ROWS))
-            for part in rows
+            for part in (_weighing(part, encoder) for part in rows)
             for start in range(0, len(part.X), SCORED_ROWS)
         ]
         self._kept: list[Array] = []
@@ -210,6 +210,12 @@ def held_scores(model: Model, held: HeldOut) -> tuple[Floats, NDArray[np.int64],
         parts.append((scores[known], index[known], _weights(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return scores, index, weights
+
+
+def _weighing(rows: Rows, encoder: Encoder) -> Rows:
+    if rows.weights is None:
+        return rows
+    return rows.where(encoder.calibration.roots(rows.weights, len(rows.X)) > 0)
 
 
 def _weights(rows: Rows) -> NDArray[np.float64]:

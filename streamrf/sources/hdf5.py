@@ -177,6 +177,10 @@ class HDF5Source(SeekableSource):
             None if weights is None else weight_column(weights, high - low, wheres[2]),
         )
 
+    def _sampled_from(self, row: int) -> int:
+        """Return the border of a chunk, so that a range of a sample decodes no part of another."""
+        return self._chunk(row)[0]
+
     def _chunk(self, row: int) -> tuple[int, int]:
         file = self._files[bisect_right(self._files, row, key=lambda file: file.first) - 1]
         before = row - (row - file.first) % file.chunk_rows

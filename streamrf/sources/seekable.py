@@ -49,9 +49,10 @@ class SeekableSource(Source):
     def sample(self, n_rows: int) -> Block:
         """Return about `n_rows` rows, the same each time, from 8 ranges spread over all rows.
 
-        The block's `kept` holds the indices of the rows in the whole source.
+        They are the same rows for any chunks, but for those of HDF5. The block's `kept` holds the
+        indices of the rows in the whole source.
         """
-        ranges = even_stretches(self.n_rows, n_rows, lambda row: self._chunk(row)[0])
+        ranges = even_stretches(self.n_rows, n_rows, self._sampled_from)
         return join_sample(self._read(ranges, n_rows), self.n_rows, self.where)
 
     @abstractmethod
@@ -61,6 +62,10 @@ class SeekableSource(Source):
     @abstractmethod
     def _chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the chunk that holds a row."""
+
+    def _sampled_from(self, row: int) -> int:
+        """Return the row at or before one where a range of a sample may begin."""
+        return row
 
     def _nearest_border(self, row: int) -> int:
         before, after = self._chunk(row)

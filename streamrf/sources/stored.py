@@ -18,7 +18,7 @@ from streamrf.sources.base import (
     fingerprints,
 )
 from streamrf.sources.paths import decoding
-from streamrf.sources.seekable import Ranges, SeekableSource, even_stretches, join_sample
+from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.validation import (
     as_matrix,
@@ -170,11 +170,7 @@ S = TypeVar("S", bound=Stored)
 
 
 class StoredSource(SeekableSource, Generic[S]):
-    """Rows of stores, one after the other.
-
-    The calibration rows are the same ones however a store is cut into chunks, so that the same rows
-    in another format are calibrated alike.
-    """
+    """Rows of stores, one after the other."""
 
     def __init__(self, stores: Sequence[S], settings: dict[str, str | None]) -> None:
         self._list = [store for store in stores if store.n_rows]
@@ -208,11 +204,6 @@ class StoredSource(SeekableSource, Generic[S]):
     def settings(self) -> dict[str, str | None]:
         """Names of columns or datasets."""
         return self._settings
-
-    def sample(self, n_rows: int) -> Block:
-        """Return `n_rows` rows, the same each time, from 8 ranges spread over all rows."""
-        ranges = even_stretches(self.n_rows, n_rows, lambda row: row)
-        return join_sample(self._read(ranges, n_rows), self.n_rows, self.where)
 
     @abstractmethod
     def _keys_of(self, store: S) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, warn
 from streamrf.sources.base import Block, Source, Store
 from streamrf.sources.columns import Columns
 from streamrf.sources.labels import as_labels, check_known, find_labels
@@ -70,6 +70,18 @@ def named_factors(
             ) from None
     order = np.argsort(names)
     return names[order], np.array(list(class_weight.values()), dtype=np.float64)[order]
+
+
+def check_named(class_weight: ClassWeight, labels: NDArray[Any], where: str) -> None:
+    """Warn of a dict that names none of several labels; `where` says what they are labels of."""
+    if isinstance(class_weight, str) or len(labels) < 2:
+        return
+    names = named_factors(class_weight, labels)[0]
+    if find_labels(labels, names)[1].all():
+        warn(
+            f"class_weight (--class-weight) names {names.tolist()[:5]}, and no label of {where}, "
+            f"such as {labels[0].item()!r}; check the names"
+        )
 
 
 class Derived(Source):

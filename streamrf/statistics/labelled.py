@@ -135,8 +135,10 @@ class ClassSums(TargetSums):
         if not len(self.labels):
             return self
         renamed = [names.get(label, label) for label in self.labels.tolist()]
-        labels = _joined(renamed)
-        index = np.searchsorted(labels, np.array(renamed, labels.dtype))
+        every = _joined([*names.values(), *renamed])  # so that all folds have labels of one dtype
+        index = np.searchsorted(every, np.array(renamed, every.dtype))
+        present, index = np.unique(index, return_inverse=True)
+        labels = narrowed(every[present])
         sums, weights = np.zeros((len(labels), self.sums.shape[1])), np.zeros(len(labels))
         np.add.at(sums, index, self.sums)
         np.add.at(weights, index, self.weights)

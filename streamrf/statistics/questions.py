@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.kernels import check_weights
 from streamrf.models import Codes, Model, PrincipalComponents, Seed
 from streamrf.preprocessing import Encoder, Moments
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path, as_alphas
-from streamrf.sources import ClassWeight, Ledger, class_factors
+from streamrf.sources import ClassWeight, Ledger, check_named, class_factors
 from streamrf.statistics.ridge import (
     Alphas,
     RidgeProblem,
@@ -104,20 +105,30 @@ class Questions:
             n_rows = self.weight / (calibration.mean_weight or 1.0)
         return calibration.noise_alpha(n_rows)
 
-    def rounding_advice(self, alpha: ArrayLike) -> str | None:
+    def rounding_advice(
+        self, alpha: ArrayLike, block_weights: ArrayLike | None = None
+    ) -> str | None:
         """Return what to do where the rounding is the binding penalty, as a sentence, or None.
 
         Parameters
         ----------
         alpha : float or (n_outputs,) floats, as chosen
+        block_weights : (n_blocks,) of the model, whose penalty of a block is ``alpha / weight``;
+            None means 1 for each
         """
         given: Any = [alpha] if np.ndim(alpha) == 0 else alpha
-        smallest, noise = float(as_alphas(given).min()), self.rounding_alpha
+        smallest, noise, named = float(as_alphas(given).min()), self.rounding_alpha, ""
+        if block_weights is not None:
+            n_blocks = int(self.encoder.features.blocks.max()) + 1
+            weights = check_weights("block_weights", block_weights, n_blocks)
+            greatest = weights[self.encoder.blocks].max()
+            smallest = smallest / greatest if greatest > 0 else np.inf
+            named = f" (divided by the greatest block weight, {greatest:.3g})"
         if smallest >= noise:
             return None
         return (
-            f"alpha={smallest:.3g} is below {noise:.3g}, the penalty that the rounding of the "
-            f"features amounts to, so the rounding decides; {self.encoder.calibration.advice()}"
+            f"alpha={smallest:.3g}{named} is below {noise:.3g}, the penalty that the rounding of "
+            f"the features amounts to, so the rounding decides; {self.encoder.calibration.advice()}"
         )
 
     def normal(self, matrix: Floats | None = None) -> Normal:
@@ -156,6 +167,7 @@ class Questions:
             book.decoder.check_weighable()
             weights = self.sums.targets.moments(np.eye(len(self.labels)), 1.0)[1]
             factors = class_factors(class_weight, self.labels, weights)
+            check_named(class_weight, self.labels, "the rows summed")
         ledger = self.ledger.nameless()
         return RidgeProblem(self.encoder, self.sums, book, ledger=ledger, class_factors=factors)
 

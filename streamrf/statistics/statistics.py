@@ -138,7 +138,10 @@ class Statistics(Card, Questions):
         """
         check_kind("names", names, Mapping, "a dict of new labels by old ones")
         self.sums.targets.check_names(names)
-        return replace(self, sums=self.sums.retargeted(lambda targets: targets.relabelled(names)))
+        labels = [] if self.labels is None else self.labels.tolist()
+        all_names = {label: names.get(label, label) for label in labels}
+        sums = self.sums.retargeted(lambda targets: targets.relabelled(all_names))
+        return replace(self, sums=sums)
 
     def with_targets(self, other: "Statistics") -> "Statistics":
         """Return the statistics of our targets and then those of `other`, of the same rows.

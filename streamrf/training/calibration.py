@@ -98,6 +98,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     holdout = None
     if settings.hold_out:
         n_rows = None if job.stop is None else job.stop - job.start
+        if n_rows is not None and sample.weights is not None:
+            n_rows = round(n_rows * float(np.mean(sample.weights > 0)))
         holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
     return Pass(statistics, holdout)
 

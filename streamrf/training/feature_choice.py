@@ -118,10 +118,11 @@ def choose(
 
     `kernels` are names of `KINDS`. `n_rows` are those of the pass, None where unknown. `fits` says
     whether memory has room for a width; `moments` are of all rows, where columns are to be scaled
-    by them. Where rows are too few to choose by, it is a Gaussian of the median distance, or the
-    first kernel that is named.
+    by them. Rows of weight 0 do not count. Where rows are too few to choose by, it is a Gaussian of
+    the median distance, or the first kernel that is named.
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
+    sample = _weighing(sample)
     y = np.asarray(sample.y)
     has_classes = regression or len(np.unique(y)) > 1
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and has_classes
@@ -193,6 +194,7 @@ def learnt(
     The ridge is one of the map's kernel if it is a Gaussian or Laplacian, else one of a Gaussian of
     the median distance.
     """
+    sample = _weighing(sample)
     if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
         return None
     _check_warp(kind, sample.X.shape[1])
@@ -211,6 +213,15 @@ def learnt(
             setting = gamma / judge.scaled.unit(normalize, name)
             recipe = Recipe(kind, name, setting, n_rounds)
     return judge.warp(normalize, recipe)
+
+
+def _weighing(sample: Block) -> Block:
+    """Return the rows of weight above 0; all where there are none, which the pass refuses."""
+    if sample.weights is None or not sample.weights.any() or sample.weights.all():
+        return sample
+    X, y, weights = sample.arrays.take(np.flatnonzero(sample.weights))
+    kept = sample.offsets[sample.weights > 0]
+    return replace(sample, X=X, y=y, weights=weights, kept=kept)
 
 
 def _check_warp(kind: str | None, n_features: int) -> None:

@@ -208,7 +208,7 @@ class _Search:
         history = tuple((float(trial.model.alpha), trial.figure) for trial in alike)
         chosen = next((c for c in self.codes if c is not None and c.decode == word), self.codes[0])
         notes: list[str | None] = []
-        if kept.rounding_advice(model.alpha) is None:  # which says what to do
+        if kept.rounding_advice(model.alpha, model.block_weights) is None:  # which says what to do
             notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader))
@@ -230,9 +230,9 @@ class _Search:
         )
 
     def _is_enough(self, statistics: Statistics) -> bool:
-        """Return whether there are rows, and classes, to choose by."""
+        """Return whether there are rows that weigh, and classes, to choose by."""
         labels = statistics.labels
-        enough = min(self.held.n_rows, statistics.n_rows) >= MIN_HELD
+        enough = min(self.held.n_rows, statistics.sums.n_weighted) >= MIN_HELD
         return enough and (labels is None or len(labels) > 1)
 
     def trials(self, statistics: Statistics) -> list[Trial]:

@@ -18,12 +18,13 @@ RAW_DTYPES = ("uint8", "int16", "float32", "float64")
 class Holdout:
     """A share of the rows, halved whenever it outgrows its bounds.
 
-    A row is held while the hash of its position is below the share, so which rows are held depends
-    on positions alone. Rows evicted when the share halves are yielded, to be summed.
+    A row of weight above 0 is held while the hash of its position is below the share, so which rows
+    are held depends on positions and weights alone. Rows evicted when the share halves are yielded,
+    to be summed.
 
     Parameters
     ----------
-    n_rows : rows of the source, None where unknown
+    n_rows : rows of the source that weigh, about; None where unknown
     row_bytes : bytes of a raw row
     """
 
@@ -49,6 +50,8 @@ class Holdout:
         """Move a hashed share of the rows to the hold-out; yield the others, and those evicted."""
         rows = as_rows(block)
         picked = uniform(rows.positions) < self.share
+        if rows.weights is not None:
+            picked &= rows.weights > 0
         if not picked.any():
             yield rows
             return

@@ -33,7 +33,7 @@ class EncodedRows:
 
     @classmethod
     def of(cls, model: Model, rows: Rows, where: str) -> "EncodedRows":
-        """Encode rows.
+        """Encode the rows that weigh.
 
         DataError unless they have labels, and weights as those summed for the model;
         UnknownLabelError for a label that the first reading did not have.
@@ -42,6 +42,9 @@ class EncodedRows:
         misfit = misfit_of(rows, encoder)
         if misfit is not None:
             raise DataError(f"{where}: {misfit}")
+        roots = calibration.roots(rows.weights, len(rows.X))
+        if not roots.all():  # a class of such rows alone is not learnt, so no label of the model
+            rows, roots = rows.where(roots > 0), roots[roots > 0]
         labels = as_labels(rows.y)
         index, unknown = find_labels(model.labels, labels)
         if unknown.any():
@@ -50,13 +53,10 @@ class EncodedRows:
                 "read before; they must not change between passes"
             )
         encoder.check_width(rows.X)
-        roots = calibration.roots(rows.weights, len(rows.X))
         Q = np.empty((len(rows.X), encoder.n_components), dtype=calibration.dtype)
         encoder.encode(rows.X, roots, Q)
         assert model.book is not None
-        scaled, signs = roots / calibration.root_scale, model.book.matrix[index]
-        seen = scaled > 0
-        return cls(Q, scaled, signs) if seen.all() else cls(Q[seen], scaled[seen], signs[seen])
+        return cls(Q, roots / calibration.root_scale, model.book.matrix[index])
 
     def outputs(self, coef: Floats, intercept: Floats) -> Floats:
         """Return the outputs of coefficients (n_outputs, n_components), float64 (n, n_outputs)."""

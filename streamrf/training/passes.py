@@ -1,7 +1,8 @@
 """A pass in progress: what blocks of rows are added into."""
 
-from dataclasses import dataclass, replace
-from typing import cast
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from streamrf.errors import BadRowError, DataError, warn
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
+    ROOT_LEVELS,
     TARGET_LEVELS,
     TARGET_LIMIT,
     Encoder,
@@ -18,8 +20,8 @@ from streamrf.preprocessing import (
     as_columns,
     combined_moments,
 )
-from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
-from streamrf.statistics import AbstractSums, Statistics, ValueSums
+from streamrf.sources import Block, Ledger, Rows, as_labels, as_rows, find_labels, of_targets
+from streamrf.statistics import AbstractSums, BitSums, ClassSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.holdout import Holdout
 
@@ -42,13 +44,16 @@ class Part:
     ----------
     statistics : with an `EncoderName` for the encoder
     holdouts : the rows held out, one holdout a shard
+    faint : rows whose weights were rounded to 0, by label
     """
 
     statistics: Statistics
     holdouts: tuple[Holdout, ...]
+    faint: Counter[Any] = field(default_factory=Counter)
 
     def __add__(self, other: "Part") -> "Part":
-        return Part(self.statistics + other.statistics, self.holdouts + other.holdouts)
+        statistics, holdouts = self.statistics + other.statistics, self.holdouts + other.holdouts
+        return Part(statistics, holdouts, self.faint + other.faint)
 
 
 class Pass(State):
@@ -67,6 +72,7 @@ class Pass(State):
         self._n_too_long = statistics.n_too_long
         self._told: set[int] = set()  # columns that were not fairly sampled
         self._told_far = False  # targets that were clipped
+        self._faint: Counter[Any] = Counter()  # rows whose weights were rounded to 0, by label
         self._next_look: float = 0  # rows at which columns are looked at again
         self._features = np.empty((0, statistics.encoder.n_components))
 
@@ -155,6 +161,31 @@ class Pass(State):
                 "rows to unit length (normalize='l2', --normalize l2), or shuffle them"
             )
 
+    def _count_faint(self, rows: Rows, roots: Floats) -> None:
+        """Count rows whose weights are rounded to 0, by label."""
+        if rows.weights is not None and self.statistics.labels is not None:
+            faint = (roots == 0) & (rows.weights > 0)
+            if faint.any():
+                self._faint.update(as_labels(rows.y[faint]).tolist())
+
+    def _warn_of_faint(self) -> None:
+        """Warn of classes that are lost because all of their weights were rounded to 0."""
+        targets = self.statistics.sums.targets
+        if not self._faint or not isinstance(targets, ClassSums | BitSums):
+            return
+        labels = as_labels(np.array(list(self._faint)))
+        index, unknown = find_labels(targets.labels, labels)
+        lost = labels[unknown | (np.append(targets.weights, 0.0)[index] == 0)].tolist()
+        if lost:
+            n_rows = sum(self._faint[label] for label in lost)
+            less, more = 0.25 / ROOT_LEVELS**2, f" and {len(lost) - MAX_NAMED:,} more"
+            named = ", ".join(map(repr, lost[:MAX_NAMED])) + more * (len(lost) > MAX_NAMED)
+            warn(
+                f"all {n_rows:,} rows of weight above 0 with the label {named} weigh less than "
+                f"{less:.2g} of the mean weight, which is rounded to nothing, so nothing is learnt "
+                "of them; give them more weight, or precision='float64' (--precision float64)"
+            )
+
     def _sum(self, rows: Rows) -> None:
         encoder, sums = self.statistics.encoder, self.statistics.sums
         n = len(rows.X)
@@ -166,6 +197,7 @@ class Pass(State):
             self._features = np.empty((n, encoder.n_components), dtype=calibration.dtype)
         Q = self._features[:n]
         roots = calibration.roots(rows.weights, n)
+        self._count_faint(rows, roots)
         n_clipped = encoder.encode(rows.X, roots, Q)
         self._n_too_long += encoder.count_too_long(rows.X)
         y = rows.y
@@ -197,6 +229,7 @@ class Pass(State):
                 self._sum(rows)
         self._look(again=True)
         self._warn()
+        self._warn_of_faint()
         return self.finished()
 
     def finished(self) -> Statistics:
@@ -231,6 +264,7 @@ class Pass(State):
         )
         fresh = Pass(statistics, None if self.holdout is None else self.holdout.copy())
         fresh._told, fresh._next_look = set(self._told), np.inf  # it leaves warnings to us
+        fresh._faint = self._faint.copy()
         return fresh
 
     def sealed(self) -> "Part":
@@ -238,7 +272,7 @@ class Pass(State):
         statistics = self.finished()
         name = EncoderName(statistics.encoder.digests)
         held = () if self.holdout is None else (self.holdout,)
-        return Part(replace(statistics, encoder=cast(Encoder, name)), held)
+        return Part(replace(statistics, encoder=cast(Encoder, name)), held, self._faint)
 
     def absorb(self, total: "Part") -> None:
         """Go on from what fresh copies of this pass, when it was new, have added up."""
@@ -251,6 +285,7 @@ class Pass(State):
         )
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._n_too_long = statistics.n_too_long
+        self._faint = total.faint.copy()
         if self.holdout is not None:
             for rows in self.holdout.absorb(total.holdouts):
                 self._sum(rows)

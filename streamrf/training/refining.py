@@ -28,7 +28,7 @@ from streamrf.solving import (
 from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source
 from streamrf.statistics import LossSums
 from streamrf.training import memory
-from streamrf.training.finishing import Codes, is_auto_decode
+from streamrf.training.finishing import MIN_HELD, Codes, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import EncodedRows, LossPass
 from streamrf.training.passes import Pass
@@ -157,7 +157,8 @@ def refine(
     source : the rows, with labels; read up to `max_passes` times
     loss : "squared_hinge", ``max(0, 1 - m)^2``, or "logistic", ``log(1 + exp(-m))``
     max_passes : readings at most; fewer where a step promises less than a millionth
-    held : rows held out, by which the penalty is chosen anew at every step; they then join
+    held : rows held out, by which the penalty is chosen anew at every step where 10 or more of
+        them weigh; they then join
     rows : ``(start, stop)``, the only rows to read
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     run : how it is done: threads, memory, cluster
@@ -193,16 +194,17 @@ def refine(
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
     found: list[float] = []
     held_out = HeldOut(held.rows, model.encoder)
+    chooses = held_out.n_rows >= MIN_HELD
     for _ in range(max_passes):
         pass_ = fold(reading, LossPass(model, kind, held.share), LossPass.update, run)
         with computing(run.n_threads):
             newton = _Newton(model, kind, pass_.sums, sample)
             alphas = np.broadcast_to(model.alpha, len(model.coef)).astype(np.float64)
-            if held.rows:
+            if chooses:
                 trial = _chosen(newton, float(alphas.mean()), held_out)
-                for part in held.rows:
-                    pass_.add(part, "the rows held out")
                 fair, alphas = trial.model, np.full(len(alphas), float(trial.model.alpha))
+            for part in held.rows:
+                pass_.add(part, "the rows held out")
             unit = model.encoder.calibration.mean_weight or 1.0
             found.append(unit * float(newton.objectives(alphas).sum()))
             settled = np.array_equal(alphas, np.broadcast_to(model.alpha, len(alphas)))
@@ -211,7 +213,7 @@ def refine(
         if settled and promised < TOLERANCE:
             break
     refinement = Refinement(loss, tuple(found))
-    if held.rows:
+    if chooses:
         model = replace(model, probabilities=_probabilities(fair, held_out))
     return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import DataError, ParameterError, warn
+from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
     ClassWeighted,
     Source,
     as_labels,
+    check_named,
     class_factors,
-    find_labels,
     named_factors,
     of_targets,
 )
@@ -95,10 +95,5 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
         return ClassWeighted(source, labels, factors, float(factors.max()))
     seen = np.unique(of_targets(rows, as_labels))
     labels, factors = named_factors(class_weight, seen)
-    if len(seen) > 1 and find_labels(seen, labels)[1].all():
-        warn(
-            f"class_weight (--class-weight) names {labels.tolist()[:5]}, and no label of the "
-            f"{len(rows.y):,} rows looked at before the pass, such as {seen[0].item()!r}; check "
-            "the names"
-        )
+    check_named(class_weight, seen, f"the {len(rows.y):,} rows looked at before the pass")
     return ClassWeighted(source, labels, factors)
