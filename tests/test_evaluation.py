@@ -15,11 +15,11 @@ from streamrf.errors import (
     ShapeError,
     UnknownLabelError,
 )
-from streamrf.models.class_errors import ClassErrors, log_odds
+from streamrf.models.class_metrics import ClassErrors, log_odds
 from streamrf.models.codes import CodeBook
 from streamrf.models.decoders import Euclidean, Hamming
+from streamrf.models.metrics import ValueErrors
 from streamrf.models.model import Model
-from streamrf.models.scores import ValueErrors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -14,9 +14,9 @@ import streamrf as srf
 from integers import accumulate, assert_close, assert_same_bytes, cut, features
 from passes import begin
 from streamrf.errors import DataError, MergeError, StreamrfError, UnknownLabelError
-from streamrf.models.class_errors import ClassErrors
+from streamrf.models.class_metrics import ClassErrors
+from streamrf.models.metrics import ErrorSums, ValueErrors
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ErrorSums, ValueErrors
 from streamrf.sources.ledger import Ledger
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram, gram_class
 from streamrf.statistics.labelled import BitSums, ClassSums

@@ -25,7 +25,7 @@ from streamrf.sources import (
 )
 from streamrf.sources.base import fingerprint
 from streamrf.sources.seekable import even_stretches
-from streamrf.sources.weighted import Renamed, Unlabelled
+from streamrf.sources.weighted import Known, Renamed, Unlabelled
 from streamrf.training import accumulate
 
 N = 211  # prime, so that nothing divides it
@@ -67,7 +67,7 @@ def final_classes(kind):
 
 
 def test_every_source_has_a_row():
-    others = {Unlabelled, Renamed}  # which have other targets or keys than those given
+    others = {Known, Unlabelled, Renamed}  # which check targets, or have others or other keys
     assert {case.kind for case in SOURCES} == final_classes(Source) - others
 
 

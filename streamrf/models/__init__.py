@@ -1,6 +1,6 @@
 """Trained models: codes of the classes, predictions, decoding, probabilities, scores."""
 
-from streamrf.models.class_errors import ClassErrors
+from streamrf.models.class_metrics import ClassErrors
 from streamrf.models.codes import (
     DECODINGS,
     CodeBook,
@@ -14,12 +14,12 @@ from streamrf.models.codes import (
 from streamrf.models.components import PrincipalComponents
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
 from streamrf.models.expansion import KernelExpansion
+from streamrf.models.metrics import ErrorSums
 from streamrf.models.model import Model, load_model
 from streamrf.models.posterior import Posterior, inverse_diagonal
 from streamrf.models.prediction import Rows, Scorer, targets_card
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
-from streamrf.models.scores import ErrorSums
 
 __all__ = [
     "DECODERS",

@@ -14,13 +14,13 @@ from streamrf.display import Card
 from streamrf.engine import map_blocks
 from streamrf.errors import DataError, ParameterError, check_flag
 from streamrf.jit.arrays import Array, Floats, Indices
-from streamrf.models.class_errors import ClassErrors, class_indices
+from streamrf.models.class_metrics import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
+from streamrf.models.metrics import ErrorSums, ValueErrors, check_weight
 from streamrf.models.posterior import Posterior
 from streamrf.models.prediction import Rows, targets_card
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
-from streamrf.models.scores import ErrorSums, ValueErrors, check_weight
 from streamrf.models.uncertain import UncertainPredictor
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from streamrf.engine import Reading, RunOptions, fold, map_blocks
 from streamrf.errors import BadRowError, DataError, ShapeError
 from streamrf.jit.arrays import Array, Floats
-from streamrf.models.scores import ErrorSums, Evaluation
+from streamrf.models.metrics import ErrorSums, Evaluation
 from streamrf.preprocessing import Encoder
 from streamrf.sources import Block, Source, as_source
 

@@ -7,8 +7,8 @@ import scipy
 
 from streamrf.errors import MergeError, ShapeError, UnknownLabelError
 from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models.metrics import ErrorSums, check_weight
 from streamrf.models.probabilities import Probabilities
-from streamrf.models.scores import ErrorSums, check_weight
 from streamrf.sources import as_labels, find_labels
 
 MAX_TOP = 10  # of `top_k_accuracy`
