@@ -9,6 +9,7 @@ from streamrf.preprocessing.rounding import (
     ROOT_LEVELS,
     TARGET_LEVELS,
     TARGET_LIMIT,
+    Cut,
     calibration_class,
     check_spread,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "TARGET_LEVELS",
     "TARGET_LIMIT",
     "WARPS",
+    "Cut",
     "Encoder",
     "Moments",
     "Preprocessing",

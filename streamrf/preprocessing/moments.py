@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamrf import storage
 from streamrf.display import Card
-from streamrf.errors import MergeError, ShapeError, check_kind
+from streamrf.errors import DataError, MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, unlocked
 from streamrf.sources import SparseRows, by_columns
@@ -23,6 +23,7 @@ MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are su
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
+FAR = 30.0  # times the deviation, from where on a reach is that of an outlier
 CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called unfair
 
 
@@ -58,6 +59,14 @@ class Sample:
     def grid(self) -> F64:
         """What values are rounded to, powers of two: 2^-16 of the reach, 0 for constant columns."""
         return _grid(self.reach)
+
+    @property
+    def is_far(self) -> NDArray[np.bool_]:
+        """Whether the reach of each column is that of an outlier, (d,) bool.
+
+        One among n rows is sqrt(n) deviations away.
+        """
+        return self.reach > min(FAR, 0.9 * math.sqrt(self.n_rows)) * self.deviation
 
     def equals(self, other: "Sample") -> bool:
         """Return whether both are of the same numbers."""
@@ -193,8 +202,22 @@ class Moments(Card):
 
     @property
     def deviation(self) -> F64:
-        """Standard deviations, float64 (d,)."""
-        return self._deviation(np.arange(self.n_features))
+        """Standard deviations, float64 (d,); those of `hidden_columns` are what rounding hides."""
+        found = self._deviation(np.arange(self.n_features))
+        hidden = self.hidden_columns()
+        found[hidden] = np.maximum(found[hidden], self.sample.grid[hidden] / math.sqrt(12))
+        return found
+
+    def hidden_columns(self) -> I64:
+        """Return the columns that an outlier of the sample hides, int64.
+
+        It made their grid wider than their deviation in the rows counted, so that neither mean nor
+        deviation is known any better than the grid.
+        """
+        if not self.n_rows:
+            return np.empty(0, dtype=np.int64)
+        found = np.flatnonzero((self.sample.grid > 0) & self.sample.is_far)
+        return found[self._deviation(found) < self.sample.grid[found]] if len(found) else found
 
     def _deviation(self, which: I64) -> F64:
         n, unit = max(self.n_rows, 1), 2.0 ** (2 * UNIT)
@@ -282,7 +305,15 @@ def combined_moments(ours: Moments | None, theirs: Moments | None, sign: int) ->
 
 
 def check_columns(moments: Moments, n_features: int, where: str) -> None:
-    """Raise ShapeError if moments are not of rows of a width."""
+    """Raise ShapeError if moments are not of rows of a width, DataError if columns are hidden."""
+    hidden = moments.hidden_columns()
+    if len(hidden):
+        raise DataError(
+            f"scale_like does not know the scale of column {hidden[0]}: its values vary by less than "
+            f"{moments.sample.grid[hidden[0]]:.3g}, the grid that an outlier of the rows looked at "
+            "first made for all that were summed like them; sum the moments of these rows by "
+            "themselves: streamrf.moments(source), or streamrf moments DATA --out FILE"
+        )
     if moments.n_features != n_features:
         raise ShapeError(
             f"scale_like has the moments of {moments.n_features} columns, but {where} has "

@@ -13,6 +13,7 @@ from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
     TARGET_LEVELS,
     TARGET_LIMIT,
+    Cut,
     Encoder,
     Moments,
     as_columns,
@@ -21,6 +22,7 @@ from streamrf.preprocessing import (
 from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
+from streamrf.training.clipping import Clipping
 from streamrf.training.holdout import Holdout
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
@@ -42,13 +44,16 @@ class Part:
     ----------
     statistics : with an `EncoderName` for the encoder
     holdouts : the rows held out, one holdout a shard
+    clipping : what was cut off the rows
     """
 
     statistics: Statistics
     holdouts: tuple[Holdout, ...]
+    clipping: Clipping
 
     def __add__(self, other: "Part") -> "Part":
-        return Part(self.statistics + other.statistics, self.holdouts + other.holdouts)
+        statistics, holdouts = self.statistics + other.statistics, self.holdouts + other.holdouts
+        return Part(statistics, holdouts, self.clipping + other.clipping)
 
 
 class Pass(State):
@@ -66,8 +71,9 @@ class Pass(State):
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._n_too_long = statistics.n_too_long
         self._told: set[int] = set()  # columns that were not fairly sampled
-        self._told_far = False  # targets that were clipped
+        self._told_far = self._told_fine = False  # targets that were clipped, or rounded away
         self._next_look: float = 0  # rows at which columns are looked at again
+        self._clipping = Clipping(np.zeros(statistics.encoder.n_components))
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def update(self, block: Block) -> None:
@@ -139,12 +145,24 @@ class Pass(State):
         sums, n_too_long = self.statistics.sums, self._n_too_long
         n_entries = sums.n_rows * sums.n_components
         calibration = self.statistics.encoder.calibration
-        if sums.n_clipped > calibration.usual_clipped * n_entries:
+        harm = self._clipping.harm(sums, calibration.usual_cut) if self._clipping.most else ""
+        if harm or sums.n_clipped > calibration.usual_clipped * n_entries:
             warn(
                 f"{sums.n_clipped:,} entries of features ({100 * sums.n_clipped / n_entries:.2g} "
-                "%) were clipped: some rows are unlike the rows looked at before the pass; scale "
-                "the rows (normalize=, --normalize), shuffle them, or calibrate on a fair sample "
-                "and give its statistics by like= or --like"
+                f"%) were clipped{harm}: some rows are unlike the rows looked at before the pass; "
+                + ("do not round (precision='float64', --precision float64), " if harm else "")
+                + "scale the rows (normalize=, --normalize, scale_like=), shuffle them, or "
+                "calibrate on a fair sample and give its statistics by like= or --like"
+            )
+        moments = self.statistics.moments
+        hidden = [] if moments is None else moments.hidden_columns().tolist()
+        if hidden:
+            warn(
+                f"{named_columns(hidden)} had an outlier in the rows looked at before the pass, "
+                "which made the grid of the moments wider than the columns vary, so mean and "
+                "deviation are not known: sum the moments of these rows by themselves "
+                "(streamrf.moments(source), streamrf moments DATA --out FILE), or train without "
+                "like= (--like)"
             )
         if n_too_long:
             longest = np.sqrt(self.statistics.encoder.features.longest)
@@ -166,21 +184,33 @@ class Pass(State):
             self._features = np.empty((n, encoder.n_components), dtype=calibration.dtype)
         Q = self._features[:n]
         roots = calibration.roots(rows.weights, n)
-        n_clipped = encoder.encode(rows.X, roots, Q)
+        cut = Cut(np.zeros(encoder.n_components), np.zeros(n))
+        n_clipped = encoder.encode(rows.X, roots, Q, cut)
+        if n_clipped:
+            self._clipping = self._clipping + Clipping.of(cut, rows.positions)
         self._n_too_long += encoder.count_too_long(rows.X)
         y = rows.y
         if isinstance(sums.targets, ValueSums):
-            y = calibration.targets(as_columns(y), roots)
-            self._look_at_targets(y)
+            y = calibration.targets(as_columns(rows.y), roots)
+            self._look_at_targets(as_columns(rows.y), y)
         with computing():
             sums.add(Q, roots, y, n_clipped, rows.indices)
             if self.statistics.moments is not None:
                 with stage("moments"):
                     self.statistics.moments.add(rows.X)
 
-    def _look_at_targets(self, y: Floats) -> None:
-        """Warn of rounded targets that were clipped, once."""
-        exact = self.statistics.encoder.calibration.exact
+    def _look_at_targets(self, given: Floats, y: Floats) -> None:
+        """Warn of rounded targets that were clipped, and of those rounded away, once each."""
+        calibration = self.statistics.encoder.calibration
+        exact = calibration.exact
+        if exact and not self._told_fine and (lost := calibration.lost_targets(given, y)).any():
+            self._told_fine, i = True, int(lost.argmax())
+            warn(
+                f"target {i} was {calibration.target_shift[i]:.6g} in all rows looked at before "
+                "the pass and varies later by little, which is rounded to steps of "
+                f"{calibration.target_step[i]:.3g}: shuffle the rows, take off the constant, or do "
+                "not round (precision='float64', --precision float64)"
+            )
         if exact and not self._told_far and (n_far := np.count_nonzero(np.abs(y) >= TARGET_LIMIT)):
             self._told_far = True
             warn(
@@ -196,8 +226,9 @@ class Pass(State):
             for rows in self.holdout.release():
                 self._sum(rows)
         self._look(again=True)
+        statistics = self.finished()
         self._warn()
-        return self.finished()
+        return statistics
 
     def finished(self) -> Statistics:
         """Return the statistics of the rows summed so far."""
@@ -230,6 +261,7 @@ class Pass(State):
             self._n_unseen,
         )
         fresh = Pass(statistics, None if self.holdout is None else self.holdout.copy())
+        fresh._clipping = self._clipping
         fresh._told, fresh._next_look = set(self._told), np.inf  # it leaves warnings to us
         return fresh
 
@@ -238,7 +270,7 @@ class Pass(State):
         statistics = self.finished()
         name = EncoderName(statistics.encoder.digests)
         held = () if self.holdout is None else (self.holdout,)
-        return Part(replace(statistics, encoder=cast(Encoder, name)), held)
+        return Part(replace(statistics, encoder=cast(Encoder, name)), held, self._clipping)
 
     def absorb(self, total: "Part") -> None:
         """Go on from what fresh copies of this pass, when it was new, have added up."""
@@ -250,7 +282,7 @@ class Pass(State):
             moments=None if statistics.moments is None else statistics.moments.copy(),
         )
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
-        self._n_too_long = statistics.n_too_long
+        self._n_too_long, self._clipping = statistics.n_too_long, total.clipping
         if self.holdout is not None:
             for rows in self.holdout.absorb(total.holdouts):
                 self._sum(rows)
@@ -301,24 +333,30 @@ class Pass(State):
 
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""
-        return {
+        tree = {
             "statistics": self._counted.to_tree(),
             "holdout": None if self.holdout is None else self.holdout.to_tree(),
         }
+        return tree | {"clipping": self._clipping.to_tree()} if self._clipping.most else tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Pass":
         """Rebuild from `to_tree`."""
         fields = Fields.of(tree)
         statistics = Statistics.from_tree(fields.tree("statistics"))
-        held = fields.maybe_tree("holdout")
+        held, n_components = fields.maybe_tree("holdout"), statistics.encoder.n_components
+        clipping = Clipping(np.zeros(n_components))
+        if "clipping" in fields.keys:
+            clipping = Clipping.from_tree(fields.tree("clipping"), n_components)
         fields.end()
         holdout = None
         if held is not None:
             holdout = Holdout.from_tree(held, statistics.encoder.n_features)
             for rows in holdout.held:
                 _check_held(held, rows, statistics)
-        return cls(statistics, holdout)
+        pass_ = cls(statistics, holdout)
+        pass_._clipping = clipping
+        return pass_
 
 
 def named_columns(columns: list[int]) -> str:
