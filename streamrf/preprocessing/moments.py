@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamrf import storage
 from streamrf.display import Card
-from streamrf.errors import DataError, MergeError, ShapeError, check_kind
+from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, unlocked
 from streamrf.sources import SparseRows, by_columns
@@ -212,7 +212,7 @@ class Moments(Card):
         """Return the columns that an outlier of the sample hides, int64.
 
         It made their grid wider than their deviation in the rows counted, so that neither mean nor
-        deviation is known any better than the grid.
+        deviation is known any better than the grid. They may be constant, too.
         """
         if not self.n_rows:
             return np.empty(0, dtype=np.int64)
@@ -305,15 +305,7 @@ def combined_moments(ours: Moments | None, theirs: Moments | None, sign: int) ->
 
 
 def check_columns(moments: Moments, n_features: int, where: str) -> None:
-    """Raise ShapeError if moments are not of rows of a width, DataError if columns are hidden."""
-    hidden = moments.hidden_columns()
-    if len(hidden):
-        raise DataError(
-            f"scale_like does not know the scale of column {hidden[0]}: its values vary by less than "
-            f"{moments.sample.grid[hidden[0]]:.3g}, the grid that an outlier of the rows looked at "
-            "first made for all that were summed like them; sum the moments of these rows by "
-            "themselves: streamrf.moments(source), or streamrf moments DATA --out FILE"
-        )
+    """Raise ShapeError if moments are not of rows of a width."""
     if moments.n_features != n_features:
         raise ShapeError(
             f"scale_like has the moments of {moments.n_features} columns, but {where} has "

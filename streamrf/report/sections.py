@@ -296,7 +296,7 @@ def _widths(found: Findings) -> Section:
         *_not_its_loss(found),
         "Each width is a random choice of the features that holds the narrower ones, solved from "
         "the same sums at its own best penalty by generalised cross-validation. A curve that still "
-        "falls at its end asks for more features. Statistics.prune chooses better than chance."
+        "falls at its end asks for more features. Statistics.prune chooses better than chance.",
     ]
     return Section("Error and width", text, pictures, [Table("Every width", columns, rows)])
 

@@ -23,6 +23,7 @@ from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
+from streamrf.training.column_moments import Variation
 from streamrf.training.holdout import Holdout
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
@@ -74,6 +75,8 @@ class Pass(State):
         self._told_far = self._told_fine = False  # targets that were clipped, or rounded away
         self._next_look: float = 0  # rows at which columns are looked at again
         self._clipping = Clipping(np.zeros(statistics.encoder.n_components))
+        moments = statistics.moments
+        self._variation = None if moments is None else Variation(moments)
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def update(self, block: Block) -> None:
@@ -154,16 +157,8 @@ class Pass(State):
                 + "scale the rows (normalize=, --normalize, scale_like=), shuffle them, or "
                 "calibrate on a fair sample and give its statistics by like= or --like"
             )
-        moments = self.statistics.moments
-        hidden = [] if moments is None else moments.hidden_columns().tolist()
-        if hidden:
-            warn(
-                f"{named_columns(hidden)} had an outlier in the rows looked at before the pass, "
-                "which made the grid of the moments wider than the columns vary, so mean and "
-                "deviation are not known: sum the moments of these rows by themselves "
-                "(streamrf.moments(source), streamrf moments DATA --out FILE), or train without "
-                "like= (--like)"
-            )
+        if self._variation is not None and self.statistics.moments is not None:
+            self._variation.warn_of_hidden(self.statistics.moments)
         if n_too_long:
             longest = np.sqrt(self.statistics.encoder.features.longest)
             warn(
@@ -198,6 +193,8 @@ class Pass(State):
             if self.statistics.moments is not None:
                 with stage("moments"):
                     self.statistics.moments.add(rows.X)
+            if self._variation is not None:
+                self._variation.look(rows.X)
 
     def _look_at_targets(self, given: Floats, y: Floats) -> None:
         """Warn of rounded targets that were clipped, and of those rounded away, once each."""
