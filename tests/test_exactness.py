@@ -365,7 +365,7 @@ def test_a_gram_too_wide_for_lapack_is_refused():
 
 
 def test_unknown_totals_are_refused():
-    with pytest.raises(ParameterError, match=r"one of \['float64', 'int32'\], got 'int64'"):
+    with pytest.raises(ParameterError, match=r"one of \('float64', 'int32'\), got 'int64'"):
         gram_class(True, "int64")
     with pytest.raises(ParameterError, match="precision='float64' needs totals='float64'"):
         gram_class(False, "int32")

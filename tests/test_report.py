@@ -348,3 +348,36 @@ def test_the_command_line_starts_without_what_draws():
     program = "import sys, streamrf.cli; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("False", "")
+
+
+def test_figures_are_those_of_the_weights_of_blocks_and_of_rows():
+    r = np.random.default_rng(0)
+    X = r.normal(size=(300, 3))
+    y, w = (X[:, 0] > 0).astype(int), np.where(np.arange(300) % 2, 0.001, 10.0)
+    parts = [srf.RandomFourier(srf.Gaussian(g), 16, random_state=0) for g in (0.1, 1.0)]
+    sums = srf.accumulate(srf.ArraySource(X, y, w), srf.Concatenate(parts), folds=3)
+    model = sums.solve(0.01, block_weights=[1e-4, 1e-3])
+    found = report.measuring.measure(model, sums, srf.ArraySource(X, y, w), stage=lambda name: None)
+    weighed = sums.problem().weighted([1e-4, 1e-3])
+    np.testing.assert_allclose(found.path.gcv, weighed.path().gcv, rtol=1e-9)
+    np.testing.assert_allclose(found.folds.mse, weighed.cross_validate().mse, rtol=1e-9)
+    gram = weighed.normal().full()
+    np.testing.assert_allclose(found.spectrum, np.linalg.eigvalsh(gram)[::-1], atol=1e-9)
+    np.testing.assert_allclose(found.widths.gcvs[-1], weighed.path().gcv.min(), rtol=1e-9)
+    shown = [text for section in report.sections.sections(found, "rows") for text in section.text]
+    assert any("of the weight of 300 rows is given" in text for text in shown)
+
+
+def test_figures_next_to_a_refined_model_say_that_they_are_not_its():
+    r = np.random.default_rng(0)
+    X = r.normal(size=(300, 3))
+    y = (X[:, 0] > 0).astype(int)
+    one = srf.RandomFeatureClassifier(
+        srf.RandomFourier(srf.Gaussian(0.1), 16, random_state=0), alpha=0.1, loss="logistic"
+    ).fit(X, y)
+    found = report.measuring.measure(one.model_, one.statistics_, None, stage=lambda name: None)
+    shown = {part.title: " ".join(part.text) for part in report.sections.sections(found, "rows")}
+    for title in ("Error and penalty", "Error and width", "Spectrum"):
+        assert "dashed line" not in shown.get(title, "")
+        assert "the penalty of the model." not in shown.get(title, "")
+    assert "minimises the logistic loss" in shown["Error and penalty"]

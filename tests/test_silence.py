@@ -24,6 +24,7 @@ from streamrf.errors import (
 )
 from streamrf.sources import standard_input
 from streamrf.statistics.kfold import kfold_index
+from streamrf.training.passes import Pass
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 LABELS, VALUES = (ROWS[:, 0] > 0).astype(int), ROWS[:, 0] + ROWS[:, 1] ** 2
@@ -384,3 +385,116 @@ def test_info_names_the_precision_of_sums(precision, tmp_path):
     sums = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP, precision=precision)
     sums.save(tmp_path / "s.h5")
     assert f"16, {precision} sums" in streamrf("info", tmp_path / "s.h5").stdout
+
+
+LONG = np.random.default_rng(3).normal(size=(9000, 3))
+LONG[8500] *= 200
+LINE = LONG @ [1.0, 2.0, 3.0]
+CUT = r"were clipped, which cuts .* % off the squares .* in row 8,500, .*precision='float64'"
+
+
+@pytest.mark.parametrize("options", [{}, {"hold_out": True}, {"folds": 3}])
+def test_a_row_far_longer_than_those_looked_at_is_told_by_its_effect(options):
+    with pytest.warns(StreamrfWarning, match=CUT):
+        sums = srf.accumulate(srf.IteratorSource([(LONG, LINE)]), srf.Identity(), **options)
+    assert sums.n_clipped == 3
+    in_float = srf.accumulate(srf.ArraySource(LONG, LINE), srf.Identity(), precision="float64")
+    assert in_float.solve(1e-3).coef / in_float.encoder.calibration.step == pytest.approx(
+        np.array([[1.0, 2.0, 3.0]]), rel=1e-3
+    )
+
+
+def test_a_row_that_weighs_far_more_than_those_looked_at_is_told_by_its_effect():
+    weights = np.where(np.arange(9000) == 8500, 1e5, 1.0)
+    rows = np.clip(LONG, -3, 3)
+    with pytest.warns(StreamrfWarning, match=CUT):
+        srf.accumulate(srf.ArraySource(rows, LINE, weights), MAP)
+    srf.accumulate(srf.ArraySource(rows, LINE, np.minimum(weights, 100.0)), MAP)  # clips nothing
+
+
+def test_what_is_cut_off_little_is_no_reason_to_warn():
+    rows = np.clip(LONG, -3, 3)
+    first = srf.accumulate(srf.ArraySource(rows[:8000], LINE[:8000]), srf.Identity())
+    calibration = first.encoder.calibration
+    rows[8500, 0] = calibration.shift[0] + 32775 * calibration.step[0]  # the limit is 32767
+    more = srf.accumulate(srf.ArraySource(rows, LINE), like=first)
+    assert more.n_clipped == 1
+
+
+def test_what_is_cut_off_goes_on_in_checkpoints_and_parts():
+    source = srf.ArraySource(LONG, LINE)
+    whole = Pass(srf.accumulate(srf.ArraySource(LONG[:8000], LINE[:8000]), srf.Identity()))
+    blocks = list(source.blocks(8000))
+    for block in blocks:
+        whole.update(block)
+    again = Pass.from_tree(whole.to_tree())
+    parts = whole.fresh().sealed()
+    share = whole._clipping.columns
+    expected = (np.abs(LONG[8500]) / whole.statistics.encoder.calibration.step) ** 2 - 32767.0**2
+    np.testing.assert_allclose(share, np.maximum(expected, 0), rtol=1e-3)
+    np.testing.assert_array_equal(again._clipping.columns, share)
+    np.testing.assert_array_equal((parts.clipping + parts.clipping).columns, 2 * share)
+    with pytest.warns(StreamrfWarning, match=CUT):
+        again.join()
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9, 1e-12])
+def test_whitened_components_have_variance_one_in_any_unit(unit):
+    rows = ROWS * unit
+    found = srf.RandomFeaturePCA(2, srf.Identity(), whiten=True, random_state=0).fit(rows)
+    np.testing.assert_allclose(found.transform(rows).var(axis=0, ddof=1), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0, 1e-6])
+def test_weights_of_clusters_are_in_the_unit_of_the_rows(unit):
+    weights = unit * np.where(LABELS, 2.0, 5.0)
+    found = srf.RandomFeatureKMeans(2, MAP, random_state=0).fit(ROWS, sample_weight=weights)
+    expected = np.bincount(found.predict(ROWS), weights)
+    np.testing.assert_allclose(found.clusters_.weights, expected, rtol=1e-3)
+
+
+def test_moments_that_an_outlier_of_earlier_rows_hides_are_told():
+    earlier, later = np.array(ROWS), ROWS / 2 + 0.3
+    earlier[5, 0] = 1e9
+    first = srf.accumulate(srf.ArraySource(earlier, LABELS), MAP)
+    with pytest.warns(StreamrfWarning, match="column 0 had an outlier .* moments of these rows"):
+        second = srf.accumulate(srf.ArraySource(later, LABELS), like=first)
+    assert second.moments.hidden_columns().tolist() == [0]
+    assert second.moments.deviation[0] > 0
+    assert ((first + second) - first).moments.hidden_columns().tolist() == [0]
+    np.testing.assert_allclose(second.moments.deviation[1:], later[:, 1:].std(axis=0), rtol=1e-3)
+    with pytest.warns(StreamrfWarning, match=r"column 0 as constant.*streamrf.moments\(source\)"):
+        srf.accumulate(srf.ArraySource(later, LABELS), MAP, normalize="standard", scale_like=second)
+    assert not len(first.moments.hidden_columns())
+    still = np.array(ROWS)
+    still[:, 0] = 0.5  # constant, without an outlier before
+    plain = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP)
+    constant = srf.accumulate(srf.ArraySource(still, LABELS), like=plain)
+    assert not len(constant.moments.hidden_columns())
+
+
+@pytest.mark.parametrize("constant", [0.1, 1 / 3, 1e6 + 0.1])
+def test_r2_of_a_constant_truth_is_0(constant):
+    model = srf.accumulate(srf.ArraySource(ROWS, VALUES), MAP).solve(0.1)
+    weights = np.where(np.arange(200) < 150, 0.7, 0.0)
+    truth = np.where(weights > 0, constant, 5.0)
+    assert model.evaluate(srf.ArraySource(ROWS, truth, weights))["r2"] == 0
+    assert model.evaluate(ROWS[:10], np.full(10, constant))["r2"] == 0
+
+
+def test_more_components_than_rows_are_refused_as_any_integer():
+    sums = srf.accumulate(srf.ArraySource(ROWS[:10], LABELS[:10]), MAP)
+    for k in (12, np.int64(12)):
+        with pytest.raises(ParameterError, match="ask for at most 10"):
+            sums.principal_components(k)
+
+
+def test_targets_that_were_constant_at_first_and_are_rounded_away_are_told():
+    constant, varying = np.full(200, 1.7e9), 1.7e9 + VALUES
+    first = srf.accumulate(srf.ArraySource(ROWS, constant), MAP, task="regression")
+    with pytest.warns(StreamrfWarning, match=r"target 0 was 1.7e\+09 .* steps of 1.62e\+03"):
+        srf.accumulate(srf.ArraySource(ROWS, varying), like=first)
+    srf.accumulate(srf.ArraySource(ROWS, constant), like=first)  # no warning
+    options = {"task": "regression", "precision": "float64"}
+    first = srf.accumulate(srf.ArraySource(ROWS, constant), MAP, **options)
+    srf.accumulate(srf.ArraySource(ROWS, varying), like=first)

@@ -45,7 +45,8 @@ class PrincipalComponents(Scorer):
         axes = self.components
         if self.whiten:  # directions without variance stay as they are, as in scikit-learn
             smallest = np.finfo(np.float64).eps
-            axes = axes / np.sqrt(np.maximum(self.explained_variance, smallest))[:, np.newaxis]
+            deviations = np.sqrt(np.maximum(self.explained_variance, 0.0))
+            axes = axes / np.maximum(deviations, smallest)[:, np.newaxis]
         intercept = axes @ (calibration.shift - self.mean)
         return self.encoder.linear(X, axes * calibration.step, intercept)
 

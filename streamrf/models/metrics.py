@@ -123,7 +123,7 @@ class ValueErrors(ErrorSums):
         if part.weight == 0:
             self.n_rows += part.n_rows
             return
-        part.low, part.high = y.min(axis=0), y.max(axis=0)
+        part.low, part.high = y[w > 0].min(axis=0), y[w > 0].max(axis=0)
         part.squares = w @ (predicted - y) ** 2
         part.absolutes = w @ np.abs(predicted - y)
         part.means = w @ y / part.weight
@@ -162,7 +162,7 @@ class ValueErrors(ErrorSums):
         check_weight(self.weight)
         check_spread(self.low, self.high)
         mean_square = self.squares / self.weight
-        constant = self.deviations == 0
+        constant = (self.deviations == 0) | (self.low == self.high)  # a mean is rounded
         safe = np.where(constant, 1.0, self.deviations)
         r2 = np.where(constant, np.where(self.squares == 0, 1.0, 0.0), 1 - self.squares / safe)
         shares = (self.covered / self.weight).mean(axis=1).tolist()

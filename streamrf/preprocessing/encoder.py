@@ -24,7 +24,7 @@ from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lapack import MAX_COLUMNS
 from streamrf.jit.threads import featurising
 from streamrf.preprocessing.moments import Moments
-from streamrf.preprocessing.rounding import Calibration, calibration_class
+from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.preprocessing.warp import Warp
 from streamrf.sources import Block, Columns
@@ -144,7 +144,7 @@ class Encoder:
         }
         return digests if self.table is None else digests | {"columns": self.table.digest}
 
-    def encode(self, X: Any, roots: F64, out: NDArray[Any]) -> int:
+    def encode(self, X: Any, roots: F64, out: NDArray[Any], cut: Cut | None = None) -> int:
         """Fill `out` (n, n_components) with rounded features; return the number of entries clipped.
 
         Parameters
@@ -152,11 +152,13 @@ class Encoder:
         X : (n, n_features) raw rows
         roots : (n,) float64, roots of the rows' weights
         out : of the calibration's dtype
+        cut : None, or what is told what clipping cuts off
         """
         n_clipped = 0
         with featurising(), stage("featurise"):
             for rows, z in self._mapped(X):
-                n_clipped += self.calibration.store(z, roots[rows], out[rows])
+                lost = None if cut is None else cut.of_rows(rows)
+                n_clipped += self.calibration.store(z, roots[rows], out[rows], lost)
         return n_clipped
 
     def count_too_long(self, X: Any) -> int:

@@ -23,6 +23,7 @@ MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are su
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
+FAR = 30.0  # times the deviation, from where on a reach is that of an outlier
 CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called unfair
 
 
@@ -58,6 +59,14 @@ class Sample:
     def grid(self) -> F64:
         """What values are rounded to, powers of two: 2^-16 of the reach, 0 for constant columns."""
         return _grid(self.reach)
+
+    @property
+    def is_far(self) -> NDArray[np.bool_]:
+        """Whether the reach of each column is that of an outlier, (d,) bool.
+
+        One among n rows is sqrt(n) deviations away.
+        """
+        return self.reach > min(FAR, 0.9 * math.sqrt(self.n_rows)) * self.deviation
 
     def equals(self, other: "Sample") -> bool:
         """Return whether both are of the same numbers."""
@@ -193,8 +202,22 @@ class Moments(Card):
 
     @property
     def deviation(self) -> F64:
-        """Standard deviations, float64 (d,)."""
-        return self._deviation(np.arange(self.n_features))
+        """Standard deviations, float64 (d,); those of `hidden_columns` are what rounding hides."""
+        found = self._deviation(np.arange(self.n_features))
+        hidden = self.hidden_columns()
+        found[hidden] = np.maximum(found[hidden], self.sample.grid[hidden] / math.sqrt(12))
+        return found
+
+    def hidden_columns(self) -> I64:
+        """Return the columns that an outlier of the sample hides, int64.
+
+        It made their grid wider than their deviation in the rows counted, so that neither mean nor
+        deviation is known any better than the grid. They may be constant, too.
+        """
+        if not self.n_rows:
+            return np.empty(0, dtype=np.int64)
+        found = np.flatnonzero((self.sample.grid > 0) & self.sample.is_far)
+        return found[self._deviation(found) < self.sample.grid[found]] if len(found) else found
 
     def _deviation(self, which: I64) -> F64:
         n, unit = max(self.n_rows, 1), 2.0 ** (2 * UNIT)

@@ -23,8 +23,27 @@ CALIBRATION_ROWS = 4096  # read before the pass, at most
 ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
 TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
 MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e150  # in the mean: of others squares would leave floats
+FEW_LEVELS = 1 << 10  # steps that targets are to vary by
 MIN_SPREAD = 1e-150  # of targets that are not constant
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
+
+
+@dataclass
+class Cut:
+    """What clipping has cut off: squares of features before it less those after, in steps.
+
+    Parameters
+    ----------
+    columns : (n_components,) float64
+    rows : (n,) float64, of the rows that are being encoded
+    """
+
+    columns: F64
+    rows: F64
+
+    def of_rows(self, rows: slice) -> "Cut":
+        """Return a view of some rows."""
+        return Cut(self.columns, self.rows[rows])
 
 
 @dataclass(frozen=True)
@@ -46,6 +65,7 @@ class Calibration(ABC):
 
     exact: ClassVar[bool]
     usual_clipped: ClassVar[float] = 0.0
+    usual_cut: ClassVar[tuple[float, float]] = (0.0, 0.0)
     dtype: ClassVar[type[np.floating]]
 
     @classmethod
@@ -88,12 +108,25 @@ class Calibration(ABC):
         return np.sqrt(weights / self.mean_weight)
 
     @abstractmethod
-    def store(self, z: F32, roots: F64, out: NDArray[Any]) -> int:
-        """Fill `out` (n, n_components) from lanes `z`; return the number of entries clipped."""
+    def store(self, z: F32, roots: F64, out: NDArray[Any], cut: Cut | None = None) -> int:
+        """Fill `out` (n, n_components) from lanes `z`; return the number of entries clipped.
+
+        What clipping cuts off is added to `cut`.
+        """
 
     @abstractmethod
     def targets(self, y: ArrayLike, roots: F64) -> F64:
         """Return ``root * (y - shift) / step``, float64 of shape (n, n_targets)."""
+
+    def lost_targets(self, given: ArrayLike, rounded: F64) -> NDArray[np.bool_]:
+        """Return which targets were constant at first and vary by a few steps only, (n_targets,).
+
+        Parameters
+        ----------
+        given : (n, n_targets)
+        rounded : what `targets` made of them
+        """
+        return np.zeros(len(self.target_shift), dtype=bool)
 
     def noise_alpha(self, n_rows: float) -> float:
         """Return the ridge penalty that the rounding of `n_rows` rows amounts to, as an alpha.
@@ -149,6 +182,7 @@ class Rounding(Calibration):
     floor : float, share of the others' median deviation that a feature gets at least. One that
         hardly varies in the calibration rows (a border pixel) is not clipped when it does vary.
     usual_clipped : float, share of the entries that may be clipped without a warning
+    usual_cut : shares of the squares of all features, and of one, that it may cut off likewise
     """
 
     exact = True
@@ -157,6 +191,7 @@ class Rounding(Calibration):
     limit: ClassVar[int] = 4095
     floor: ClassVar[float] = 1 / 64
     usual_clipped: ClassVar[float] = 1e-4
+    usual_cut: ClassVar[tuple[float, float]] = (1e-3, 0.05)  # design/0028
 
     @classmethod
     def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
@@ -174,7 +209,7 @@ class Rounding(Calibration):
         """Return the square roots rounded to integers."""
         return np.rint(super().roots(weights, n_rows) * self.root_scale)
 
-    def store(self, z: F32, roots: F64, out: NDArray[Any]) -> int:
+    def store(self, z: F32, roots: F64, out: NDArray[Any], cut: Cut | None = None) -> int:
         """Round lanes into rows; return the number of entries clipped."""
         clipped = np.empty(len(z), dtype=np.int64)
         invalid = np.empty_like(clipped)
@@ -182,13 +217,33 @@ class Rounding(Calibration):
         lanes.store_rounded(z, self.shift, 1 / self.step, scaled, self.limit, out, clipped, invalid)
         if invalid.any():
             _check_finite(np.array(np.nan))
+        if cut is not None:
+            for g in np.flatnonzero(clipped).tolist():
+                rows = slice(g * lanes.LANES, (g + 1) * lanes.LANES)
+                self._look_again(z[g], scaled[rows], out[rows], cut.of_rows(rows))
         return int(clipped.sum())
+
+    def _look_again(self, z: F32, roots: F64, out: NDArray[Any], cut: Cut) -> None:
+        """Add what was cut off a group of lanes z (width, 16)."""
+        i, j = np.nonzero(np.abs(out) == self.limit)
+        whole = roots[i] * (z[j, i].astype(np.float64) - self.shift[j]) / self.step[j]
+        lost = np.maximum(whole**2 - self.limit**2, 0.0)
+        np.add.at(cut.rows, i, lost)
+        np.add.at(cut.columns, j, lost)
 
     def targets(self, y: ArrayLike, roots: F64) -> F64:
         """Round targets to integers."""
         scaled = (roots / self.root_scale)[:, np.newaxis]
         y = (np.asarray(y, dtype=np.float64) - self.target_shift) / self.target_step
         return np.clip(np.rint(scaled * y), -TARGET_LIMIT, TARGET_LIMIT)
+
+    def lost_targets(self, given: ArrayLike, rounded: F64) -> NDArray[np.bool_]:
+        """Compare with the step that `learn` takes where there is no deviation."""
+        size = np.maximum(np.abs(self.target_shift), 1.0)
+        was_constant = self.target_step * TARGET_LEVELS == size
+        apart = np.abs(np.asarray(given, dtype=np.float64) - self.target_shift).max(axis=0)
+        few = np.abs(rounded).max(axis=0) < FEW_LEVELS
+        return was_constant & few & (apart > 1e-14 * np.abs(self.target_shift))
 
     def noise_alpha(self, n_rows: float) -> float:
         """Return ``n_rows * mean_weight * mean(step^2) / 12``."""
@@ -222,6 +277,7 @@ class CoarseRounding(Rounding):
     limit = 127
     floor = 3 / 8
     usual_clipped = 1e-3  # five deviations, which products of several factors do pass
+    usual_cut = (0.05, 0.5)
 
 
 class Centring(Calibration):
@@ -235,7 +291,7 @@ class Centring(Calibration):
         """Return ones."""
         return np.ones_like(mean), np.ones_like(target_deviation)
 
-    def store(self, z: F32, roots: F64, out: NDArray[Any]) -> int:
+    def store(self, z: F32, roots: F64, out: NDArray[Any], cut: Cut | None = None) -> int:
         """Shift lanes into rows; nothing is clipped."""
         lanes.store_scaled(z, self.shift, 1 / self.step, roots, out)
         _check_finite(out)

@@ -60,6 +60,7 @@ class Preprocessing:
                 deviation = by_columns(X, lambda X: X.std(axis=0, dtype=np.float64))
             else:
                 shift, deviation = moments.mean, moments.deviation
+                deviation[moments.hidden_columns()] = 0.0  # not known: taken as constant
             constant = deviation <= 1e-12 * np.abs(shift)
             inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
         elif normalize == "max":

@@ -37,7 +37,7 @@ class ValueSample:
     ----------
     truth, values : (n, n_targets) float64
     deviations : of the same shape, None of models without
-    spread : standard deviation of the targets of these rows, a mean over the targets
+    spread : standard deviation of the targets of these rows by weight, a mean over the targets
     """
 
     truth: np.ndarray
@@ -46,16 +46,18 @@ class ValueSample:
     spread: float
 
     @classmethod
-    def of(cls, model: Model, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> "ValueSample":
-        """Predict rows and targets, a few blocks of them."""
-        X, truth = (np.concatenate(column) for column in zip(*parts, strict=True))
+    def of(cls, model: Model, parts: Sequence[tuple[np.ndarray, ...]]) -> "ValueSample":
+        """Predict rows, with targets and weights, a few blocks of them."""
+        X, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
         truth = truth.reshape(len(X), -1).astype(np.float64)
         deviations = None
         values: Any = model.predict(X, return_std=model.posterior is not None)
         if model.posterior is not None:
             values, deviations = values
             deviations = deviations.reshape(truth.shape)
-        return cls(truth, values.reshape(truth.shape), deviations, float(truth.std(axis=0).mean()))
+        shares = weights / (weights.sum() or 1.0)
+        spread = np.sqrt(shares @ np.square(truth - shares @ truth)).mean()
+        return cls(truth, values.reshape(truth.shape), deviations, float(spread))
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Findings:
     widths : what narrower choices give
     error : figures of the model on the data, `Model.evaluate`
     errors_by_alpha, errors_by_width : (x, figures) of the models of each penalty or width there
+    is_weighted : whether the rows of the data carry weights
     curve : of two classes on the data, `ClassErrors.curve`
     sample : of values on the data, some rows
     seconds : time that each part took
@@ -87,11 +90,21 @@ class Findings:
     error: dict[str, Any] | None = None
     errors_by_alpha: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     errors_by_width: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    is_weighted: bool = False
     curve: np.ndarray | None = None
     sample: "ValueSample | None" = None
     seconds: dict[str, float] = field(default_factory=dict)
     omitted: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether the model minimises a loss other than the squared one, which the sums know."""
+        return self.model is not None and self.model.refinement is not None
+
+    def of_rows(self, n_rows: int) -> str:
+        """Return what shares of errors are of: rows, or their weight."""
+        return f"{'the weight of ' if self.is_weighted else ''}{n_rows:,} rows"
 
     @property
     def subject(self) -> Model | Statistics:

@@ -35,7 +35,7 @@ def _what(found: Findings) -> str:
 def _said(found: Findings, where: str) -> Iterator[str]:
     subject, error, sample = found.subject, found.error, found.sample
     if error is not None and "error" in error:
-        rows = f"{error['n_rows']:,} rows ({where})"
+        rows = f"{found.of_rows(error['n_rows'])} ({where})"
         yield f"{_what(found)}: {percent(error['error'])} wrong of {rows}."
     elif error is not None:
         spread = "" if sample is None else f", where the targets vary by {number(sample.spread)}"
@@ -70,7 +70,7 @@ def _on_penalty(found: Findings) -> Iterator[str]:
         tried = np.asarray(found.path.alphas).tolist()
     elif found.model is not None:
         tried = [alpha for alpha, _ in found.model.history]
-    if found.model is None or np.ndim(found.model.alpha) or len(tried) < 3:
+    if found.is_refined or found.model is None or np.ndim(found.model.alpha) or len(tried) < 3:
         return
     inside = min(tried) < float(found.model.alpha) < max(tried)
     if inside and not any("penalty tried" in note for note in found.notes):

@@ -15,7 +15,7 @@ from streamrf.models import ClassErrors, CodeBook, ErrorSums, Model, Seed
 from streamrf.report.base import Findings, ValueSample, Widths
 from streamrf.solving import Tridiagonal, class_finding, nested, penalty_finding, width_finding
 from streamrf.sources import Block, Source
-from streamrf.statistics import Statistics
+from streamrf.statistics import RidgeProblem, Statistics
 
 MIN_WIDTH, MAX_WIDTHS = 16, 7
 MAX_POINTS = 1000  # rows of values that are drawn, about
@@ -61,6 +61,7 @@ def measure(
     if source is not None and not source.has_targets:
         raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
     found = Findings(model, statistics)
+    found.is_weighted = source is not None and source.has_weights
     narrow: list[tuple[int, Model]] = []
     if statistics is not None:
         try:
@@ -115,35 +116,37 @@ def _measure_sums(
     found: Findings, statistics: Statistics, stage: Callable[[str], None]
 ) -> list[tuple[int, Model]]:
     """Measure what the sums hold; return the models of narrower choices."""
-    known = None if found.model is None else found.model.book
-    codes = None if known is None else _Codes(known)
+    problem = _problem(statistics, found.model)
     with _timed(found, stage, "penalties"):
-        found.path = statistics.path(None, codes)
+        found.path = problem.path()
     if statistics.n_folds:
         with _timed(found, stage, "folds"):
-            found.folds = statistics.cross_validate(None, codes)
+            found.folds = problem.cross_validate()
     if found.model is None:
         with _timed(found, stage, "model of the best penalty"):
             found.model = found.path.model()
     with _timed(found, stage, "spectrum"):
-        found.spectrum = _spectrum(statistics)
+        found.spectrum = _spectrum(statistics, found.model)
     with _timed(found, stage, "narrower choices"):
-        return _measure_widths(found, statistics, codes)
+        return _measure_widths(found, statistics)
 
 
-def _spectrum(statistics: Statistics) -> np.ndarray:
+def _problem(statistics: Statistics, model: Model | None) -> RidgeProblem:
+    """Return the problem of sums with the code and the weights of blocks of the model."""
+    codes = None if model is None or model.book is None else _Codes(model.book)
+    return statistics.problem(codes).weighted(None if model is None else model.block_weights)
+
+
+def _spectrum(statistics: Statistics, model: Model | None = None) -> np.ndarray:
     """Return the eigenvalues of the Gram of centred features, descending."""
     width = statistics.encoder.n_components
     if width > MAX_SPECTRUM:
         statistics = statistics.select(np.sort(nested(width)[:MAX_SPECTRUM]))
-    n_classes = 0 if statistics.labels is None else len(statistics.labels)
-    gram = statistics.normal(np.ones((n_classes, 1))).full()  # the same for any code
+    gram = _problem(statistics, model).normal().full()
     return np.maximum(Tridiagonal(gram).eigenvalues()[::-1], 0.0)
 
 
-def _measure_widths(
-    found: Findings, statistics: Statistics, codes: _Codes | None
-) -> list[tuple[int, Model]]:
+def _measure_widths(found: Findings, statistics: Statistics) -> list[tuple[int, Model]]:
     """Judge nested choices of the features by generalised cross-validation."""
     width = statistics.encoder.n_components
     order = nested(width)
@@ -152,7 +155,7 @@ def _measure_widths(
     models = []
     for n in map(int, widths):
         columns = np.sort(order[:n])
-        path = statistics.select(columns).path(None, codes)
+        path = _problem(statistics.select(columns), found.model).path()
         alpha = path.best_alpha()
         index = int(np.flatnonzero(path.alphas == alpha)[0])
         rows.append((n, alpha, path.gcv[index], path.dof[index]))
@@ -182,8 +185,7 @@ def _measure_errors(
     penalised: list[Model] = []
     if found.path is not None and found.statistics is not None:
         alphas = found.path.alphas[np.isfinite(found.path.dof)]
-        known = None if model.book is None else _Codes(model.book)
-        penalised = found.statistics.problem(known).models(alphas)
+        penalised = _problem(found.statistics, found.model).models(alphas)
     tried = [model, *(narrower for _, narrower in narrow), *penalised]
     sums, sample = _evaluated(tried, source, options)
     reports = [one.report() for one in sums]
@@ -204,7 +206,7 @@ def _measure_errors(
 
 def _evaluated(
     models: Sequence[Model], source: Source, options: dict[str, Any]
-) -> tuple[list[ErrorSums], list[tuple[np.ndarray, np.ndarray]]]:
+) -> tuple[list[ErrorSums], list[tuple[np.ndarray, ...]]]:
     """Return the errors of models of one encoder, and some rows; each row is mapped once."""
     joint = replace(
         models[0],
@@ -217,13 +219,14 @@ def _evaluated(
     ends = np.cumsum([len(model.intercept) for model in models])[:-1]
 
     every = max(1, (source.n_rows or 0) // MAX_POINTS)
-    sample: list[tuple[np.ndarray, np.ndarray]] = []
+    sample: list[tuple[np.ndarray, ...]] = []
 
     def judge(block: Block) -> None:
         some = block.positions % every == 0
         if models[0].book is None and some.any() and len(sample) < MAX_POINTS:
             assert block.y is not None
-            sample.append((block.X[some].copy(), block.y[some].copy()))
+            weights = np.ones(len(block.X)) if block.weights is None else block.weights
+            sample.append((block.X[some].copy(), block.y[some].copy(), weights[some].copy()))
         parts = np.split(joint.outputs(block.X), ends, axis=1)
         for model, part, sums in zip(models, parts, errors, strict=True):
             model.count(block, part if model.book is None else model.book.scores(part), sums)

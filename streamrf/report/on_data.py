@@ -52,7 +52,7 @@ def _of_values(found: Findings, error: dict[str, Any]) -> Parts:
         ["standard deviation of the targets", number(sample.spread)],
     ]
     text = [*_trained_on(error)]
-    tables = [Table(f"Of {error['n_rows']:,} rows", ["figure", "value"], rows)]
+    tables = [Table(f"Of {found.of_rows(error['n_rows'])}", ["figure", "value"], rows)]
     n = f"{len(sample.truth):,} rows"
     truth, values = sample.truth[:, 0], sample.values[:, 0]
     if sample.truth.shape[1] > 1:
@@ -101,7 +101,8 @@ def _of_classes(found: Findings, error: dict[str, Any]) -> Parts:
     true = confusion.sum(axis=1)
     share = confusion / np.where(true > 0, true, 1)[:, np.newaxis]
     text = [
-        f"{percent(error['error'])} of {error['n_rows']:,} rows are given the wrong label.",
+        f"{percent(error['error'])} of {found.of_rows(error['n_rows'])} "
+        f"{'is' if found.is_weighted else 'are'} given the wrong label.",
         *_trained_on(error),
     ]
     pictures, tables = list(_curves(found, error, labels)), [_class_figures(error)]
@@ -119,11 +120,12 @@ def _of_classes(found: Findings, error: dict[str, Any]) -> Parts:
         drawn = shades(share, f"{place}class given", f"{place}true class", names)
         alt = f"Confusion matrix of {len(labels):,} classes; {share.diagonal().mean():.1%} of a "
         pictures.append(Picture(drawn, "Confusion matrix", alt + "class are right on average."))
-    tables += [*_mistakes(labels, confusion), _classes(labels, confusion)]
+    unit = "weight" if found.is_weighted else "rows"
+    tables += [*_mistakes(labels, confusion, unit), _classes(labels, confusion, unit)]
     return text, pictures, tables
 
 
-def _mistakes(labels: list[str], confusion: np.ndarray) -> Iterator[Table]:
+def _mistakes(labels: list[str], confusion: np.ndarray, unit: str) -> Iterator[Table]:
     """Yield the pairs that are confused most, if any are."""
     mistakes = confusion - np.diag(np.diagonal(confusion))
     worst = np.argsort(-mistakes, axis=None, kind="stable")[:MAX_MISTAKES]
@@ -135,7 +137,7 @@ def _mistakes(labels: list[str], confusion: np.ndarray) -> Iterator[Table]:
         if mistakes[i, j]
     ]
     if common:
-        columns = ["true", "given", "rows", "of the class"]
+        columns = ["true", "given", unit, "of the class"]
         yield Table("Most frequent mistakes", columns, common)
 
 
@@ -182,7 +184,7 @@ def _class_figures(error: dict[str, Any]) -> Table:
     return Table("Figures", ["figure", "value"], rows)
 
 
-def _classes(labels: list[str], confusion: np.ndarray) -> Table:
+def _classes(labels: list[str], confusion: np.ndarray, unit: str) -> Table:
     """Recall and precision of each class."""
     true, taken, right = confusion.sum(axis=1), confusion.sum(axis=0), np.diagonal(confusion)
     with np.errstate(invalid="ignore"):
@@ -193,5 +195,5 @@ def _classes(labels: list[str], confusion: np.ndarray) -> Table:
         + [percent(share[i]) if share[i] == share[i] else "-" for share in (recall, precision)]
         for i in order
     ]
-    columns = ["class", "rows", "found (recall)", "right when given (precision)"]
+    columns = ["class", unit, "found (recall)", "right when given (precision)"]
     return Table("Classes, the hardest first", columns, rows)

@@ -83,6 +83,24 @@ def sections(found: Findings, where: str) -> Iterator[Section]:
     yield _rows(found)
 
 
+def _marked(found: Findings) -> float | None:
+    """Return the penalty of the model where it is one, of the loss that the sums know."""
+    model = found.model
+    if model is None or found.is_refined or np.ndim(model.alpha):
+        return None
+    return float(model.alpha)
+
+
+def _not_its_loss(found: Findings) -> Iterator[str]:
+    """Yield that what the sums tell is not of the loss of the model."""
+    if found.statistics is not None and found.model is not None and found.model.refinement:
+        loss = found.model.refinement.loss.replace("_", " ")
+        yield (
+            f"The model minimises the {loss} loss, by more passes; the figures here are those of "
+            "the squared loss, which is all that the sums know, not of the model."
+        )
+
+
 def _loss(found: Findings) -> _Loss:
     assert found.model is not None
     return _SQUARED if found.model.book is None else _WRONG
@@ -94,7 +112,7 @@ def _penalties(found: Findings) -> Section:
     path, folds, model, loss = found.path, found.folds, found.model, _loss(found)
     columns: dict[str, dict[float, str]] = {}
     tables = []
-    alpha = float(model.alpha) if np.ndim(model.alpha) == 0 else None
+    alpha = _marked(found)
     errors: list[Curve] = []
     squares: list[Curve] = []
     if path is not None:
@@ -148,6 +166,7 @@ def _penalties(found: Findings) -> Section:
 
 
 def _on_penalties(found: Findings, alpha: float | None) -> Iterator[str]:
+    yield from _not_its_loss(found)
     if alpha is not None:
         yield f"The dashed line is the penalty of the model, alpha = {alpha:.5g}."
     if found.path is not None:
@@ -240,10 +259,10 @@ def _spectrum(found: Findings) -> Section:
         f"{len(values):,} eigenvalues from {values[0]:.4g} down to {values[-1]:.4g}, on "
         "logarithmic axes."
     )
-    alpha = np.asarray(found.model.alpha) if found.model is not None else np.empty(0)
+    alpha = _marked(found)
     drawn = [Curve("eigenvalue", np.arange(1, len(shown) + 1), shown)]
-    if alpha.ndim == 0 and alpha > 0:
-        drawn.append(Curve("penalty of the model", [1, len(shown)], [float(alpha)] * 2))
+    if alpha:
+        drawn.append(Curve("penalty of the model", [1, len(shown)], [alpha] * 2))
         above = int((values > alpha).sum())
         text.append(f"{above:,} eigenvalues are above the penalty of the model.")
     svg = curves(drawn, "rank", "eigenvalue", logarithmic="xy", points=False)
@@ -274,9 +293,10 @@ def _widths(found: Findings) -> Section:
         for row, n in zip(rows, ticks, strict=True):
             row.append(errors.get(n, ""))
     text = [
+        *_not_its_loss(found),
         "Each width is a random choice of the features that holds the narrower ones, solved from "
         "the same sums at its own best penalty by generalised cross-validation. A curve that still "
-        "falls at its end asks for more features. Statistics.prune chooses better than chance."
+        "falls at its end asks for more features. Statistics.prune chooses better than chance.",
     ]
     return Section("Error and width", text, pictures, [Table("Every width", columns, rows)])
 

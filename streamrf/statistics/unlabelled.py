@@ -29,7 +29,7 @@ def principal_components(encoder: Encoder, sums: AbstractSums, k: int) -> Princi
             f"principal components need a weight of rows above 1, got {weight:g} of n_samples = "
             f"{sums.n_rows}"
         )
-    if isinstance(k, int) and k > sums.n_weighted:
+    if isinstance(k, int | np.integer) and k > sums.n_weighted:
         raise ParameterError(
             f"{k:,} components of {sums.n_weighted:,} rows: those beyond the rows would be noise; "
             f"ask for at most {sums.n_weighted:,}"

@@ -60,7 +60,8 @@ class Clusters(Scorer):
         calibration, weights = self.encoder.calibration, sums.weights[:, np.newaxis]
         means = sums.sums * calibration.root_scale / np.where(weights > 0, weights, 1.0)
         centres = np.where(weights > 0, means * calibration.step, self.centres)
-        return Clusters(self.encoder, centres, sums.weights / calibration.root_scale**2)
+        unit = (calibration.mean_weight or 1.0) / calibration.root_scale**2
+        return Clusters(self.encoder, centres, sums.weights * unit)
 
 
 class ClusterPass(Summary):

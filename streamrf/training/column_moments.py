@@ -1,17 +1,20 @@
 """`moments`: counts, means and deviations of the columns of a source, by a cheap reading."""
 
 import os
+from typing import Any
 
 import numpy as np
 
 from streamrf import storage
 from streamrf.engine import Reading, RunOptions, Summary, check_run, fold
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, warn
+from streamrf.jit.arrays import Array
 from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, check_columns
 from streamrf.sources import Block, Source, check_rows, require_source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.storage import Fields, loading
 
+MAX_NAMED = 10  # columns in a message
 MIN_REACH, MAX_REACH = 2.0**-100, 2.0**120  # of values less the centre: what the sums tell apart
 
 
@@ -116,4 +119,55 @@ def scales_of(
         return None
     found = as_moments(given)
     check_columns(found, source.n_features, source.where)
+    hidden = found.hidden_columns().tolist()
+    if hidden:
+        warn(
+            f"scale_like takes column {hidden[0]} as constant: it varies by less than "
+            f"{found.sample.grid[hidden[0]]:.3g}, the grid that an outlier of the rows looked at "
+            f"first made for all summed like them ({len(hidden):,} such columns); sum the moments "
+            "of these rows by themselves: streamrf.moments(source) or streamrf moments"
+        )
     return found
+
+
+class Variation:
+    """Whether columns vary in the rows of a pass, of those whose moments an outlier may hide."""
+
+    def __init__(self, moments: Moments) -> None:
+        sample = moments.sample
+        self.columns = np.flatnonzero((sample.grid > 0) & sample.is_far)
+        self.first: Array | None = None
+        self.varies = np.zeros(len(self.columns), dtype=bool)
+
+    def look(self, X: Any) -> None:
+        """Look at rows X (n, d); sparse ones are left out."""
+        if not isinstance(X, np.ndarray) or self.varies.all():
+            return
+        values = X[:, self.columns]
+        self.first = values[0] if self.first is None else self.first
+        self.varies |= (values != self.first).any(axis=0)
+
+    def warn_of_hidden(self, moments: Moments) -> None:
+        """Warn of columns that vary, though not by a step of the grid of their moments."""
+        found = np.intersect1d(moments.hidden_columns(), self.columns[self.varies])
+        if len(found):
+            warn(
+                f"column {found[0]} had an outlier in the rows looked at before the pass, which "
+                f"made the grid of its moments {moments.sample.grid[found[0]]:.3g}, wider than it "
+                f"varies here, so its mean and deviation are not known ({len(found):,} such "
+                "columns): sum the moments of these rows by themselves (streamrf.moments(source), "
+                "streamrf moments DATA --out FILE), or train without like= (--like)"
+            )
+
+
+def named_columns(columns: list[int]) -> str:
+    """Return columns as the subject of a sentence.
+
+    Examples
+    --------
+    >>> named_columns([3]), named_columns([0, 7])
+    ('column 3', 'columns 0, 7')
+    """
+    shown = ", ".join(str(column) for column in columns[:MAX_NAMED])
+    more = f" and {len(columns) - MAX_NAMED:,} more" if len(columns) > MAX_NAMED else ""
+    return f"column{'s' if len(columns) > 1 else ''} {shown}{more}"

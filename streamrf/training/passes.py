@@ -1,7 +1,7 @@
 """A pass in progress: what blocks of rows are added into."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,21 +12,23 @@ from streamrf.errors import BadRowError, DataError, warn
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
-    ROOT_LEVELS,
     TARGET_LEVELS,
     TARGET_LIMIT,
+    Cut,
     Encoder,
     Moments,
     as_columns,
     combined_moments,
 )
-from streamrf.sources import Block, Ledger, Rows, as_labels, as_rows, find_labels, of_targets
-from streamrf.statistics import AbstractSums, BitSums, ClassSums, Statistics, ValueSums
+from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
+from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
+from streamrf.training.clipping import Clipping
+from streamrf.training.column_moments import Variation, named_columns
+from streamrf.training.faint import faint_rows, warn_of_faint
 from streamrf.training.holdout import Holdout
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
-MAX_NAMED = 10  # columns in a message
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,21 @@ class Part:
     statistics : with an `EncoderName` for the encoder
     holdouts : the rows held out, one holdout a shard
     faint : rows whose weights were rounded to 0, by label
+    clipping : what was cut off the rows
     """
 
     statistics: Statistics
     holdouts: tuple[Holdout, ...]
-    faint: Counter[Any] = field(default_factory=Counter)
+    faint: Counter[Any]
+    clipping: Clipping
 
     def __add__(self, other: "Part") -> "Part":
-        statistics, holdouts = self.statistics + other.statistics, self.holdouts + other.holdouts
-        return Part(statistics, holdouts, self.faint + other.faint)
+        return Part(
+            self.statistics + other.statistics,
+            self.holdouts + other.holdouts,
+            self.faint + other.faint,
+            self.clipping + other.clipping,
+        )
 
 
 class Pass(State):
@@ -71,9 +79,12 @@ class Pass(State):
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._n_too_long = statistics.n_too_long
         self._told: set[int] = set()  # columns that were not fairly sampled
-        self._told_far = False  # targets that were clipped
+        self._told_far = self._told_fine = False  # targets that were clipped, or rounded away
         self._faint: Counter[Any] = Counter()  # rows whose weights were rounded to 0, by label
         self._next_look: float = 0  # rows at which columns are looked at again
+        self._clipping = Clipping(np.zeros(statistics.encoder.n_components))
+        moments = statistics.moments
+        self._variation = None if moments is None else Variation(moments)
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def update(self, block: Block) -> None:
@@ -145,13 +156,17 @@ class Pass(State):
         sums, n_too_long = self.statistics.sums, self._n_too_long
         n_entries = sums.n_rows * sums.n_components
         calibration = self.statistics.encoder.calibration
-        if sums.n_clipped > calibration.usual_clipped * n_entries:
+        harm = self._clipping.harm(sums, calibration.usual_cut) if self._clipping.most else ""
+        if harm or sums.n_clipped > calibration.usual_clipped * n_entries:
             warn(
                 f"{sums.n_clipped:,} entries of features ({100 * sums.n_clipped / n_entries:.2g} "
-                "%) were clipped: some rows are unlike the rows looked at before the pass; scale "
-                "the rows (normalize=, --normalize), shuffle them, or calibrate on a fair sample "
-                "and give its statistics by like= or --like"
+                f"%) were clipped{harm}: some rows are unlike the rows looked at before the pass; "
+                + ("do not round (precision='float64', --precision float64), " if harm else "")
+                + "scale the rows (normalize=, --normalize, scale_like=), shuffle them, or "
+                "calibrate on a fair sample and give its statistics by like= or --like"
             )
+        if self._variation is not None and self.statistics.moments is not None:
+            self._variation.warn_of_hidden(self.statistics.moments)
         if n_too_long:
             longest = np.sqrt(self.statistics.encoder.features.longest)
             warn(
@@ -159,31 +174,6 @@ class Pass(State):
                 f"{longest:.4g}, up to where the series of the kernel, cut for the longest of the "
                 "rows looked at before the pass, is right, so their features are wrong; scale the "
                 "rows to unit length (normalize='l2', --normalize l2), or shuffle them"
-            )
-
-    def _count_faint(self, rows: Rows, roots: Floats) -> None:
-        """Count rows whose weights are rounded to 0, by label."""
-        if rows.weights is not None and self.statistics.labels is not None:
-            faint = (roots == 0) & (rows.weights > 0)
-            if faint.any():
-                self._faint.update(as_labels(rows.y[faint]).tolist())
-
-    def _warn_of_faint(self) -> None:
-        """Warn of classes that are lost because all of their weights were rounded to 0."""
-        targets = self.statistics.sums.targets
-        if not self._faint or not isinstance(targets, ClassSums | BitSums):
-            return
-        labels = as_labels(np.array(list(self._faint)))
-        index, unknown = find_labels(targets.labels, labels)
-        lost = labels[unknown | (np.append(targets.weights, 0.0)[index] == 0)].tolist()
-        if lost:
-            n_rows = sum(self._faint[label] for label in lost)
-            less, more = 0.25 / ROOT_LEVELS**2, f" and {len(lost) - MAX_NAMED:,} more"
-            named = ", ".join(map(repr, lost[:MAX_NAMED])) + more * (len(lost) > MAX_NAMED)
-            warn(
-                f"all {n_rows:,} rows of weight above 0 with the label {named} weigh less than "
-                f"{less:.2g} of the mean weight, which is rounded to nothing, so nothing is learnt "
-                "of them; give them more weight, or precision='float64' (--precision float64)"
             )
 
     def _sum(self, rows: Rows) -> None:
@@ -197,22 +187,37 @@ class Pass(State):
             self._features = np.empty((n, encoder.n_components), dtype=calibration.dtype)
         Q = self._features[:n]
         roots = calibration.roots(rows.weights, n)
-        self._count_faint(rows, roots)
-        n_clipped = encoder.encode(rows.X, roots, Q)
+        if self.statistics.labels is not None:
+            self._faint += faint_rows(rows, roots)
+        cut = Cut(np.zeros(encoder.n_components), np.zeros(n))
+        n_clipped = encoder.encode(rows.X, roots, Q, cut)
+        if n_clipped:
+            self._clipping = self._clipping + Clipping.of(cut, rows.positions)
         self._n_too_long += encoder.count_too_long(rows.X)
         y = rows.y
         if isinstance(sums.targets, ValueSums):
-            y = calibration.targets(as_columns(y), roots)
-            self._look_at_targets(y)
+            y = calibration.targets(as_columns(rows.y), roots)
+            self._look_at_targets(as_columns(rows.y), y)
         with computing():
             sums.add(Q, roots, y, n_clipped, rows.indices)
             if self.statistics.moments is not None:
                 with stage("moments"):
                     self.statistics.moments.add(rows.X)
+            if self._variation is not None:
+                self._variation.look(rows.X)
 
-    def _look_at_targets(self, y: Floats) -> None:
-        """Warn of rounded targets that were clipped, once."""
-        exact = self.statistics.encoder.calibration.exact
+    def _look_at_targets(self, given: Floats, y: Floats) -> None:
+        """Warn of rounded targets that were clipped, and of those rounded away, once each."""
+        calibration = self.statistics.encoder.calibration
+        exact = calibration.exact
+        if exact and not self._told_fine and (lost := calibration.lost_targets(given, y)).any():
+            self._told_fine, i = True, int(lost.argmax())
+            warn(
+                f"target {i} was {calibration.target_shift[i]:.6g} in all rows looked at before "
+                "the pass and varies later by little, which is rounded to steps of "
+                f"{calibration.target_step[i]:.3g}: shuffle the rows, take off the constant, or do "
+                "not round (precision='float64', --precision float64)"
+            )
         if exact and not self._told_far and (n_far := np.count_nonzero(np.abs(y) >= TARGET_LIMIT)):
             self._told_far = True
             warn(
@@ -228,9 +233,10 @@ class Pass(State):
             for rows in self.holdout.release():
                 self._sum(rows)
         self._look(again=True)
+        statistics = self.finished()
         self._warn()
-        self._warn_of_faint()
-        return self.finished()
+        warn_of_faint(self._faint, statistics.sums.targets)
+        return statistics
 
     def finished(self) -> Statistics:
         """Return the statistics of the rows summed so far."""
@@ -263,6 +269,7 @@ class Pass(State):
             self._n_unseen,
         )
         fresh = Pass(statistics, None if self.holdout is None else self.holdout.copy())
+        fresh._clipping = self._clipping
         fresh._told, fresh._next_look = set(self._told), np.inf  # it leaves warnings to us
         fresh._faint = self._faint.copy()
         return fresh
@@ -272,7 +279,8 @@ class Pass(State):
         statistics = self.finished()
         name = EncoderName(statistics.encoder.digests)
         held = () if self.holdout is None else (self.holdout,)
-        return Part(replace(statistics, encoder=cast(Encoder, name)), held, self._faint)
+        named = replace(statistics, encoder=cast(Encoder, name))
+        return Part(named, held, self._faint, self._clipping)
 
     def absorb(self, total: "Part") -> None:
         """Go on from what fresh copies of this pass, when it was new, have added up."""
@@ -284,7 +292,7 @@ class Pass(State):
             moments=None if statistics.moments is None else statistics.moments.copy(),
         )
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
-        self._n_too_long = statistics.n_too_long
+        self._n_too_long, self._clipping = statistics.n_too_long, total.clipping
         self._faint = total.faint.copy()
         if self.holdout is not None:
             for rows in self.holdout.absorb(total.holdouts):
@@ -336,37 +344,30 @@ class Pass(State):
 
     def to_tree(self) -> dict:
         """Return the state between two blocks as a tree."""
-        return {
+        tree = {
             "statistics": self._counted.to_tree(),
             "holdout": None if self.holdout is None else self.holdout.to_tree(),
         }
+        return tree | {"clipping": self._clipping.to_tree()} if self._clipping.most else tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Pass":
         """Rebuild from `to_tree`."""
         fields = Fields.of(tree)
         statistics = Statistics.from_tree(fields.tree("statistics"))
-        held = fields.maybe_tree("holdout")
+        held, n_components = fields.maybe_tree("holdout"), statistics.encoder.n_components
+        clipping = Clipping(np.zeros(n_components))
+        if "clipping" in fields.keys:
+            clipping = Clipping.from_tree(fields.tree("clipping"), n_components)
         fields.end()
         holdout = None
         if held is not None:
             holdout = Holdout.from_tree(held, statistics.encoder.n_features)
             for rows in holdout.held:
                 _check_held(held, rows, statistics)
-        return cls(statistics, holdout)
-
-
-def named_columns(columns: list[int]) -> str:
-    """Return columns as the subject of a sentence.
-
-    Examples
-    --------
-    >>> named_columns([3]), named_columns([0, 7])
-    ('column 3', 'columns 0, 7')
-    """
-    shown = ", ".join(str(column) for column in columns[:MAX_NAMED])
-    more = f" and {len(columns) - MAX_NAMED:,} more" if len(columns) > MAX_NAMED else ""
-    return f"column{'s' if len(columns) > 1 else ''} {shown}{more}"
+        pass_ = cls(statistics, holdout)
+        pass_._clipping = clipping
+        return pass_
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:

@@ -1,0 +1,40 @@
+"""Rows whose weights are so small that they are rounded to 0, and classes lost by it."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import warn
+from streamrf.jit.arrays import Floats
+from streamrf.preprocessing import ROOT_LEVELS
+from streamrf.sources import Rows, as_labels, find_labels
+from streamrf.statistics import BitSums, ClassSums
+
+MAX_NAMED = 10  # labels in a message
+
+
+def faint_rows(rows: Rows, roots: Floats) -> Counter[Any]:
+    """Return how many rows of weight above 0 have a root (n,) of 0, by label."""
+    if rows.weights is None:
+        return Counter()
+    faint = (roots == 0) & (rows.weights > 0)
+    return Counter(as_labels(rows.y[faint]).tolist()) if faint.any() else Counter()
+
+
+def warn_of_faint(faint: Counter[Any], targets: object) -> None:
+    """Warn of classes that are lost because all of their weights were rounded to 0."""
+    if not faint or not isinstance(targets, ClassSums | BitSums):
+        return
+    labels = as_labels(np.array(list(faint)))
+    index, unknown = find_labels(targets.labels, labels)
+    lost = labels[unknown | (np.append(targets.weights, 0.0)[index] == 0)].tolist()
+    if lost:
+        n_rows = sum(faint[label] for label in lost)
+        less, more = 0.25 / ROOT_LEVELS**2, f" and {len(lost) - MAX_NAMED:,} more"
+        named = ", ".join(map(repr, lost[:MAX_NAMED])) + more * (len(lost) > MAX_NAMED)
+        warn(
+            f"all {n_rows:,} rows of weight above 0 with the label {named} weigh less than "
+            f"{less:.2g} of the mean weight, which is rounded to nothing, so nothing is learnt "
+            "of them; give them more weight, or precision='float64' (--precision float64)"
+        )
