@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import scipy
 
 import streamrf as srf
 from cases import write_hdf5
@@ -16,6 +17,7 @@ from streamrf.errors import (
     CheckpointError,
     DataError,
     ParameterError,
+    ShapeError,
     StorageError,
     StreamrfError,
     UnknownLabelError,
@@ -249,3 +251,43 @@ def test_a_penalty_for_each_output_passes_the_check():
     values = np.stack([VALUES, -VALUES], axis=1)
     model = srf.RandomFeatureRegressor(MAP, alpha=np.array([1.0, 2.0])).fit(ROWS, values).model_
     assert model.alpha.tolist() == [1.0, 2.0]
+
+
+# ---- files beside each other --------------------------------------------------------------------
+
+
+def saved_pairs(folder):
+    for i, rows in enumerate((ROWS[:120], ROWS[120:]), 1):
+        np.save(folder / f"X{i}.npy", rows)
+        np.save(folder / f"y{i}.npy", rows[:, 0])
+        scipy.sparse.save_npz(folder / f"X{i}.npz", scipy.sparse.csr_array(rows))
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_rows_and_targets_of_files_beside_each_other_are_paired_by_name(order, ending, tmp_path):
+    saved_pairs(tmp_path)
+    files = [tmp_path / f"X{i}.{ending}" for i in order]
+    blocks = list(srf.open_source(files, y=str(tmp_path / "y*.npy")).blocks())
+    assert len(blocks[0].X) == (120 if order == (1, 2) else 80)
+    for block in blocks:
+        np.testing.assert_array_equal(block.y, block.X[:, 0])
+
+
+def test_one_file_of_targets_is_not_that_of_two_of_sparse_rows(tmp_path):
+    saved_pairs(tmp_path)
+    with pytest.raises(ShapeError, match="2 files of rows, .* but 1 of y"):
+        srf.open_source([tmp_path / "X1.npz", tmp_path / "X2.npz"], y="y1.npy")
+    with pytest.raises(ShapeError, match="1 files of rows, .* but 2 of y"):
+        srf.open_source(tmp_path / "X1.npz", y="y*.npy")
+
+
+def test_missing_labels_in_folders_are_refused_as_in_files(tmp_path):
+    folder = tmp_path / "k=1"
+    folder.mkdir()
+    (folder / "a.csv").write_text("a,y\n" + "1,yes\n2,no\n3,NA\n" * 30)
+    for where, y in ((folder / "a.csv", "y"), (tmp_path, "y")):
+        with pytest.raises(BadRowError, match="'y' is 'NA', which stands for a missing"):
+            list(srf.open_source(where, y=y).blocks())
+    (tmp_path / "k=1").rename(tmp_path / "k=NA")  # Namibia: a missing one has a name of its own
+    assert set(next(srf.open_source(tmp_path, x="a", y="k").blocks()).y) == {"NA"}

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from streamrf import storage
 from streamrf.display import brief, printable
 from streamrf.engine.base import StateStore, Summary, Update
-from streamrf.engine.samples import Samples
+from streamrf.engine.samples import Samples, are_known
 from streamrf.errors import CheckpointError, Interruption, StorageError, StreamrfError
 from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
@@ -138,8 +138,9 @@ class Checkpoint(StateStore[S]):
 
         `source` reads the columns of tables as they were read then.
         """
-        earlier = self._earlier_versions
-        if not source.seekable or (earlier and earlier == self._versions):
+        if not source.seekable:
+            return
+        if are_known(self._versions) and self._earlier_versions == self._versions:
             return
         row = self._samples.changed(source)
         if row is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, bare, open_bytes, version
+from streamrf.sources.paths import absolute, bare, open_bytes
 from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 
@@ -56,9 +56,9 @@ class LibsvmMatrix(Matrix):
         return self._n_entries
 
     @property
-    def version(self) -> str:
-        """Size of the file, and when it was last written to."""
-        return version(self._path)
+    def files(self) -> list[str]:
+        """The file."""
+        return [self._path]
 
     def chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the piece of text with a row."""
