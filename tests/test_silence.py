@@ -16,12 +16,14 @@ from streamrf.errors import (
     BadRowError,
     CheckpointError,
     DataError,
+    MemoryBudgetError,
     ParameterError,
     ShapeError,
     StorageError,
     StreamrfError,
     UnknownLabelError,
 )
+from streamrf.estimators import base
 from streamrf.sources import standard_input
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
@@ -291,3 +293,48 @@ def test_missing_labels_in_folders_are_refused_as_in_files(tmp_path):
             list(srf.open_source(where, y=y).blocks())
     (tmp_path / "k=1").rename(tmp_path / "k=NA")  # Namibia: a missing one has a name of its own
     assert set(next(srf.open_source(tmp_path, x="a", y="k").blocks()).y) == {"NA"}
+
+
+# ---- batches whole or not at all ----------------------------------------------------------------
+
+
+def test_a_batch_whose_map_does_not_fit_the_memory_is_counted_once_when_it_comes_again():
+    many, labels = np.tile(ROWS, (100, 1)), np.tile(LABELS, 100)
+    wide = srf.RandomFourier(srf.Gaussian(0.1), 512, random_state=0)
+    model = srf.RandomFeatureClassifier(wide, alpha=1e-3, memory_limit="1MB")
+    with pytest.raises(MemoryBudgetError):
+        model.partial_fit(many, labels)
+    model.set_params(memory_limit=None).partial_fit(many, labels)
+    assert model.statistics_.n_rows == len(many)
+
+
+def test_a_batch_interrupted_while_the_map_is_drawn_is_not_counted():
+    model = srf.RandomFeatureClassifier(MAP, alpha=1e-3).partial_fit(ROWS[:50], LABELS[:50])
+    many, labels = np.tile(ROWS, (100, 1)), np.tile(LABELS, 100)
+    with patch.object(base, "begin", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        model.partial_fit(many, labels)
+    assert model.partial_fit(many, labels).statistics_.n_rows == 50 + len(many)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, "auto"])
+@pytest.mark.parametrize("wrong", ["row", "label", "word"])
+@pytest.mark.parametrize("n_before", [100, 20_000])  # the map is not drawn, and is
+def test_a_batch_refused_leaves_the_estimator_as_it_was(n_before, wrong, alpha):
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(n_before + 9000, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+    model = srf.RandomFeatureClassifier(MAP, alpha=alpha)
+    model.partial_fit(rows[:n_before], labels[:n_before], classes=[0, 1])
+    batch, bad = rows[n_before:].copy(), labels[n_before:].astype(str if wrong == "word" else int)
+    if wrong == "row":
+        batch[6000, 1] = 1e200
+    elif wrong == "label":
+        bad[6000] = 2
+    with pytest.raises(StreamrfError):
+        model.partial_fit(batch, bad)
+    model.partial_fit(rows[n_before:], labels[n_before:])
+    once = srf.RandomFeatureClassifier(MAP, alpha=alpha)
+    once.partial_fit(rows[:n_before], labels[:n_before], classes=[0, 1])
+    once.partial_fit(rows[n_before:], labels[n_before:])
+    assert model.statistics_.n_rows == len(rows)
+    np.testing.assert_array_equal(model.coef_, once.coef_)
