@@ -1,5 +1,6 @@
 """Nothing wrong in silence: what hostile testers found, each mended."""
 
+import csv
 import errno
 import re
 from dataclasses import replace
@@ -11,7 +12,7 @@ import scipy
 
 import streamrf as srf
 from cases import write_hdf5
-from commands import misused, streamrf
+from commands import misused, refused, streamrf
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -338,3 +339,47 @@ def test_a_batch_refused_leaves_the_estimator_as_it_was(n_before, wrong, alpha):
     once.partial_fit(rows[n_before:], labels[n_before:])
     assert model.statistics_.n_rows == len(rows)
     np.testing.assert_array_equal(model.coef_, once.coef_)
+
+
+# ---- files that are written ---------------------------------------------------------------------
+
+
+def test_files_in_folders_and_beside_rows_are_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "days").mkdir()
+    lines = [f"{a},{b},{c},{int(a > 0)}" for a, b, c in ROWS]
+    (tmp_path / "days" / "1.csv").write_text("a,b,c,y\n" + "\n".join(lines) + "\n")
+    np.save("X.npy", ROWS)
+    np.save("y.npy", LABELS)
+    fit = ["--map", "fourier", "--kernel", "gaussian", "--gamma", 0.1, "--components", 16]
+    assert streamrf("fit", "X.npy", "--y", "y.npy", *fit, "--model", "m.h5").exit_code == 0
+    for words in (
+        ("fit", "days", "--y", "y", *fit, "--model", "days/1.csv"),
+        ("fit", "X.npy", "--y", "y.npy", *fit, "--statistics", "y.npy"),
+        ("predict", "m.h5", "days", "--x", "a,b,c", "-o", "days/1.csv"),
+        ("moments", "days", "--out", "days/1.csv"),
+        ("report", "m.h5", "--data", "X.npy", "--y", "y.npy", "-o", "y.npy"),
+    ):
+        assert "is read from too; choose another name" in refused(*words)
+
+
+def test_predictions_quote_labels_with_a_carriage_return(tmp_path):
+    labels = np.array(["a\rb", "c"])[LABELS]
+    model = srf.accumulate(srf.ArraySource(ROWS, labels), MAP).solve(1e-3)
+    model.save(tmp_path / "m.h5")
+    np.save(tmp_path / "X.npy", ROWS)
+    out = tmp_path / "out.csv"
+    done = streamrf("predict", tmp_path / "m.h5", tmp_path / "X.npy", "-o", out)
+    assert done.exit_code == 0, done.output
+    with open(out, newline="") as file:
+        read = [row[0] for row in csv.reader(file)][1:]
+    assert read == model.predict(ROWS).tolist()
+    assert b"\r\n" not in out.read_bytes()
+
+
+def test_a_checkpoint_may_be_a_link_to_a_file_that_is_not_there_yet(tmp_path):
+    link, rows = tmp_path / "link", srf.ArraySource(ROWS, LABELS)
+    link.symlink_to(tmp_path / "pass.ck")
+    for _ in range(2):
+        assert srf.accumulate(rows, MAP, checkpoint=link).n_rows == len(ROWS)
+    assert link.is_symlink() and (tmp_path / "pass.ck").is_file()

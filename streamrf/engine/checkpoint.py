@@ -91,7 +91,7 @@ class Checkpoint(StateStore[S]):
         FormatError
             If the file is no checkpoint, or damaged.
         """
-        if not os.path.lexists(self.path):
+        if not os.path.exists(self.path):  # also a link whose target is not there yet
             _check_folder(self.path)
             return None
         self._found = storage.identity(self.path)
@@ -175,7 +175,7 @@ class Checkpoint(StateStore[S]):
 
     def write_first(self, state: Callable[[], dict]) -> None:
         """Write the state of a new pass, unless an earlier run has."""
-        if not os.path.lexists(self.path):
+        if not os.path.exists(self.path):
             self.write(state())
 
     def write(self, state: dict) -> None:
