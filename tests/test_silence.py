@@ -7,6 +7,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy
 
@@ -279,9 +280,9 @@ def test_rows_and_targets_of_files_beside_each_other_are_paired_by_name(order, e
 
 def test_one_file_of_targets_is_not_that_of_two_of_sparse_rows(tmp_path):
     saved_pairs(tmp_path)
-    with pytest.raises(ShapeError, match="2 files of rows, .* but 1 of y"):
+    with pytest.raises(ShapeError, match=r"2 files of rows, .* but 1 of y"):
         srf.open_source([tmp_path / "X1.npz", tmp_path / "X2.npz"], y="y1.npy")
-    with pytest.raises(ShapeError, match="1 files of rows, .* but 2 of y"):
+    with pytest.raises(ShapeError, match=r"1 files of rows, .* but 2 of y"):
         srf.open_source(tmp_path / "X1.npz", y="y*.npy")
 
 
@@ -312,7 +313,10 @@ def test_a_batch_whose_map_does_not_fit_the_memory_is_counted_once_when_it_comes
 def test_a_batch_interrupted_while_the_map_is_drawn_is_not_counted():
     model = srf.RandomFeatureClassifier(MAP, alpha=1e-3).partial_fit(ROWS[:50], LABELS[:50])
     many, labels = np.tile(ROWS, (100, 1)), np.tile(LABELS, 100)
-    with patch.object(base, "begin", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with (
+        patch.object(base, "begin", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         model.partial_fit(many, labels)
     assert model.partial_fit(many, labels).statistics_.n_rows == 50 + len(many)
 
@@ -382,4 +386,75 @@ def test_a_checkpoint_may_be_a_link_to_a_file_that_is_not_there_yet(tmp_path):
     link.symlink_to(tmp_path / "pass.ck")
     for _ in range(2):
         assert srf.accumulate(rows, MAP, checkpoint=link).n_rows == len(ROWS)
-    assert link.is_symlink() and (tmp_path / "pass.ck").is_file()
+    assert link.is_symlink()
+    assert (tmp_path / "pass.ck").is_file()
+
+
+# ---- indices, names and rows that are taken for others ------------------------------------------
+
+
+def saved_libsvm(path, rows, first):
+    with open(path, "w") as file:
+        for row in rows:
+            entries = [f"{j}:{value!r}" for j, value in enumerate(row.tolist(), first) if value]
+            file.write(" ".join(["1", *entries]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_where_libsvm_indices_begin_is_seen_or_said_or_warned_of(first, tmp_path, caplog):
+    inner = ROWS.copy()
+    inner[:, 0 if first == 0 else 2] = 0
+    seen = saved_libsvm(tmp_path / "seen.svm", ROWS, first)
+    unseen = saved_libsvm(tmp_path / "unseen.svm", inner, first)
+
+    def read(path, x):
+        return next(srf.open_source(path, x=x, y="label").blocks()).X
+
+    np.testing.assert_array_equal(read(seen, "3"), ROWS)
+    np.testing.assert_array_equal(read(unseen, f"{first}-{first + 2}"), inner)
+    assert not caplog.messages
+    read(saved_libsvm(tmp_path / "none.svm", ROWS * [0, 1, 0], first), "3")
+    assert ["x='1-3' or x='0-2' (--x)" in message for message in caplog.messages] == [True]
+
+
+def test_libsvm_indices_outside_of_those_said_are_refused(tmp_path):
+    path = saved_libsvm(tmp_path / "rows.svm", ROWS, 0)
+    with pytest.raises(ShapeError, match="index 0, below those of x='1-3'"):
+        srf.open_source(path, x="1-3", y="label")
+    with pytest.raises(ShapeError, match="index 2, above the 2 columns of x= that begin at 0"):
+        srf.open_source(path, x="0-1", y="label")
+    with pytest.raises(ParameterError, match="no number of columns"):
+        srf.open_source(path, x="1-0", y="label")
+
+
+@pytest.mark.parametrize("names", [("y", "weights"), ("y", "y_")])
+def test_columns_of_a_frame_may_have_the_names_of_roles(names):
+    frame = pa.table({**dict(zip(names, ROWS.T, strict=False)), "c": ["u", "v"] * 100})
+    source = srf.open_source(frame, y=LABELS, weights=ROWS[:, 0] ** 2)
+    block = next(source.blocks())
+    np.testing.assert_array_equal(block.X[:, :2], ROWS[:, :2])
+    np.testing.assert_array_equal(block.y, LABELS)
+    np.testing.assert_array_equal(block.weights, ROWS[:, 0] ** 2)
+    model = srf.RandomFeatureClassifier(MAP).fit(frame, LABELS)
+    assert model.predict(frame).shape == LABELS.shape
+
+
+def test_sparse_and_dense_batches_are_one_stream():
+    sketch = srf.TensorSketch(srf.Polynomial(2), 32, random_state=0)
+    rng = np.random.default_rng(0)
+    rows = np.zeros((2400, 4200))
+    rows[:, :3] = rng.normal(size=(2400, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+
+    def learnt(kinds):
+        model = srf.RandomFeatureClassifier(sketch, alpha="auto", normalize="max")
+        for i, kind in enumerate(kinds):
+            part = slice(800 * i, 800 * i + 800)
+            batch = scipy.sparse.csr_array(rows[part]) if kind == "s" else rows[part]
+            model.partial_fit(batch, labels[part], classes=[0, 1])
+        assert model.statistics_.n_rows == model.statistics_.sums.n_rows == 2400
+        return model.coef_
+
+    for kinds in ("sds", "dsd"):
+        assert np.isfinite(learnt(kinds)).all()

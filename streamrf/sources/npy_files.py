@@ -79,8 +79,8 @@ def open_npy(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
         rows = [name for name in rows if _is_called(name, x)]
     if not rows:
         raise SourceNotFoundError(f"none of {names[:5]} is a file of rows; name it with x= (--x)")
-    targets, weighting = _paired(rows, targets, "y"), _paired(rows, weighting, "weights")
-    stores = [NpyMatrix(*files) for files in zip(rows, targets, weighting, strict=True)]
+    beside = (_paired(rows, targets, "y"), _paired(rows, weighting, "weights"))
+    stores = [NpyMatrix(*files) for files in zip(rows, *beside, strict=True)]
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
 
 
