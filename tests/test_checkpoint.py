@@ -10,12 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import pytest
+import scipy
+from pyarrow import csv
 
 import streamrf as srf
 from cases import SOURCES, arrivals, write_hdf5
@@ -756,6 +761,65 @@ def test_targets_rewritten_are_told(path):
     changed[100:300] = 2 - changed[100:300]
     with pytest.raises(CheckpointError, match="written again since"):
         accumulate(arrays(y=changed), path)
+
+
+def _linked(folder, y, is_new):
+    """Rows of HDF5 whose targets are in a file of their own."""
+    with h5py.File(folder / "labels.h5", "w") as h5:
+        h5["y"] = y
+    if is_new:
+        with h5py.File(folder / "rows.h5", "w") as h5:
+            h5["X"], h5["y"] = X, h5py.ExternalLink("labels.h5", "/y")
+    return srf.HDF5Source(folder / "rows.h5")
+
+
+def _sparse(folder, y, is_new):
+    if is_new:
+        scipy.sparse.save_npz(folder / "rows.npz", scipy.sparse.csr_array(X))
+    np.save(folder / "y.npy", y)
+    return srf.open_source(folder / "rows.npz", y="y")
+
+
+def _zarr(folder, y, is_new):
+    group = pytest.importorskip("zarr").open_group(folder / "rows.zarr", mode="w")
+    for name, values in {"X": X, "y": y}.items():
+        group.create_array(name, data=values, chunks=(100, *values.shape[1:]))
+    return srf.open_source(folder / "rows.zarr", y="y")
+
+
+def _frame(folder, y, is_new):
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": y})
+    return srf.open_source(table, y="y")
+
+
+def _url(folder, y, is_new):
+    csv.write_csv(_frame(folder, y, is_new)._list[0]._table, folder / "rows.csv")
+    return srf.open_source(f"file://{folder}/rows.csv", y="y")
+
+
+REWRITTEN = [_linked, _sparse, _zarr, _frame, _url]
+
+
+@pytest.mark.parametrize("make", REWRITTEN)
+def test_targets_without_a_version_or_in_files_of_their_own_are_told(make, path, tmp_path):
+    stopped(make(tmp_path, LABELS, True), path, 600)
+    changed = np.r_[LABELS[:64], 2 - LABELS[64:]]
+    with pytest.raises(CheckpointError, match="written again since"):
+        accumulate(make(tmp_path, changed, False), path)
+
+
+@pytest.mark.parametrize("make", REWRITTEN)
+def test_shards_of_targets_rewritten_since_are_not_taken(make, tmp_path):
+    pass_ = begin(job_of(arrays(), features(16), random_state=0))
+
+    def prefix(source):
+        job = replace(job_of(source, features(16)), run=SimpleNamespace(spill=tmp_path))
+        return job._shard_prefix(pass_, source)
+
+    source = make(tmp_path, LABELS, True)
+    first = prefix(source)
+    assert prefix(source) == first
+    assert prefix(make(tmp_path, np.r_[LABELS[:64], 2 - LABELS[64:]], False)) != first
 
 
 def test_a_file_touched_but_not_changed_goes_on(path, tmp_path):

@@ -1,27 +1,33 @@
 """Nothing wrong in silence: what hostile testers found, each mended."""
 
+import csv
 import errno
 import re
 from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import scipy
 
 import streamrf as srf
 from cases import write_hdf5
-from commands import misused, streamrf
+from commands import misused, refused, streamrf
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
     DataError,
+    MemoryBudgetError,
     ParameterError,
+    ShapeError,
     SolveError,
     StorageError,
     StreamrfError,
     StreamrfWarning,
     UnknownLabelError,
 )
+from streamrf.estimators import base
 from streamrf.sources import standard_input
 from streamrf.statistics.kfold import kfold_index
 from streamrf.training.passes import Pass
@@ -498,3 +504,206 @@ def test_targets_that_were_constant_at_first_and_are_rounded_away_are_told():
     options = {"task": "regression", "precision": "float64"}
     first = srf.accumulate(srf.ArraySource(ROWS, constant), MAP, **options)
     srf.accumulate(srf.ArraySource(ROWS, varying), like=first)
+
+
+# ---- files beside each other --------------------------------------------------------------------
+
+
+def saved_pairs(folder):
+    for i, rows in enumerate((ROWS[:120], ROWS[120:]), 1):
+        np.save(folder / f"X{i}.npy", rows)
+        np.save(folder / f"y{i}.npy", rows[:, 0])
+        scipy.sparse.save_npz(folder / f"X{i}.npz", scipy.sparse.csr_array(rows))
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_rows_and_targets_of_files_beside_each_other_are_paired_by_name(order, ending, tmp_path):
+    saved_pairs(tmp_path)
+    files = [tmp_path / f"X{i}.{ending}" for i in order]
+    blocks = list(srf.open_source(files, y=str(tmp_path / "y*.npy")).blocks())
+    assert len(blocks[0].X) == (120 if order == (1, 2) else 80)
+    for block in blocks:
+        np.testing.assert_array_equal(block.y, block.X[:, 0])
+
+
+def test_one_file_of_targets_is_not_that_of_two_of_sparse_rows(tmp_path):
+    saved_pairs(tmp_path)
+    with pytest.raises(ShapeError, match=r"2 files of rows, .* but 1 of y"):
+        srf.open_source([tmp_path / "X1.npz", tmp_path / "X2.npz"], y="y1.npy")
+    with pytest.raises(ShapeError, match=r"1 files of rows, .* but 2 of y"):
+        srf.open_source(tmp_path / "X1.npz", y="y*.npy")
+
+
+def test_missing_labels_in_folders_are_refused_as_in_files(tmp_path):
+    folder = tmp_path / "k=1"
+    folder.mkdir()
+    (folder / "a.csv").write_text("a,y\n" + "1,yes\n2,no\n3,NA\n" * 30)
+    for where, y in ((folder / "a.csv", "y"), (tmp_path, "y")):
+        with pytest.raises(BadRowError, match="'y' is 'NA', which stands for a missing"):
+            list(srf.open_source(where, y=y).blocks())
+    (tmp_path / "k=1").rename(tmp_path / "k=NA")  # Namibia: a missing one has a name of its own
+    assert set(next(srf.open_source(tmp_path, x="a", y="k").blocks()).y) == {"NA"}
+
+
+# ---- batches whole or not at all ----------------------------------------------------------------
+
+
+def test_a_batch_whose_map_does_not_fit_the_memory_is_counted_once_when_it_comes_again():
+    many, labels = np.tile(ROWS, (100, 1)), np.tile(LABELS, 100)
+    wide = srf.RandomFourier(srf.Gaussian(0.1), 512, random_state=0)
+    model = srf.RandomFeatureClassifier(wide, alpha=1e-3, memory_limit="1MB")
+    with pytest.raises(MemoryBudgetError):
+        model.partial_fit(many, labels)
+    model.set_params(memory_limit=None).partial_fit(many, labels)
+    assert model.statistics_.n_rows == len(many)
+
+
+def test_a_batch_interrupted_while_the_map_is_drawn_is_not_counted():
+    model = srf.RandomFeatureClassifier(MAP, alpha=1e-3).partial_fit(ROWS[:50], LABELS[:50])
+    many, labels = np.tile(ROWS, (100, 1)), np.tile(LABELS, 100)
+    with (
+        patch.object(base, "begin", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        model.partial_fit(many, labels)
+    assert model.partial_fit(many, labels).statistics_.n_rows == 50 + len(many)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, "auto"])
+@pytest.mark.parametrize("wrong", ["row", "label", "word"])
+@pytest.mark.parametrize("n_before", [100, 20_000])  # the map is not drawn, and is
+def test_a_batch_refused_leaves_the_estimator_as_it_was(n_before, wrong, alpha):
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(n_before + 9000, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+    model = srf.RandomFeatureClassifier(MAP, alpha=alpha)
+    model.partial_fit(rows[:n_before], labels[:n_before], classes=[0, 1])
+    batch, bad = rows[n_before:].copy(), labels[n_before:].astype(str if wrong == "word" else int)
+    if wrong == "row":
+        batch[6000, 1] = 1e200
+    elif wrong == "label":
+        bad[6000] = 2
+    with pytest.raises(StreamrfError):
+        model.partial_fit(batch, bad)
+    model.partial_fit(rows[n_before:], labels[n_before:])
+    once = srf.RandomFeatureClassifier(MAP, alpha=alpha)
+    once.partial_fit(rows[:n_before], labels[:n_before], classes=[0, 1])
+    once.partial_fit(rows[n_before:], labels[n_before:])
+    assert model.statistics_.n_rows == len(rows)
+    np.testing.assert_array_equal(model.coef_, once.coef_)
+
+
+# ---- files that are written ---------------------------------------------------------------------
+
+
+def test_files_in_folders_and_beside_rows_are_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "days").mkdir()
+    lines = [f"{a},{b},{c},{int(a > 0)}" for a, b, c in ROWS]
+    (tmp_path / "days" / "1.csv").write_text("a,b,c,y\n" + "\n".join(lines) + "\n")
+    np.save("X.npy", ROWS)
+    np.save("y.npy", LABELS)
+    fit = ["--map", "fourier", "--kernel", "gaussian", "--gamma", 0.1, "--components", 16]
+    assert streamrf("fit", "X.npy", "--y", "y.npy", *fit, "--model", "m.h5").exit_code == 0
+    for words in (
+        ("fit", "days", "--y", "y", *fit, "--model", "days/1.csv"),
+        ("fit", "X.npy", "--y", "y.npy", *fit, "--statistics", "y.npy"),
+        ("predict", "m.h5", "days", "--x", "a,b,c", "-o", "days/1.csv"),
+        ("moments", "days", "--out", "days/1.csv"),
+        ("report", "m.h5", "--data", "X.npy", "--y", "y.npy", "-o", "y.npy"),
+    ):
+        assert "is read from too; choose another name" in refused(*words)
+
+
+def test_predictions_quote_labels_with_a_carriage_return(tmp_path):
+    labels = np.array(["a\rb", "c"])[LABELS]
+    model = srf.accumulate(srf.ArraySource(ROWS, labels), MAP).solve(1e-3)
+    model.save(tmp_path / "m.h5")
+    np.save(tmp_path / "X.npy", ROWS)
+    out = tmp_path / "out.csv"
+    done = streamrf("predict", tmp_path / "m.h5", tmp_path / "X.npy", "-o", out)
+    assert done.exit_code == 0, done.output
+    with open(out, newline="") as file:
+        read = [row[0] for row in csv.reader(file)][1:]
+    assert read == model.predict(ROWS).tolist()
+    assert b"\r\n" not in out.read_bytes()
+
+
+def test_a_checkpoint_may_be_a_link_to_a_file_that_is_not_there_yet(tmp_path):
+    link, rows = tmp_path / "link", srf.ArraySource(ROWS, LABELS)
+    link.symlink_to(tmp_path / "pass.ck")
+    for _ in range(2):
+        assert srf.accumulate(rows, MAP, checkpoint=link).n_rows == len(ROWS)
+    assert link.is_symlink()
+    assert (tmp_path / "pass.ck").is_file()
+
+
+# ---- indices, names and rows that are taken for others ------------------------------------------
+
+
+def saved_libsvm(path, rows, first):
+    with open(path, "w") as file:
+        for row in rows:
+            entries = [f"{j}:{value!r}" for j, value in enumerate(row.tolist(), first) if value]
+            file.write(" ".join(["1", *entries]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_where_libsvm_indices_begin_is_seen_or_said_or_warned_of(first, tmp_path, caplog):
+    inner = ROWS.copy()
+    inner[:, 0 if first == 0 else 2] = 0
+    seen = saved_libsvm(tmp_path / "seen.svm", ROWS, first)
+    unseen = saved_libsvm(tmp_path / "unseen.svm", inner, first)
+
+    def read(path, x):
+        return next(srf.open_source(path, x=x, y="label").blocks()).X
+
+    np.testing.assert_array_equal(read(seen, "3"), ROWS)
+    np.testing.assert_array_equal(read(unseen, f"{first}-{first + 2}"), inner)
+    assert not caplog.messages
+    read(saved_libsvm(tmp_path / "none.svm", ROWS * [0, 1, 0], first), "3")
+    assert ["x='1-3' or x='0-2' (--x)" in message for message in caplog.messages] == [True]
+
+
+def test_libsvm_indices_outside_of_those_said_are_refused(tmp_path):
+    path = saved_libsvm(tmp_path / "rows.svm", ROWS, 0)
+    with pytest.raises(ShapeError, match="index 0, below those of x='1-3'"):
+        srf.open_source(path, x="1-3", y="label")
+    with pytest.raises(ShapeError, match="index 2, above the 2 columns of x= that begin at 0"):
+        srf.open_source(path, x="0-1", y="label")
+    with pytest.raises(ParameterError, match="no number of columns"):
+        srf.open_source(path, x="1-0", y="label")
+
+
+@pytest.mark.parametrize("names", [("y", "weights"), ("y", "y_")])
+def test_columns_of_a_frame_may_have_the_names_of_roles(names):
+    frame = pa.table({**dict(zip(names, ROWS.T, strict=False)), "c": ["u", "v"] * 100})
+    source = srf.open_source(frame, y=LABELS, weights=ROWS[:, 0] ** 2)
+    block = next(source.blocks())
+    np.testing.assert_array_equal(block.X[:, :2], ROWS[:, :2])
+    np.testing.assert_array_equal(block.y, LABELS)
+    np.testing.assert_array_equal(block.weights, ROWS[:, 0] ** 2)
+    model = srf.RandomFeatureClassifier(MAP).fit(frame, LABELS)
+    assert model.predict(frame).shape == LABELS.shape
+
+
+def test_sparse_and_dense_batches_are_one_stream():
+    sketch = srf.TensorSketch(srf.Polynomial(2), 32, random_state=0)
+    rng = np.random.default_rng(0)
+    rows = np.zeros((2400, 4200))
+    rows[:, :3] = rng.normal(size=(2400, 3))
+    labels = (rows[:, 0] > 0).astype(int)
+
+    def learnt(kinds):
+        model = srf.RandomFeatureClassifier(sketch, alpha="auto", normalize="max")
+        for i, kind in enumerate(kinds):
+            part = slice(800 * i, 800 * i + 800)
+            batch = scipy.sparse.csr_array(rows[part]) if kind == "s" else rows[part]
+            model.partial_fit(batch, labels[part], classes=[0, 1])
+        assert model.statistics_.n_rows == model.statistics_.sums.n_rows == 2400
+        return model.coef_
+
+    for kinds in ("sds", "dsd"):
+        assert np.isfinite(learnt(kinds)).all()

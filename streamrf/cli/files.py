@@ -4,7 +4,8 @@ import contextlib
 import glob
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from streamrf.display import format_bytes
 from streamrf.errors import (
@@ -15,13 +16,18 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
+from streamrf.sources import Source, is_url
 from streamrf.storage import identity
 from streamrf.training import parse_bytes
 
 
 @contextlib.contextmanager
-def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterator[None]:
+def writing(
+    outputs: Mapping[str, str | None], inputs: Iterable[str]
+) -> Iterator[Callable[[Source], None]]:
     """Check outputs before the work; if it ends early, add to its error what was written.
+
+    Yields a function that raises ParameterError if an output is a file that a source reads.
 
     Parameters
     ----------
@@ -39,8 +45,16 @@ def writing(outputs: Mapping[str, str | None], inputs: Iterable[str]) -> Iterato
             raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
         taken[target] = "is written to"
     before = {path: identity(path) for path in named.values()}
+
+    def check(source: Source) -> None:
+        read = {os.path.realpath(file) for file in source.files if not is_url(file)}
+        for option, path in named.items():
+            target = os.path.realpath(path)
+            if not read.isdisjoint([target, *map(str, Path(target).parents)]):  # a zarr store
+                raise ParameterError(f"{option} {path} is read from too; choose another name")
+
     try:
-        yield
+        yield check
     except (Interruption, CheckpointError):
         # The first says itself what was written. The second comes before anything is: a checkpoint
         # that is new by then is that of another run.

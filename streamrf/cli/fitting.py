@@ -179,8 +179,9 @@ def fit(
         "--statistics": output.statistics,
         "--checkpoint": options.checkpoint,
     }
-    with writing(outputs, inputs), log_shown():
+    with writing(outputs, inputs) as check, log_shown():
         source = rows.source(data)
+        check(source)
         settings = replace(settings, like=features.earlier(targets.is_of_values))
         expected = (READING, SOLVING) if output.model is not None else (READING,)
         n_rows = rows.n_rows(source) * targets.n_passes

@@ -25,8 +25,9 @@ def measure(
 
     Columns of tables named by --y and --weights are none of them.
     """
-    with writing({"--out": out}, data):
+    with writing({"--out": out}, data) as check:
         source = open_source(data, rows.x, rows.y, rows.weights, **rows.trust())
+        check(source)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("reading")
             run = RunOptions(engine=client, n_threads=threads, progress=bar.advance)

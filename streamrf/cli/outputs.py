@@ -102,6 +102,20 @@ class HDF5Output(Output):
             self._datasets.put(name, row, _storable(part))
 
 
+class _Lines:
+    r"""Text whose lines end in "\n", of a writer of lines that end in "\r\n".
+
+    The writer quotes what the ends of its lines are made of (before Python 3.13 nothing else), and
+    a "\r" without quotes ends a line for who reads it.
+    """
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._text = text
+
+    def write(self, line: str) -> int:
+        return self._text.write(line.removesuffix("\r\n") + "\n")
+
+
 class CSVOutput(Output):
     """A line of names, then one of each row."""
 
@@ -109,7 +123,7 @@ class CSVOutput(Output):
 
     def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
         self._text = io.TextIOWrapper(self._file, encoding="utf-8", newline="")
-        self._writer = csv.writer(self._text, delimiter=self.delimiter, lineterminator="\n")
+        self._writer = csv.writer(_Lines(self._text), delimiter=self.delimiter)
         self._writer.writerow(self._names)
 
     def put(self, row: int, values: Values) -> None:

@@ -77,7 +77,9 @@ def predict(
             f"--output {output}: predictions are not written in the format of this ending; use "
             ".h5, .csv, .tsv, .parquet, .arrow or .npy"
         )
-    with writing({"--output": None if is_shown else output}, files), _rows(data, rows) as source:
+    outputs = {"--output": None if is_shown else output}
+    with writing(outputs, files) as check, _rows(data, rows) as source:
+        check(source)
         trained = load_model(model)
         fields = _fields(trained, model, wanted)
         with working(cluster, threads, source.n_rows) as (client, bar):

@@ -54,11 +54,13 @@ def report(
     began = time.perf_counter()
     if rows.given and not data.data:
         raise wrong(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
-    with writing({"--output": output}, [*files, *(data.data or [])]):
+    with writing({"--output": output}, [*files, *(data.data or [])]) as check:
         reports.check_drawing()
         given = _load(files)
         columns = next((item.encoder.table for item in given.values()), None)
         source = rows.source(data.data, columns) if data.data else None
+        if source is not None:
+            check(source)
         with computing(threads), showing(None if source is None else source.n_rows) as bar:
             figures = reports.write(
                 output,

@@ -5,6 +5,7 @@ from streamrf.engine.checkpoint import Checkpoint, State
 from streamrf.engine.cluster import ClusterAddress, connected
 from streamrf.engine.folding import fold, map_blocks, runner
 from streamrf.engine.options import CHECKPOINT_SECONDS, Outlook, RunOptions, Worker, check_run
+from streamrf.engine.samples import state_of
 from streamrf.engine.shards import cut, default_parts
 from streamrf.engine.spill import ShardFolder, first_file
 from streamrf.engine.tasks import map_in_order, map_reduce, workers
@@ -35,5 +36,6 @@ __all__ = [
     "map_in_order",
     "map_reduce",
     "runner",
+    "state_of",
     "workers",
 ]

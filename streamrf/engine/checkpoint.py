@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from streamrf import storage
 from streamrf.display import brief, printable
 from streamrf.engine.base import StateStore, Summary, Update
-from streamrf.engine.samples import Samples
+from streamrf.engine.samples import Samples, are_known
 from streamrf.errors import CheckpointError, Interruption, StorageError, StreamrfError
 from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
@@ -91,7 +91,7 @@ class Checkpoint(StateStore[S]):
         FormatError
             If the file is no checkpoint, or damaged.
         """
-        if not os.path.lexists(self.path):
+        if not os.path.exists(self.path):  # also a link whose target is not there yet
             _check_folder(self.path)
             return None
         self._found = storage.identity(self.path)
@@ -138,8 +138,9 @@ class Checkpoint(StateStore[S]):
 
         `source` reads the columns of tables as they were read then.
         """
-        earlier = self._earlier_versions
-        if not source.seekable or (earlier and earlier == self._versions):
+        if not source.seekable:
+            return
+        if are_known(self._versions) and self._earlier_versions == self._versions:
             return
         row = self._samples.changed(source)
         if row is not None:
@@ -174,7 +175,7 @@ class Checkpoint(StateStore[S]):
 
     def write_first(self, state: Callable[[], dict]) -> None:
         """Write the state of a new pass, unless an earlier run has."""
-        if not os.path.lexists(self.path):
+        if not os.path.exists(self.path):
             self.write(state())
 
     def write(self, state: dict) -> None:

@@ -73,6 +73,18 @@ class Samples:
         return samples
 
 
+def are_known(versions: Sequence[str]) -> bool:
+    """Return whether every store of a source has a version, by which a change of it is seen."""
+    return bool(versions) and all(versions)
+
+
+def state_of(source: Source) -> list[str]:
+    """Return what changes when rows of a source do: its versions, else a digest of samples."""
+    if are_known(source.versions):
+        return source.versions
+    return [*source.versions, _digest([source.sample(MAX_SAMPLES * ROWS)], MAX_SAMPLES * ROWS)]
+
+
 def _digest(blocks: Sequence[Block], n_rows: int) -> str:
     """Return a hash of the first rows, whatever blocks they come in."""
     rows: list[Any] = []

@@ -3,9 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +17,7 @@ from sklearn.utils.validation import (
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_flag
+from streamrf.estimators.batches import check_alike, check_batch, lock_of, whole
 from streamrf.estimators.settings import check_unchanged, checked_weights, described, of_sums
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
 
 Rows = Source | ArrayLike
 Values = ArrayLike | None  # targets, weights or labels
-_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
-_LOCKS_LOCK = Lock()
 
 
 class RandomFeatureEstimator(BaseEstimator):
@@ -131,8 +128,8 @@ class RandomFeatureEstimator(BaseEstimator):
         return self
 
     def _partial_fit(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
-        """Add a batch, or the rows of a source; of several threads one after the other."""
-        with _lock_of(self):
+        """Add a batch, whole or not at all, or the rows of a source; threads take turns."""
+        with whole(self):
             return self._added(X, y, classes, sample_weight)
 
     def _added(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
@@ -146,7 +143,8 @@ class RandomFeatureEstimator(BaseEstimator):
         is_first = not hasattr(self, "_waiting")
         classes = classes if is_first else self._agreed(classes)
         batch: tuple[Any, Any, Any] | None = None
-        if self._is_source(X, reset=is_first):
+        is_given = self._is_source(X, reset=is_first)
+        if is_given:
             source = as_source(X, y, sample_weight)
             source = self._named(source) if is_first else source
             source = source if classes is None else Known(source, classes)
@@ -167,9 +165,12 @@ class RandomFeatureEstimator(BaseEstimator):
         if self._pass is None and self._waiting is None:
             self._reopen()
         self._solved = None
+        if not is_given:
+            check_batch(source, self._pass, self.on_bad_rows)
         if batch is not None and self._waiting is not None:
-            copies = [None if part is None else np.array(part) for part in batch]
-            self._waiting.append(tuple(copies))
+            copies = tuple(None if part is None else np.array(part) for part in batch)
+            self._waiting = [*self._waiting, copies]  # a new list: an error leaves the old one
+            check_alike(self._waiting[0], copies)
             if self._n_waiting >= peek_rows(self.n_features_in_):
                 self._begin_stream()
             return self
@@ -339,7 +340,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _answer(self) -> tuple[Model, Statistics | None]:
         check_is_fitted(self, "n_features_in_")
-        with _lock_of(self):
+        with lock_of(self):
             if self._solved is None:
                 if self._waiting is not None:
                     self._begin_stream()
@@ -391,9 +392,3 @@ class RandomFeatureEstimator(BaseEstimator):
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, X)
         return X, y, sample_weight
-
-
-def _lock_of(estimator: RandomFeatureEstimator) -> Any:
-    """Return the lock of an estimator's sums."""
-    with _LOCKS_LOCK:
-        return _LOCKS.setdefault(estimator, RLock())

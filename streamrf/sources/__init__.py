@@ -20,6 +20,7 @@ from streamrf.sources.labels import (
 )
 from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
+from streamrf.sources.paths import is_url
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets
 from streamrf.sources.seekable import SeekableSource
@@ -77,6 +78,7 @@ __all__ = [
     "is_known",
     "is_lazy",
     "is_mixed",
+    "is_url",
     "join_labels",
     "known_by",
     "named_factors",

@@ -169,8 +169,16 @@ class Source(Card, ABC):
         """The stores in the order of their rows."""
 
     @property
+    def files(self) -> list[str]:
+        """Absolute paths or URLs of all files that are read, of y and weights too; or folders."""
+        return []
+
+    @property
     def versions(self) -> list[str]:
-        """What changes when the stores are written to; empty where they cannot be."""
+        """What changes when a store, or a file of its y or weights, is written to; "" if unknown.
+
+        Empty where there are no files.
+        """
         return []
 
     @property

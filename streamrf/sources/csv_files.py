@@ -10,7 +10,7 @@ import numpy as np
 
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.columns import arrow, kind_of
-from streamrf.sources.paths import absolute, bare, decoding, open_bytes, version
+from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table, check_names, is_number
 
@@ -69,16 +69,16 @@ class CSVTable(Table):
         self.types = self._guessed(seen)
 
     @property
-    def version(self) -> str:
-        """Size of the file, and when it was last written to."""
-        return version(self._path)
+    def files(self) -> list[str]:
+        """The file."""
+        return [self._path]
 
     @property
     def buffer_bytes(self) -> int:
         """A piece of the file, and what becomes of it."""
         return 8 * int(max(np.diff(self._offsets), default=0))
 
-    def missing_words(self, values: Any) -> list[str]:
+    def missing_words(self, name: str, values: Any) -> list[str]:
         """Return NA, null and the like among labels: nobody knows whether they are any."""
         from pyarrow import csv
 

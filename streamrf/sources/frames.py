@@ -32,16 +32,25 @@ class FrameTable(Table):
     Parameters
     ----------
     frame : what exports Arrow
-    extra : more columns by their names, arrays of as many rows: targets and weights
+    extra : more columns by their roles, arrays of as many rows: targets and weights
+
+    Attributes
+    ----------
+    names : of the columns that `extra` became, by roles; other than those of the frame
     """
 
     def __init__(self, frame: Frame, extra: dict[str, Any] | None = None) -> None:
         self.where = self.name = type(frame).__name__
         table = _table(frame, self.where)
-        for name, values in (extra or {}).items():
+        self.names: dict[str, str] = {}
+        for role, values in (extra or {}).items():
             if len(values) != len(table):
-                raise ShapeError(f"{name} has {len(values)} rows but X has {len(table)}")
-            column = _table({name: values}, name).column(0)
+                raise ShapeError(f"{role} has {len(values)} rows but X has {len(table)}")
+            column = _table({role: values}, role).column(0)
+            name = role
+            while name in table.schema.names:
+                name += "_"
+            self.names[role] = name
             table = table.append_column(name, column)
         self._table = table.combine_chunks()
         self.n_rows = len(table)

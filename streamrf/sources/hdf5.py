@@ -16,7 +16,7 @@ from streamrf.sources.hdf5_files import (
     opened,
     where_of,
 )
-from streamrf.sources.paths import Paths, expand
+from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 
@@ -113,11 +113,14 @@ class HDF5Source(SeekableSource):
         return [file.store(self._names.x) for file in self._files]
 
     @property
+    def files(self) -> list[str]:
+        """The files, and those that their datasets are really in."""
+        return [path for file in self._files for path in (file.path, *file.others)]
+
+    @property
     def versions(self) -> list[str]:
         """Sizes of the files, and when they were last written to."""
-        paths = [path for file in self._files for path in (file.path, *file.origins)]
-        states = [os.stat(path) for path in paths if os.path.exists(path)]
-        return [f"{state.st_size} {state.st_mtime_ns}" for state in states]
+        return [version(path) for path in self.files if os.path.exists(path)]
 
     @property
     def buffer_bytes(self) -> int:

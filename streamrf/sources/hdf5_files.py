@@ -63,6 +63,7 @@ class File:
     keys: tuple[str, ...]  # `fingerprints`
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     origins: tuple[str, ...] = ()  # other files that the rows are really in
+    others: tuple[str, ...] = ()  # and those that targets and weights are in
 
     def where(self, dataset: str | None) -> str:
         """Return a dataset in words, with the files that its rows are really in."""
@@ -125,6 +126,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             keys=tuple(fingerprints(head, os.path.basename(path))),
             target=None if found.y is None else (_is_text(found.y), target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
+            others=tuple(dict.fromkeys(file for found in others.values() for file in found)),
         )
 
 

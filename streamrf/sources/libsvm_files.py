@@ -1,6 +1,7 @@
 """Text of libsvm (svmlight): a label, then "index:value" of all entries that are not zero."""
 
 import io
+import logging
 import os
 import re
 from bisect import bisect_right
@@ -10,12 +11,15 @@ import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, bare, open_bytes, version
+from streamrf.sources.paths import absolute, bare, open_bytes
 from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 
+logger = logging.getLogger("streamrf")
+
 CHUNK_BYTES = 2 << 20
 MAX_INDEX = 2**31 - 2  # scikit-learn counts columns in 32 bits
+_RANGE = re.compile(r"(?:([01])-)?(\d{1,10})")  # of indices, or a number of columns
 _LINE = re.compile(rb"\s*([^\s#]+)(?:\s+qid:\d+)?((?:\s+\d{1,19}:[^\s:#]+)*)\s*(?:#.*)?")
 
 
@@ -56,9 +60,9 @@ class LibsvmMatrix(Matrix):
         return self._n_entries
 
     @property
-    def version(self) -> str:
-        """Size of the file, and when it was last written to."""
-        return version(self._path)
+    def files(self) -> list[str]:
+        """The file."""
+        return [self._path]
 
     def chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the piece of text with a row."""
@@ -118,20 +122,52 @@ class LibsvmMatrix(Matrix):
 def open_libsvm(
     names: list[str], x: str | None, y: str | None, weights: str | None
 ) -> MatrixSource:
-    """Return the rows of libsvm files; x is the number of columns, by default the largest index."""
+    """Return the rows of libsvm files.
+
+    Parameters
+    ----------
+    x : number of columns, by default the largest index; or the first and last index, as ``0-4`` or
+        ``1-5``, where the first is otherwise 0 if a row has that index, and else 1
+    """
     if weights is not None:
         raise ParameterError(f"{names[0]}: libsvm text has no weights; leave weights= out")
-    if x is not None and not str(x).isdigit():
-        raise ParameterError(f"{names[0]}: x={x!r} is no number of columns, as libsvm text needs")
+    first, n_columns = _columns(x, names[0])
     stores = [LibsvmMatrix(name, y) for name in names]
-    is_zero_based = any(store.is_zero_based for store in stores)
-    width = max(store.max_index + is_zero_based for store in stores)
-    if x is not None and int(x) < width:
-        raise ShapeError(f"{names[0]}: an entry has index {width}, above the {x} columns of x=")
+    has_zero = any(store.is_zero_based for store in stores)
+    if has_zero and first == 1:
+        raise ShapeError(f"{names[0]}: an entry has index 0, below those of x={x!r} (--x)")
+    is_zero_based = has_zero or first == 0
+    largest = max(store.max_index for store in stores)
+    width = largest + is_zero_based
+    if n_columns is not None and n_columns < width:
+        begin = " that begin at 0" if is_zero_based else ""
+        raise ShapeError(
+            f"{names[0]}: an entry has index {largest}, above the {n_columns} columns of x={begin}"
+        )
+    if first is None and n_columns is not None and not has_zero and largest < n_columns:
+        logger.warning(
+            "%s: no entry has index 0 or %s, which would show where indices begin; they are taken "
+            "to begin at 1. Settle it by x='1-%s' or x='0-%s' (--x)",
+            *(names[0], n_columns, n_columns, n_columns - 1),
+        )
     for store in stores:
         store.is_zero_based = is_zero_based
-        store.n_features = width if x is None else int(x)
+        store.n_features = width if n_columns is None else n_columns
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
+
+
+def _columns(x: str | None, name: str) -> tuple[int | None, int | None]:
+    """Return the first index and the number of columns that x says, None where it says nothing."""
+    if x is None:
+        return None, None
+    match = _RANGE.fullmatch(str(x))
+    if match is None or (match[1] is not None and int(match[2]) < int(match[1])):
+        raise ParameterError(
+            f"{name}: x={x!r} is no number of columns, as libsvm text needs, nor the first and last"
+            " index, as 0-4 or 1-5"
+        )
+    first = None if match[1] is None else int(match[1])
+    return first, int(match[2]) if first is None else int(match[2]) - first + 1
 
 
 def _lines(text: bytes) -> Iterator[bytes]:

@@ -3,13 +3,19 @@
 import fnmatch
 import glob
 import os
+from typing import Any
 
 import numpy as np
 import scipy
 
-from streamrf.errors import DatasetNotFoundError, ShapeError, SourceNotFoundError
+from streamrf.errors import (
+    DatasetNotFoundError,
+    ParameterError,
+    ShapeError,
+    SourceNotFoundError,
+)
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, decoding, version
+from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.sparse import as_csr
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
@@ -17,7 +23,7 @@ Name = str | None
 
 
 class NpyMatrix(LazyMatrix):
-    """A `.npy` file of rows, and `.npy` files of their targets and weights."""
+    """A `.npy` file of rows, or a `.npz` one of a sparse matrix; `.npy` of targets and weights."""
 
     def __init__(self, name: str, y: Name, weights: Name) -> None:
         self._paths = [(path, absolute(path)) for path in (name, y, weights) if path is not None]
@@ -25,20 +31,17 @@ class NpyMatrix(LazyMatrix):
         super().__init__(name)
 
     @property
-    def version(self) -> str:
-        """Sizes of the files, and when they were last written to."""
-        return ", ".join(version(path) for _, path in self._paths)
+    def files(self) -> list[str]:
+        """Those of rows, targets and weights."""
+        return [path for _, path in self._paths]
 
     def _open(self) -> Arrays:
-        mapped = (_mapped(path, name) for name, path in self._paths)
+        mapped = (_rows(path, name) for name, path in self._paths)
         return Arrays(*(next(mapped) if has_file else None for has_file in self._roles))
 
 
 class NpzMatrix(LazyMatrix):
-    """A `.npz` file, read into memory: arrays by name, or one sparse matrix.
-
-    Targets and weights of a sparse matrix are `.npy` files.
-    """
+    """Arrays of a `.npz` file by their names, read into memory."""
 
     def __init__(self, name: str, x: Name, y: Name, weights: Name) -> None:
         self._path = absolute(name)
@@ -46,27 +49,18 @@ class NpzMatrix(LazyMatrix):
         super().__init__(name)
 
     @property
-    def version(self) -> str:
-        """Size of the file, and when it was last written to."""
-        return version(self._path)
+    def files(self) -> list[str]:
+        """The file."""
+        return [self._path]
 
     def _open(self) -> Arrays:
         with decoding(self.where), np.load(self._path, allow_pickle=False) as file:
-            if "format" in file.files and "shape" in file.files:
-                beside = [self._beside(name) for name in self._names[1:]]
-                return Arrays(as_csr(scipy.sparse.load_npz(self._path), self.where), *beside)
             for name in self._names:
                 if name is not None and name not in file.files:
                     raise DatasetNotFoundError(
                         f"{self.where} has no array {name!r}; it has {file.files}"
                     )
             return Arrays(*(None if name is None else file[name] for name in self._names))
-
-    def _beside(self, name: Name) -> np.ndarray | None:
-        if name is None:
-            return None
-        (path,) = _companions(name, [self._path], "y")
-        return _mapped(path, path)
 
 
 def open_npy(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
@@ -85,21 +79,38 @@ def open_npy(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
         rows = [name for name in rows if _is_called(name, x)]
     if not rows:
         raise SourceNotFoundError(f"none of {names[:5]} is a file of rows; name it with x= (--x)")
-    for argument, found in (("y", targets), ("weights", weighting)):
-        if found is not None and len(found) != len(rows):
-            raise ShapeError(
-                f"{len(rows)} files of rows, from {rows[0]}, but {len(found)} of {argument}; name"
-                f" as many with {argument}= (--{argument})"
-            )
-    none: list[Name] = [None] * len(rows)
-    files = zip(rows, targets or none, weighting or none, strict=True)
-    return MatrixSource([NpyMatrix(*file) for file in files], {"x": x, "y": y, "weights": weights})
+    beside = (_paired(rows, targets, "y"), _paired(rows, weighting, "weights"))
+    stores = [NpyMatrix(*files) for files in zip(rows, *beside, strict=True)]
+    return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
 
 
 def open_npz(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
-    """Return the rows of `.npz` files."""
+    """Return the rows of `.npz` files of arrays, or of sparse ones with `.npy` files beside."""
+    n_sparse = sum(map(_is_sparse, names))
+    if n_sparse == len(names):
+        return open_npy(names, None, y, weights)
+    if n_sparse:
+        raise ParameterError(
+            f"of {len(names)} files, from {names[0]}, {n_sparse} are sparse matrices and the others"
+            " arrays; read them by two sources"
+        )
     stores = [NpzMatrix(name, x, y, weights) for name in names]
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
+
+
+def _paired(rows: list[str], found: list[str] | None, argument: str) -> list[Name]:
+    """Return the companion of each file of rows: both in the order of their names."""
+    if found is None:
+        return [None] * len(rows)
+    if len(found) != len(rows):
+        raise ShapeError(
+            f"{len(rows)} files of rows, from {rows[0]}, but {len(found)} of {argument}; name"
+            f" as many with {argument}= (--{argument})"
+        )
+    beside: list[Name] = [None] * len(rows)
+    for place, file in zip(sorted(range(len(rows)), key=rows.__getitem__), found, strict=True):
+        beside[place] = file
+    return beside
 
 
 def _companions(wanted: str, names: list[str], argument: str) -> list[str]:
@@ -122,6 +133,14 @@ def _is_called(name: str, pattern: str) -> bool:
     return fnmatch.fnmatch(base, pattern) or fnmatch.fnmatch(base, f"{pattern}.npy")
 
 
-def _mapped(path: str, name: str) -> np.ndarray:
+def _is_sparse(name: str) -> bool:
+    with decoding(name), np.load(name, allow_pickle=False) as file:
+        return "format" in file.files and "shape" in file.files
+
+
+def _rows(path: str, name: str) -> Any:
+    """Return an array, mapped into memory, or a sparse matrix."""
     with decoding(name):
+        if name.lower().endswith(".npz"):
+            return as_csr(scipy.sparse.load_npz(path), name)
         return np.load(path, mmap_mode="r", allow_pickle=False)

@@ -86,7 +86,8 @@ def open_source(
     x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
         patterns, a list or one text with commas, where "-name" leaves one out, by default all
         that are no targets or weights;
-        of libsvm text the number of columns; of `.npy` files in a folder a pattern
+        of libsvm text the number of columns, or the first and last index as "0-4"; of `.npy` files
+        in a folder a pattern
     y : dataset or columns of targets, or None for none; of `.npy` a file beside; of libsvm text
         anything, for its labels; of what is in memory also an array
     weights : dataset, column, file or array of sample weights, or None
@@ -219,14 +220,11 @@ def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
                 " frame.assign(y=series), and give their names"
             )
         return TableSource([DaskFrameTable(frame)], x, y, weights)
-    extra: dict[str, Any] = {}
-    names = []
-    for role, values in (("y", y), ("weights", weights)):
-        is_name = values is None or is_paths(values)
-        names.append(values if is_name else role)
-        if not is_name:
-            extra[role] = values
-    return TableSource([FrameTable(frame, extra)], x, *names)
+    roles = {"y": y, "weights": weights}
+    are_names = {role: values is None or is_paths(values) for role, values in roles.items()}
+    table = FrameTable(frame, {role: roles[role] for role in roles if not are_names[role]})
+    names = [roles[role] if are_names[role] else [table.names[role]] for role in roles]
+    return TableSource([table], x, *names)
 
 
 def is_lazy(X: Any) -> bool:

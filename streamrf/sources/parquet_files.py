@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from streamrf.sources.columns import arrow
-from streamrf.sources.paths import absolute, bare, decoding, open_bytes, version
+from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table, check_names
 
@@ -35,9 +35,9 @@ class ChunkedTable(Table):
         self.n_rows = self._borders[-1]
 
     @property
-    def version(self) -> str:
-        """Size of the file, and when it was last written to."""
-        return version(self._path)
+    def files(self) -> list[str]:
+        """The file."""
+        return [self._path]
 
     @property
     def buffer_bytes(self) -> int:

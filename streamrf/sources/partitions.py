@@ -44,14 +44,18 @@ class PartitionedTable(Table):
                 self.levels[key] = found
 
     @property
-    def version(self) -> str:
-        """That of the file."""
-        return self._table.version
+    def files(self) -> list[str]:
+        """The file."""
+        return self._table.files
 
     @property
     def buffer_bytes(self) -> int:
         """What the file needs."""
         return self._table.buffer_bytes
+
+    def missing_words(self, name: str, values: Any) -> list[str]:
+        """Return those of the file; names of folders have a word of their own for it."""
+        return [] if name in self._constants else self._table.missing_words(name, values)
 
     def chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the file's piece with a row."""

@@ -41,7 +41,7 @@ class Rows:
     @property
     def form(self) -> tuple:
         """What rows must share to be joined without a change."""
-        return self.X.dtype, self.y.dtype.kind, self.weights is None
+        return isinstance(self.X, SparseRows), self.X.dtype, self.y.dtype.kind, self.weights is None
 
     def to_tree(self) -> dict[str, Any]:
         """Return the rows as a tree."""

@@ -164,6 +164,8 @@ def by_columns(X: Numbers, function: Callable[[NDArray[Any]], NDArray[Any]]) -> 
 
 def stacked(parts: Sequence[Numbers]) -> Numbers:
     """Return the rows of all parts, one part after the other."""
-    if isinstance(parts[0], SparseRows):
-        return SparseRows.joined([part for part in parts if isinstance(part, SparseRows)])
-    return np.concatenate(parts)  # type: ignore[arg-type] # of one kind
+    sparse = [part for part in parts if isinstance(part, SparseRows)]
+    if not sparse:
+        return np.concatenate(parts)  # type: ignore[arg-type] # of which none is sparse
+    assert len(sparse) == len(parts), "rows of two kinds"
+    return SparseRows.joined(sparse)

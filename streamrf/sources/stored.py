@@ -17,7 +17,7 @@ from streamrf.sources.base import (
     column_fingerprint,
     fingerprints,
 )
-from streamrf.sources.paths import decoding
+from streamrf.sources.paths import decoding, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.validation import (
@@ -46,9 +46,14 @@ class Stored(ABC):
     n_rows: int
 
     @property
+    def files(self) -> list[str]:
+        """Absolute paths or URLs of the files, or the folder, that it is read from."""
+        return []
+
+    @property
     def version(self) -> str:
-        """What changes when the store is written to; empty where it cannot be."""
-        return ""
+        """What changes when a file of it is written to; empty where that is not known."""
+        return ", ".join(map(version, self.files))
 
     @property
     def buffer_bytes(self) -> int:
@@ -189,6 +194,11 @@ class StoredSource(SeekableSource, Generic[S]):
         """The stores that have rows."""
         keyed = zip(self._list, self._keys, strict=True)
         return [Store.of(keys, store.where, store.n_rows) for store, keys in keyed]
+
+    @property
+    def files(self) -> list[str]:
+        """Those of all stores."""
+        return [file for store in self._list for file in store.files]
 
     @property
     def versions(self) -> list[str]:

@@ -48,8 +48,8 @@ class Table(Stored):
     is_text: bool = False
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
 
-    def missing_words(self, values: Any) -> list[str]:
-        """Return the words among labels (Arrow strings) that may stand for a missing value."""
+    def missing_words(self, name: str, values: Any) -> list[str]:
+        """Return the words among labels (Arrow strings) of a column that may mean a missing one."""
         return []
 
     @abstractmethod
@@ -372,7 +372,7 @@ def _target(store: Table, table: Any, row: int, name: str) -> NDArray[Any]:
         )
     if kind == "category":
         values = values.cast(pa.large_string())
-        unsaid = store.missing_words(values)
+        unsaid = store.missing_words(name, values)
         if unsaid:
             raise BadRowError(
                 f"{store.where}: a target {name!r} is {unsaid[0]!r}, which stands for a missing"

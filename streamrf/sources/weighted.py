@@ -107,6 +107,10 @@ class Derived(Source):
         return self._source.stores
 
     @property
+    def files(self) -> list[str]:
+        return self._source.files
+
+    @property
     def versions(self) -> list[str]:
         return self._source.versions
 

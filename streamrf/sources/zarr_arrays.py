@@ -29,6 +29,16 @@ class ZarrMatrix(LazyMatrix):
         self._row_bytes = X.dtype.itemsize * self.n_features
 
     @property
+    def files(self) -> list[str]:
+        """The folder."""
+        return [self._path]
+
+    @property
+    def version(self) -> str:
+        """None: the time of a folder is not that of the chunks in it."""
+        return ""
+
+    @property
     def buffer_bytes(self) -> int:
         """The chunks of some rows, all columns."""
         return self._chunk_rows * self._row_bytes

@@ -18,6 +18,7 @@ from streamrf.engine import (
     first_file,
     fold,
     runner,
+    state_of,
 )
 from streamrf.errors import (
     CheckpointError,
@@ -260,15 +261,14 @@ class Job:
             searched = 3 * 8 * packed_size(pass_.statistics.encoder.n_components)
         planned = self.plan(pass_, prune, searched)
         assert planned is not None
-        store: StateStore[Pass] = StateStore()
-        first = self.start
+        source = self.source.adapted(pass_.statistics.encoder.table)  # which a restart has read
+        store, first = StateStore[Pass](), self.start
         if self.run.engine is not None:
             if self.checkpoint is not None and self.run.spill is not None:
                 self.checkpoint.write_first(pass_.to_tree)
-                store = ShardFolder(self._shard_prefix(pass_), Pass.from_tree)
+                store = ShardFolder(self._shard_prefix(pass_, source), Pass.from_tree)
         elif self.checkpoint is not None:
             store, first = self.checkpoint, self.checkpoint.stop
-        source = self.source.adapted(pass_.statistics.encoder.table)  # which a restart has read
         counted_before = {} if self.like is None else self.like.ledger.ranges
         reading = Reading(
             known_by(source, pass_.statistics.ledger.ranges | counted_before),
@@ -322,7 +322,7 @@ class Job:
             "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
         }
 
-    def _shard_prefix(self, pass_: Pass) -> str:
+    def _shard_prefix(self, pass_: Pass, source: Source) -> str:
         """Return the beginning of the paths of files that hold shards of this job."""
         holdout, statistics = pass_.holdout, pass_.statistics
         tree = {
@@ -330,7 +330,7 @@ class Job:
             "targets": type(statistics.sums.targets).__name__,
             "folds": statistics.n_folds,
             "stores": [store.key for store in self.source.stores],
-            "versions": self.source.versions,
+            "versions": state_of(source),
             "settings": self.source.settings,
             "on_bad_rows": self.settings.on_bad_rows,
             "holdout": None if holdout is None else [holdout.limit, holdout.share],

@@ -1,0 +1,53 @@
+"""Batches of `partial_fit`: one at a time, and each whole or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, RLock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from streamrf.errors import DataError
+from streamrf.sources import IteratorSource, Source, check_rows, of_targets
+from streamrf.training import Pass, misfit_of
+
+_LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
+_LOCKS_LOCK = Lock()
+
+
+def lock_of(estimator: Any) -> Any:
+    """Return the lock of an estimator's sums."""
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(estimator, RLock())
+
+
+@contextmanager
+def whole(estimator: Any) -> Iterator[None]:
+    """While entered: the only thread at the sums; on an error, attributes become what they were."""
+    with lock_of(estimator):
+        before = dict(vars(estimator))
+        try:
+            yield
+        except BaseException:  # Ctrl-C too
+            for name in vars(estimator).keys() - before.keys():
+                delattr(estimator, name)
+            vars(estimator).update(before)
+            raise
+
+
+def check_alike(first: tuple, batch: tuple) -> None:
+    """Raise ShapeError for a batch unlike the first one that waits."""
+    rows = [tuple(None if part is None else part[:1] for part in parts) for parts in (first, batch)]
+    for _ in IteratorSource(rows).blocks():
+        pass
+
+
+def check_batch(source: Source, pass_: Pass | None, on_bad_rows: str) -> None:
+    """Raise for rows and targets that a pass would not take, before any of them is added."""
+    for block in source.blocks():
+        checked, _ = check_rows(block, on_bad_rows)
+        if pass_ is None:
+            continue
+        misfit = misfit_of(checked, pass_.statistics.encoder)
+        if misfit is not None:
+            raise DataError(f"{block.where}, row {block.row}: {misfit}")
+        of_targets(checked, pass_.statistics.sums.targets.check)
