@@ -21,8 +21,8 @@ def brief(text: str) -> str:
 
     Examples
     --------
-    >>> brief("a" * 500 + ".h5").count("a")
-    154
+    >>> brief("b" * 500 + ".h5").count("b")
+    153
     """
     kept = MAX_BRIEF // 2
     return printable(text if len(text) <= MAX_BRIEF else f"{text[:kept]}...{text[-kept:]}")

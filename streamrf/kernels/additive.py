@@ -303,7 +303,7 @@ class SkewedChi2(Kernel):
     --------
     >>> import streamrf as srf
     >>> srf.SkewedChi2(1.0)([[0.0, 3.0]], [[3.0, 3.0], [0.0, 0.0]])
-    array([[0.8 , 0.8]])
+    array([[0.8, 0.8]])
     """
 
     def __init__(self, skewedness: float = 1.0) -> None:

@@ -191,7 +191,7 @@ class Rounding(Calibration):
     limit: ClassVar[int] = 4095
     floor: ClassVar[float] = 1 / 64
     usual_clipped: ClassVar[float] = 1e-4
-    usual_cut: ClassVar[tuple[float, float]] = (1e-3, 0.05)  # design/0028
+    usual_cut: ClassVar[tuple[float, float]] = (0.05, 0.5)  # design/0028
 
     @classmethod
     def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:

@@ -11,6 +11,9 @@ from streamrf.statistics import AbstractSums
 from streamrf.storage import Fields
 
 
+MAX_FEW = 100  # features of which one counts by itself; of many random ones it does not
+
+
 @dataclass(frozen=True)
 class Clipping:
     """Squares of features that clipping cut off the rows so far; parts of a pass add up.
@@ -42,14 +45,15 @@ class Clipping:
         whole = np.maximum(kept + self.columns, 1.0)
         share, shares = self.columns.sum() / whole.sum(), self.columns / whole
         j = int(shares.argmax())
-        if share <= usual[0] and shares[j] <= usual[1]:
+        is_lost = len(whole) <= MAX_FEW and shares[j] > usual[1]
+        if share <= usual[0] and not is_lost:
             return ""
-        of = f"{100 * share:.2g} % off the squares of the features"
+        of = f"{100 * share:.1f} % off the squares of the features"
         if share <= usual[0]:
-            of = f"{100 * shares[j]:.2g} % off the squares of feature {j:,}"
+            of = f"{100 * shares[j]:.1f} % off the squares of feature {j:,}"
         return (
             f", which cuts {of}, most of it in row {self.row:,}, while the targets and weights of "
-            "such rows count in full, so coefficients are wrong"
+            "such rows count in full, so coefficients are not those of the rows"
         )
 
     def to_tree(self) -> dict[str, Any]:
