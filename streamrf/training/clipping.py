@@ -10,7 +10,6 @@ from streamrf.preprocessing import Cut
 from streamrf.statistics import AbstractSums
 from streamrf.storage import Fields
 
-
 MAX_FEW = 100  # features of which one counts by itself; of many random ones it does not
 
 
