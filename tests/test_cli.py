@@ -469,7 +469,8 @@ def test_clipped_entries_are_counted_and_told():
     assert json.loads(done.stdout)["n_entries_clipped"] > 0
     assert re.search(
         r"^streamrf: warning: [\d,]+ entries of features \(\S+ %\) were clipped(, which cuts "
-        r"[\d.]+ % off .*)?: some rows are unlike the rows looked at before the pass; .*--normalize.*shuffle.*--like$",
+        r"[\d.]+ % off .*)?: some rows are unlike the rows looked at before the pass; "
+        r".*--normalize.*shuffle.*--like$",
         done.stderr,
         re.MULTILINE,
     )
