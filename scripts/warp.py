@@ -21,7 +21,8 @@ import streamrf as srf
 from streamrf.training.candidates import Candidate, crossed
 from streamrf.training.feature_choice import peek
 from streamrf.training.judging import Judge
-from streamrf.training.kinds import DEFAULT, KINDS
+from streamrf.training.kernel_names import DEFAULT
+from streamrf.training.kinds import KINDS
 from streamrf.training.tournament import Tournament, order_of
 
 SETS = (

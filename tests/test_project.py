@@ -1,6 +1,8 @@
 """What must hold for the repository as a whole."""
 
+import ast
 import hashlib
+import importlib.util
 import os
 import re
 import shlex
@@ -161,3 +163,15 @@ def test_contributing_names_what_exists():
         for name in names:
             assert f"`{name}`" in text, name
             assert re.search(rf"^ *(def |class |){name}\b", code, flags=re.M), (path, name)
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "scripts").rglob("*.py")), ids=lambda p: p.stem)
+def test_scripts_import_names_that_the_library_has(script):
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamrf"):
+            module = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                is_there = hasattr(module, name) or importlib.util.find_spec(
+                    f"{node.module}.{name}"
+                )
+                assert is_there, (node.module, name)
