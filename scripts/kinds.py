@@ -13,8 +13,7 @@ import argparse
 import json
 import time
 
-import numpy as np
-from selection import error, rows_of
+from selection import error, held_apart
 from shared import REGRESSION
 
 import streamrf as srf
@@ -22,7 +21,6 @@ from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS
 
 SETS = ("spambase", "usps", "pendigits", "california_housing")
-MAX_ROWS = 20_000
 
 
 def fields(X) -> dict[str, list[str]]:
@@ -51,10 +49,8 @@ def main() -> None:
     options = parser.parse_args()
     for seed in options.seeds:
         for name in options.sets:
-            X, y, *test = rows_of(name, seed)
-            order = np.random.default_rng(seed).permutation(len(X))[:MAX_ROWS]
-            X, y, regression = X[order], y[order], name in REGRESSION
-            held, kept = np.split(np.arange(len(X)), [len(X) // 4])
+            X, y, held, kept, test = held_apart(name, seed)
+            regression = name in REGRESSION
             for field, kernels in fields(X).items():
                 if options.fields and field not in options.fields:
                     continue

@@ -13,8 +13,7 @@ those of the library. At most 20,000 training rows.
 import argparse
 import json
 
-import numpy as np
-from selection import error, rows_of
+from selection import error, held_apart
 from shared import REGRESSION
 
 import streamrf as srf
@@ -22,7 +21,6 @@ from streamrf.training.candidates import crossed
 from streamrf.training.judging import Judge
 
 SETS = ("adult_a9a", "covtype_sample15k", "spambase", "california_housing", "pendigits")
-MAX_ROWS = 20_000
 
 
 def gaussian(X, y, width, seed, regression):
@@ -71,10 +69,8 @@ def main() -> None:
     options = parser.parse_args()
     for seed in options.seeds:
         for name in options.sets:
-            X, y, *test = rows_of(name, seed)
-            order = np.random.default_rng(seed).permutation(len(X))[:MAX_ROWS]
-            X, y, regression = X[order], y[order], name in REGRESSION
-            held, kept = np.split(np.arange(len(X)), [len(X) // 4])
+            X, y, held, kept, test = held_apart(name, seed)
+            regression = name in REGRESSION
             for width in options.widths:
                 for map_ in options.maps:
                     line = {"set": name, "width": width, "seed": seed, "map": map_}

@@ -21,6 +21,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 import streamrf as srf
 from streamrf.training.benchmark import circumstances
 
+MAX_ROWS = 20_000  # of the training rows, in studies of what to choose
+
 
 def rows_of(name: str, seed: int):
     """Return X, y of the training rows and of the test rows."""
@@ -31,6 +33,14 @@ def rows_of(name: str, seed: int):
     order = np.random.default_rng(seed).permutation(len(X))
     train, test = np.split(order, [3 * len(X) // 4])
     return X[train], y[train], X[test], y[test]
+
+
+def held_apart(name: str, seed: int):
+    """Return at most `MAX_ROWS` training rows X, y, those held out and those kept, test X, y."""
+    X, y, *test = rows_of(name, seed)
+    order = np.random.default_rng(seed).permutation(len(X))[:MAX_ROWS]
+    held, kept = np.split(np.arange(len(order)), [len(order) // 4])
+    return X[order], y[order], held, kept, test
 
 
 def error(found, y, regression: bool) -> float:

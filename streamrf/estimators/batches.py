@@ -6,9 +6,8 @@ from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from streamrf.errors import DataError
-from streamrf.sources import IteratorSource, Source, check_rows, of_targets
-from streamrf.training import Pass, misfit_of
+from streamrf.sources import IteratorSource, Source, check_rows
+from streamrf.training import Pass
 
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
 _LOCKS_LOCK = Lock()
@@ -45,9 +44,5 @@ def check_batch(source: Source, pass_: Pass | None, on_bad_rows: str) -> None:
     """Raise for rows and targets that a pass would not take, before any of them is added."""
     for block in source.blocks():
         checked, _ = check_rows(block, on_bad_rows)
-        if pass_ is None:
-            continue
-        misfit = misfit_of(checked, pass_.statistics.encoder)
-        if misfit is not None:
-            raise DataError(f"{block.where}, row {block.row}: {misfit}")
-        of_targets(checked, pass_.statistics.sums.targets.check)
+        if pass_ is not None:
+            pass_.check(checked)

@@ -277,7 +277,6 @@ class CoarseRounding(Rounding):
     limit = 127
     floor = 3 / 8
     usual_clipped = 1e-3  # five deviations, which products of several factors do pass
-    usual_cut = (0.05, 0.5)
 
 
 class Centring(Calibration):

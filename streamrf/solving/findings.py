@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamrf.display import listed
 from streamrf.jit.arrays import Array, Floats, Indices
 
 MIN_ROWS = 5  # of a class, held out: fewer may be missed by chance
@@ -57,9 +58,8 @@ def class_finding(labels: Array, true: Array, given: Array) -> str | None:
     missed = np.flatnonzero((true >= MIN_ROWS) & (given == 0))
     if not len(missed):
         return None
-    names = ", ".join(repr(labels[i].item()) for i in missed[:MAX_NAMED])
-    more = f" and {len(missed) - MAX_NAMED:,} more" if len(missed) > MAX_NAMED else ""
-    which = f"class {names} is" if len(missed) == 1 else f"classes {names}{more} are"
+    names = listed([repr(labels[i].item()) for i in missed], MAX_NAMED)
+    which = f"class {names} is" if len(missed) == 1 else f"classes {names} are"
     return (
         f"{which} never predicted, of {true[missed].sum():,.0f} in {true.sum():,.0f} rows: "
         "class_weight='balanced' (--class-weight balanced) lets all classes weigh the same"

@@ -10,7 +10,7 @@ from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
-from streamrf.training.passes import Pass, misfit_of
+from streamrf.training.passes import Pass
 from streamrf.training.refining import HeldRows, check_job, refine, refine_job
 from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
@@ -39,7 +39,6 @@ __all__ = [
     "foresee_finish",
     "is_auto_decode",
     "load_moments",
-    "misfit_of",
     "moments",
     "parse_bytes",
     "peek_rows",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamrf import storage
+from streamrf.display import listed
 from streamrf.engine import Reading, RunOptions, Summary, check_run, fold
 from streamrf.errors import DataError, ParameterError, warn
 from streamrf.jit.arrays import Array
@@ -168,6 +169,4 @@ def named_columns(columns: list[int]) -> str:
     >>> named_columns([3]), named_columns([0, 7])
     ('column 3', 'columns 0, 7')
     """
-    shown = ", ".join(str(column) for column in columns[:MAX_NAMED])
-    more = f" and {len(columns) - MAX_NAMED:,} more" if len(columns) > MAX_NAMED else ""
-    return f"column{'s' if len(columns) > 1 else ''} {shown}{more}"
+    return f"column{'s' if len(columns) > 1 else ''} {listed(columns, MAX_NAMED)}"

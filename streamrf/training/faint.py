@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.display import listed
 from streamrf.errors import warn
 from streamrf.jit.arrays import Floats
 from streamrf.preprocessing import ROOT_LEVELS
@@ -31,10 +32,10 @@ def warn_of_faint(faint: Counter[Any], targets: object) -> None:
     lost = labels[unknown | (np.append(targets.weights, 0.0)[index] == 0)].tolist()
     if lost:
         n_rows = sum(faint[label] for label in lost)
-        less, more = 0.25 / ROOT_LEVELS**2, f" and {len(lost) - MAX_NAMED:,} more"
-        named = ", ".join(map(repr, lost[:MAX_NAMED])) + more * (len(lost) > MAX_NAMED)
+        named = listed([repr(label) for label in lost], MAX_NAMED)
         warn(
             f"all {n_rows:,} rows of weight above 0 with the label {named} weigh less than "
-            f"{less:.2g} of the mean weight, which is rounded to nothing, so nothing is learnt "
-            "of them; give them more weight, or precision='float64' (--precision float64)"
+            f"{0.25 / ROOT_LEVELS**2:.2g} of the mean weight, which is rounded to nothing, so "
+            "nothing is learnt of them; give them more weight, or precision='float64' "
+            "(--precision float64)"
         )

@@ -28,10 +28,13 @@ def shape_of(X: Array | SparseRows) -> tuple[int, ...] | None:
     >>> shape_of(smooth.reshape(500, -1)), shape_of(noise.reshape(500, -1))
     ((9, 14), None)
     """
+    shapes = _shapes(X.shape[1])
+    if not shapes:
+        return None
     columns = _standardised(X)
     far = _far(columns)
     best, found = 0.0, None
-    for shape in _shapes(X.shape[1]):
+    for shape in shapes:
         n_channels = shape[2] if shape[2:] else 1
         below = shape[1] * n_channels
         along = [_together(columns, lag) for lag in (n_channels, below)]

@@ -89,11 +89,7 @@ class Pass(State):
 
     def update(self, block: Block) -> None:
         """Add a block; rows held out are counted by the ledger now and summed by `join`."""
-        misfit = misfit_of(block, self.statistics.encoder)
-        if misfit is not None:
-            raise DataError(f"{block.where}, row {block.row}: {misfit}")
-        # Now, as rows held out are summed much later.
-        of_targets(block, self.statistics.sums.targets.check)
+        self.check(block)  # now, as rows held out are summed much later
         self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
         self._n_skipped += block.span - len(block.X)
         self._n_unseen += block.n_unseen
@@ -105,6 +101,13 @@ class Pass(State):
         except BadRowError as error:
             raise BadRowError(f"{block.where}{self._bad_row(block)}: {error}") from error
         self._look()
+
+    def check(self, block: Block) -> None:
+        """Raise DataError for a block whose targets or weights the sums cannot take."""
+        misfit = misfit_of(block, self.statistics.encoder)
+        if misfit is not None:
+            raise DataError(f"{block.where}, row {block.row}: {misfit}")
+        of_targets(block, self.statistics.sums.targets.check)
 
     def _bad_row(self, block: Block) -> str:
         """Return which row of a block has no features, for a message."""

@@ -46,7 +46,7 @@ def select(
         "arc-cosine". The others: "cauchy", "nystroem" (Gaussian), "tree-gated"; for rows without
         negative entries "chi2", "intersection", "jensen-shannon", "hellinger", whose maps have
         widths of their own, and "exp-chi2", "exp-jensen-shannon", "exp-hellinger"; "convolution" of
-        square images
+        images, which None tries too where rows are some
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
     warp_rounds : rounds of learning a warp
