@@ -184,6 +184,17 @@ def test_a_later_negative_row_stops_the_pass_with_what_to_do(counts):
         srf.accumulate(later, like=sums)
 
 
+@pytest.mark.parametrize(("shape", "window"), [((8, 8), 5), (None, None)])
+def test_layers_of_a_skeleton_have_windows_on_images(shape, window):
+    made = KINDS["skeleton"].make(kinds.Wanted(3.0, 1.0, 64, 128, 0, shape))
+    layers = [made.kernel]
+    while isinstance(layers[-1], srf.Skeleton):
+        layers.append(layers[-1].inputs)
+    assert [layer.activation for layer in layers[:-1]] == ["exponential", "relu", "relu"]
+    assert [layer.window for layer in layers[:-1]] == [None, window, window]
+    assert layers[-1].grid(64) == (shape or (64,))
+
+
 def test_few_rows_take_the_first_that_is_named(counts):
     X, y = (part[:60] for part in counts)
     found = srf.select(srf.ArraySource(X, y), kernels=["exp-chi2", "gaussian"], n_components=32)

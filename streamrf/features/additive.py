@@ -208,10 +208,10 @@ class SkewedFourier(RandomFourier):
     True
     """
 
-    default_kernel = SkewedChi2  # type: ignore[assignment]
-    kind = SkewedChi2  # type: ignore[assignment] # it has frequencies too
+    default_kernel = SkewedChi2
+    kind = SkewedChi2
     takes_negative = False
-    kernel_: SkewedChi2  # type: ignore[assignment]
+    kernel_: SkewedChi2
 
     def map_lanes(self, x: F32, out: F32) -> None:
         self.kernel_.check_domain(x)

@@ -1,6 +1,7 @@
 """Random Fourier features for shift-invariant kernels: dense, and by Hadamard transforms."""
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -18,10 +19,11 @@ from streamrf.features.base import (
 )
 from streamrf.jit import hadamard
 from streamrf.jit.arrays import F32
-from streamrf.kernels import Gaussian, ShiftInvariantKernel
+from streamrf.kernels import Gaussian, Kernel, ShiftInvariantKernel, SkewedChi2
 from streamrf.storage import Fields
 
 MIN_LENGTH = 256  # of a structured block: its frequencies are normal up to terms in 1/length
+Waves = ShiftInvariantKernel | SkewedChi2  # kernels that have frequencies
 
 
 class FourierMap(FeatureMap):
@@ -31,13 +33,13 @@ class FourierMap(FeatureMap):
     distances count and offsets do not (``normalize="standard"`` takes offsets away).
     """
 
-    default_kernel = Gaussian
-    kind: type[ShiftInvariantKernel]
-    kernel_: ShiftInvariantKernel
+    default_kernel: ClassVar[type[Kernel]] = Gaussian
+    kind: type[Waves]
+    kernel_: Waves
 
     def __init__(
         self,
-        kernel: ShiftInvariantKernel | None = None,
+        kernel: Waves | None = None,
         n_components: int = 100,
         *,
         paired: bool = True,
@@ -116,7 +118,7 @@ class RandomFourier(FourierMap):
     ((3, 1000), True)
     """
 
-    kind = ShiftInvariantKernel
+    kind: type[Waves] = ShiftInvariantKernel
 
     @property
     def independent(self) -> bool:
@@ -184,6 +186,7 @@ class StructuredFourier(FourierMap):
     """
 
     kind = Gaussian
+    kernel_: Gaussian
 
     def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
         self.signs_ = random_signs(rng, self._shape(n_features, n_frequencies))
@@ -241,6 +244,7 @@ class Fastfood(FourierMap):
     """
 
     kind = Gaussian
+    kernel_: Gaussian
 
     def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
         length = hadamard.padded_length(n_features)

@@ -16,13 +16,17 @@ from streamrf.features import (
     PiecewiseLinear,
     RandomFourier,
     RandomMaclaurin,
+    SkeletonFeatures,
+    SkewedFourier,
     StructuredFourier,
+    TaylorSketch,
     TreeGated,
 )
 from streamrf.jit.arrays import Array, Floats
 from streamrf.kernels import (
     AdditiveKernel,
     ArcCosine,
+    BaseSpace,
     Cauchy,
     Chi2,
     DotProductKernel,
@@ -35,8 +39,11 @@ from streamrf.kernels import (
     Intersection,
     JensenShannon,
     Laplacian,
+    Layer,
     Polynomial,
     ShiftInvariantKernel,
+    Skeleton,
+    SkewedChi2,
 )
 from streamrf.preprocessing import CHOICES
 from streamrf.sources import SparseRows
@@ -48,6 +55,7 @@ UP_FACTOR = 8  # of compact maps
 ARC_COSINE_TOLERANCE = 0.01  # of its series: of order 0 it ends slowly; polynomials have an end
 STEPS = 2  # samples of a spectrum
 CELLS = 3  # of an image, along each side
+WINDOW, STRIDE = 5, 2  # of the layers of a skeleton, on images
 LANDMARK_FLOPS = 3 * 20 * 4096 * 2  # of k-means, over landmarks times columns
 EIGEN_FLOPS = 60  # of a root of a matrix, over the cube of its columns
 GAMMA = ", gamma {} / median distance"
@@ -166,6 +174,10 @@ def _compact(kernel: Callable[[Wanted], DotProductKernel]) -> Callable[[Wanted],
     return make
 
 
+def _polynomial(wanted: Wanted) -> DotProductKernel:
+    return Polynomial(degree=int(wanted.setting), gamma=wanted.unit)
+
+
 def _linear(wanted: Wanted) -> FeatureMap:
     kernel = Polynomial(degree=1, gamma=wanted.unit)
     width = wanted.n_features + 1
@@ -182,6 +194,14 @@ def _convolution(wanted: Wanted) -> FeatureMap:
         cells=CELLS,
         random_state=wanted.seed,
     )
+
+
+def _skeleton(wanted: Wanted) -> FeatureMap:
+    layer: Layer = BaseSpace(shape=wanted.shape, gamma="median")
+    window = None if wanted.shape is None else WINDOW
+    for _ in range(int(wanted.setting) - 1):
+        layer = Skeleton("relu", layer, window=window, stride=STRIDE)
+    return SkeletonFeatures(Skeleton("exponential", layer), wanted.width, random_state=wanted.seed)
 
 
 def _of_windows(width: int, d: int) -> int:
@@ -255,6 +275,13 @@ _GAUSSIAN = Kind(
     cost=1.0,
     teaches=Gaussian,
 )
+_POLYNOMIAL = Kind(
+    make=_compact(_polynomial),
+    first=(2, 4, 7),
+    every=(2, 3, 4, 5, 7, 9),
+    label=" of degree {}",
+    near=_within(2, 9),
+)
 
 # By the words of `kernels=` and --kernels, in the order in which they are tried.
 KINDS: dict[str, Kind] = {
@@ -270,13 +297,7 @@ KINDS: dict[str, Kind] = {
         dense=lambda width, d: width * d,
         teaches=Laplacian,
     ),
-    "polynomial": Kind(
-        make=_compact(lambda wanted: Polynomial(degree=int(wanted.setting), gamma=wanted.unit)),
-        first=(2, 4, 7),
-        every=(2, 3, 4, 5, 7, 9),
-        label=" of degree {}",
-        near=_within(2, 9),
-    ),
+    "polynomial": _POLYNOMIAL,
     "linear": Kind(make=_linear, first=(1,), every=(1,), cost=0.5, width_of=lambda width, d: d + 1),
     "piecewise-linear": Kind(
         make=lambda wanted: PiecewiseLinear(wanted.width, max_bins=int(wanted.setting)),
@@ -311,6 +332,22 @@ KINDS: dict[str, Kind] = {
     "exp-chi2": _exponential(ExpChi2),
     "exp-jensen-shannon": _exponential(ExpJensenShannon),
     "exp-hellinger": _exponential(ExpHellinger),
+    "skewed-chi2": Kind(
+        make=lambda wanted: SkewedFourier(
+            SkewedChi2(wanted.setting / wanted.unit), wanted.width, random_state=wanted.seed
+        ),
+        first=(1 / 8, 1 / 2, 2),
+        every=tuple(2.0**k for k in range(-5, 4)),
+        label=", skewedness {} median distances",
+        near=_halves,
+        size=lambda x, y: np.median(np.sqrt(np.square(x - y).sum(axis=1))),
+        cost=3.0,
+        dense=lambda width, d: width * d,
+        scalings=("l2", "l1", None),
+        may_have=NONNEGATIVE,
+        objection=_negative,
+        takes_negative=False,
+    ),
     "nystroem": replace(
         _GAUSSIAN,
         make=lambda wanted: Nystroem(
@@ -322,6 +359,13 @@ KINDS: dict[str, Kind] = {
         max_width=2048,  # landmarks are of 4,096 rows
         teaches=None,
     ),
+    "taylor-sketch": replace(
+        _POLYNOMIAL,
+        make=lambda wanted: TaylorSketch(
+            _polynomial(wanted), wanted.width, random_state=wanted.seed
+        ),
+        cost=4.0,
+    ),
     "tree-gated": Kind(
         make=lambda wanted: TreeGated(
             wanted.width, depth=int(wanted.setting), random_state=wanted.seed
@@ -330,6 +374,14 @@ KINDS: dict[str, Kind] = {
         every=(2, 3, 4, 5),
         label=" of depth {}",
         near=_within(1, 8),
+        cost=1.5,
+    ),
+    "skeleton": Kind(
+        make=_skeleton,
+        first=(1, 2),
+        every=(1, 2, 3, 4),
+        label=" of {} layers",
+        near=_within(1, 4),
         cost=1.5,
     ),
     "convolution": Kind(

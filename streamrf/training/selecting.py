@@ -43,10 +43,11 @@ def select(
         does not beat by a twentieth, as far as the rows and a pass of a minute allow
     kernels : names of what to choose from, in a sequence or with commas between them; "default" for
         those of None: "gaussian", "laplacian", "polynomial", "linear", "piecewise-linear" and
-        "arc-cosine". The others: "cauchy", "nystroem" (Gaussian), "tree-gated"; for rows without
-        negative entries "chi2", "intersection", "jensen-shannon", "hellinger", whose maps have
-        widths of their own, and "exp-chi2", "exp-jensen-shannon", "exp-hellinger"; "convolution" of
-        images, which None tries too where rows are some
+        "arc-cosine". The others: "cauchy", "nystroem" (Gaussian), "taylor-sketch" (polynomials),
+        "tree-gated", "skeleton"; for rows without negative entries "chi2", "intersection",
+        "jensen-shannon", "hellinger", whose maps have widths of their own, "exp-chi2",
+        "exp-jensen-shannon", "exp-hellinger" and "skewed-chi2"; "convolution" of images, which
+        None tries too where rows are some
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
     warp_rounds : rounds of learning a warp
