@@ -1,6 +1,7 @@
 """Odd places to run in: streams closed or full, few open files, forks, other pools of processes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -151,6 +152,26 @@ print(numba.threading_layer(), forked())
     assert before == ours
     for later in (locked, after):
         assert later == ours if layer != "omp" else "forked from one that has computed" in later
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "70"}, "70"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_threads_that_wait_sleep_soon_unless_told_otherwise(folder, monkeypatch, given, expected):
+    """They kept the cores from a thread that another program had pushed aside."""
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"OMP_DISPLAY_ENV": "verbose", **given}.items():
+        monkeypatch.setenv(name, value)
+    script = "work(); import numba; print(numba.threading_layer(), os.getenv('GOMP_SPINCOUNT'))"
+    (said,), shown = python(script, folder)
+    layer, left = said.split()
+    assert left == str(given.get("GOMP_SPINCOUNT"))
+    if layer != "omp" or "GOMP_SPINCOUNT" not in shown:
+        pytest.skip("not GNU OpenMP")
+    found = re.search(r"GOMP_SPINCOUNT = '(\d+)'", shown)[1]
+    assert found == expected if expected else int(found) > 1_000_000
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ import numpy as np
 import threadpoolctl
 
 Task = Callable[[Any], object]  # a function of one task
+SPIN = ("GOMP_SPINCOUNT", "1000")  # looks at a barrier before a thread sleeps: what GNU OpenMP
+# itself takes where there are more threads than cores, which other programs it cannot know of
 _lock: Any = threading.RLock()
 _blas: int | None = None  # threads that BLAS was set to by who holds the lock
 _granted: ContextVar[int | None] = ContextVar("streamrf_threads", default=None)
@@ -38,13 +40,20 @@ def _nothing() -> None: ...
 def _load_numba() -> None:
     """Let Numba load what it does at its first call, which takes half of a first prediction.
 
-    Without the collector of garbage, which finds none, a fifth of that is spared.
+    Without the collector of garbage, which finds none, a fifth of that is spared. Threads that wait
+    for one whose core another program has are to sleep soon, so that it gets theirs.
     """
     was_on = gc.isenabled()
     gc.disable()
+    is_set = SPIN[0] in os.environ or "OMP_WAIT_POLICY" in os.environ
+    if not is_set:  # for the moment in which the library is loaded and reads it
+        os.environ[SPIN[0]] = SPIN[1]
     try:
         _nothing()
+        numba.get_num_threads()  # starts them
     finally:
+        if not is_set:
+            os.environ.pop(SPIN[0], None)
         if was_on:
             gc.enable()
 
