@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from typer.testing import CliRunner
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, rounded
-from streamrf.errors import MergeError
+from streamrf.cli import app
+from streamrf.errors import MergeError, StreamrfWarning
 from streamrf.preprocessing.rounding import Centring, CoarseRounding, FineRounding, Rounding
+from streamrf.report.measuring import measure
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -123,3 +126,28 @@ def test_a_penalty_below_the_rounding_is_told_with_the_cure(source):
         for alpha in (bound / 2, [bound / 2, 10 * bound]):
             assert cure in statistics.rounding_advice(alpha)
     assert regression(source, precision="float64").rounding_advice(0.0) is None
+
+
+def test_steps_that_an_outlier_makes_too_wide_are_told(tmp_path):
+    """One row in other units widens the steps, so that the others are rounded away."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    X[7] *= 1e5
+    y = X @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=2000)
+    says = {"match": "the rounding decides; precision='float64' does not round"}
+    with pytest.warns(StreamrfWarning, **says):
+        fitted = srf.RandomFeatureRegressor(srf.Identity(), alpha=1e-3, random_state=0).fit(X, y)
+    assert abs(fitted.coef_[0, 0] - 1) > 0.01
+    with pytest.warns(StreamrfWarning, **says):
+        model = fitted.statistics_.solve(1e-3)
+    with pytest.warns(StreamrfWarning, **says):
+        srf.RandomFeatureRegressor(srf.Identity(), random_state=0).fit(X, y)
+    exact = srf.RandomFeatureRegressor(srf.Identity(), alpha=1e-3, precision="float64")
+    assert exact.fit(X, y).coef_[0] == pytest.approx([1, 2, 3], abs=0.02)
+    model.save(tmp_path / "m.h5")
+    fitted.statistics_.save(tmp_path / "s.h5")
+    found = measure(model, fitted.statistics_, None, stage=lambda name: None)
+    assert any("the rounding decides" in note for note in found.notes)
+    words = ["solve", tmp_path / "s.h5", "--alpha", "1e-3", "--model", tmp_path / "n.h5"]
+    with pytest.warns(StreamrfWarning, **says):
+        CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)

@@ -341,3 +341,20 @@ def test_piecewise_linear_functions_win_by_more_than_noise_at_the_width_of_the_p
     assert (ranked[0] is rough) == is_first
     assert sorted(map(id, ranked)) == sorted(map(id, [rough, *smooth]))
     assert proven(smooth, width) == smooth
+
+
+@pytest.mark.parametrize(("size", "column"), [(1e18, 2), (1e-15, slice(None)), (1e-44, slice(2))])
+def test_rows_that_some_candidates_cannot_hold_are_for_the_others(size, column):
+    """Numbers of tweets, farads: without a scaling the squares of such columns are no float32."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    X[:, column] *= size
+    fitted = srf.RandomFeatureClassifier(n_components=16, random_state=0).fit(X[:600], y[:600])
+    assert fitted.score(X[600:], y[600:]) > 0.85
+
+
+def test_where_no_candidate_can_be_computed_the_first_says_why():
+    X = 1e18 * np.random.default_rng(0).normal(size=(600, 2))
+    with pytest.raises(srf.errors.ParameterError, match="gamma must be positive"):
+        srf.select(srf.ArraySource(X, X[:, 0] > 0), kernels="polynomial", normalize=None)

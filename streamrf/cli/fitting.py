@@ -201,7 +201,7 @@ def fit(
             pass_, figures = _train(job, targets, output)
             trained, sums = _finish(job, pass_, targets, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
-    _warn(sums, trained)
+    _warn(sums)
     n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
     figures |= {
         **_figures(trained, sums),
@@ -323,8 +323,8 @@ def _finish(
     return trained, sums
 
 
-def _warn(sums: Statistics, trained: Model | None) -> None:
-    """Print what was left out or rounded too coarsely, and what that means."""
+def _warn(sums: Statistics) -> None:
+    """Print what was left out, and what that means."""
     warn_skipped(sums.n_skipped)
     if sums.n_unseen:
         say(
@@ -332,12 +332,6 @@ def _warn(sums: Statistics, trained: Model | None) -> None:
             "pass did not have, or missing where none of theirs was; the former count as no level, "
             "the latter as typical values"
         )
-    advice = None
-    if trained is not None:
-        advice = sums.rounding_advice(trained.alpha, trained.block_weights)
-    tried = [] if trained is None else [alpha for alpha, _ in trained.history]
-    if advice and trained is not None and trained.alpha <= min(tried, default=trained.alpha):
-        say(f"warning: {advice}")
 
 
 def _choice(sums: Statistics, width: int) -> str:

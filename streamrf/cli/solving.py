@@ -25,12 +25,12 @@ from streamrf.cli.groups import (
 )
 from streamrf.cli.options import option, wrong
 from streamrf.display import format_time
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.solving import CrossValidation, Path
-from streamrf.statistics import RidgeProblem, Statistics, load_statistics
+from streamrf.statistics import RidgeProblem, Statistics, load_statistics, rounding_note
 
 CRITERIA = {
     "folds": "cross-validation",
@@ -175,6 +175,9 @@ def solve(
             if table is not None and penalty.is_choice:
                 chosen = table.best(criterion, penalty.per_output)
             trained = problem.solve(chosen, uncertainty=options.uncertainty)
+            tried = () if table is None else table.alphas
+            if (note := rounding_note(sums, problem, trained, tried)) is not None:
+                warn(note)
             trained = _restricted(trained, options.classes)
             trained.save(model)
     figures = _figures(sums, trained, table) | {

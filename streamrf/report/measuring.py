@@ -15,7 +15,7 @@ from streamrf.models import ClassErrors, CodeBook, ErrorSums, Model, Seed
 from streamrf.report.base import Findings, ValueSample, Widths
 from streamrf.solving import Tridiagonal, class_finding, nested, penalty_finding, width_finding
 from streamrf.sources import Block, Source
-from streamrf.statistics import RidgeProblem, Statistics
+from streamrf.statistics import RidgeProblem, Statistics, rounding_note
 
 MIN_WIDTH, MAX_WIDTHS = 16, 7
 MAX_POINTS = 1000  # rows of values that are drawn, about
@@ -72,7 +72,24 @@ def measure(
         with _timed(found, stage, "errors on the data"):
             _measure_errors(found, found.model, source, narrow, options)
     found.notes = list(_notes(found) if model is None else model.notes)
+    if statistics is not None and found.path is not None:
+        found.notes += _rounding_notes(statistics, found)
     return found
+
+
+def _rounding_notes(statistics: Statistics, found: Findings) -> list[str]:
+    """Return what one should doubt of the rounding of the features, if anything."""
+    model, path = found.model, found.path
+    if model is None or path is None or model.refinement is not None:
+        return []
+    is_best = not model.history and model.alpha in path.alphas
+    tried = path.alphas.tolist() if is_best else []
+    problem = _problem(statistics, model)
+    kept = np.flatnonzero(np.isin(problem.columns, model.encoder.columns))
+    if len(kept) < len(problem.columns):
+        problem = problem.select(kept)
+    note = rounding_note(statistics, problem, model, tried)
+    return [] if note is None else [note]
 
 
 def _notes(found: Findings) -> Iterator[str]:

@@ -11,6 +11,7 @@ from streamrf.statistics.gram import (
 )
 from streamrf.statistics.kfold import MAX_FOLDS, KFoldSums, check_folds, kfold_index
 from streamrf.statistics.labelled import BitSums, ClassSums
+from streamrf.statistics.questions import rounding_note
 from streamrf.statistics.ridge import RidgeProblem
 from streamrf.statistics.statistics import Statistics, load_statistics
 from streamrf.statistics.sums import AbstractSums, Sums
@@ -41,4 +42,5 @@ __all__ = [
     "load_statistics",
     "mmd",
     "packed_size",
+    "rounding_note",
 ]

@@ -131,6 +131,10 @@ class ScaledRows:
 
 
 def gamma_unit(X: Floats, kernel: str, pairs: Indices) -> float:
-    """Return 1 over the size of pairs (2, n) of rows: of most, their median distance."""
-    size = KINDS[kernel].size(X[pairs[0]], X[pairs[1]])
-    return float(1 / size) if size > 0 else 1.0
+    """Return 1 over the size of pairs (2, n) of rows: of most, their median distance.
+
+    It is 0 or infinite, which no kernel takes, where float32 cannot hold it.
+    """
+    with np.errstate(over="ignore"):
+        size = KINDS[kernel].size(X[pairs[0]], X[pairs[1]])
+        return float(1 / size) if size > 0 else 1.0

@@ -6,9 +6,11 @@ from functools import cached_property
 import numpy as np
 
 from streamrf.display import advance, foresee, watching
+from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import Moments, Warp
+from streamrf.solving import Trial as Penalised
 from streamrf.sources import Rows
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows
@@ -79,6 +81,7 @@ class Judge:
         self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
         self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
         self.spent = 0.0  # planned seconds of trials
+        self.fault: DataError | ParameterError | None = None  # of the first that was not computed
         self._width = 0  # of the features that a solve was foreseen for
 
     @property
@@ -128,21 +131,20 @@ class Judge:
     ) -> Trial:
         """Fit some rows and measure on those held out, with the best penalty.
 
-        Another `split` holds other rows out and draws another map.
+        Another `split` holds other rows out and draws another map. A candidate that cannot be
+        computed, such as one without a scaling of rows that overflow, has an infinite error.
         """
         n_rows = min(n_rows, self.n_fitted)
         key = (candidate, width, n_rows, min(n_held, self.n_held), split)
         if key in self._known:
             return self._known[key]
-        warp = self.warp(candidate.normalize, candidate.warp, split)
-        fitted, held = self._rows(
-            self.scaled.rows(candidate.normalize, warp), split, n_rows, n_held
-        )
-        map_ = self.feature_map(candidate, width, self.seed + split, split)
-        seconds = self.planned(candidate, width, n_rows)
+        seconds, found = self.planned(candidate, width, n_rows), None
         with watching() as measured:
-            found = warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
-        slowness = measured["rows"] / self._row_seconds(candidate, width, n_rows)
+            try:
+                found = self._attempt(candidate, width, n_rows, n_held, split)
+            except (DataError, ParameterError) as error:
+                self.fault = self.fault or error
+        slowness = measured.get("rows", np.nan) / self._row_seconds(candidate, width, n_rows)
         trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds, slowness=slowness)
         if found is not None:
             alpha = float(np.mean(found.model.alpha))
@@ -159,8 +161,19 @@ class Judge:
         self._known[key] = trial
         return trial
 
+    def _attempt(
+        self, candidate: Candidate, width: int, n_rows: int, n_held: int, split: int
+    ) -> Penalised | None:
+        warp = self.warp(candidate.normalize, candidate.warp, split)
+        rows = self.scaled.rows(candidate.normalize, warp)
+        fitted, held = self._rows(rows, split, n_rows, n_held)
+        map_ = self.feature_map(candidate, width, self.seed + split, split)
+        return warping.attempt(map_, fitted, held, self.regression, self.seed)[1]
+
     def foresee(self, trial: Trial, width: int, n_rows: int) -> None:
         """Tell the run around what a pass with the candidate of a trial will take."""
+        if not np.isfinite(trial.slowness):
+            return
         foresee(READING, trial.slowness * self._row_seconds(trial.candidate, width, n_rows))
         if self._width != width:
             foresee_solving(width, n_factors(chooses=True))

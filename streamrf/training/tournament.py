@@ -114,6 +114,8 @@ class Tournament:
         second, last = (16, min(512, width or 512), 6000), (12, width or WIDTHS[1], judge.n_fitted)
         self._ahead = [second, last]
         ranked = self._round(self._field, min(256, width or 256), 2000, 2000)
+        if judge.fault is not None and not np.isfinite(ranked[0].error):
+            raise judge.fault
         self._ahead = [last]
         ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         self._give_up_warps(ranked)
