@@ -186,6 +186,27 @@ def test_the_width_is_the_least_that_the_widest_hardly_beats(waves, gain, n_rows
     assert tournament._width(one, tournament._possible(n_rows)) == width
 
 
+def test_the_width_is_sought_again_with_what_wins_in_the_end(waves):
+    """The leader of the first rounds gains nothing by width, and what beats it then gains much."""
+
+    class Crossing(Judge):
+        def try_(self, candidate, width, n_rows, n_held, split=0):
+            error = 0.5
+            if candidate.kernel == "laplacian":
+                error = (0.6 if n_rows < self.n_fitted else 0.4) * 0.8 ** np.log2(width / 512)
+            losses = np.full((2, n_held), error)
+            return Trial(candidate, width, n_rows, error, error, 1.0, 0.1, losses)
+
+    X, y = (np.resize(part, (9000, *part.shape[1:])) for part in waves)
+    judge = Crossing(X, y, regression=True, seed=0)
+    field = crossed(["gaussian", "laplacian"], "standard")
+    tournament = Tournament(judge, 1e6, field)
+    winner, width = tournament.winner(None, 50_000)
+    assert (winner.candidate.kernel, width) == ("laplacian", 8192)
+    tournament._left = 0.0
+    assert tournament._wider(winner.candidate, 512, [512, 1024]) == 512
+
+
 class Errors(Judge):
     """Trials of known errors: of linear features, which are tried last, the greatest."""
 

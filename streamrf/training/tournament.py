@@ -129,9 +129,9 @@ class Tournament:
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
         ranked = proven(ranked, chosen)
         best = proven(order_of(self._over_splits(self._rivals(ranked))), chosen)[0]
-        if width is None and _is_rough(best) and best.candidate.kernel != leader.kernel:
-            chosen = max(chosen, self._width(best.candidate, widths))  # which was a smooth one's
         if width is None:
+            if best.candidate != leader:
+                chosen = self._wider(best.candidate, chosen, widths)
             chosen = min(chosen, best.candidate.kind.max_width)
         return self._warped(ranked, best), chosen
 
@@ -252,6 +252,14 @@ class Tournament:
             if 1 - np.prod(1 - gain * FADING ** np.arange(n_left)) < MIN_GAIN:
                 return width
         return widths[-1]
+
+    def _wider(self, candidate: Candidate, width: int, widths: list[int]) -> int:
+        """Return a width or a wider one, sought again with another candidate where time allows."""
+        left = [wider for wider in widths if wider >= width]
+        is_measured = left[1:] and left[1] <= WIDTHS[2]
+        if is_measured and self._affords(candidate, left[1], self.judge.n_fitted):
+            return self._width(candidate, left)
+        return width
 
     def _possible(self, n_rows: int) -> list[int]:
         """Return the widths that the rows, a pass of `PASS_SECONDS` and the memory allow."""
