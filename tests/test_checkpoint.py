@@ -839,6 +839,21 @@ def test_a_checkpoint_of_yesterday_gives_the_same_sums(path):
     assert_same_bytes(accumulate(arrays(), path).gram, whole(arrays()).gram)
 
 
+def test_samples_of_one_block_are_spread_over_it():
+    """They were of its first rows alone."""
+    found = samples.Samples()
+    for block in arrays().blocks(block_rows=N):
+        found.add(block)
+    again = samples.Samples.from_tree(found.to_tree())
+    assert again.changed(arrays()) is None
+    for first in range(0, N - samples.PIECE, 100):
+        y = LABELS.copy()
+        y[first : first + samples.PIECE + samples.ROWS] += 1
+        assert first <= again.changed(arrays(y=y)) < first + samples.PIECE + samples.ROWS
+    kept = np.delete(np.arange(N), 100)
+    assert again.changed(srf.ArraySource(X[kept], LABELS[kept])) is not None
+
+
 def test_samples_are_few_and_spread(monkeypatch):
     monkeypatch.setattr(samples, "MAX_SAMPLES", 4)
     found = samples.Samples()

@@ -11,27 +11,30 @@ from streamrf.sources import Block, Source
 from streamrf.storage import Fields
 
 MAX_SAMPLES = 32  # kept; beyond, every second is let go
-ROWS = 8  # of a sample, the first of a block
+PIECE, ROWS = 128, 8  # a sample is of the first rows of a piece of a block
 
 
 class Samples:
-    """Digests of a few rows, spread evenly over the blocks counted."""
+    """Digests of a few rows, spread evenly over the rows counted."""
 
     def __init__(self) -> None:
         self._windows: list[tuple[int, int]] = []  # start and stop in the whole source
         self._digests: list[str] = []
-        self._every = 1  # blocks
-        self._n_blocks = 0
+        self._every = 1  # pieces
+        self._n_pieces = 0
 
     def add(self, block: Block) -> None:
-        """Take a sample of a block, where it is its turn and no row of it was left out."""
-        turn = self._n_blocks % self._every == 0
-        self._n_blocks += 1
-        if not turn or block.kept is not None or not len(block.X):
+        """Take samples of a block, of pieces whose turn it is, where no row of it was left out."""
+        if block.kept is not None:
             return
-        n = min(ROWS, len(block.X))
-        self._windows.append((block.position, block.position + n))
-        self._digests.append(_digest([block], n))
+        for first in range(0, len(block.X), PIECE):
+            if self._n_pieces % self._every == 0:
+                self._take(block, slice(first, min(first + ROWS, len(block.X))))
+            self._n_pieces += 1
+
+    def _take(self, block: Block, rows: slice) -> None:
+        self._windows.append((block.position + rows.start, block.position + rows.stop))
+        self._digests.append(_digest([block], rows))
         if len(self._digests) > MAX_SAMPLES:
             self._windows, self._digests = self._windows[::2], self._digests[::2]
             self._every *= 2
@@ -43,7 +46,7 @@ class Samples:
                 blocks = list(source.blocks(start, stop))
             except StreamrfError:  # not so many rows, or none that can be read
                 return start
-            if _digest(blocks, stop - start) != digest:
+            if _digest(blocks, slice(stop - start)) != digest:
                 return start
         return None
 
@@ -53,7 +56,7 @@ class Samples:
             "windows": np.array(self._windows, dtype=np.int64).reshape(-1, 2),
             "digests": self._digests,
             "every": self._every,
-            "n_blocks": self._n_blocks,
+            "n_blocks": self._n_pieces,
         }
 
     @classmethod
@@ -63,7 +66,7 @@ class Samples:
         samples._digests = fields.texts("digests")
         windows = fields.array("windows", np.int64, (len(samples._digests), 2))
         samples._every = fields.integer("every", minimum=1)
-        samples._n_blocks = fields.integer("n_blocks")
+        samples._n_pieces = fields.integer("n_blocks")
         fields.end()
         if windows.size and not ((windows[:, 0] >= 0) & (windows[:, 0] < windows[:, 1])).all():
             raise fields.wrong("windows", "are not ranges of rows")
@@ -82,14 +85,15 @@ def state_of(source: Source) -> list[str]:
     """Return what changes when rows of a source do: its versions, else a digest of samples."""
     if are_known(source.versions):
         return source.versions
-    return [*source.versions, _digest([source.sample(MAX_SAMPLES * ROWS)], MAX_SAMPLES * ROWS)]
+    sampled = source.sample(MAX_SAMPLES * ROWS)
+    return [*source.versions, _digest([sampled], slice(MAX_SAMPLES * ROWS))]
 
 
-def _digest(blocks: Sequence[Block], n_rows: int) -> str:
-    """Return a hash of the first rows, whatever blocks they come in."""
+def _digest(blocks: Sequence[Block], which: slice) -> str:
+    """Return a hash of some of the rows, whatever blocks they come in."""
     rows: list[Any] = []
     for block in blocks:
         columns = [column for column in block.arrays if column is not None]
-        rows += zip(*(column[:n_rows].tolist() for column in columns), strict=True)
-    text = repr(rows[:n_rows]).encode("utf-8", "surrogatepass")
+        rows += zip(*(column[which].tolist() for column in columns), strict=True)
+    text = repr(rows[: which.stop - (which.start or 0)]).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=16).hexdigest()
