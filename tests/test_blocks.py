@@ -263,7 +263,6 @@ def waves(n_rows, seed):
     return X, np.sin(6 * X[:, 0]) * np.cos(6 * X[:, 1]) + 0.1 * rng.normal(size=n_rows)
 
 
-@pytest.mark.filterwarnings("ignore:.*the rounding decides")  # of the weights of the smooth block
 @pytest.mark.parametrize("folds", [None, 3], ids=["evidence", "folds"])
 def test_auto_finds_the_block_that_matters(folds):
     X, y = waves(600, 0)

@@ -317,14 +317,12 @@ def test_rounding_advice_is_of_the_penalty_over_the_weight_of_a_block(weight):
     assert fitted.fit(ROWS, VALUES).model_.notes == plain.model_.notes
 
 
-def test_the_command_warns_of_rounding_where_it_binds(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    X = ROWS.copy()
-    X[7] *= 1e5  # steps as wide as this row asks for
-    np.savez("d.npz", X=X, y=X @ np.arange(1.0, X.shape[1] + 1) + VALUES)
-    begin = ["fit", "d.npz", "--map", "identity", "--normalize", "none", "--model", "w.h5"]
-    for alpha, warned in ((1e-3, True), (1e9, False)):
-        said = streamrf(*begin, "--alpha", alpha)
+def test_the_command_warns_of_rounding_by_the_weights_of_blocks(files, monkeypatch):
+    monkeypatch.chdir(files)
+    begin = ["fit", "d.h5", "--map", "fourier", "--gamma", "0.1,1", "--components", "16"]
+    begin += ["--folds", "2", "--statistics", "w.s.h5", "--model", "w.h5"]
+    for alpha, weight, warned in ((1e-9, 1e-8, False), (1e-2, 1e4, True), (1e-6, 1, True)):
+        said = streamrf(*begin, "--alpha", alpha, "--block-weights", f"{weight},{weight}")
         assert ("the rounding decides" in said.stderr) == warned, (alpha, said.output)
 
 

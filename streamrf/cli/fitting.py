@@ -35,7 +35,7 @@ from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.solving import LOSSES, SQUARED
 from streamrf.sources import SeekableSource
-from streamrf.statistics import TOTALS, Statistics, packed_size
+from streamrf.statistics import TOTALS, Statistics, packed_size, rounding_note
 from streamrf.training import (
     READING,
     SOLVING,
@@ -201,7 +201,7 @@ def fit(
             pass_, figures = _train(job, targets, output)
             trained, sums = _finish(job, pass_, targets, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
-    _warn(sums)
+    _warn(sums, trained)
     n_read = sums.n_rows + sums.n_skipped - figures["n_rows_resumed"]
     figures |= {
         **_figures(trained, sums),
@@ -323,8 +323,8 @@ def _finish(
     return trained, sums
 
 
-def _warn(sums: Statistics) -> None:
-    """Print what was left out, and what that means."""
+def _warn(sums: Statistics, trained: Model | None) -> None:
+    """Print what was left out or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
     if sums.n_unseen:
         say(
@@ -332,6 +332,9 @@ def _warn(sums: Statistics) -> None:
             "pass did not have, or missing where none of theirs was; the former count as no level, "
             "the latter as typical values"
         )
+    advice = None if trained is None else rounding_note(sums, trained)
+    if advice is not None:
+        say(f"warning: {advice}")
 
 
 def _choice(sums: Statistics, width: int) -> str:

@@ -176,7 +176,7 @@ def solve(
                 chosen = table.best(criterion, penalty.per_output)
             trained = problem.solve(chosen, uncertainty=options.uncertainty)
             tried = () if table is None else table.alphas
-            if (note := rounding_note(sums, problem, trained, tried)) is not None:
+            if (note := rounding_note(sums, trained, tried)) is not None:
                 warn(note)
             trained = _restricted(trained, options.classes)
             trained.save(model)

@@ -72,24 +72,10 @@ def measure(
         with _timed(found, stage, "errors on the data"):
             _measure_errors(found, found.model, source, narrow, options)
     found.notes = list(_notes(found) if model is None else model.notes)
-    if statistics is not None and found.path is not None:
-        found.notes += _rounding_notes(statistics, found)
+    if statistics is not None and found.path is not None and found.model is not None:
+        tried: list[float] = found.path.alphas.tolist() if model is None else []
+        found.notes += filter(None, [rounding_note(statistics, found.model, tried)])
     return found
-
-
-def _rounding_notes(statistics: Statistics, found: Findings) -> list[str]:
-    """Return what one should doubt of the rounding of the features, if anything."""
-    model, path = found.model, found.path
-    if model is None or path is None or model.refinement is not None:
-        return []
-    is_best = not model.history and model.alpha in path.alphas
-    tried = path.alphas.tolist() if is_best else []
-    problem = _problem(statistics, model)
-    kept = np.flatnonzero(np.isin(problem.columns, model.encoder.columns))
-    if len(kept) < len(problem.columns):
-        problem = problem.select(kept)
-    note = rounding_note(statistics, problem, model, tried)
-    return [] if note is None else [note]
 
 
 def _notes(found: Findings) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.errors import DataError, ParameterError, warn
+from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.kernels import check_weights
 from streamrf.models import Codes, Model, PrincipalComponents, Seed
@@ -23,9 +23,6 @@ from streamrf.statistics.ridge import (
 )
 from streamrf.statistics.sums import AbstractSums
 from streamrf.statistics.unlabelled import alignment, feature_means, principal_components
-
-ROWS_A_FEATURE = 2  # fewer leave residuals that say little
-ROUNDING_SHARE = 0.05  # of the squared residuals, from which on the rounding is worth a word
 
 
 @dataclass(frozen=True)
@@ -212,10 +209,7 @@ class Questions:
             were weighed in the pass (`accumulate`), since one Gram is summed for all classes
         """
         problem = self.problem(codes, random_state, class_weight).weighted(block_weights, alpha)
-        model = problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
-        if (note := rounding_note(self, problem, model)) is not None:
-            warn(note)
-        return model
+        return problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
 
     def path(
         self, alphas: Alphas = None, codes: Codes = None, *, random_state: Seed = 0
@@ -273,22 +267,12 @@ class Questions:
         return alignment(self.encoder, self.sums)
 
 
-def rounding_note(
-    statistics: Questions, problem: RidgeProblem, model: Model, tried: Iterable[float] = ()
-) -> str | None:
-    """Return `Questions.rounding_advice` on a model, where the rounding matters.
+def rounding_note(statistics: Questions, model: Model, tried: Iterable[float] = ()) -> str | None:
+    """Return `Questions.rounding_advice` on a model.
 
-    It does not where smaller penalties were `tried`, or are in the model's history, and worse,
-    where rows held out have no error, where rows are too few to say, or where it makes less than a
-    twentieth of the squared residuals.
+    None where smaller penalties were `tried`, or are in the model's history, and were worse.
     """
-    alpha, history = float(np.min(model.alpha)), dict(model.history)
-    if history.get(alpha) == 0:
+    alpha = float(np.min(model.alpha))
+    if alpha > min([*tried, *dict(model.history)], default=alpha):
         return None
-    tried = [*tried, *history]
-    few = problem.sums.n_weighted < ROWS_A_FEATURE * problem.sums.n_components
-    if few or alpha > min(tried, default=alpha):
-        return None
-    advice = statistics.rounding_advice(model.alpha, model.block_weights)
-    matters = advice is not None and problem.rounding_share(model) > ROUNDING_SHARE
-    return advice if matters else None
+    return statistics.rounding_advice(model.alpha, model.block_weights)

@@ -35,7 +35,6 @@ from streamrf.statistics.sums import AbstractSums
 # Factors up to this width take one thread: a millisecond or so alone, but up to 0.4 s when the
 # threads of BLAS wait for each other on a busy machine.
 ONE_THREAD_WIDTH = 1024
-TINY = np.finfo(np.float64).tiny
 Alphas = Iterable[float] | None
 Solutions = Iterable[tuple[float, Floats, Floats]]  # a penalty, v and b
 
@@ -45,7 +44,6 @@ def normal_equations(
     sums: AbstractSums,
     matrix: Floats | None = None,
     block_weights: Floats | None = None,
-    gram: Array | None = None,
 ) -> Normal:
     """Return the normal equations of sums.
 
@@ -55,7 +53,6 @@ def normal_equations(
     sums : in folds or not
     matrix : (n_classes, n_bits), code words of the classes; None asks for no outputs by class
     block_weights : (n_blocks,), of the kernels of the map's blocks; None means those of the map
-    gram : packed, None means that of the sums; of another only what takes none is right
     """
     calibration, targets = encoder.calibration, sums.targets
     if matrix is None:
@@ -63,7 +60,7 @@ def normal_equations(
     moments, totals = targets.moments(matrix, calibration.root_scale)
     step = calibration.step * np.sqrt(calibration.mean_weight or 1.0)
     return Normal(
-        sums.gram.totals if gram is None else gram,
+        sums.gram.totals,
         targets.feature_totals,
         targets.total,
         moments,
@@ -320,22 +317,6 @@ class RidgeProblem:
         normal = self.normal()
         alpha = check_alpha(self.path().best_alpha() if alpha is None else alpha)
         return self.select(most_useful(normal, n_components, alpha, self.book is None))
-
-    def rounding_share(self, model: Model) -> float:
-        """Return the rounding's share of the squared residuals of a model of these features.
-
-        ``n sum_j (c_j step_j)^2 / 12`` over ``sum (t - <c, z>)^2``, of the output that has most."""
-        none = np.empty(0)  # the solve may have used it up
-        encoder, sums = self.encoder, self.sums
-        normal = normal_equations(encoder, sums, self._matrix, self.block_weights, none)
-        unit = encoder.calibration.target_step if self.book is None else np.ones(1)
-        v = model.coef / unit[:, np.newaxis]
-        coef = v / normal.step
-        explained = np.einsum("oj,oj->o", coef, normal.centred_moments())
-        norms = np.einsum("oj,oj->o", coef, coef)
-        residuals = normal.centred_squares() - explained - model.alpha * norms
-        noise = sums.n_weighted / 12 * np.einsum("oj,oj->o", v, v)
-        return float((noise / np.maximum(residuals, np.maximum(noise, TINY))).max())
 
     def _square_unit(self) -> Floats:
         """Return what a sum of squares of 1 is worth, (n_outputs,)."""

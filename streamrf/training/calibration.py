@@ -20,6 +20,7 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
+from streamrf.training.clipping import warn_of_wide_steps
 from streamrf.training.feature_choice import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
@@ -85,6 +86,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             )
         except BadRowError as error:
             raise BadRowError(f"{sample.where}{_huge_row(sample)}: {error}") from error
+        warn_of_wide_steps(encoder, sample.X)
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
         moments = Moments.zero(Sample.of(sample.X))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.display import advance, begin, clone
-from streamrf.errors import ParameterError, StreamrfError, warn
+from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import (
     ErrorCorrectingCodes,
     Model,
@@ -32,7 +32,7 @@ from streamrf.solving import (
     tried,
     width_finding,
 )
-from streamrf.statistics import BitSums, Statistics, rounding_note
+from streamrf.statistics import BitSums, Statistics
 from streamrf.training.foresight import SOLVING, STRIDE, foresee_solving, held_units, n_factors
 from streamrf.training.passes import Pass
 
@@ -110,14 +110,17 @@ def finish(
     elif prune is not None:
         mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
         kept = statistics.prune(prune, mean, found.codes, random_state=random_state)
-    problem = kept.problem(found.codes, random_state).weighted(found.block_weights, alpha)
-    model = problem.solve(alpha, uncertainty=uncertainty, overwrite=overwrite)
+    model = kept.solve(
+        alpha,
+        found.codes,
+        block_weights=found.block_weights,
+        uncertainty=uncertainty,
+        overwrite=overwrite,
+        random_state=random_state,
+    )
     if holds and model.book is not None:
         model = replace(model, probabilities=found.probabilities)
-    model = replace(model, history=found.history, notes=found.notes)
-    if (note := rounding_note(kept, problem, model)) is not None:
-        warn(note)
-    return model, statistics
+    return replace(model, history=found.history, notes=found.notes), statistics
 
 
 def foresee_finish(pass_: Pass, alpha: Any, n_rows: int | None) -> None:
