@@ -620,6 +620,28 @@ def test_files_in_folders_and_beside_rows_are_not_overwritten(tmp_path, monkeypa
         assert "is read from too; choose another name" in refused(*words)
 
 
+def test_outputs_that_the_next_reading_of_a_folder_would_take_for_rows_are_refused(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for year in (2023, 2024):
+        (tmp_path / "part" / f"year={year}").mkdir(parents=True)
+        saved_table(tmp_path / "part" / f"year={year}" / "rows.csv", TABLE.slice(year - 2023, 99))
+    (tmp_path / "part" / "_kept").mkdir()
+    (tmp_path / "link").symlink_to("part")
+    fit = ["--y", "y", "--map", "fourier", "--gamma", 0.1, "--components", 8]
+    message = "would be one of the files read from part the next time; choose another folder"
+    for words in (
+        ("fit", "part", *fit, "--model", "part/year=2024/m.h5"),
+        ("fit", "part", *fit, "--statistics", "link/s.h5"),
+        ("moments", "part", "--out", "part/moments.h5"),
+    ):
+        assert message in refused(*words)
+    for output in ("part/_kept/m.h5", "part/m.model", "m.h5"):
+        assert streamrf("fit", "part", *fit, "--model", output).exit_code == 0
+    assert message in refused("predict", "m.h5", "part", "-o", "part/year=2023/y.csv")
+
+
 def test_predictions_quote_labels_with_a_carriage_return(tmp_path):
     labels = np.array(["a\rb", "c"])[LABELS]
     model = srf.accumulate(srf.ArraySource(ROWS, labels), MAP).solve(1e-3)
