@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import h5py
 import numpy as np
+import pyarrow
 import pytest
 
 import naive
@@ -415,3 +416,72 @@ def test_columns_that_the_sums_do_not_hold_are_refused(rng, scale):
     X = rng.standard_normal((200, 3)) * [1, scale, 1]
     with pytest.raises(DataError, match=r"column 1 has values of about .*multiply the column"):
         srf.moments(srf.ArraySource(X))
+
+
+# Columns of tables go by their names
+
+
+def named(X, names="ab", **more):
+    """A table of columns called by letters."""
+    return pyarrow.table({**dict(zip(names, X.T, strict=True)), **more})
+
+
+@pytest.mark.parametrize("made", ["moments", "statistics", "moments of statistics"])
+@pytest.mark.parametrize("kept", [True, False], ids=["file", "memory"])
+def test_columns_of_a_table_are_scaled_by_the_moments_of_their_names(rng, tmp_path, made, kept):
+    """They were by those of the same places."""
+    X = rng.standard_normal((300, 2)) * [1, 1e6] + [0, 5e6]
+    y = X[:, 0] + X[:, 1] / 1e6
+    other = srf.open_source(named(X[:, ::-1], "ba", more=rng.random(300), z=y), x="-z", y="z")
+    scales = srf.moments(other)
+    if made != "moments":
+        scales = srf.accumulate(other, srf.Identity())
+    if kept:
+        scales.save(tmp_path / "scales.h5")
+        scales = tmp_path / "scales.h5"
+    if made == "moments of statistics":
+        scales = srf.load_moments(scales) if kept else scales.moments
+    source = srf.open_source(named(X, y=y), y="y")
+    features = srf.RandomFourier(srf.Gaussian(1.0), 8, random_state=0)
+    options = {"normalize": "standard", "task": "regression"}
+    found = srf.accumulate(source, features, scale_like=scales, **options)
+    expected = srf.accumulate(source, features, scale_like=srf.moments(source), **options)
+    for name in ("shift", "inverse_scale"):
+        ours, theirs = (getattr(s.encoder.preprocessing, name) for s in (found, expected))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    np.testing.assert_array_equal(found.moments.mean, expected.moments.mean)
+
+
+def test_moments_of_other_columns_are_refused_by_name(rng, tmp_path):
+    X, y = rng.standard_normal((200, 2)), rng.random(200)
+    source = srf.open_source(named(X, "ab", y=y), y="y")
+    others = srf.moments(srf.open_source(named(X, "bc")))
+    others.save(tmp_path / "m.h5")
+    with pytest.raises(ShapeError, match=r"no moments of a, columns of Table; .* those of b, c:"):
+        accumulated_table(source, srf.load_moments(tmp_path / "m.h5"))
+    with pytest.raises(MergeError, match="columns of other names"):
+        others + srf.moments(srf.open_source(named(X)))
+    # where one side has no names, columns go by their places, as of files of earlier versions
+    unnamed = srf.Moments.from_tree({k: v for k, v in others.to_tree().items() if k != "names"})
+    assert unnamed.names == ()
+    assert (unnamed + others).names == ("b", "c")
+    found = accumulated_table(source, unnamed)
+    np.testing.assert_array_equal(found.encoder.preprocessing.shift, others.mean)
+    found = accumulated_table(srf.ArraySource(X, y), others)
+    np.testing.assert_array_equal(found.encoder.preprocessing.shift, others.mean)
+    with pytest.raises(FormatError, match="names"):
+        srf.Moments.from_tree(others.to_tree() | {"names": ["b"]})
+
+
+def accumulated_table(source, scales):
+    return srf.accumulate(source, srf.Identity(), normalize="standard", scale_like=scales)
+
+
+def test_statistics_of_tables_hold_the_names_of_columns_once(rng):
+    X, y = rng.standard_normal((200, 2)), rng.random(200)
+    first = srf.accumulate(srf.open_source(named(X, y=y), y="y"), srf.Identity())
+    assert first.moments.names == ("a", "b")
+    assert "names" not in first.to_tree()["moments"]
+    loaded = srf.Statistics.from_tree(first.to_tree())
+    again = srf.accumulate(srf.open_source(named(X[::-1], y=y), y="y"), like=loaded)
+    assert (first + again).moments.names == again.moments.names == ("a", "b")

@@ -8,6 +8,9 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 import scipy
 
@@ -19,6 +22,7 @@ from streamrf.errors import (
     CheckpointError,
     DataError,
     MemoryBudgetError,
+    MergeError,
     ParameterError,
     ShapeError,
     SolveError,
@@ -28,7 +32,7 @@ from streamrf.errors import (
     UnknownLabelError,
 )
 from streamrf.estimators import base
-from streamrf.sources import standard_input
+from streamrf.sources import Ledger, standard_input
 from streamrf.statistics.kfold import kfold_index
 from streamrf.training.passes import Pass
 
@@ -616,6 +620,28 @@ def test_files_in_folders_and_beside_rows_are_not_overwritten(tmp_path, monkeypa
         assert "is read from too; choose another name" in refused(*words)
 
 
+def test_outputs_that_the_next_reading_of_a_folder_would_take_for_rows_are_refused(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for year in (2023, 2024):
+        (tmp_path / "part" / f"year={year}").mkdir(parents=True)
+        saved_table(tmp_path / "part" / f"year={year}" / "rows.csv", TABLE.slice(year - 2023, 99))
+    (tmp_path / "part" / "_kept").mkdir()
+    (tmp_path / "link").symlink_to("part")
+    fit = ["--y", "y", "--map", "fourier", "--gamma", 0.1, "--components", 8]
+    message = "would be one of the files read from part the next time; choose another folder"
+    for words in (
+        ("fit", "part", *fit, "--model", "part/year=2024/m.h5"),
+        ("fit", "part", *fit, "--statistics", "link/s.h5"),
+        ("moments", "part", "--out", "part/moments.h5"),
+    ):
+        assert message in refused(*words)
+    for output in ("part/_kept/m.h5", "part/m.model", "m.h5"):
+        assert streamrf("fit", "part", *fit, "--model", output).exit_code == 0
+    assert message in refused("predict", "m.h5", "part", "-o", "part/year=2023/y.csv")
+
+
 def test_predictions_quote_labels_with_a_carriage_return(tmp_path):
     labels = np.array(["a\rb", "c"])[LABELS]
     model = srf.accumulate(srf.ArraySource(ROWS, labels), MAP).solve(1e-3)
@@ -707,3 +733,111 @@ def test_sparse_and_dense_batches_are_one_stream():
 
     for kinds in ("sds", "dsd"):
         assert np.isfinite(learnt(kinds)).all()
+
+
+# ---- the same rows of a table, read in another way ----------------------------------------------
+
+TABLE = pa.table({"id": range(200), **dict(zip("abc", ROWS.T**2, strict=True)), "y": LABELS})
+
+
+def saved_table(path, table=TABLE):
+    """A file of the format of its name, or the table itself for none."""
+    if path.suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    elif path.suffix == ".arrow":
+        pa.feather.write_feather(table, str(path))
+    elif path.suffix == ".parquet":
+        pa.parquet.write_table(table, path)
+    elif path.suffix == ".hive":
+        for year in (2023, 2024):
+            (path / f"year={year}").mkdir(parents=True)
+            part = table.slice(100 * (year - 2023), 100)
+            pa.parquet.write_table(part, path / f"year={year}" / "part.parquet")
+    return table if not path.suffix else path
+
+
+def assert_known(sums, again):
+    """Sums of the same rows are not added, and can be taken away."""
+    with pytest.raises(MergeError, match="would be counted twice"):
+        sums + again
+    assert (sums - again).n_rows == 0
+
+
+@pytest.mark.parametrize("ending", [".csv", ".arrow", ".parquet", ".hive", "", "dask"])
+def test_rows_of_a_table_are_known_by_whatever_columns_are_chosen(ending, tmp_path):
+    """They were counted twice where --x was left out, or named in another order."""
+    if ending == "dask":
+        frames = pytest.importorskip("dask.dataframe")
+        data = other = frames.from_pandas(TABLE.to_pandas(), npartitions=3)
+    else:
+        data = saved_table(tmp_path / f"rows{ending}")
+        other = saved_table(tmp_path / f"other{ending}", TABLE.select(["y", "c", "b", "a", "id"]))
+    year = ",year" if ending == ".hive" else ""
+    sums = srf.accumulate(srf.open_source(data, "a,b,c" + year, "y"), MAP)
+    model = sums.solve(1.0)
+    for rows in (data, other):
+        for x in (None, "c,b,a" + year, "id"):
+            source = srf.open_source(rows, x, "y")
+            assert_known(sums, srf.accumulate(source, like=sums))
+        weighted = srf.open_source(rows, y="y", weights="a")
+        assert model.evaluate(weighted)["n_rows_trained_on"] == 200
+
+
+def test_a_file_is_known_alone_and_next_to_one_whose_columns_are_text(tmp_path):
+    """Its key was that of numbers, alone, and of texts in the list."""
+    zips = {"a": ["1", "2"] * 100, "b": ["A1", "2"] * 100}
+    for name, values in zips.items():
+        pa.csv.write_csv(TABLE.append_column("zip", [values]), tmp_path / f"{name}.csv")
+    sums = srf.accumulate(srf.open_source([tmp_path / "a.csv", tmp_path / "b.csv"], y="y"), MAP)
+    alone = srf.open_source(tmp_path / "a.csv", y="y")
+    part = srf.accumulate(alone, like=sums)
+    with pytest.raises(MergeError, match="would be counted twice"):
+        sums + part
+    assert (sums - part).n_rows == 200
+    assert sums.solve(1.0).evaluate(alone)["n_rows_trained_on"] == 200
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_folders_of_integers_are_texts_to_a_model_of_others(ending, tmp_path):
+    """Their key was that of numbers; and of Parquet they were refused."""
+    for folder in ("all/n=1", "all/n=new", "some/n=1", "text/n=new"):
+        (tmp_path / folder).mkdir(parents=True)
+        rows = TABLE.slice(100 if "new" in folder else 0, 100)
+        saved_table(tmp_path / folder / f"part.{ending}", rows)
+    whole, some, text = (srf.open_source(tmp_path / n, y="y") for n in ("all", "some", "text"))
+    sums = srf.accumulate(whole, MAP)
+    part = srf.accumulate(some, like=sums)
+    with pytest.raises(MergeError, match="would be counted twice"):
+        sums + part
+    assert (sums - part).n_rows == 100
+    with pytest.raises(ShapeError, match="'n' was number and is category"):
+        srf.accumulate(text, like=srf.accumulate(some, MAP))
+
+
+def test_a_file_that_has_grown_by_text_in_a_column_of_numbers_is_told_so(tmp_path):
+    """It was said to begin with other rows."""
+    path, state = saved_table(tmp_path / "rows.csv"), tmp_path / "state"
+    srf.accumulate(srf.open_source(path, y="y"), MAP, checkpoint=state)
+    with open(path, "a") as file:
+        file.write("200,none,0,0,1\n")
+    with pytest.raises(BadRowError, match="row 200: column 'a' has invalid value 'none'"):
+        srf.accumulate(srf.open_source(path, y="y"), MAP, checkpoint=state)
+
+
+def test_rows_that_an_earlier_version_counted_by_the_columns_chosen_are_known(tmp_path):
+    """As it did with like= and other columns chosen."""
+    sums = srf.accumulate(srf.open_source(TABLE, "a,b,c", "y"), MAP)
+    source = srf.open_source(TABLE, y="y")
+    ((ours, ranges),) = sums.ledger.ranges.items()
+    (old,) = source.stores
+    assert old.key != ours
+    sums = replace(sums, ledger=Ledger({old.key: ranges}, {old.key: "rows"}))
+    assert_known(sums, srf.accumulate(source, like=sums))
+    assert sums.solve(1.0).evaluate(source)["n_rows_trained_on"] == 200
+
+
+def test_a_short_file_that_has_grown_is_known_to_a_model(tmp_path):
+    path = saved_table(tmp_path / "rows.csv", TABLE.slice(0, 50))
+    model = srf.accumulate(srf.open_source(path, y="y"), MAP).solve(1.0)
+    saved_table(path)
+    assert model.evaluate(srf.open_source(path, y="y"))["n_rows_trained_on"] == 50

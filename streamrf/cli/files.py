@@ -16,7 +16,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import Source, is_url
+from streamrf.sources import Source, is_file_of, is_url
 from streamrf.storage import identity
 from streamrf.training import parse_bytes
 
@@ -32,9 +32,10 @@ def writing(
     Parameters
     ----------
     outputs : paths by their options
-    inputs : paths and patterns of files that must not be overwritten
+    inputs : paths and patterns of files that must not be overwritten, and folders of such
     """
     named = {option: path for option, path in outputs.items() if path is not None}
+    inputs = [os.path.expanduser(name) for name in inputs]
     taken = {found: "is read from" for name in inputs for found in _files(name)}
     for option, path in named.items():
         if not path:
@@ -44,6 +45,12 @@ def writing(
         if target in taken:
             raise ParameterError(f"{option} {path} {taken[target]} too; choose another name")
         taken[target] = "is written to"
+        around = next((name for name in inputs if is_file_of(target, name)), None)
+        if around is not None and not os.path.lexists(target):
+            raise ParameterError(
+                f"{option} {path} would be one of the files read from {around} the next time; "
+                "choose another folder"
+            )
     before = {path: identity(path) for path in named.values()}
 
     def check(source: Source) -> None:
@@ -71,8 +78,7 @@ def writing(
 
 def _files(pattern: str) -> list[str]:
     """Return the files that a path or pattern stands for, links followed."""
-    name = os.path.expanduser(pattern)
-    return [os.path.realpath(found) for found in [name, *glob.glob(name, recursive=True)]]
+    return [os.path.realpath(found) for found in [pattern, *glob.glob(pattern, recursive=True)]]
 
 
 def _check_output(what: str, target: str) -> None:

@@ -74,6 +74,7 @@ class Checkpoint(StateStore[S]):
         self._stores = source.stores
         self._samples = Samples()
         self._earlier_versions: list[str] = []
+        self._earlier_stores: list[Store] = []
         self._found: tuple[int, int] | None = None  # the file that was read
 
     @property
@@ -103,7 +104,7 @@ class Checkpoint(StateStore[S]):
             if stores.is_tree("samples"):  # files of earlier versions have none
                 self._earlier_versions = stores.texts("versions")
                 self._samples = Samples.from_tree(stores.tree("samples"))
-            earlier = _as_stores(stores)
+            self._earlier_stores = _as_stores(stores)
         differences = _differences("", job.rest(), self._job)
         if differences:
             shown = "; ".join(differences[:3]) + ("; ..." if len(differences) > 3 else "")
@@ -111,12 +112,10 @@ class Checkpoint(StateStore[S]):
                 f"the checkpoint {self.path} is of another job: {shown}. Go on with the same "
                 "settings, or give this job a checkpoint file of its own"
             )
-        self._check_stores(earlier)
-        logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
         return state
 
     def _check_stores(self, earlier: list[Store]) -> None:
-        """Raise CheckpointError if the rows counted are not the first of the source any more."""
+        """Raise CheckpointError unless the stores counted are the first ones, and as long."""
         if not self.n_done:  # what is kept is the calibration
             self._check_begin(earlier)
         place = 0
@@ -134,10 +133,14 @@ class Checkpoint(StateStore[S]):
             place += self.stop if old.n_rows is None else old.n_rows
 
     def check_rows(self, source: Source) -> None:
-        """Raise CheckpointError if rows counted have other values now, by samples of them.
+        """Raise CheckpointError if the rows counted are not the first of the source any more.
 
-        `source` reads the columns of tables as they were read then.
+        `source` reads the columns of tables as they were read then. Its stores are compared, and
+        samples of the rows.
         """
+        self._stores = source.stores
+        self._check_stores(self._earlier_stores)
+        logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
         if not source.seekable:
             return
         if are_known(self._versions) and self._earlier_versions == self._versions:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from streamrf import storage
 from streamrf.display import Card
-from streamrf.engine import map_blocks
+from streamrf.engine import Reading, RunOptions, map_blocks
 from streamrf.errors import DataError, ParameterError, check_flag
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.class_metrics import ClassErrors, class_indices
@@ -23,7 +23,7 @@ from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
 from streamrf.models.uncertain import UncertainPredictor
 from streamrf.preprocessing import Encoder, as_columns
-from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels
+from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels, known_by
 from streamrf.storage import Fields, Tree, loading
 
 KIND = "model"
@@ -266,6 +266,12 @@ class Model(Card, UncertainPredictor):
             raise ParameterError("a regression model has no decision function; use predict")
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
+
+    def reading(self, source: Rows, *bounds: Any, **options: Any) -> tuple[Reading, RunOptions]:
+        reading, run = super().reading(source, *bounds, **options)
+        if self.ledger is not None:
+            reading = replace(reading, source=known_by(reading.source, self.ledger.ranges))
+        return reading, run
 
     def no_errors(self, return_std: bool = False) -> ErrorSums:
         check_flag("return_std", return_std)

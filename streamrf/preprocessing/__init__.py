@@ -1,7 +1,7 @@
 """A raw row to integers: scaling, the feature map, rounding."""
 
 from streamrf.preprocessing.encoder import Encoder, as_columns
-from streamrf.preprocessing.moments import Moments, Sample, check_columns, combined_moments
+from streamrf.preprocessing.moments import Moments, Sample, combined_moments, scales_for
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,
     MIN_WEIGHT,
@@ -34,8 +34,8 @@ __all__ = [
     "Warp",
     "as_columns",
     "calibration_class",
-    "check_columns",
     "check_spread",
     "combined_moments",
     "precision_of",
+    "scales_for",
 ]

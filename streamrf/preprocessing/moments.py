@@ -2,14 +2,14 @@
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamrf import storage
-from streamrf.display import Card
+from streamrf.display import Card, listed
 from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, unlocked
@@ -22,6 +22,7 @@ SQUARE_UNIT = 2 * (columns.LOWEST + columns.SPAN) - columns.DIGITS
 MAX_LOG = 200  # log2 of a bound of values: greater ones than 2^131 or so are summed as that
 JOIN_ROWS = 512 * columns.MAX_ROWS  # whose partial sums stay below 2^63
 
+MAX_NAMED = 10  # columns in a message
 TIMES_WIDER = 10.0  # than in the sample: such a column was not fairly seen
 FAR = 30.0  # times the deviation, from where on a reach is that of an outlier
 CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called unfair
@@ -89,6 +90,7 @@ class Moments(Card):
     sums, squares : (d,) objects, integers of any size, ``sum u`` in units of 2^-151 and ``sum u^2``
         of 2^-261, u a value less its centre
     outside : (d,) int64, rows farther from the centre than every row of the sample
+    names : of the columns, where the rows are those of a table; else empty
     """
 
     sample: Sample
@@ -96,15 +98,16 @@ class Moments(Card):
     sums: NDArray[Any]
     squares: NDArray[Any]
     outside: I64
+    names: tuple[str, ...] = ()
     _partial: tuple[I64, I64, I64] | None = field(default=None, repr=False)
     _n_partial: int = 0
 
     @classmethod
-    def zero(cls, sample: Sample) -> "Moments":
+    def zero(cls, sample: Sample, names: tuple[str, ...] = ()) -> "Moments":
         """Start with no rows."""
         d = len(sample.centre)
         sums, squares = np.full((2, d), 0, dtype=object)
-        return cls(sample, 0, sums, squares, np.zeros(d, dtype=np.int64))
+        return cls(sample, 0, sums, squares, np.zeros(d, dtype=np.int64), names)
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows."""
@@ -165,15 +168,24 @@ class Moments(Card):
     def copy(self) -> "Moments":
         """Return the same moments, to be added to."""
         self.join()
-        return Moments(self.sample, self.n_rows, self.sums, self.squares, self.outside.copy())
+        return replace(self, outside=self.outside.copy())
+
+    def take(self, indices: I64) -> "Moments":
+        """Return the moments of some columns, by their indices (n,), without their names."""
+        self.join()
+        scales = (getattr(self.sample, name)[indices] for name in ("centre", "deviation", "reach"))
+        sums = (getattr(self, name)[indices] for name in ("sums", "squares", "outside"))
+        return Moments(Sample(self.sample.n_rows, *scales), self.n_rows, *sums)
 
     def combined(self, other: "Moments", sign: int) -> "Moments":
         """Return the moments of both sides' rows, or of ours without theirs for a `sign` of -1.
 
-        MergeError if the samples differ, or more would be removed than was counted.
+        MergeError if columns or samples differ, or more would be removed than was counted.
         """
         if not isinstance(other, Moments):
             raise MergeError(f"expected moments to merge with, got {type(other).__name__}")
+        if self.names and other.names and self.names != other.names:
+            raise MergeError("the moments of the two sides are of columns of other names")
         if not self.sample.equals(other.sample):
             raise MergeError("the moments of the two sides were summed on different grids")
         self.join(), other.join()
@@ -183,6 +195,7 @@ class Moments(Card):
             self.sums + sign * other.sums,
             self.squares + sign * other.squares,
             self.outside + sign * other.outside,
+            self.names or other.names,
         )
         if found.n_rows < 0 or (found.outside < 0).any() or (found.squares < 0).any():
             raise MergeError("the right side has columns of rows that the left side never counted")
@@ -262,13 +275,14 @@ class Moments(Card):
     def to_tree(self) -> dict[str, Any]:
         """Return sample and sums as a tree."""
         self.join()
-        return {
+        tree = {
             "sample": dict(vars(self.sample)),
             "n_rows": self.n_rows,
             "sums": self.sums.tolist(),
             "squares": self.squares.tolist(),
             "outside": self.outside,
         }
+        return tree | {"names": list(self.names)} if self.names else tree
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any] | Fields) -> "Moments":
@@ -288,13 +302,15 @@ class Moments(Card):
             for key in ("sums", "squares")
         )
         outside = fields.array("outside", np.int64, centre.shape)
+        names = tuple(fields.texts("names", len(centre))) if "names" in fields.keys else ()
         fields.end()
         if (outside < 0).any() or (outside > n_rows).any() or (squares < 0).any():
             raise fields.wrong("outside", "and the squares are not those of the rows counted")
         greatest = n_rows << (MAX_LOG - UNIT), n_rows << (2 * MAX_LOG - SQUARE_UNIT)
         if np.abs(sums).max() > greatest[0] or squares.max() > greatest[1]:
             raise fields.wrong("sums", "or the squares are too great to be of rows")
-        return cls(Sample(n_sample, centre, deviation, reach), n_rows, sums, squares, outside)
+        sample = Sample(n_sample, centre, deviation, reach)
+        return cls(sample, n_rows, sums, squares, outside, names)
 
 
 def combined_moments(ours: Moments | None, theirs: Moments | None, sign: int) -> Moments | None:
@@ -304,13 +320,34 @@ def combined_moments(ours: Moments | None, theirs: Moments | None, sign: int) ->
     return ours.combined(theirs, sign)
 
 
-def check_columns(moments: Moments, n_features: int, where: str) -> None:
-    """Raise ShapeError if moments are not of rows of a width."""
+def scales_for(moments: Moments, names: tuple[str, ...], n_features: int, where: str) -> Moments:
+    """Return the moments of the columns of rows, without their names.
+
+    Columns are found by their names, in any order and among others, where both sides have names,
+    else by their places; raise ShapeError where some are not there.
+
+    Parameters
+    ----------
+    names : of the columns of the rows, or empty
+    n_features : their width
+    where : the rows, for messages
+    """
+    if names and moments.names:
+        index = {name: i for i, name in enumerate(moments.names)}
+        lacks = [name for name in names if name not in index]
+        if lacks:
+            raise ShapeError(
+                f"scale_like has no moments of {listed(lacks, MAX_NAMED)}, columns of {where}; it "
+                f"has those of {listed(moments.names, MAX_NAMED)}: sum the moments of the same "
+                "columns"
+            )
+        moments = moments.take(np.array([index[name] for name in names]))
     if moments.n_features != n_features:
         raise ShapeError(
             f"scale_like has the moments of {moments.n_features} columns, but {where} has "
             f"{n_features}; sum the moments of the same columns"
         )
+    return replace(moments, names=())
 
 
 def _shape(X: NDArray[Any]) -> F64:

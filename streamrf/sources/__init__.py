@@ -19,7 +19,7 @@ from streamrf.sources.labels import (
     same_labels,
 )
 from streamrf.sources.ledger import Ledger
-from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
+from streamrf.sources.opening import as_source, is_file_of, is_known, is_lazy, open_source
 from streamrf.sources.paths import is_url
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets
@@ -75,6 +75,7 @@ __all__ = [
     "deformed_mnist",
     "dense_pieces",
     "find_labels",
+    "is_file_of",
     "is_known",
     "is_lazy",
     "is_mixed",

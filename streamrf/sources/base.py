@@ -95,7 +95,8 @@ class Store:
     key : ledger key
     where : the store, for messages
     n_rows : its rows, None where unknown
-    earlier : keys that it had while it had fewer rows than the 64 that make a key
+    earlier : keys that it had while it had fewer rows than the 64 that make a key; those of a
+        table with other columns, by which earlier versions have counted its rows
     """
 
     key: str

@@ -3,6 +3,7 @@
 import datetime
 import functools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -243,23 +244,25 @@ class Columns:
             first = last
         return X, n_unseen
 
-    def check(self, kinds: dict[str, str | None], where: str, is_text: bool) -> None:
+    def check(
+        self, kinds: dict[str, str | None], where: str, can_be: Callable[[str, str], bool]
+    ) -> None:
         """Raise ShapeError with the difference if a table has not these columns.
 
         Parameters
         ----------
         kinds : kinds of the table's columns, see `kind_of`
         where : the table, for messages
-        is_text : whether they are only guessed from text, which can be read as any kind
+        can_be : whether a column by its name can be read as of another kind
         """
         lacks = [column.name for column in self.columns if column.name not in kinds]
         changed = [
             f"{column.name!r} was {column.kind} and is {kinds[column.name] or 'of no known kind'}"
             for column in self.columns
-            if not is_text
-            and column.name in kinds
+            if column.name in kinds
             and kinds[column.name] not in (column.kind, "empty")
             and (column.kind, kinds[column.name]) != ("number", "boolean")
+            and not can_be(column.name, column.kind)
         ]
         if lacks or changed:
             told = [f"it lacks {lacks}"] if lacks else []
@@ -290,13 +293,13 @@ class Columns:
         return cls(columns, targets, weights)
 
 
-def raw_numbers(table: Any, names: list[str]) -> NDArray[np.float64]:
-    """Return columns as numbers before anything is learnt: for fingerprints, missing ones NaN."""
-    out = np.empty((len(table), len(names)))
-    for place, name in enumerate(names):
-        values = _one(table.column(name))
+def raw_numbers(table: Any, columns: Sequence[Column]) -> NDArray[np.float64]:
+    """Return columns as numbers that nothing learnt changes: for fingerprints; missing ones NaN."""
+    out = np.empty((len(table), len(columns)))
+    for place, column in enumerate(columns):
+        values = _one(table.column(column.name))
         kind = kind_of(values.type)
-        if kind == "category":
+        if "category" in (kind, column.kind) and kind != "empty":
             coded = _coded(values)
             codes = _filled(coded.indices, np.int32, -1)
             hashed = [float(_hashed(text) >> 11) for text in coded.dictionary.to_pylist()]

@@ -61,6 +61,7 @@ _TRUST: dict[Opener, tuple[str, ...]] = {
     _open_hdf5: ("allow_sparse", "allow_external"),
     open_zarr: ("allow_sparse",),
 }
+_ENDINGS = [ending for endings in _FORMATS for ending in endings]
 _COMPRESSED = (".gz", ".zst", ".bz2")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
 
@@ -191,14 +192,20 @@ def _files(entry: str) -> Iterable[str]:
         return [name]
     if not os.path.isdir(name):
         return expand(name)
-    known = [ending for endings in _FORMATS for ending in endings]
-    found = [file for file in listed(name) if _ending(file) in known]
+    found = [file for file in listed(name) if _ending(file) in _ENDINGS]
     if not found:
         raise SourceNotFoundError(
             f"{name!r} is a folder without files of data; expected HDF5 files, such as"
-            f" {os.path.join(name, '*.h5')!r}, or others that end in {', '.join(known)}"
+            f" {os.path.join(name, '*.h5')!r}, or others that end in {', '.join(_ENDINGS)}"
         )
     return found
+
+
+def is_file_of(path: str, folder: str) -> bool:
+    """Return whether a file is one of rows, or would be, to who opens a folder around it."""
+    inner = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+    is_seen = all(name[0] not in "._" for name in inner.split(os.sep))  # nor "..", outside
+    return os.path.isdir(folder) and is_seen and _ending(inner) in _ENDINGS
 
 
 def _folders(entries: Iterable[Any]) -> Folders:

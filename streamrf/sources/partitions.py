@@ -48,6 +48,10 @@ class PartitionedTable(Table):
         """The file."""
         return self._table.files
 
+    def can_be(self, name: str, kind: str) -> bool:
+        """Return what the file says; what folders say is text, also where all are integers."""
+        return kind == "category" if name in self._constants else self._table.can_be(name, kind)
+
     @property
     def buffer_bytes(self) -> int:
         """What the file needs."""

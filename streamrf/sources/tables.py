@@ -48,6 +48,10 @@ class Table(Stored):
     is_text: bool = False
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
 
+    def can_be(self, name: str, kind: str) -> bool:
+        """Return whether a column can be read as of another kind than that of its type."""
+        return self.is_text
+
     def missing_words(self, name: str, values: Any) -> list[str]:
         """Return the words among labels (Arrow strings) of a column that may mean a missing one."""
         return []
@@ -137,9 +141,12 @@ class TableSource(StoredSource[Table]):
                 )
             columns = self._columns.plain()
         for table in self._list:
-            columns.check(_kinds(table), table.where, table.is_text)
+            columns.check(_kinds(table), table.where, table.can_be)
         adapted = copy.copy(self)
         adapted._columns = columns
+        if _read_as(columns) != _read_as(self._columns):  # keys as chosen may be known from before
+            pairs = zip(self._keys, self._list, strict=True)
+            adapted._keys = [[*keys, *adapted._keys_of(table)] for keys, table in pairs]
         return adapted
 
     def _learnt(self) -> Columns:
@@ -183,10 +190,10 @@ class TableSource(StoredSource[Table]):
         return types | dict.fromkeys(self._weights, pa.float64())
 
     def _keys_of(self, store: Table) -> list[str]:
-        """Return the fingerprints of what is stored, which does not depend on what was learnt."""
-        types = self._x_types()
+        """Return the fingerprints of the columns as stored, whatever was learnt of them."""
+        types, columns = self._x_types(), self._columns.columns
         ranges = [(0, min(FINGERPRINT_ROWS, store.n_rows))]
-        parts = [raw_numbers(part, list(types)) for _, part in store.read(ranges, types, 64)]
+        parts = [raw_numbers(part, columns) for _, part in store.read(ranges, types, 64)]
         return fingerprints(np.concatenate(parts), store.name)
 
     def _blocks(
@@ -348,6 +355,11 @@ def is_number(text: str) -> bool:
 
 def _kinds(table: Table) -> dict[str, str | None]:
     return {name: kind_of(type_) for name, type_ in table.types.items()}
+
+
+def _read_as(columns: Columns) -> list[tuple[str, str]]:
+    """Return what keys depend on: which columns are read, in which order, as of which kinds."""
+    return [(column.name, column.kind) for column in columns.columns]
 
 
 def _blank(name: str, type_: Any) -> Column:

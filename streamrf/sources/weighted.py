@@ -236,11 +236,11 @@ class Renamed(Derived):
 
 
 def known_by(source: Source, keys: Container[str]) -> Source:
-    """Return the source, each store under the one of `keys` that it had when it had fewer rows.
+    """Return the source, each store under the one of `keys` that it goes by, now or earlier.
 
     So rows that a ledger of these keys has counted are found again. Stores of a stream, which are
     not looked at before they are read, keep theirs.
     """
-    stores = source.stores if source.seekable else []
+    stores = [store for store in source.stores if store.key not in keys] if source.seekable else []
     renamed = {store.key: key for store in stores for key in store.earlier if key in keys}
     return Renamed(source, renamed) if renamed else source

@@ -235,7 +235,8 @@ class Statistics(Card, Questions):
             "n_skipped": self.n_skipped,
         }
         if self.moments is not None:
-            tree |= {"moments": self.moments.to_tree(), "n_too_long": self.n_too_long}
+            unnamed = replace(self.moments, names=())  # the encoder's table has the names
+            tree |= {"moments": unnamed.to_tree(), "n_too_long": self.n_too_long}
         return tree if not self.n_unseen else tree | {"n_unseen": self.n_unseen}
 
     @classmethod
@@ -250,6 +251,7 @@ class Statistics(Card, Questions):
         moments, n_too_long = None, 0
         if fields.is_tree("moments"):
             moments = Moments.from_tree(fields.tree("moments"))
+            moments.names = () if encoder.table is None else encoder.table.outputs
             n_too_long = fields.integer("n_too_long", maximum=sums.n_rows)
             if (moments.n_features, moments.n_rows) != (encoder.n_features, sums.n_rows):
                 raise fields.wrong("moments", "and the sums are not of the same rows")

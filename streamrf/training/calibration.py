@@ -21,6 +21,7 @@ from streamrf.statistics import (
     ValueSums,
 )
 from streamrf.training.clipping import warn_of_wide_steps
+from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
@@ -59,7 +60,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     _check_task(sample, settings.regression)
     if job.like is not None:
         encoder, earlier = job.like.encoder, job.like.moments
-        moments = None if earlier is None else Moments.zero(earlier.sample)
+        moments = None if earlier is None else Moments.zero(earlier.sample, earlier.names)
         if source.n_features != encoder.n_features:
             raise ShapeError(
                 f"{source.where} has {source.n_features} features, "
@@ -89,7 +90,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         warn_of_wide_steps(encoder, sample.X)
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
-        moments = Moments.zero(Sample.of(sample.X))
+        moments = Moments.zero(Sample.of(sample.X), column_names(source))
         if chosen is not None and chosen.trials:
             encoder = replace(encoder, tried=chosen.table())
         encoder = replace(encoder, table=source.columns)

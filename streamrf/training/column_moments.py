@@ -10,7 +10,7 @@ from streamrf.display import listed
 from streamrf.engine import Reading, RunOptions, Summary, check_run, fold
 from streamrf.errors import DataError, ParameterError, warn
 from streamrf.jit.arrays import Array
-from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, check_columns
+from streamrf.preprocessing import CALIBRATION_ROWS, Moments, Sample, scales_for
 from streamrf.sources import Block, Source, check_rows, require_source
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.storage import Fields, loading
@@ -71,7 +71,7 @@ def moments(source: Source, on_bad_rows: str = "raise", run: RunOptions | None =
         raise DataError(f"{source.where}: every row looked at first holds NaN or infinity")
     looked_at = Sample.of(sample.X)
     _check_range(looked_at, source.where)
-    zero = _Summary(Moments.zero(looked_at))
+    zero = _Summary(Moments.zero(looked_at, column_names(source)))
     reading = Reading(source, on_bad_rows=on_bad_rows)
     return fold(reading, zero, _Summary.update, run).sealed()
 
@@ -118,8 +118,7 @@ def scales_of(
     """Return the moments that columns of a source are scaled by, or None."""
     if given is None:
         return None
-    found = as_moments(given)
-    check_columns(found, source.n_features, source.where)
+    found = scales_for(as_moments(given), column_names(source), source.n_features, source.where)
     hidden = found.hidden_columns().tolist()
     if hidden:
         warn(
@@ -129,6 +128,11 @@ def scales_of(
             "of these rows by themselves: streamrf.moments(source) or streamrf moments"
         )
     return found
+
+
+def column_names(source: Source) -> tuple[str, ...]:
+    """Return the names of the columns of X, which those of tables have; else none."""
+    return () if source.columns is None else source.columns.outputs
 
 
 class Variation:

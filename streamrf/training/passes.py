@@ -317,7 +317,7 @@ class Pass(State):
         """Return the statistics of the rows held out alone; the ledger is that of all rows."""
         sums, moments = self.statistics.sums, self.statistics.moments
         empty = (sums.parts or (sums,))[0].zero_like()
-        none = None if moments is None else Moments.zero(moments.sample)
+        none = None if moments is None else Moments.zero(moments.sample, moments.names)
         other = Pass(replace(self.statistics, sums=empty, moments=none, n_too_long=0))
         for rows in self.held:
             other._sum(rows)
