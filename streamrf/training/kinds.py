@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,10 @@ class Wanted:
 
 def _norm(x: Floats, y: Floats) -> np.floating:
     return np.square(x).sum(axis=1).mean()
+
+
+def _distance(x: Floats, y: Floats) -> np.floating:
+    return np.median(np.sqrt(np.square(x - y).sum(axis=1)))
 
 
 def _none(setting: float) -> Sequence[float]:
@@ -226,27 +231,32 @@ def _no_image(X: Any) -> str:
     return f"is for images, and in no shape of the {X.shape[1]:,} columns do neighbours go together"
 
 
+_of_histograms = partial(
+    Kind,
+    scalings=("l2", "l1", None),
+    may_have=NONNEGATIVE,
+    objection=_negative,
+    takes_negative=False,
+)
+
+
 def _additive(kernel: AdditiveKernel) -> Kind:
     """Return the row of an additive kernel, whose map has a width of its own."""
     n_each = 1 if isinstance(kernel, Hellinger) else 2 * STEPS - 1
-    return Kind(
+    return _of_histograms(
         make=lambda wanted: AdditiveSampler(kernel, sample_steps=int(wanted.setting)),
         first=(STEPS,),
         every=(STEPS,),
         cost=0.75,
         width_of=lambda width, d: n_each * d,
-        scalings=("l2", "l1", None),
-        may_have=NONNEGATIVE,
-        objection=_negative,
         leads=False,
-        takes_negative=False,
     )
 
 
 def _exponential(kernel: type[ExpAdditive]) -> Kind:
     """Return the row of the exponential of an additive kernel's distance."""
     k = kernel().additive()
-    return Kind(
+    return _of_histograms(
         make=lambda wanted: AdditiveFourier(
             kernel(wanted.gamma), wanted.width, sample_steps=STEPS, random_state=wanted.seed
         ),
@@ -256,10 +266,6 @@ def _exponential(kernel: type[ExpAdditive]) -> Kind:
         near=_halves,
         size=lambda x, y: np.median((x + y - 2 * k.function(x, y)).sum(axis=1)),
         cost=3.0,
-        scalings=("l2", "l1", None),
-        may_have=NONNEGATIVE,
-        objection=_negative,
-        takes_negative=False,
     )
 
 
@@ -321,7 +327,7 @@ KINDS: dict[str, Kind] = {
         every=tuple(2.0**k for k in range(-4, 4)),
         label=GAMMA,
         near=_halves,
-        size=lambda x, y: np.median(np.sqrt(np.square(x - y).sum(axis=1))),
+        size=_distance,
         cost=2.0,
         dense=lambda width, d: width * d,
     ),
@@ -332,7 +338,7 @@ KINDS: dict[str, Kind] = {
     "exp-chi2": _exponential(ExpChi2),
     "exp-jensen-shannon": _exponential(ExpJensenShannon),
     "exp-hellinger": _exponential(ExpHellinger),
-    "skewed-chi2": Kind(
+    "skewed-chi2": _of_histograms(
         make=lambda wanted: SkewedFourier(
             SkewedChi2(wanted.setting / wanted.unit), wanted.width, random_state=wanted.seed
         ),
@@ -340,13 +346,9 @@ KINDS: dict[str, Kind] = {
         every=tuple(2.0**k for k in range(-5, 4)),
         label=", skewedness {} median distances",
         near=_halves,
-        size=lambda x, y: np.median(np.sqrt(np.square(x - y).sum(axis=1))),
+        size=_distance,
         cost=3.0,
         dense=lambda width, d: width * d,
-        scalings=("l2", "l1", None),
-        may_have=NONNEGATIVE,
-        objection=_negative,
-        takes_negative=False,
     ),
     "nystroem": replace(
         _GAUSSIAN,
