@@ -108,10 +108,6 @@ def _within(least: int, most: int) -> Callable[[float], Sequence[float]]:
     return lambda setting: [s for s in (setting - 1, setting + 1) if least <= s <= most]
 
 
-def _no_objection(X: Array) -> str:
-    return ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of candidates.
@@ -151,7 +147,7 @@ class Kind:
     max_width: int = 8192
     scalings: tuple[str | None, ...] = SCALINGS
     may_have: tuple[str | None, ...] = CHOICES
-    objection: Callable[[Array], str] = _no_objection
+    objection: Callable[[Array], str] = lambda X: ""
     leads: bool = True
     teaches: type[ShiftInvariantKernel] | None = None
     is_rough: bool = False
