@@ -2,7 +2,8 @@
 
 import math
 import os
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -164,8 +165,7 @@ class Moments(Card):
 
     def copy(self) -> "Moments":
         """Return the same moments, to be added to."""
-        self.join()
-        return Moments(self.sample, self.n_rows, self.sums, self.squares, self.outside.copy())
+        return replace(self, outside=self.outside.copy(), _partial=deepcopy(self._partial))
 
     def combined(self, other: "Moments", sign: int) -> "Moments":
         """Return the moments of both sides' rows, or of ours without theirs for a `sign` of -1.
