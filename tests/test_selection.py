@@ -379,7 +379,7 @@ def test_rows_held_by_unequal_shares_are_those_of_the_lesser(rows, monkeypatch):
     def taken(start, stop):
         held, summed = holdout.Holdout(None, 1), []
         for block in srf.ArraySource(X, y).blocks(start, stop, block_rows=50):
-            summed += held.take(block, len)
+            summed += held.take(block)
         return held, summed
 
     def all_positions(parts):

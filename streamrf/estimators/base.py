@@ -187,8 +187,9 @@ class RandomFeatureEstimator(BaseEstimator):
         return self
 
     def _folded(self, job: Job, pass_: Pass) -> Pass:
-        """Return the pass after adding the rows of a job; its sums are exact."""
-        return job.fold(pass_, self.prune, self.block_weights).rest()
+        """Return the pass after adding the rows of a job, all of which it can answer for."""
+        held = [] if pass_.holdout is None else list(pass_.holdout.held)
+        return job.fold(pass_, self.prune, self.block_weights).rest(held)
 
     def _agreed(self, classes: Values) -> Values:
         """Return the classes said to be all; raise ParameterError for others than before."""

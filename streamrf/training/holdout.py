@@ -1,6 +1,6 @@
 """Rows held out for the choice of alpha: a few, raw, chosen by a hash of their position."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -46,11 +46,8 @@ class Holdout:
         copy.limit, copy.share, copy.held = self.limit, self.share, list(self.held)
         return copy
 
-    def take(self, block: Block, check: Callable[[Rows], Any]) -> Iterator[Rows]:
-        """Move a hashed share of the rows to the hold-out; yield the others, and those evicted.
-
-        `check` is called with rows before they are held, to raise for those that cannot be summed.
-        """
+    def take(self, block: Block) -> Iterator[Rows]:
+        """Move a hashed share of the rows to the hold-out; yield the others, and those evicted."""
         rows = as_rows(block)
         picked = uniform(rows.positions) < self.share
         if rows.weights is not None:
@@ -59,9 +56,7 @@ class Holdout:
             yield rows
             return
         yield rows.where(~picked)
-        held = rows.where(picked)
-        check(held)
-        self.held.append(held)
+        self.held.append(rows.where(picked))
         yield from self._evict()
 
     def absorb(self, others: Iterable["Holdout"]) -> Iterator[Rows]:

@@ -1,8 +1,9 @@
 """A pass in progress: what blocks of rows are added into."""
 
 from collections import Counter
+from collections.abc import Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -28,41 +29,9 @@ from streamrf.training.clipping import Clipping
 from streamrf.training.column_moments import Variation, named_columns
 from streamrf.training.faint import faint_rows, faint_tree, read_faint, warn_of_faint
 from streamrf.training.holdout import Holdout
+from streamrf.training.parts import EncoderName, Part
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
-
-
-@dataclass(frozen=True)
-class EncoderName:
-    """Stands for the encoder in sums that travel: its fingerprints."""
-
-    digests: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What some shards add up to: a commutative monoid as `Statistics` is.
-
-    Parameters
-    ----------
-    statistics : with an `EncoderName` for the encoder
-    holdouts : the rows held out, one holdout a shard
-    faint : rows whose weights were rounded to 0, by label
-    clipping : what was cut off the rows
-    """
-
-    statistics: Statistics
-    holdouts: tuple[Holdout, ...]
-    faint: Counter[Any]
-    clipping: Clipping
-
-    def __add__(self, other: "Part") -> "Part":
-        return Part(
-            self.statistics + other.statistics,
-            self.holdouts + other.holdouts,
-            self.faint + other.faint,
-            self.clipping + other.clipping,
-        )
 
 
 class Pass(State):
@@ -97,13 +66,10 @@ class Pass(State):
         if not len(block.X):
             return
         try:
-            if self.holdout is None:
-                self._sum(as_rows(block))
-            else:
-                for rows in self.holdout.take(block, self._encoded):
-                    self._sum(rows)
+            for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
+                self._sum(rows)
         except BadRowError as error:
-            raise BadRowError(f"{block.where}{self._bad_row(block)}: {error}") from error
+            raise BadRowError(f"{block.where}{self._bad_row(as_rows(block))}: {error}") from error
         self._look()
 
     def check(self, block: Block) -> None:
@@ -113,15 +79,13 @@ class Pass(State):
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
         of_targets(block, self.statistics.sums.targets.check)
 
-    def _bad_row(self, block: Block) -> str:
-        """Return which row of a block has no features, for a message."""
-        encoder = self.statistics.encoder
-        roots = encoder.calibration.roots(block.weights, len(block.X))
-        for i in range(len(block.X)):
+    def _bad_row(self, rows: Rows) -> str:
+        """Return which of some rows has no features, for a message."""
+        for i in range(len(rows.X)):
             try:
-                encoder.encode(block.X[i : i + 1], roots[i : i + 1], self._features[:1])
+                self._encoded(rows.where(slice(i, i + 1)))
             except BadRowError:
-                return f", row {block.row + int(block.offsets[i])}"
+                return f", row {rows.indices[i]}"
         return ""
 
     def _look(self, again: bool = False) -> None:
@@ -251,10 +215,16 @@ class Pass(State):
 
     def finished(self) -> Statistics:
         """Return the statistics of the rows summed so far."""
-        self.rest()
+        self._close()
         if self.statistics.moments is not None:
             self.statistics.moments.join()
         return self._counted
+
+    def _close(self) -> None:
+        """Give back memory that only adding needs; raise StreamrfError for sums too great."""
+        with computing():
+            self.statistics.sums.release()
+            self.statistics.sums.check_exact()
 
     @property
     def _counted(self) -> Statistics:
@@ -285,11 +255,26 @@ class Pass(State):
         fresh._next_look, fresh._features = np.inf, self._features[:0]
         return fresh
 
-    def rest(self) -> "Pass":
-        """End a call after which more rows may come; raise StreamrfError for sums too great."""
-        with computing():
-            self.statistics.sums.release()
-            self.statistics.sums.check_exact()
+    def rest(self, tried: Sequence[Rows] = ()) -> "Pass":
+        """End a call after which more rows may come; return the pass.
+
+        Parameters
+        ----------
+        tried : parts of the rows held out that are known to have features
+
+        Raises
+        ------
+        StreamrfError
+            Sums that are too great, or a row held out that has no features.
+        """
+        self._close()
+        known = {id(rows) for rows in tried}
+        for rows in [] if self.holdout is None else self.holdout.held:
+            try:
+                if id(rows) not in known:
+                    self._encoded(rows)
+            except BadRowError as error:
+                raise BadRowError(f"rows held out{self._bad_row(rows)}: {error}") from error
         return self
 
     def sealed(self) -> "Part":
