@@ -252,6 +252,22 @@ def test_a_grown_source_goes_on_from_its_last_row(path, caplog):
     assert n_done(path) == N
 
 
+def test_balanced_weights_of_rows_that_grew_are_named_with_a_cure_that_works(path):
+    accumulate(arrays(700), path, class_weight="balanced")
+    message = r"source/class_weight was .*Balanced weights .* which have changed: .*LABEL=NUMBER"
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        accumulate(arrays(), path, class_weight="balanced")
+    assert "same settings" not in str(refusal.value)
+    path.unlink()
+    numbers = {label: 1.0 + label for label in np.unique(LABELS).tolist()}
+    first = accumulate(arrays(700), path, class_weight=numbers)
+    grown = accumulate(arrays(), path, class_weight=numbers)
+    both = srf.accumulate(arrays(), like=first, class_weight=numbers)
+    assert_same_bytes(grown.to_tree(), both.to_tree())
+    with pytest.raises(CheckpointError, match="Go on with the same settings"):
+        accumulate(arrays(), path, class_weight=dict.fromkeys(numbers, 1.0))
+
+
 def test_files_may_be_added_at_the_end(path, tmp_path):
     for name, rows in (("a", slice(0, 500)), ("b", slice(500, 900)), ("c", slice(900, N))):
         write_hdf5(tmp_path / f"{name}.h5", X[rows], LABELS[rows])

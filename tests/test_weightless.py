@@ -5,11 +5,13 @@ import pytest
 
 import streamrf as srf
 from passes import add, begin
+from streamrf import storage
 from streamrf.errors import DataError, StreamrfWarning
 from streamrf.models import Probabilities
 from streamrf.sources import uniform
 from streamrf.training import holdout
 from streamrf.training.finishing import FALLBACK_ALPHA
+from streamrf.training.passes import Pass
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(1000, 3))
@@ -126,3 +128,24 @@ def test_a_class_whose_weights_round_to_nothing_is_told_with_the_cure():
         whole.join()
     exact = srf.accumulate(srf.ArraySource(ROWS, labels, weights), MAP, precision="float64")
     assert exact.labels.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], [0.0, 1.0, 2.0], ["a", "b", "c"]])
+def test_a_class_whose_weights_round_to_nothing_is_told_after_a_restart(names, tmp_path):
+    index = np.where(np.arange(1000) % 3 == 2, 2, LABELS)
+    weights = np.where(index == 1, 1e-9, 1.0)
+    source = srf.ArraySource(ROWS, np.array(names)[index], weights)
+    first, rest = (begin(source, MAP) for _ in range(2))
+    add(source, first, stop=900)
+    storage.write(tmp_path / "pass", "checkpoint", first.to_tree())  # as a shard that is kept
+    tree = storage.read(tmp_path / "pass", "checkpoint")
+    parts = Pass.from_tree(tree).sealed() + add(source, rest.fresh(), start=900).sealed()
+    rest.absorb(parts)
+    message = (
+        f"all {np.count_nonzero(index == 1)} rows of weight above 0 with the label {names[1]!r} "
+    )
+    for resumed in (rest, add(source, Pass.from_tree(tree), start=900)):
+        with pytest.warns(StreamrfWarning, match=message):
+            resumed.join()
+    del tree["faint"]  # a checkpoint of an earlier version
+    assert not Pass.from_tree(tree)._faint

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,7 @@ KIND = "checkpoint"
 SHARE = 0.02  # of the time that writing may take
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MAX_SHOWN = 60  # characters of a setting in a message
+CURE = "Go on with the same settings, or give this job a checkpoint file of its own"
 
 logger = logging.getLogger("streamrf")
 
@@ -54,6 +55,7 @@ class Checkpoint(StateStore[S]):
     job : tree of all settings that the sums depend on
     source : what is read
     start : index of the first row read
+    cures : what to do where a setting of a name, such as "source/y", differs from the file's
 
     Attributes
     ----------
@@ -62,12 +64,19 @@ class Checkpoint(StateStore[S]):
     """
 
     def __init__(
-        self, path: str | os.PathLike, every: float, job: dict, source: Source, start: int = 0
+        self,
+        path: str | os.PathLike,
+        every: float,
+        job: dict,
+        source: Source,
+        start: int = 0,
+        cures: Mapping[str, str] | None = None,
     ):
         self.path = os.fspath(path)
         self.n_done = self.n_resumed = 0
         self._every = every
         self._job = job
+        self._cures = cures or {}
         self._start = start
         self._where = source.where
         self._versions = source.versions
@@ -107,10 +116,10 @@ class Checkpoint(StateStore[S]):
             self._earlier_stores = _as_stores(stores)
         differences = _differences("", job.rest(), self._job)
         if differences:
-            shown = "; ".join(differences[:3]) + ("; ..." if len(differences) > 3 else "")
+            shown = "; ".join([*differences.values()][:3]) + "; ..." * (len(differences) > 3)
+            cures = [cure for name, cure in self._cures.items() if name in differences]
             raise CheckpointError(
-                f"the checkpoint {self.path} is of another job: {shown}. Go on with the same "
-                "settings, or give this job a checkpoint file of its own"
+                f"the checkpoint {self.path} is of another job: {shown}. {[*cures, CURE][0]}"
             )
         return state
 
@@ -336,17 +345,17 @@ def _changed(old: Store, new: Store | None, n_counted: int) -> str:
     return ""
 
 
-def _differences(name: str, old: Any, new: Any) -> list[str]:
+def _differences(name: str, old: Any, new: Any) -> dict[str, str]:
     """Return in words what differs between two jobs, by the names of the settings."""
     if isinstance(old, dict) and isinstance(new, dict) and old.get("class") == new.get("class"):
-        found = []
+        found: dict[str, str] = {}
         for key in dict.fromkeys([*old, *new]):
             inner = name if key == "params" else f"{name}/{key}".lstrip("/")
-            found += _differences(inner, old.get(key), new.get(key))
+            found |= _differences(inner, old.get(key), new.get(key))
         return found
     if digest(old) == digest(new):
-        return []
-    return [f"{brief(name)} was {_shown(old)} and is {_shown(new)}"]
+        return {}
+    return {name: f"{brief(name)} was {_shown(old)} and is {_shown(new)}"}
 
 
 def _shown(value: Any) -> str:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_flag
-from streamrf.estimators.batches import check_alike, check_batch, lock_of, whole
+from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
 from streamrf.estimators.settings import check_unchanged, checked_weights, described, of_sums
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
@@ -162,33 +162,34 @@ class RandomFeatureEstimator(BaseEstimator):
             self._begun_with = of_sums(self)
         check_unchanged(self, getattr(self, "_begun_with", {}))  # which old pickles lack
         job = self._job(source, self._classes)  # raises for settings that do not fit
-        if self._pass is None and self._waiting is None:
-            self._reopen()
-        self._solved = None
-        if not is_given:
-            check_batch(source, self._pass, self.on_bad_rows)
         if batch is not None and self._waiting is not None:
+            check_batch(job.source, None, self.on_bad_rows)
+            self._solved = None
             copies = tuple(None if part is None else np.array(part) for part in batch)
             self._waiting = [*self._waiting, copies]  # a new list: an error leaves the old one
             check_alike(self._waiting[0], copies)
             if self._n_waiting >= peek_rows(self.n_features_in_):
                 self._begin_stream()
             return self
-        if self._waiting:
-            self._begin_stream()
-        if self._pass is None:
-            self._pass, self._waiting, self._stream_key = begin(job), None, None
-        if batch is None:
-            job.fold(self._pass, self.prune, self.block_weights)
-            return self
-        if self._stream_key is None:  # the first batch after sources
-            ledger = self._pass.statistics.ledger
-            self._stream_key = digest([sorted(ledger.ranges), source.sample(1).key])
-            self._rows_seen = ledger.n_rows
-        source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
-        self._job(source, self._classes).fold(self._pass, self.prune, self.block_weights)
-        self._rows_seen += len(batch[0])
+        pass_ = self._opened(job)
+        self._solved = None
+        if not is_given:
+            check_batch(job.source, pass_, self.on_bad_rows)  # by rows of the batch
+        if batch is not None:
+            if self._stream_key is None:  # the first batch after sources
+                ledger = pass_.statistics.ledger
+                self._stream_key = digest([sorted(ledger.ranges), source.sample(1).key])
+                self._rows_seen = ledger.n_rows
+            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
+            self._rows_seen += len(batch[0])
+            job = self._job(source, self._classes)
+        self._pass, self._waiting = self._folded(job, pass_), None
         return self
+
+    def _folded(self, job: Job, pass_: Pass) -> Pass:
+        """Return the pass after adding the rows of a job, all of which it can answer for."""
+        held = [] if pass_.holdout is None else list(pass_.holdout.held)
+        return job.fold(pass_, self.prune, self.block_weights).rest(held)
 
     def _agreed(self, classes: Values) -> Values:
         """Return the classes said to be all; raise ParameterError for others than before."""
@@ -210,15 +211,18 @@ class RandomFeatureEstimator(BaseEstimator):
             )
         return classes
 
-    def _reopen(self) -> None:
-        """Go on with the pass that `fit` has ended."""
-        statistics = self._answer()[1]
-        if statistics is None:
-            raise ParameterError(
-                "partial_fit cannot go on, because a model file has no sums; pickle the estimator "
-                "to keep them, or fit it anew"
-            )
-        self._pass, self._stream_key = Pass.reopened(statistics, self._holdout), None
+    def _opened(self, job: Job) -> Pass:
+        """Return the pass to go on with, in memory of its own: an error leaves ours as it is."""
+        if self._waiting:
+            self._begin_stream()
+            assert self._pass is not None
+            return self._pass  # made in this call
+        if self._pass is not None:
+            return self._pass.copy()
+        self._stream_key = None
+        if self._waiting is not None:
+            return begin(job)
+        return reopened(self._answer()[1], self._holdout)
 
     @property
     def _n_waiting(self) -> int:
@@ -229,7 +233,7 @@ class RandomFeatureEstimator(BaseEstimator):
         source = IteratorSource(self._waiting)
         self._stream_key = source.sample(1).key
         job = self._job(source, self._classes)
-        self._pass = job.fold(begin(job), self.prune, self.block_weights)
+        self._pass = self._folded(job, begin(job))
         self._rows_seen, self._waiting = self._n_waiting, None
 
     def predict(self, X: Rows, **options: Any) -> Any:

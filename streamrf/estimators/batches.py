@@ -6,8 +6,10 @@ from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from streamrf.errors import ParameterError
 from streamrf.sources import IteratorSource, Source, check_rows
-from streamrf.training import Pass
+from streamrf.statistics import Statistics
+from streamrf.training import Holdout, Pass
 
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
 _LOCKS_LOCK = Lock()
@@ -31,6 +33,16 @@ def whole(estimator: Any) -> Iterator[None]:
                 delattr(estimator, name)
             vars(estimator).update(before)
             raise
+
+
+def reopened(statistics: Statistics | None, holdout: Holdout | None) -> Pass:
+    """Return a pass that goes on from what `fit` left."""
+    if statistics is None:
+        raise ParameterError(
+            "partial_fit cannot go on, because a model file has no sums; pickle the estimator to "
+            "keep them, or fit it anew"
+        )
+    return Pass.reopened(statistics, holdout)
 
 
 def check_alike(first: tuple, batch: tuple) -> None:

@@ -128,6 +128,9 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         or an attribute asked for earlier draws it for the rows so far. They should be a fair sample
         of the stream. Coefficients are solved for when they are next asked for.
 
+        A call that raises, or is interrupted, adds none of its rows: it can be given again after
+        the cure. Meanwhile it holds the sums twice, as a solve does.
+
         Parameters
         ----------
         X : array (n_rows, n_features); Source with targets, or table

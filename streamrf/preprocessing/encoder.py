@@ -27,7 +27,7 @@ from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.preprocessing.warp import Warp
-from streamrf.sources import Block, Columns
+from streamrf.sources import Block, Columns, Rows
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 
 DRAW_BYTES = 64 << 20  # of the calibration rows that a map is drawn from
@@ -242,6 +242,21 @@ class Encoder:
             raise ShapeError(
                 f"X has {X.shape[1]} features, but the model was made for {self.n_features}"
             )
+
+    def misfit(self, rows: Block | Rows) -> str | None:
+        """Return why sums cannot take rows, by the form of their targets and weights, or None."""
+        n_targets = len(self.calibration.target_shift)  # 0 for classes
+        if not n_targets:
+            if rows.y.ndim != 1:
+                return f"y has shape (n, {rows.y.shape[1]}); labels are one a row, (n,)"
+        elif rows.y.dtype.kind == "U":
+            return "the targets are strings; expected numbers"
+        elif (n_given := as_columns(rows.y[:0]).shape[1]) != n_targets:
+            return f"rows have {n_given} targets, the sums began with {n_targets}"
+        if (rows.weights is None) != (self.calibration.mean_weight is None):
+            now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
+            return f"rows have {now}, the sums began with {then}; give all rows weights, or none"
+        return None
 
     def to_tree(self) -> dict[str, Any]:
         """Return the parts as a tree."""

@@ -2,6 +2,7 @@
 
 import math
 import os
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -167,8 +168,7 @@ class Moments(Card):
 
     def copy(self) -> "Moments":
         """Return the same moments, to be added to."""
-        self.join()
-        return replace(self, outside=self.outside.copy())
+        return replace(self, outside=self.outside.copy(), _partial=deepcopy(self._partial))
 
     def take(self, indices: I64) -> "Moments":
         """Return the moments of some columns, by their indices (n,), without their names."""

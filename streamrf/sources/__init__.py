@@ -30,6 +30,7 @@ from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
 from streamrf.sources.validation import check_unmasked
 from streamrf.sources.weighted import (
+    BALANCED,
     ClassWeight,
     ClassWeighted,
     Known,
@@ -42,6 +43,7 @@ from streamrf.sources.weighted import (
 )
 
 __all__ = [
+    "BALANCED",
     "ArraySource",
     "Block",
     "ClassWeight",

@@ -89,6 +89,16 @@ class Ledger:
         if last is not None and last[-1, 1] == start:  # mostly: the next block
             self.ranges[key] = np.concatenate((last[:-1], [[last[-1, 0], stop]]))
             return
+        if last is not None:
+            i = int(np.searchsorted(last[:, 1], start, side="right"))  # the first that ends later
+            if i < len(last) and last[i, 0] < stop:
+                first, end = max(start, last[i, 0]), last[i, 1]
+                raise MergeError(
+                    f"rows {first} to {min(stop, end) - 1} of {name} are in the sums already and "
+                    "would be counted twice; stores are told apart by their first 64 rows. Sum the "
+                    f"rows from {end} on alone, if there are more: rows=({end}, None) (--rows "
+                    f"{end}:)"
+                )
         joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name})
         self.ranges, self.names = joined.ranges, joined.names
 

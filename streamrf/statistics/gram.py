@@ -108,6 +108,11 @@ class IntegerGram(GramSum):
         super().__init__(n_components, totals)
         self._products = PRODUCTS() if products is None else products
 
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin._products = self._products.fresh()  # which need not try 8 bits again
+        return twin
+
     def add(self, Q: Features) -> None:
         """Add integers Q (n, n_components) float32, entries within +-32767."""
         self.check(Q)

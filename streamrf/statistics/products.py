@@ -1,7 +1,8 @@
 """How rows of integers are multiplied: by the instructions of the processor, or by BLAS."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from copy import copy
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -45,6 +46,12 @@ class Products(ABC):
     @abstractmethod
     def release(self) -> None:
         """Give back the memory that is kept for the next block."""
+
+    def fresh(self) -> Self:
+        """Return products that know of the entries what these do, and keep no memory yet."""
+        fresh = copy(self)
+        fresh.release()
+        return fresh
 
 
 class FloatProducts(Products):

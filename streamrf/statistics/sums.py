@@ -164,6 +164,7 @@ class AbstractSums(ABC):
         if self.exact and not self.targets.is_exact(self.diagonal().max(initial=0)):
             raise StreamrfError(
                 f"the sums have outgrown 2^53 after {self.n_rows} rows and are no longer exact; "
+                "give heavy rows less weight, take precision='float64' (--precision float64), or "
                 "save parts of the rows in statistics files of their own"
             )
 
@@ -245,8 +246,7 @@ class Sums(AbstractSums):
             self._check_together(other)
         targets = self.targets.combined(other.targets, sign)
         out = self.gram.totals if in_place else np.empty_like(self.gram.totals)
-        combine = np.add if sign > 0 else np.subtract
-        combine(self.gram.totals, other.gram.totals, out=out)
+        (np.add if sign > 0 else np.subtract)(self.gram.totals, other.gram.totals, out=out)
         n_rows = self.n_rows + sign * other.n_rows
         n_weightless = self.n_weightless + sign * other.n_weightless
         return type(self)(

@@ -11,6 +11,7 @@ from streamrf.jit.arrays import Floats
 from streamrf.preprocessing import ROOT_LEVELS
 from streamrf.sources import Rows, as_labels, find_labels
 from streamrf.statistics import BitSums, ClassSums
+from streamrf.storage import Fields
 
 MAX_NAMED = 10  # labels in a message
 
@@ -21,6 +22,23 @@ def faint_rows(rows: Rows, roots: Floats) -> Counter[Any]:
         return Counter()
     faint = (roots == 0) & (rows.weights > 0)
     return Counter(as_labels(rows.y[faint]).tolist()) if faint.any() else Counter()
+
+
+def faint_tree(faint: Counter[Any]) -> dict[str, Any]:
+    """Return the rows by label as a tree."""
+    labels = as_labels(np.array(list(faint)))
+    order = np.argsort(labels)
+    return {"labels": labels[order], "n_rows": np.array(list(faint.values()))[order]}
+
+
+def read_faint(fields: Fields) -> Counter[Any]:
+    """Return what `faint_tree` described."""
+    labels = fields.labels("labels")
+    n_rows = fields.array("n_rows", np.int64, (len(labels),))
+    if (n_rows < 1).any():
+        raise fields.wrong("n_rows", "holds a count below 1")
+    fields.end()
+    return Counter(dict(zip(labels.tolist(), n_rows.tolist(), strict=True)))
 
 
 def warn_of_faint(faint: Counter[Any], targets: object) -> None:

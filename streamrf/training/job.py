@@ -50,7 +50,7 @@ from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.kernel_names import names_of
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
-from streamrf.training.target_type import settled
+from streamrf.training.target_type import cures_of, settled
 from streamrf.training.warping import learning_bytes
 
 SPARSE_BYTES = 256 << 20
@@ -131,7 +131,8 @@ class Job:
         path = run.checkpoint if run.spill is None else first_file(run.spill)
         if path is None:
             return None
-        return Checkpoint(path, run.checkpoint_every, self._tree(), self.source, self.start)
+        job, cures = self._tree(), cures_of(self.settings)
+        return Checkpoint(path, run.checkpoint_every, job, self.source, self.start, cures)
 
     def restored(self) -> Pass | None:
         """Return the pass that an earlier run of the same job left, or None.
@@ -142,8 +143,7 @@ class Job:
             If the file is of another job, or of rows that this one does not read.
         """
         checkpoint = self.checkpoint
-        state = None if checkpoint is None else checkpoint.read()
-        if checkpoint is None or state is None:
+        if checkpoint is None or (state := checkpoint.read()) is None:
             return None
         with loading(checkpoint.path):
             pass_ = Pass.from_tree(state)

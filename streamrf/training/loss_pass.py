@@ -13,7 +13,6 @@ from streamrf.models import Model
 from streamrf.solving import Loss
 from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels, uniform
 from streamrf.statistics import LossSums
-from streamrf.training.passes import misfit_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class EncodedRows:
         UnknownLabelError for a label that the first reading did not have.
         """
         encoder, calibration = model.encoder, model.encoder.calibration
-        misfit = misfit_of(rows, encoder)
+        misfit = encoder.misfit(rows)
         if misfit is not None:
             raise DataError(f"{where}: {misfit}")
         roots = calibration.roots(rows.weights, len(rows.X))

@@ -1,7 +1,9 @@
 """A pass in progress: what blocks of rows are added into."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from streamrf.display import stage
 from streamrf.engine import State
 from streamrf.errors import BadRowError, DataError, warn
-from streamrf.jit.arrays import Floats
+from streamrf.jit.arrays import Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
     TARGET_LEVELS,
@@ -25,43 +27,11 @@ from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
 from streamrf.training.column_moments import Variation, named_columns
-from streamrf.training.faint import faint_rows, warn_of_faint
+from streamrf.training.faint import faint_rows, faint_tree, read_faint, warn_of_faint
 from streamrf.training.holdout import Holdout
+from streamrf.training.parts import EncoderName, Part
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
-
-
-@dataclass(frozen=True)
-class EncoderName:
-    """Stands for the encoder in sums that travel: its fingerprints."""
-
-    digests: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Part:
-    """What some shards add up to: a commutative monoid as `Statistics` is.
-
-    Parameters
-    ----------
-    statistics : with an `EncoderName` for the encoder
-    holdouts : the rows held out, one holdout a shard
-    faint : rows whose weights were rounded to 0, by label
-    clipping : what was cut off the rows
-    """
-
-    statistics: Statistics
-    holdouts: tuple[Holdout, ...]
-    faint: Counter[Any]
-    clipping: Clipping
-
-    def __add__(self, other: "Part") -> "Part":
-        return Part(
-            self.statistics + other.statistics,
-            self.holdouts + other.holdouts,
-            self.faint + other.faint,
-            self.clipping + other.clipping,
-        )
 
 
 class Pass(State):
@@ -99,25 +69,23 @@ class Pass(State):
             for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
                 self._sum(rows)
         except BadRowError as error:
-            raise BadRowError(f"{block.where}{self._bad_row(block)}: {error}") from error
+            raise BadRowError(f"{block.where}{self._bad_row(as_rows(block))}: {error}") from error
         self._look()
 
     def check(self, block: Block) -> None:
         """Raise DataError for a block whose targets or weights the sums cannot take."""
-        misfit = misfit_of(block, self.statistics.encoder)
+        misfit = self.statistics.encoder.misfit(block)
         if misfit is not None:
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
         of_targets(block, self.statistics.sums.targets.check)
 
-    def _bad_row(self, block: Block) -> str:
-        """Return which row of a block has no features, for a message."""
-        encoder = self.statistics.encoder
-        roots = encoder.calibration.roots(block.weights, len(block.X))
-        for i in range(len(block.X)):
+    def _bad_row(self, rows: Rows) -> str:
+        """Return which of some rows has no features, for a message."""
+        for i in range(len(rows.X)):
             try:
-                encoder.encode(block.X[i : i + 1], roots[i : i + 1], self._features[:1])
+                self._encoded(rows.where(slice(i, i + 1)))
             except BadRowError:
-                return f", row {block.row + int(block.offsets[i])}"
+                return f", row {rows.indices[i]}"
         return ""
 
     def _look(self, again: bool = False) -> None:
@@ -179,21 +147,25 @@ class Pass(State):
                 "rows to unit length (normalize='l2', --normalize l2), or shuffle them"
             )
 
-    def _sum(self, rows: Rows) -> None:
-        encoder, sums = self.statistics.encoder, self.statistics.sums
-        n = len(rows.X)
-        if not n:
-            return
+    def _encoded(self, rows: Rows, cut: Cut | None = None) -> tuple[Features, Floats, int]:
+        """Return features and roots, and how many entries were clipped; held until the next."""
+        encoder, n = self.statistics.encoder, len(rows.X)
         encoder.check_width(rows.X)
         calibration = encoder.calibration
         if len(self._features) < n or self._features.dtype != calibration.dtype:
             self._features = np.empty((n, encoder.n_components), dtype=calibration.dtype)
-        Q = self._features[:n]
-        roots = calibration.roots(rows.weights, n)
+        Q, roots = self._features[:n], calibration.roots(rows.weights, n)
+        return Q, roots, encoder.encode(rows.X, roots, Q, cut)
+
+    def _sum(self, rows: Rows) -> None:
+        encoder, sums = self.statistics.encoder, self.statistics.sums
+        if not len(rows.X):
+            return
+        calibration = encoder.calibration
+        cut = Cut(np.zeros(encoder.n_components), np.zeros(len(rows.X)))
+        Q, roots, n_clipped = self._encoded(rows, cut)
         if self.statistics.labels is not None:
             self._faint += faint_rows(rows, roots)
-        cut = Cut(np.zeros(encoder.n_components), np.zeros(n))
-        n_clipped = encoder.encode(rows.X, roots, Q, cut)
         if n_clipped:
             self._clipping = self._clipping + Clipping.of(cut, rows.positions)
         self._n_too_long += encoder.count_too_long(rows.X)
@@ -243,12 +215,16 @@ class Pass(State):
 
     def finished(self) -> Statistics:
         """Return the statistics of the rows summed so far."""
-        with computing():
-            self.statistics.sums.release()
-            self.statistics.sums.check_exact()
+        self._close()
         if self.statistics.moments is not None:
             self.statistics.moments.join()
         return self._counted
+
+    def _close(self) -> None:
+        """Give back memory that only adding needs; raise StreamrfError for sums too great."""
+        with computing():
+            self.statistics.sums.release()
+            self.statistics.sums.check_exact()
 
     @property
     def _counted(self) -> Statistics:
@@ -259,23 +235,47 @@ class Pass(State):
             n_unseen=self._n_unseen,
         )
 
-    def fresh(self) -> "Pass":
-        """Return a pass that goes on from here by itself."""
-        statistics = self.statistics
-        statistics = Statistics(
-            statistics.encoder,
-            statistics.sums.copy(),
-            statistics.ledger + Ledger(),
-            self._n_skipped,
-            None if statistics.moments is None else statistics.moments.copy(),
-            self._n_too_long,
-            self._n_unseen,
+    def copy(self) -> "Pass":
+        """Return the same pass in memory of its own, but for the features of the last block."""
+        twin, statistics, moments = copy(self), self.statistics, self.statistics.moments
+        twin.statistics = replace(
+            statistics,
+            sums=statistics.sums.copy(),
+            ledger=statistics.ledger + Ledger(),
+            moments=None if moments is None else moments.copy(),
         )
-        fresh = Pass(statistics, None if self.holdout is None else self.holdout.copy())
-        fresh._clipping = self._clipping
-        fresh._told, fresh._next_look = set(self._told), np.inf  # it leaves warnings to us
-        fresh._faint = self._faint.copy()
+        twin.holdout = None if self.holdout is None else self.holdout.copy()
+        twin._told, twin._faint = set(self._told), self._faint.copy()
+        twin._variation = deepcopy(self._variation)
+        return twin
+
+    def fresh(self) -> "Pass":
+        """Return a pass that goes on from here by itself, and leaves warnings of columns to us."""
+        fresh = self.copy()
+        fresh._next_look, fresh._features = np.inf, self._features[:0]
         return fresh
+
+    def rest(self, tried: Sequence[Rows] = ()) -> "Pass":
+        """End a call after which more rows may come; return the pass.
+
+        Parameters
+        ----------
+        tried : parts of the rows held out that are known to have features
+
+        Raises
+        ------
+        StreamrfError
+            Sums that are too great, or a row held out that has no features.
+        """
+        self._close()
+        known = {id(rows) for rows in tried}
+        for rows in [] if self.holdout is None else self.holdout.held:
+            try:
+                if id(rows) not in known:
+                    self._encoded(rows)
+            except BadRowError as error:
+                raise BadRowError(f"rows held out{self._bad_row(rows)}: {error}") from error
+        return self
 
     def sealed(self) -> "Part":
         """Return what this pass has added up, without the map; it is then used up."""
@@ -351,7 +351,9 @@ class Pass(State):
             "statistics": self._counted.to_tree(),
             "holdout": None if self.holdout is None else self.holdout.to_tree(),
         }
-        return tree | {"clipping": self._clipping.to_tree()} if self._clipping.most else tree
+        if self._clipping.most:
+            tree["clipping"] = self._clipping.to_tree()
+        return tree | {"faint": faint_tree(self._faint)} if self._faint else tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Pass":
@@ -362,6 +364,7 @@ class Pass(State):
         clipping = Clipping(np.zeros(n_components))
         if "clipping" in fields.keys:
             clipping = Clipping.from_tree(fields.tree("clipping"), n_components)
+        faint = read_faint(fields.tree("faint")) if "faint" in fields.keys else Counter()
         fields.end()
         holdout = None
         if held is not None:
@@ -369,28 +372,12 @@ class Pass(State):
             for rows in holdout.held:
                 _check_held(held, rows, statistics)
         pass_ = cls(statistics, holdout)
-        pass_._clipping = clipping
+        pass_._clipping, pass_._faint = clipping, faint
         return pass_
 
 
 def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
     """Raise FormatError if rows of a file are not of the kind that its statistics sum."""
-    misfit = misfit_of(rows, statistics.encoder)
+    misfit = statistics.encoder.misfit(rows)
     if misfit is not None:
         raise fields.wrong("held", f"has rows that the sums cannot take: {misfit}")
-
-
-def misfit_of(rows: Block | Rows, encoder: Encoder) -> str | None:
-    """Return why sums cannot take rows, by the form of their targets and weights, or None."""
-    n_targets = len(encoder.calibration.target_shift)  # 0 for classes
-    if not n_targets:
-        if rows.y.ndim != 1:
-            return f"y has shape (n, {rows.y.shape[1]}); labels are one a row, (n,)"
-    elif rows.y.dtype.kind == "U":
-        return "the targets are strings; expected numbers"
-    elif (n_given := as_columns(rows.y[:0]).shape[1]) != n_targets:
-        return f"rows have {n_given} targets, the sums began with {n_targets}"
-    if (rows.weights is None) != (encoder.calibration.mean_weight is None):
-        now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
-        return f"rows have {now}, the sums began with {then}; give all rows weights, or none"
-    return None

@@ -16,7 +16,8 @@ from streamrf.training import memory
 from streamrf.training.calibration import calibrate
 from streamrf.training.foresight import READING
 from streamrf.training.job import Job, counted
-from streamrf.training.passes import Part, Pass
+from streamrf.training.parts import Part
+from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
 
 

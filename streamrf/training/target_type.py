@@ -9,6 +9,7 @@ import numpy as np
 from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
+    BALANCED,
     ClassWeighted,
     Source,
     as_labels,
@@ -51,6 +52,17 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
             "have none; leave it out, or weigh the rows of both"
         )
     return _weighed(source, settings.class_weight), settings
+
+
+def cures_of(settings: Settings) -> dict[str, str]:
+    """Return what to do where the rows of a checkpoint led to other settings, by their names."""
+    if settings.class_weight != BALANCED:
+        return {}
+    return {
+        "source/class_weight": "Balanced weights are of the shares of the classes in the rows, "
+        "which have changed: begin anew with a checkpoint file of its own, and for rows that grow "
+        "with weights that stay (class_weight={label: number}, --class-weight LABEL=NUMBER,...)"
+    }
 
 
 def task_of(source: Source) -> str:
