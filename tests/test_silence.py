@@ -7,13 +7,14 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy
 
 import streamrf as srf
 from cases import write_hdf5
-from commands import misused, refused, streamrf
+from commands import answer, misused, refused, streamrf
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -707,3 +708,65 @@ def test_sparse_and_dense_batches_are_one_stream():
 
     for kinds in ("sds", "dsd"):
         assert np.isfinite(learnt(kinds)).all()
+
+
+NAMED = pd.DataFrame(ROWS, columns=["a", "b", "c"])
+MOVED = NAMED[["c", "a", "b"]]
+
+
+@pytest.mark.parametrize("fitted", ["fit", "partial_fit"])
+def test_a_model_of_a_frame_of_numbers_reads_columns_by_name(fitted, tmp_path):
+    made = getattr(srf.RandomFeatureClassifier(MAP, alpha=0.1), fitted)(NAMED, LABELS)
+    plain = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(ROWS, LABELS)
+    assert made.coef_.tobytes() == plain.coef_.tobytes()
+    made.save(tmp_path / "m.h5")
+    csv = tmp_path / "moved.csv"
+    MOVED.assign(y=LABELS, more="text").to_csv(csv, index=False)
+    moved, wanted = srf.open_source(csv, y="y"), plain.score(ROWS, LABELS)
+    saved = srf.load_model(tmp_path / "m.h5", estimator=False)
+    assert saved.encoder.table.outputs == ("a", "b", "c")
+    for model in (made.model_, saved):
+        np.testing.assert_array_equal(model.predict(MOVED), plain.predict(ROWS))
+        assert model.score(moved) == made.score(moved) == wanted
+    evaluated = answer("evaluate", tmp_path / "m.h5", csv)
+    assert evaluated["accuracy"] == wanted
+    gram = np.array(made.statistics_.gram)
+    np.testing.assert_array_equal(srf.accumulate(moved, like=made.statistics_).gram, gram)
+    made.partial_fit(srf.open_source(MOVED, y=LABELS))
+    np.testing.assert_array_equal(made.statistics_.gram, 2 * gram)
+
+
+def test_columns_of_other_names_are_refused_by_a_model_of_a_frame(tmp_path):
+    made = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(NAMED, LABELS)
+    others = NAMED.rename(columns={"b": "d"})
+    for ask in (made.model_.predict, lambda X: made.score(srf.open_source(X, y=LABELS))):
+        with pytest.raises(ShapeError, match=r"lacks \['b'\]"):
+            ask(others)
+    with pytest.raises(ValueError, match="feature names should match"):
+        made.predict(MOVED)  # scikit-learn's rule of estimators
+
+
+def test_rows_without_names_are_read_by_place_by_a_model_of_a_frame(tmp_path):
+    made = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(NAMED.assign(b=LABELS > 0), LABELS)
+    rows, path = np.column_stack([ROWS[:, 0], LABELS, ROWS[:, 2]]), tmp_path / "bare.csv"
+    np.savetxt(path, rows, delimiter=",", fmt="%.17g")
+    wanted = made.model_.predict(rows)
+    np.testing.assert_array_equal(made.predict(srf.open_source(path)), wanted)
+    NAMED.assign(b=LABELS > 0).to_csv(path, index=False)  # where b is True and False
+    np.testing.assert_array_equal(made.predict(srf.open_source(path)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ask"), [(srf.RandomFeaturePCA, "transform"), (srf.RandomFeatureKMeans, "predict")]
+)
+def test_unsupervised_estimators_read_columns_by_name(kind, ask):
+    made = kind(2, MAP, random_state=0).fit(NAMED)
+    wanted = getattr(made, ask)(NAMED)
+    np.testing.assert_array_equal(getattr(made, ask)(srf.open_source(MOVED)), wanted)
+    with pytest.raises(ShapeError, match=r"lacks \['a'\]"):
+        getattr(made, ask)(srf.open_source(NAMED[["c", "b"]].assign(d=1.0)))
+
+
+def test_exact_kernel_ridge_reads_columns_by_name():
+    made = srf.KernelRidgeRegressor().fit(NAMED, VALUES)
+    np.testing.assert_array_equal(made.predict(srf.open_source(MOVED)), made.predict(NAMED))

@@ -5,6 +5,7 @@ from streamrf.sources.base import Block, Source, Store, check_rows, require_sour
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
+from streamrf.sources.derived import named
 from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
@@ -81,6 +82,7 @@ __all__ = [
     "is_url",
     "join_labels",
     "known_by",
+    "named",
     "named_factors",
     "narrowed",
     "of_targets",

@@ -225,6 +225,16 @@ class Columns:
         """Whether all columns are numbers as they are."""
         return all(column.kind in ("number", "boolean") for column in self.columns)
 
+    @functools.cached_property
+    def is_bare(self) -> bool:
+        """Whether names are all that is known, as of the numbers of a frame that has no holes."""
+        return self.is_plain and all(math.isnan(float(column.fill)) for column in self.columns)
+
+    @classmethod
+    def named(cls, names: tuple[str, ...]) -> "Columns":
+        """Return columns of numbers of which names are all that is known."""
+        return cls(tuple(Column(name, "number") for name in names))
+
     def plain(self) -> "Columns":
         """Return the same numbers with missing values left as NaN."""
         columns = tuple(Column(column.name, column.kind) for column in self.columns)
@@ -274,14 +284,19 @@ class Columns:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the columns as a tree."""
-        columns = {str(place): column.to_tree() for place, column in enumerate(self.columns)}
+        columns: Any = {str(place): column.to_tree() for place, column in enumerate(self.columns)}
+        if self.is_bare:
+            columns = list(self.outputs)
         return {"columns": columns, "targets": list(self.targets), "weights": self.weights}
 
     @classmethod
     def from_tree(cls, fields: Fields) -> "Columns":
         """Return what `to_tree` described."""
-        found = {int(place): tree for place, tree in fields.trees("columns")}
-        columns = tuple(Column.from_tree(found[place]) for place in range(len(found)))
+        if fields.is_tree("columns"):
+            found = {int(place): tree for place, tree in fields.trees("columns")}
+            columns = tuple(Column.from_tree(found[place]) for place in range(len(found)))
+        else:
+            columns = cls.named(tuple(fields.texts("columns"))).columns
         targets = tuple(fields.texts("targets"))
         weights = fields.value("weights")
         if weights is not None and not isinstance(weights, str):

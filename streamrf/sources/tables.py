@@ -128,6 +128,8 @@ class TableSource(StoredSource[Table]):
 
     def adapted(self, columns: Columns | None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
+        if columns is not None and columns.is_bare:
+            columns = self._as_here(columns)
         if columns is None:
             if not self._columns.is_plain:
                 odd = next(c for c in self._columns.columns if c.kind not in ("number", "boolean"))
@@ -141,6 +143,16 @@ class TableSource(StoredSource[Table]):
         adapted = copy.copy(self)
         adapted._columns = columns
         return adapted
+
+    def _as_here(self, columns: Columns) -> Columns | None:
+        """Return columns of known names as what they hold here; None if here are only places."""
+        here = [column.name for column in self._columns.columns]
+        if here == [str(i) for i in range(len(here))] and not {*here} & {*columns.outputs}:
+            return None
+        kinds = [_kinds(table) for table in self._list]
+        flags = {name for name in kinds[0] if all(k.get(name) == "boolean" for k in kinds)}
+        words = ((name, "boolean" if name in flags else "number") for name in columns.outputs)
+        return Columns(tuple(Column(*pair) for pair in words))
 
     def _learnt(self) -> Columns:
         """Return what suits a peek at the rows."""
