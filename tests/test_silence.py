@@ -770,3 +770,26 @@ def test_unsupervised_estimators_read_columns_by_name(kind, ask):
 def test_exact_kernel_ridge_reads_columns_by_name():
     made = srf.KernelRidgeRegressor().fit(NAMED, VALUES)
     np.testing.assert_array_equal(made.predict(srf.open_source(MOVED)), made.predict(NAMED))
+
+
+def test_frames_of_an_iterator_are_read_by_the_names_of_the_first():
+    def sums(*frames, **options):
+        parts = np.split(LABELS, len(frames))
+        made = srf.IteratorSource(list(zip(frames, parts, strict=True)))
+        return srf.accumulate(made, **options)
+
+    plain = sums(ROWS[:100], ROWS[100:], features=MAP)
+    half, rest = NAMED[:100], MOVED[100:].assign(more=1.0)
+    for frames in ([half, rest], [half, pa.table(rest)], [half, ROWS[100:]]):
+        np.testing.assert_array_equal(sums(*frames, features=MAP).gram, plain.gram)
+    with pytest.raises(ShapeError, match=r"block 1 has not the columns .* lacks \['b'\]"):
+        sums(half, rest.rename(columns={"b": "d"}), features=MAP)
+    with pytest.raises(DataError, match=r"several columns called \['a'\]"):
+        sums(half, NAMED[100:][["a", "b", "a"]], features=MAP)
+    names = sums(half, rest, features=MAP)
+    assert names.encoder.table.outputs == ("a", "b", "c")
+    np.testing.assert_array_equal(sums(MOVED, like=names).gram, plain.gram)
+    arrays = srf.ArraySource(MOVED, LABELS)
+    np.testing.assert_array_equal(srf.accumulate(arrays, like=names).gram, plain.gram)
+    with pytest.raises(ShapeError, match=r"lacks \['c'\]"):
+        sums(NAMED[["a", "b"]].assign(d=0.0), like=names)

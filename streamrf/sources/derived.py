@@ -3,13 +3,14 @@
 import copy
 import functools
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
-from streamrf.errors import ShapeError
+from streamrf.errors import DataError, ShapeError
 from streamrf.sources.base import Block, Source, Store
 from streamrf.sources.columns import Columns
 
@@ -111,8 +112,8 @@ class Named(Derived):
         self.n_features = len(self._names)
 
     @property
-    def columns(self) -> Columns:
-        return _named(self._names)
+    def columns(self) -> Columns | None:
+        return columns_named(self._names)
 
     def adapted(self, columns: Columns | None) -> "Named":
         if columns is None or columns.outputs == self._names:
@@ -131,11 +132,37 @@ def named(source: Source, names: Iterable[str] | None) -> Source:
     return source if names is None or source.columns is not None else Named(source, names)
 
 
-def names_of(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a table of any library; None where it has none."""
+def named_as(source: Source, names: tuple[str, ...] | None, columns: Columns | None) -> Source:
+    """Return a source of named columns with those that others had; itself where either has none."""
+    if names is None or columns is None or columns.outputs == names:
+        return source
+    return Named(source, names, columns.outputs)
+
+
+@functools.lru_cache(8)
+def columns_named(names: tuple[str, ...] | None) -> Columns | None:
+    """Return the columns of numbers that have names, None where they have none."""
+    return None if names is None else Columns.named(names)
+
+
+def names_of(X: Any, where: str) -> tuple[str, ...] | None:
+    """Return the names of the columns of a table of any library; None where it has none.
+
+    DataError if columns share a name.
+    """
     found = getattr(X, "column_names", getattr(X, "columns", ()))
     names = tuple(found) if isinstance(found, Iterable) else ()
-    return names if names and all(isinstance(name, str) for name in names) else None
+    if not names or not all(isinstance(name, str) for name in names):
+        return None
+    check_names(names, where)
+    return names
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raise DataError if columns share a name."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(f"{where} has several columns called {repeated}; rename them")
 
 
 def places_of(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> list[int] | None:
@@ -147,8 +174,3 @@ def places_of(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> li
     if lacks:
         raise ShapeError(f"{where} has not the columns learnt from: it lacks {lacks}")
     return [places[name] for name in wanted]
-
-
-@functools.lru_cache(8)
-def _named(names: tuple[str, ...]) -> Columns:
-    return Columns.named(names)

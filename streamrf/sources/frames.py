@@ -10,8 +10,9 @@ import numpy as np
 
 from streamrf.errors import DataError, MissingPackageError, ShapeError
 from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.derived import check_names
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, check_names
+from streamrf.sources.tables import Table
 
 _INDEX = "__index_level_"  # how pandas' index is called in Arrow
 

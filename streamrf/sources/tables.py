@@ -6,7 +6,6 @@ import fnmatch
 import logging
 import re
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -271,13 +270,6 @@ def chosen(table: Table, wanted: Wanted, argument: str, default: Sequence[str] =
             )
         found |= dict.fromkeys(names)
     return list(found)
-
-
-def check_names(names: Sequence[str], where: str) -> None:
-    """Raise DataError if columns share a name."""
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-    if repeated:
-        raise DataError(f"{where} has several columns called {repeated}; rename them")
 
 
 def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None:
