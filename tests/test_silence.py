@@ -528,6 +528,35 @@ def test_rows_and_targets_of_files_beside_each_other_are_paired_by_name(order, e
         np.testing.assert_array_equal(block.y, block.X[:, 0])
 
 
+@pytest.mark.parametrize("how", ["pattern", "list", "folder"])
+@pytest.mark.parametrize("stems", [("run", "run_b"), ("1", "2", "10"), ("q_X", "q_y", "q")])
+def test_files_of_rows_and_targets_are_paired_by_their_stems(stems, how, tmp_path):
+    for stem, rows in zip(stems, np.split(ROWS[:180], len(stems)), strict=True):
+        np.save(tmp_path / f"{stem}_X.npy", rows)
+        np.save(tmp_path / f"{stem}_y.npy", rows[:, 0])
+    data = {
+        "pattern": tmp_path / "*_X.npy",
+        "list": [tmp_path / f"{stem}_X.npy" for stem in stems],
+        "folder": tmp_path,
+    }
+    x = "*_X" if how == "folder" else None
+    for block in srf.open_source(data[how], x, str(tmp_path / "*_y.npy")).blocks():
+        np.testing.assert_array_equal(block.y, block.X[:, 0])
+
+
+def test_a_file_without_a_partner_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for day in (1, 2, 3):
+        np.save(f"X_{day}.npy", ROWS)
+        np.save(f"y_{(0, 1, 2, 4)[day]}.npy", LABELS)
+    with pytest.raises(ShapeError, match=r"X_3.npy has no partner: in no name of y, such as y_1"):
+        srf.open_source("X_*.npy", y="y_*.npy")
+    with pytest.raises(ShapeError, match=r"y_2.npy has no partner: in no name of X, such as X_1"):
+        srf.open_source("X_[1].npy", y="y_[12].npy")
+    with pytest.warns(StreamrfWarning, match=r"X_1.npy to X_3.npy are paired with y_1.npy to y_4"):
+        srf.open_source([f"X_{day}.npy" for day in (1, 2, 3)], y="y_*.npy")
+
+
 def test_one_file_of_targets_is_not_that_of_two_of_sparse_rows(tmp_path):
     saved_pairs(tmp_path)
     with pytest.raises(ShapeError, match=r"2 files of rows, .* but 1 of y"):

@@ -109,7 +109,7 @@ def open_source(
     if isinstance(data, bytes):
         data = os.fsdecode(data)
     if is_paths(data):
-        entries = [data] if isinstance(data, str | os.PathLike) else data
+        entries = [data] if isinstance(data, str | os.PathLike) else list(data)
         names = [name for entry in entries for name in _files(os.fsdecode(entry))]
         openers = {_opener(name): name for name in names}
         if len(openers) > 1:
@@ -124,6 +124,8 @@ def open_source(
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
+        if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
+            more["pattern"] = os.fsdecode(entries[0])
         if opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
             more["folders"] = _folders(entries)
         return opener(names, x, y, weights, **more)
