@@ -19,6 +19,7 @@ from streamrf.errors import (
     BadRowError,
     CheckpointError,
     DataError,
+    DatasetNotFoundError,
     MemoryBudgetError,
     ParameterError,
     ShapeError,
@@ -822,3 +823,19 @@ def test_frames_of_an_iterator_are_read_by_the_names_of_the_first():
     np.testing.assert_array_equal(srf.accumulate(arrays, like=names).gram, plain.gram)
     with pytest.raises(ShapeError, match=r"lacks \['c'\]"):
         sums(NAMED[["a", "b"]].assign(d=0.0), like=names)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_texts_for_all_rows_beside_a_table_are_labels(kind):
+    frame = NAMED.assign(c=np.where(LABELS, "x", "y"))
+    labels = kind(np.where(ROWS[:, 1] > 0, "a", "p").tolist())  # of which one is a column
+    made, wanted = (
+        srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(frame, y)
+        for y in (labels, np.array(labels))
+    )
+    assert made.coef_.tobytes() == wanted.coef_.tobytes()
+    assert made.evaluate(frame, labels) == wanted.evaluate(frame, np.array(labels))
+    named = srf.open_source(frame[:2], y=kind(["a", "b"]))
+    assert [column.name for column in named.columns.columns] == ["c"]
+    with pytest.raises(DatasetNotFoundError, match="no column 'p'"):
+        srf.open_source(frame, y=kind(["p", "c"]))
