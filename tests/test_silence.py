@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import json
 import re
 from dataclasses import replace
 from unittest.mock import patch
@@ -839,3 +840,34 @@ def test_texts_for_all_rows_beside_a_table_are_labels(kind):
     assert [column.name for column in named.columns.columns] == ["c"]
     with pytest.raises(DatasetNotFoundError, match="no column 'p'"):
         srf.open_source(frame, y=kind(["p", "c"]))
+
+
+def test_levels_unknown_in_training_are_counted_and_told(tmp_path):
+    frame = NAMED.assign(city=np.where(LABELS, "Oslo", "Rome"))
+    other = frame.assign(city=frame.city.str.lower())
+    made = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(frame, LABELS)
+    made.save(tmp_path / "m.h5")
+    other.assign(y=LABELS).to_csv(tmp_path / "other.csv", index=False)
+    rows, predictions = srf.open_source(other, y=LABELS), srf.RandomFeaturePCA(2, MAP)
+    regressor = srf.RandomFeatureRegressor(MAP, alpha=0.1, uncertainty=True).fit(frame, VALUES)
+    asked = [
+        lambda: made.predict(other),
+        lambda: made.decision_function(other),
+        lambda: made.score(rows),
+        lambda: regressor.predict(other, return_std=True),
+        lambda: predictions.fit(frame).transform(other),
+        lambda: srf.accumulate(rows, like=made.statistics_),
+        lambda: made.partial_fit(other, LABELS).coef_,
+    ]
+    for ask in asked:
+        with pytest.warns(
+            StreamrfWarning, match="^200 values were of levels .* did not have"
+        ) as told:
+            ask()
+        assert len(told) == 1
+    done = streamrf("evaluate", tmp_path / "m.h5", tmp_path / "other.csv", "--json")
+    assert "warning: 200 values were of levels" in done.stderr
+    assert json.loads(done.stdout)["n_values_unseen"] == 200
+    names = ("predict", tmp_path / "m.h5", tmp_path / "other.csv", "-o", tmp_path / "p.csv")
+    assert "warning: 200 values were of levels" in streamrf(*names).stderr
+    assert srf.load_model(tmp_path / "m.h5").evaluate(frame, LABELS)["n_values_unseen"] == 0

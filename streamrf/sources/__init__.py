@@ -23,7 +23,7 @@ from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import as_source, is_known, is_lazy, open_source
 from streamrf.sources.paths import is_url
 from streamrf.sources.reader import read_ahead
-from streamrf.sources.rows import Rows, as_rows, of_targets
+from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
 from streamrf.sources.standard_input import open_text
@@ -93,4 +93,5 @@ __all__ = [
     "same_labels",
     "stacked",
     "uniform",
+    "warn_of_unseen",
 ]
