@@ -128,6 +128,10 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         or an attribute asked for earlier draws it for the rows so far. They should be a fair sample
         of the stream. Coefficients are solved for when they are next asked for.
 
+        A source, or a table with categories, dates or holes, does not wait: map, scales and levels
+        are learnt from its first rows. Begin with one that has all levels; values of others count
+        as none, and are warned of.
+
         Parameters
         ----------
         X : array (n_rows, n_features); Source with targets, or table
