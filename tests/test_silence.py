@@ -871,3 +871,16 @@ def test_levels_unknown_in_training_are_counted_and_told(tmp_path):
     names = ("predict", tmp_path / "m.h5", tmp_path / "other.csv", "-o", tmp_path / "p.csv")
     assert "warning: 200 values were of levels" in streamrf(*names).stderr
     assert srf.load_model(tmp_path / "m.h5").evaluate(frame, LABELS)["n_values_unseen"] == 0
+
+
+def test_statistics_say_what_chooses_their_penalty():
+    sums = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP)
+    with pytest.raises(ParameterError, match=r"number, such as statistics.path\(\).best_alpha\(\)"):
+        sums.solve("auto")
+    assert sums.solve(np.array(0.1)).coef.tobytes() == sums.solve(0.1).coef.tobytes()
+
+
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.KernelRidgeClassifier])
+def test_columns_of_one_name_are_named(kind):
+    with pytest.raises(DataError, match=r"DataFrame has several columns called \['a'\]; rename"):
+        kind().fit(NAMED[["a", "b", "a"]], LABELS)

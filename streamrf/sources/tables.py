@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.display import brief
 from streamrf.errors import BadRowError, DataError, DatasetNotFoundError, ParameterError, ShapeError
 from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprints
 from streamrf.sources.columns import Column, Columns, arrow, kind_of, raw_numbers
@@ -26,6 +27,7 @@ MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be o
 _WRITTEN = re.compile(
     r"\(?[+\-\u2212]?[$€£]?\s?[+\-\u2212]?(\d+|\d{1,3}([,.'\s]\d{3})+)([.,]\d+)?\s?[%€$£]?\)?"
 )
+_PLAIN = re.compile(r"[A-Za-z0-9+. -]+")  # what numbers of CSV files are written with
 _SHOWN = 12  # names of columns in a message
 
 logger = logging.getLogger("streamrf")
@@ -336,8 +338,8 @@ def _warn_of_numbers(where: str, name: str, values: Any) -> None:
     if written:
         what = f"holds numbers such as {written[0]!r}"
         cure = "write them with a point and nothing else if they are meant as numbers"
-    elif others:
-        what = f"holds numbers, but also {others[0]!r}"
+    elif others := [*others, *(level for level in levels if not _PLAIN.fullmatch(level))]:
+        what = f"holds numbers, but also {brief(repr(others[0]))}"
     message = "%s: column %r %s, so it is read as categories; %s"
     logger.warning(message, where, name, what, cure)
 
