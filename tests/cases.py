@@ -79,6 +79,7 @@ from streamrf.kernels import (
     VovkReal,
 )
 from streamrf.sources import csv_files, libsvm_files
+from streamrf.sources.derived import Named
 
 
 @dataclass(frozen=True)
@@ -385,6 +386,11 @@ def _class_weighted(folder, X, y=None, weights=None):
     return sources.ClassWeighted(source, label, factors, 0.5)
 
 
+def _named(folder, X, y=None, weights=None):
+    names = [f"c{place}" for place in range(np.reshape(X, (len(X), -1)).shape[1])]
+    return sources.named(sources.ArraySource(X, y, weights), names)
+
+
 SOURCES = [
     SourceCase("hdf5-contiguous", sources.HDF5Source, _hdf5),
     SourceCase("hdf5-chunked", sources.HDF5Source, _chunked(10)),
@@ -398,6 +404,7 @@ SOURCES = [
     SourceCase("xarray-file", sources.MatrixSource, _xarray_file),
     SourceCase("xarray-dask", sources.DaskArraySource, _xarray_dask),
     SourceCase("class-weighted", sources.ClassWeighted, _class_weighted),
+    SourceCase("named", Named, _named),
     SourceCase("iterator-generator", sources.IteratorSource, _generator, passes="one"),
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),

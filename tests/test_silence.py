@@ -2,11 +2,13 @@
 
 import csv
 import errno
+import json
 import re
 from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
@@ -16,11 +18,12 @@ import scipy
 
 import streamrf as srf
 from cases import write_hdf5
-from commands import misused, refused, streamrf
+from commands import answer, misused, refused, streamrf
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
     DataError,
+    DatasetNotFoundError,
     MemoryBudgetError,
     MergeError,
     ParameterError,
@@ -531,6 +534,35 @@ def test_rows_and_targets_of_files_beside_each_other_are_paired_by_name(order, e
         np.testing.assert_array_equal(block.y, block.X[:, 0])
 
 
+@pytest.mark.parametrize("how", ["pattern", "list", "folder"])
+@pytest.mark.parametrize("stems", [("run", "run_b"), ("1", "2", "10"), ("q_X", "q_y", "q")])
+def test_files_of_rows_and_targets_are_paired_by_their_stems(stems, how, tmp_path):
+    for stem, rows in zip(stems, np.split(ROWS[:180], len(stems)), strict=True):
+        np.save(tmp_path / f"{stem}_X.npy", rows)
+        np.save(tmp_path / f"{stem}_y.npy", rows[:, 0])
+    data = {
+        "pattern": tmp_path / "*_X.npy",
+        "list": [tmp_path / f"{stem}_X.npy" for stem in stems],
+        "folder": tmp_path,
+    }
+    x = "*_X" if how == "folder" else None
+    for block in srf.open_source(data[how], x, str(tmp_path / "*_y.npy")).blocks():
+        np.testing.assert_array_equal(block.y, block.X[:, 0])
+
+
+def test_a_file_without_a_partner_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for day in (1, 2, 3):
+        np.save(f"X_{day}.npy", ROWS)
+        np.save(f"y_{(0, 1, 2, 4)[day]}.npy", LABELS)
+    with pytest.raises(ShapeError, match=r"X_3.npy has no partner: in no name of y, such as y_1"):
+        srf.open_source("X_*.npy", y="y_*.npy")
+    with pytest.raises(ShapeError, match=r"y_2.npy has no partner: in no name of X, such as X_1"):
+        srf.open_source("X_[1].npy", y="y_[12].npy")
+    with pytest.warns(StreamrfWarning, match=r"X_1.npy to X_3.npy are paired with y_1.npy to y_4"):
+        srf.open_source([f"X_{day}.npy" for day in (1, 2, 3)], y="y_*.npy")
+
+
 def test_one_file_of_targets_is_not_that_of_two_of_sparse_rows(tmp_path):
     saved_pairs(tmp_path)
     with pytest.raises(ShapeError, match=r"2 files of rows, .* but 1 of y"):
@@ -841,3 +873,148 @@ def test_a_short_file_that_has_grown_is_known_to_a_model(tmp_path):
     model = srf.accumulate(srf.open_source(path, y="y"), MAP).solve(1.0)
     saved_table(path)
     assert model.evaluate(srf.open_source(path, y="y"))["n_rows_trained_on"] == 50
+
+
+NAMED = pd.DataFrame(ROWS, columns=["a", "b", "c"])
+MOVED = NAMED[["c", "a", "b"]]
+
+
+@pytest.mark.parametrize("fitted", ["fit", "partial_fit"])
+def test_a_model_of_a_frame_of_numbers_reads_columns_by_name(fitted, tmp_path):
+    made = getattr(srf.RandomFeatureClassifier(MAP, alpha=0.1), fitted)(NAMED, LABELS)
+    plain = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(ROWS, LABELS)
+    assert made.coef_.tobytes() == plain.coef_.tobytes()
+    made.save(tmp_path / "m.h5")
+    csv = tmp_path / "moved.csv"
+    MOVED.assign(y=LABELS, more="text").to_csv(csv, index=False)
+    moved, wanted = srf.open_source(csv, y="y"), plain.score(ROWS, LABELS)
+    saved = srf.load_model(tmp_path / "m.h5", estimator=False)
+    assert saved.encoder.table.outputs == ("a", "b", "c")
+    for model in (made.model_, saved):
+        np.testing.assert_array_equal(model.predict(MOVED), plain.predict(ROWS))
+        assert model.score(moved) == made.score(moved) == wanted
+    evaluated = answer("evaluate", tmp_path / "m.h5", csv)
+    assert evaluated["accuracy"] == wanted
+    gram = np.array(made.statistics_.gram)
+    np.testing.assert_array_equal(srf.accumulate(moved, like=made.statistics_).gram, gram)
+    made.partial_fit(srf.open_source(MOVED, y=LABELS))
+    np.testing.assert_array_equal(made.statistics_.gram, 2 * gram)
+
+
+def test_columns_of_other_names_are_refused_by_a_model_of_a_frame(tmp_path):
+    made = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(NAMED, LABELS)
+    others = NAMED.rename(columns={"b": "d"})
+    for ask in (made.model_.predict, lambda X: made.score(srf.open_source(X, y=LABELS))):
+        with pytest.raises(ShapeError, match=r"lacks \['b'\]"):
+            ask(others)
+    with pytest.raises(ValueError, match="feature names should match"):
+        made.predict(MOVED)  # scikit-learn's rule of estimators
+
+
+def test_rows_without_names_are_read_by_place_by_a_model_of_a_frame(tmp_path):
+    made = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(NAMED.assign(b=LABELS > 0), LABELS)
+    rows, path = np.column_stack([ROWS[:, 0], LABELS, ROWS[:, 2]]), tmp_path / "bare.csv"
+    np.savetxt(path, rows, delimiter=",", fmt="%.17g")
+    wanted = made.model_.predict(rows)
+    np.testing.assert_array_equal(made.predict(srf.open_source(path)), wanted)
+    NAMED.assign(b=LABELS > 0).to_csv(path, index=False)  # where b is True and False
+    np.testing.assert_array_equal(made.predict(srf.open_source(path)), wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ask"), [(srf.RandomFeaturePCA, "transform"), (srf.RandomFeatureKMeans, "predict")]
+)
+def test_unsupervised_estimators_read_columns_by_name(kind, ask):
+    made = kind(2, MAP, random_state=0).fit(NAMED)
+    wanted = getattr(made, ask)(NAMED)
+    np.testing.assert_array_equal(getattr(made, ask)(srf.open_source(MOVED)), wanted)
+    with pytest.raises(ShapeError, match=r"lacks \['a'\]"):
+        getattr(made, ask)(srf.open_source(NAMED[["c", "b"]].assign(d=1.0)))
+
+
+def test_exact_kernel_ridge_reads_columns_by_name():
+    made = srf.KernelRidgeRegressor().fit(NAMED, VALUES)
+    np.testing.assert_array_equal(made.predict(srf.open_source(MOVED)), made.predict(NAMED))
+
+
+def test_frames_of_an_iterator_are_read_by_the_names_of_the_first():
+    def sums(*frames, **options):
+        parts = np.split(LABELS, len(frames))
+        made = srf.IteratorSource(list(zip(frames, parts, strict=True)))
+        return srf.accumulate(made, **options)
+
+    plain = sums(ROWS[:100], ROWS[100:], features=MAP)
+    half, rest = NAMED[:100], MOVED[100:].assign(more=1.0)
+    for frames in ([half, rest], [half, pa.table(rest)], [half, ROWS[100:]]):
+        np.testing.assert_array_equal(sums(*frames, features=MAP).gram, plain.gram)
+    with pytest.raises(ShapeError, match=r"block 1 has not the columns .* lacks \['b'\]"):
+        sums(half, rest.rename(columns={"b": "d"}), features=MAP)
+    with pytest.raises(DataError, match=r"several columns called \['a'\]"):
+        sums(half, NAMED[100:][["a", "b", "a"]], features=MAP)
+    names = sums(half, rest, features=MAP)
+    assert names.encoder.table.outputs == ("a", "b", "c")
+    np.testing.assert_array_equal(sums(MOVED, like=names).gram, plain.gram)
+    arrays = srf.ArraySource(MOVED, LABELS)
+    np.testing.assert_array_equal(srf.accumulate(arrays, like=names).gram, plain.gram)
+    with pytest.raises(ShapeError, match=r"lacks \['c'\]"):
+        sums(NAMED[["a", "b"]].assign(d=0.0), like=names)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_texts_for_all_rows_beside_a_table_are_labels(kind):
+    frame = NAMED.assign(c=np.where(LABELS, "x", "y"))
+    labels = kind(np.where(ROWS[:, 1] > 0, "a", "p").tolist())  # of which one is a column
+    made, wanted = (
+        srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(frame, y)
+        for y in (labels, np.array(labels))
+    )
+    assert made.coef_.tobytes() == wanted.coef_.tobytes()
+    assert made.evaluate(frame, labels) == wanted.evaluate(frame, np.array(labels))
+    named = srf.open_source(frame[:2], y=kind(["a", "b"]))
+    assert [column.name for column in named.columns.columns] == ["c"]
+    with pytest.raises(DatasetNotFoundError, match="no column 'p'"):
+        srf.open_source(frame, y=kind(["p", "c"]))
+
+
+def test_levels_unknown_in_training_are_counted_and_told(tmp_path):
+    frame = NAMED.assign(city=np.where(LABELS, "Oslo", "Rome"))
+    other = frame.assign(city=frame.city.str.lower())
+    made = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(frame, LABELS)
+    made.save(tmp_path / "m.h5")
+    other.assign(y=LABELS).to_csv(tmp_path / "other.csv", index=False)
+    rows, predictions = srf.open_source(other, y=LABELS), srf.RandomFeaturePCA(2, MAP)
+    regressor = srf.RandomFeatureRegressor(MAP, alpha=0.1, uncertainty=True).fit(frame, VALUES)
+    asked = [
+        lambda: made.predict(other),
+        lambda: made.decision_function(other),
+        lambda: made.score(rows),
+        lambda: regressor.predict(other, return_std=True),
+        lambda: predictions.fit(frame).transform(other),
+        lambda: srf.accumulate(rows, like=made.statistics_),
+        lambda: made.partial_fit(other, LABELS).coef_,
+    ]
+    for ask in asked:
+        with pytest.warns(
+            StreamrfWarning, match="^200 values were of levels .* did not have"
+        ) as told:
+            ask()
+        assert len(told) == 1
+    done = streamrf("evaluate", tmp_path / "m.h5", tmp_path / "other.csv", "--json")
+    assert "warning: 200 values were of levels" in done.stderr
+    assert json.loads(done.stdout)["n_values_unseen"] == 200
+    names = ("predict", tmp_path / "m.h5", tmp_path / "other.csv", "-o", tmp_path / "p.csv")
+    assert "warning: 200 values were of levels" in streamrf(*names).stderr
+    assert srf.load_model(tmp_path / "m.h5").evaluate(frame, LABELS)["n_values_unseen"] == 0
+
+
+def test_statistics_say_what_chooses_their_penalty():
+    sums = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP)
+    with pytest.raises(ParameterError, match=r"number, such as statistics.path\(\).best_alpha\(\)"):
+        sums.solve("auto")
+    assert sums.solve(np.array(0.1)).coef.tobytes() == sums.solve(0.1).coef.tobytes()
+
+
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.KernelRidgeClassifier])
+def test_columns_of_one_name_are_named(kind):
+    with pytest.raises(DataError, match=r"DataFrame has several columns called \['a'\]; rename"):
+        kind().fit(NAMED[["a", "b", "a"]], LABELS)

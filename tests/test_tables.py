@@ -23,7 +23,13 @@ import streamrf as srf
 from cases import opened, write_csv
 from commands import answer, refused, streamrf, told
 from streamrf import storage
-from streamrf.errors import BadRowError, DatasetNotFoundError, MergeError, ShapeError
+from streamrf.errors import (
+    BadRowError,
+    DatasetNotFoundError,
+    MergeError,
+    ShapeError,
+    StreamrfWarning,
+)
 from streamrf.sources import check_rows, tables
 from streamrf.sources.partitions import NULL, levels_of
 
@@ -131,7 +137,8 @@ def test_unseen_values_add_up_and_are_kept(tmp_path):
     first = accumulated(srf.open_source(table, y="label"))
     cities = pyarrow.array(["Rome"] * 3 + table["city"].to_pylist()[3:])
     other = table.slice(0).set_column(2, "city", cities)
-    second = accumulated(srf.open_source(other, y="label"), like=first)
+    with pytest.warns(StreamrfWarning, match="3 values were of levels"):
+        second = accumulated(srf.open_source(other, y="label"), like=first)
     assert (first.n_unseen, second.n_unseen) == (0, 3)
     both = first + second
     both.save(tmp_path / "s.h5")

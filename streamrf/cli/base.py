@@ -117,7 +117,7 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     @functools.wraps(command)
     def answered(as_json: bool, help_all: bool = False, **given: Any) -> None:
         try:
-            with _interrupted_by(signal.default_int_handler, _stop):
+            with _interrupted_by(signal.default_int_handler, _stop), _log_shown():
                 _print(command(**given), as_json)
         except StreamrfError as error:
             _end(1, advice_for(signature.parameters, str(error)))
@@ -177,7 +177,7 @@ def warn_skipped(n_rows: int) -> None:
 
 
 @contextlib.contextmanager
-def log_shown() -> Iterator[None]:
+def _log_shown() -> Iterator[None]:
     """Print what the library logs and warns of."""
     handler = _LogHandler()
     logger = logging.getLogger("streamrf")

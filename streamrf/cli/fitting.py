@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamrf import engine
-from streamrf.cli.base import Answer, aligned, log_shown, say, warn_skipped
+from streamrf.cli.base import Answer, aligned, say, warn_skipped
 from streamrf.cli.files import check_room, writing
 from streamrf.cli.groups import (
     BlockOptions,
@@ -179,7 +179,7 @@ def fit(
         "--statistics": output.statistics,
         "--checkpoint": options.checkpoint,
     }
-    with writing(outputs, inputs) as check, log_shown():
+    with writing(outputs, inputs) as check:
         source = rows.source(data)
         check(source)
         settings = replace(settings, like=features.earlier(targets.is_of_values))
@@ -326,12 +326,6 @@ def _finish(
 def _warn(sums: Statistics, trained: Model | None) -> None:
     """Print what was left out or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
-    if sums.n_unseen:
-        say(
-            f"warning: {sums.n_unseen:,} values were of levels that the rows looked at before the "
-            "pass did not have, or missing where none of theirs was; the former count as no level, "
-            "the latter as typical values"
-        )
     advice = None if trained is None else rounding_note(sums, trained)
     if advice is not None:
         say(f"warning: {advice}")

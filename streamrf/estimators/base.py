@@ -9,10 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import (
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
@@ -32,6 +29,7 @@ from streamrf.sources import (
     check_unmasked,
     is_lazy,
     is_mixed,
+    named,
     same_labels,
 )
 from streamrf.statistics import Statistics
@@ -312,7 +310,9 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _job(self, source: Source, classes: Any = None, **run: Any) -> Job:
         """Return the pass over a source that the parameters describe."""
-        check_names(self.features, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        check_names(self.features, names)
+        source = named(source, names)
         check_penalties(self.alpha)  # now, not after the pass
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
@@ -360,8 +360,8 @@ class RandomFeatureEstimator(BaseEstimator):
         if reset:
             return False
         if self._pass is not None:
-            return self._pass.statistics.encoder.table is not None
-        return self._solved is not None and self._solved[0].encoder.table is not None
+            return self._pass.statistics.encoder.is_of_table
+        return self._solved is not None and self._solved[0].encoder.is_of_table
 
     def _named(self, source: Source) -> Source:
         """Return the source, after keeping the number and names of its columns."""
@@ -374,7 +374,7 @@ class RandomFeatureEstimator(BaseEstimator):
         return source
 
     def _rows(self, X: Rows) -> Any:
-        if is_lazy(X) or self.model_.encoder.table is not None:
+        if is_lazy(X) or self.model_.encoder.is_of_table:
             return X  # a table is read by the names of its columns
         check_unmasked(X, "X")
         return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)

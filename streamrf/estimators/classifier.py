@@ -131,6 +131,10 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         A call that raises, or is interrupted, adds none of its rows: it can be given again after
         the cure. Meanwhile it holds the sums twice, as a solve does.
 
+        A source, or a table with categories, dates or holes, does not wait: map, scales and levels
+        are learnt from its first rows. Begin with one that has all levels; values of others count
+        as none, and are warned of.
+
         Parameters
         ----------
         X : array (n_rows, n_features); Source with targets, or table

@@ -30,6 +30,7 @@ from streamrf.sources import (
     check_rows,
     is_lazy,
     is_mixed,
+    named,
 )
 
 N_ROWS = 4096  # of which a matrix of kernel values takes 128 MiB
@@ -66,7 +67,8 @@ class _KernelRidge(BaseEstimator):
             X, y = self._checked(X, y)
             if sample_weight is not None:
                 sample_weight = checked_weights(sample_weight, X)
-            source = ArraySource(X, y, sample_weight)
+            names = getattr(self, "feature_names_in_", None)
+            source = named(ArraySource(X, y, sample_weight), names)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
         block = check_rows(source.sample(n_rows), "raise")[0]
@@ -111,7 +113,7 @@ class _KernelRidge(BaseEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        if not (is_lazy(X) or self.model_.encoder.table is not None):
+        if not (is_lazy(X) or self.model_.encoder.is_of_table):
             X = validate_data(self, X, dtype=RAW_DTYPES, reset=False)
         return self.model_.all_scores(X)
 

@@ -11,7 +11,7 @@ from streamrf.errors import check_flag
 from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
-from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_lazy, is_mixed
+from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_lazy, is_mixed, named
 from streamrf.training import accumulate, cluster
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class _Unsupervised(BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
             return source
-        return ArraySource(validate_data(self, X, dtype=RAW_DTYPES), None, sample_weight)
+        source = ArraySource(validate_data(self, X, dtype=RAW_DTYPES), None, sample_weight)
+        return named(source, getattr(self, "feature_names_in_", None))
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)

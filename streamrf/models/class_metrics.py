@@ -61,7 +61,7 @@ class ClassErrors(ErrorSums):
         self.labels = labels
         self.probabilities = probabilities
         self.margin = margin
-        self.n_rows = self.n_trained = 0
+        self.n_rows = self.n_trained = self.n_unseen = 0
         self.sums: dict[str, Floats] = {
             "confusion": np.zeros((k, k)),
             "ranks": np.zeros(MAX_TOP + 1),
@@ -124,6 +124,7 @@ class ClassErrors(ErrorSums):
         both = type(self)(self.labels, self.probabilities, self.margin)
         both.n_rows = self.n_rows + other.n_rows
         both.n_trained = self.n_trained + other.n_trained
+        both.n_unseen = self.n_unseen + other.n_unseen
         both.sums = {name: ours + other.sums[name] for name, ours in self.sums.items()}
         return both
 
@@ -138,6 +139,7 @@ class ClassErrors(ErrorSums):
         return {
             "n_rows": self.n_rows,
             "n_rows_trained_on": self.n_trained,
+            "n_values_unseen": self.n_unseen,
             "accuracy": accuracy,
             "error": 1 - accuracy,
             "balanced_error": float(1 - np.mean(right[true > 0] / true[true > 0])),

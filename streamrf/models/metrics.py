@@ -24,10 +24,12 @@ class ErrorSums(ABC):
     ----------
     n_rows : int, rows added
     n_trained : int, those of them that the model was trained on
+    n_unseen : int, cells of tables unlike those that columns were learnt from
     """
 
     n_rows: int
     n_trained: int
+    n_unseen: int
 
     @abstractmethod
     def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
@@ -100,7 +102,7 @@ class ValueErrors(ErrorSums):
 
     def __init__(self, n_targets: int, has_deviations: bool = False) -> None:
         zeros = np.zeros(n_targets)
-        self.n_rows = self.n_trained = 0
+        self.n_rows = self.n_trained = self.n_unseen = 0
         self.weight = 0.0
         self.has_deviations = has_deviations
         self.covered, self.widths = np.zeros((len(LEVELS), n_targets)), zeros.copy()
@@ -143,6 +145,7 @@ class ValueErrors(ErrorSums):
         both = type(self)(len(self.squares), self.has_deviations)
         both.n_rows = self.n_rows + other.n_rows
         both.n_trained = self.n_trained + other.n_trained
+        both.n_unseen = self.n_unseen + other.n_unseen
         both.weight = self.weight + other.weight
         if both.weight == 0:
             return both
@@ -173,6 +176,7 @@ class ValueErrors(ErrorSums):
         return {
             "n_rows": self.n_rows,
             "n_rows_trained_on": self.n_trained,
+            "n_values_unseen": self.n_unseen,
             "rmse": float(np.sqrt(mean_square).mean()),
             "mae": float((self.absolutes / self.weight).mean()),
             "r2": float(r2.mean()),

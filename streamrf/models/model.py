@@ -18,7 +18,7 @@ from streamrf.models.class_metrics import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.metrics import ErrorSums, ValueErrors, check_weight
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Rows, targets_card
+from streamrf.models.prediction import Rows, targets_card, told
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
 from streamrf.models.uncertain import UncertainPredictor
@@ -185,11 +185,11 @@ class Model(Card, UncertainPredictor):
         if run.engine is not None:
             raise ParameterError("deviations are computed in this process; leave out engine")
 
-        def both(block: Block) -> tuple[int, Floats, Floats]:
-            deviations = self._deviations(block.X, posterior)
-            return block.position, self.decide(self._scores_of(block)), self.decide(deviations)
+        def both(block: Block) -> tuple[int, int, Floats, Floats]:
+            values, deviations = self._scores_of(block), self._deviations(block.X, posterior)
+            return block.n_unseen, block.position, self.decide(values), self.decide(deviations)
 
-        return map_blocks(reading, both, run)
+        return told(map_blocks(reading, both, run))
 
     def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from streamrf.errors import BadRowError, DataError, ShapeError
 from streamrf.jit.arrays import Array, Floats
 from streamrf.models.metrics import ErrorSums, Evaluation
 from streamrf.preprocessing import Encoder
-from streamrf.sources import Block, Source, as_source
+from streamrf.sources import Block, Source, as_source, warn_of_unseen
 
 BLOCK_BYTES = 64 << 20  # rows or features of a block
 Rows = Source | ArrayLike  # to score: a source, or an array (n, n_features)
@@ -76,10 +77,10 @@ class Scorer(ABC):
         options : `on_bad_rows`, and `engine`, `parts`, `n_threads` and `progress` of `RunOptions`
         """
         reading, run = self.reading(source, start, stop, **options)
-        return map_blocks(reading, self._score, run, 8 * self.n_scores)
+        return told(map_blocks(reading, self._score, run, 8 * self.n_scores))
 
-    def _score(self, block: Block) -> tuple[int, Floats]:
-        return block.position, self._scores_of(block)
+    def _score(self, block: Block) -> tuple[int, int, Floats]:
+        return block.n_unseen, block.position, self._scores_of(block)
 
     def _scores_of(self, block: Block) -> Floats:
         """Return the scores of a block; raise BadRowError where features or outputs overflow.
@@ -97,6 +98,16 @@ class Scorer(ABC):
                 " (--normalize)"
             )
         return scores
+
+
+def told(parts: Generator[tuple[Any, ...], None, None]) -> Generator[Any, None, None]:
+    """Yield the results of blocks, less the unknown values that each begins with; warn of those."""
+    n_unseen = 0
+    with closing(parts):
+        for n, *result in parts:
+            n_unseen += n
+            yield tuple(result)
+    warn_of_unseen(n_unseen)
 
 
 class Predictor(Scorer):
@@ -131,7 +142,8 @@ class Predictor(Scorer):
         Returns
         -------
         dict with n_rows and n_rows_trained_on, those of them that the model was trained on (0 where
-        its file does not say), and the figures below, as of `sklearn.metrics`.
+        its file does not say), n_values_unseen, cells of tables unlike those that columns were
+        learnt from (levels unknown then), and the figures below, as of `sklearn.metrics`.
 
         For classes: accuracy and error; balanced_error, 1 less the mean recall; labels and
         confusion_matrix (rows: true classes); top_k_accuracy, for k of 1 to 10; auc, of two classes
@@ -153,9 +165,12 @@ class Predictor(Scorer):
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
         reading, run = self.reading(source, **options)
         evaluation = Evaluation(self._judge, self.no_errors(return_std))
-        return fold(reading, evaluation, Evaluation.update, run).errors.report()
+        errors = fold(reading, evaluation, Evaluation.update, run).errors
+        warn_of_unseen(errors.n_unseen)
+        return errors.report()
 
     def _judge(self, block: Block, errors: ErrorSums) -> None:
+        errors.n_unseen += block.n_unseen
         self.count(block, self._scores_of(block), errors)
 
 

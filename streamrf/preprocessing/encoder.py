@@ -123,6 +123,11 @@ class Encoder:
         return self.n_features if self.table is None else len(self.table.columns)
 
     @property
+    def is_of_table(self) -> bool:
+        """Whether columns were learnt from a table, and more is known of them than names."""
+        return self.table is not None and not self.table.is_bare
+
+    @property
     def n_components(self) -> int:
         """Width of the features."""
         return len(self.calibration.shift)

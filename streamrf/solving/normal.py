@@ -348,6 +348,14 @@ class Reduced:
 
 def check_alpha(alpha: object) -> float:
     """Return a penalty, checked to be a number of at least 0; raise ParameterError for another."""
+    if isinstance(alpha, str) and alpha == "auto":
+        raise ParameterError(
+            "alpha='auto' chooses by rows held out of a pass, which sums do not keep: give a "
+            "number, such as statistics.path().best_alpha(), or cross_validate().best_alpha() of "
+            "sums in folds"
+        )
+    if isinstance(alpha, np.ndarray) and not alpha.ndim:
+        alpha = alpha.item()
     if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
         raise ParameterError(f"alpha must be 'auto' or a number of at least 0, got {alpha!r}")
     return float(alpha)

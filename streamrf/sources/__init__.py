@@ -5,6 +5,7 @@ from streamrf.sources.base import Block, Source, Store, check_rows, require_sour
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
+from streamrf.sources.derived import named
 from streamrf.sources.frames import is_mixed
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
@@ -22,7 +23,7 @@ from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import as_source, is_file_of, is_known, is_lazy, open_source
 from streamrf.sources.paths import is_url
 from streamrf.sources.reader import read_ahead
-from streamrf.sources.rows import Rows, as_rows, of_targets
+from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
 from streamrf.sources.standard_input import open_text
@@ -84,6 +85,7 @@ __all__ = [
     "is_url",
     "join_labels",
     "known_by",
+    "named",
     "named_factors",
     "narrowed",
     "of_targets",
@@ -94,4 +96,5 @@ __all__ = [
     "same_labels",
     "stacked",
     "uniform",
+    "warn_of_unseen",
 ]

@@ -10,10 +10,13 @@ from streamrf.sources.base import (
     FINGERPRINT_ROWS,
     Arrays,
     Block,
+    Source,
     Store,
     column_fingerprint,
     fingerprints,
 )
+from streamrf.sources.columns import Columns
+from streamrf.sources.derived import columns_named, named_as, names_of
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_numbers, as_targets, check_rank, weight_column
 
@@ -57,6 +60,7 @@ class ArraySource(SeekableSource):
         self, X: ArrayLike, y: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> None:
         self.where = "X"
+        self._names = names_of(X, "X")
         X = as_numbers(X, "X")
         check_rank(X.shape, "X")
         self.n_rows = len(X)
@@ -78,6 +82,15 @@ class ArraySource(SeekableSource):
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self._arrays if array is not None)
+
+    @property
+    def columns(self) -> Columns | None:
+        """The names of columns of a table, if X is one."""
+        return columns_named(self._names)
+
+    def adapted(self, columns: Columns | None) -> Source:
+        """Return the source with the columns that others had, by their names."""
+        return named_as(self, self._names, columns)
 
     @property
     def stores(self) -> list[Store]:

@@ -38,9 +38,8 @@ def kind_of(type_: Any) -> str | None:
     types = arrow().types
     if types.is_dictionary(type_):  # of strings, numbers or dates, as their strings
         return None if kind_of(type_.value_type) is None else "category"
-    if types.is_string(type_) or types.is_large_string(type_):
-        return "category"
-    if types.is_string_view(type_):
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    if any(is_text(type_) for is_text in texts):
         return "category"
     if types.is_boolean(type_):
         return "boolean"
@@ -226,6 +225,16 @@ class Columns:
         """Whether all columns are numbers as they are."""
         return all(column.kind in ("number", "boolean") for column in self.columns)
 
+    @functools.cached_property
+    def is_bare(self) -> bool:
+        """Whether names are all that is known, as of the numbers of a frame that has no holes."""
+        return self.is_plain and all(math.isnan(float(column.fill)) for column in self.columns)
+
+    @classmethod
+    def named(cls, names: tuple[str, ...]) -> "Columns":
+        """Return columns of numbers of which names are all that is known."""
+        return cls(tuple(Column(name, "number") for name in names))
+
     def plain(self) -> "Columns":
         """Return the same numbers with missing values left as NaN."""
         columns = tuple(Column(column.name, column.kind) for column in self.columns)
@@ -277,14 +286,19 @@ class Columns:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the columns as a tree."""
-        columns = {str(place): column.to_tree() for place, column in enumerate(self.columns)}
+        columns: Any = {str(place): column.to_tree() for place, column in enumerate(self.columns)}
+        if self.is_bare:
+            columns = list(self.outputs)
         return {"columns": columns, "targets": list(self.targets), "weights": self.weights}
 
     @classmethod
     def from_tree(cls, fields: Fields) -> "Columns":
         """Return what `to_tree` described."""
-        found = {int(place): tree for place, tree in fields.trees("columns")}
-        columns = tuple(Column.from_tree(found[place]) for place in range(len(found)))
+        if fields.is_tree("columns"):
+            found = {int(place): tree for place, tree in fields.trees("columns")}
+            columns = tuple(Column.from_tree(found[place]) for place in range(len(found)))
+        else:
+            columns = cls.named(tuple(fields.texts("columns"))).columns
         targets = tuple(fields.texts("targets"))
         weights = fields.value("weights")
         if weights is not None and not isinstance(weights, str):
@@ -331,13 +345,12 @@ def _coded(values: Any) -> Any:
 def _numbers(values: Any, kind: str) -> NDArray[np.float64]:
     """Return an Arrow array as float64, missing ones NaN; dates as days since 1970."""
     pa = arrow()
-    types = pa.types
     if kind == "date":
         micros = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
         return _floats(micros.cast(pa.int64())) / _DAY
-    if types.is_time(values.type) or types.is_duration(values.type):
+    if pa.types.is_time(values.type) or pa.types.is_duration(values.type):
         unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[values.type.unit]
-        wide = pa.int32() if types.is_time32(values.type) else pa.int64()
+        wide = pa.int32() if pa.types.is_time32(values.type) else pa.int64()
         return _floats(values.cast(wide)) / unit
     return _floats(values)
 

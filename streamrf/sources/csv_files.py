@@ -10,9 +10,10 @@ import numpy as np
 
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, check_names, is_number
+from streamrf.sources.tables import Table, is_number
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line

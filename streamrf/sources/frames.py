@@ -10,8 +10,9 @@ import numpy as np
 
 from streamrf.errors import DataError, MissingPackageError, ShapeError
 from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, check_names
+from streamrf.sources.tables import Table
 
 _INDEX = "__index_level_"  # how pandas' index is called in Arrow
 
@@ -117,6 +118,7 @@ def is_mixed(X: Any) -> bool:
     """Return whether X is a table with holes or other columns than numbers; or of Dask."""
     if not is_frame(X) or is_dask_frame(X):
         return is_dask_frame(X)
+    names_of(X, type(X).__name__)  # raises for columns of one name
     try:
         columns = arrow().table(X).columns
     except (MissingPackageError, NotImplementedError, ValueError, TypeError):

@@ -1,6 +1,5 @@
 """Rows that arrive once: a generator, a queue, a network stream."""
 
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,7 +18,10 @@ from streamrf.sources.base import (
     fingerprint,
     joined,
 )
+from streamrf.sources.columns import Columns
+from streamrf.sources.derived import columns_named, named_as, names_of, places_of
 from streamrf.sources.sparse import Numbers, SparseRows, is_scipy_sparse, sparse_or_dense
+from streamrf.sources.stream import Stream, regrouped, windowed
 from streamrf.sources.validation import (
     as_matrix,
     as_targets,
@@ -42,7 +44,8 @@ class IteratorSource(Source):
     ----------
     blocks : iterator, iterable, or function without arguments that makes one
         Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows; X may be a
-        SciPy matrix. An iterator can be read once; a list or a function again and again, a new
+        SciPy matrix. Of tables of numbers, later ones are read by the names of columns of the
+        first. An iterator can be read once; a list or a function again and again, a new
         iterator each time.
     position : index of the first row, if this continues a longer stream
     key : ledger key of that stream; None makes one from the first 64 rows
@@ -52,7 +55,8 @@ class IteratorSource(Source):
     ParameterError
         `blocks` is no iterator, iterable or function.
     ShapeError, DataError
-        While reading: a block that is not like the first one. Blocks are counted from 0.
+        While reading: a block that is not like the first one, or lacks a column. Blocks are
+        counted from 0.
     EmptySourceError
         No rows at all, found when they are first needed.
     ConsumedError
@@ -86,7 +90,7 @@ class IteratorSource(Source):
         self._position = position
         self._key = key
         self._form: _Form | None = None
-        self._stream: _Stream | None = None  # begun, and not yet given to a pass
+        self._stream: Stream | None = None  # begun, and not yet given to a pass
         self._consumed = False
 
     def card(self) -> dict[str, str]:
@@ -126,6 +130,15 @@ class IteratorSource(Source):
         return not isinstance(self._blocks, Iterator)
 
     @property
+    def columns(self) -> Columns | None:
+        """The names of columns of the first block, if any; reads it, and keeps it."""
+        return columns_named(self._known_form().names)
+
+    def adapted(self, columns: Columns | None) -> Source:
+        """Return the source with the columns that others had, by their names."""
+        return named_as(self, self._known_form().names, columns)
+
+    @property
     def stores(self) -> list[Store]:
         """The stream; reads its first blocks, and keeps them."""
         return [Store(self._key_of(self._ahead(FINGERPRINT_ROWS)), WHERE, None)]
@@ -134,7 +147,7 @@ class IteratorSource(Source):
     def settings(self) -> dict[str, str | None]:
         """Fingerprints of targets and weights; reads the first blocks, and keeps them."""
         head = self._ahead(FINGERPRINT_ROWS).head
-        rows = joined(list(_windowed(head, 0, FINGERPRINT_ROWS)))
+        rows = joined(list(windowed(head, 0, FINGERPRINT_ROWS)))
         return {"y": column_fingerprint(rows.y), "weights": column_fingerprint(rows.weights)}
 
     def blocks(
@@ -168,7 +181,7 @@ class IteratorSource(Source):
         if n_rows < 1:
             raise ParameterError(f"a sample of {n_rows} rows; expected at least 1")
         stream = self._ahead(max(n_rows, FINGERPRINT_ROWS))
-        rows = joined(list(_windowed(stream.head, 0, n_rows)))
+        rows = joined(list(windowed(stream.head, 0, n_rows)))
         return self._block(rows, 0, self._key_of(stream))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -190,7 +203,7 @@ class IteratorSource(Source):
         assert self._form is not None
         return self._form
 
-    def _ahead(self, n_rows: int) -> "_Stream":
+    def _ahead(self, n_rows: int) -> "Stream":
         """The pass that will come next, with its first `n_rows` rows at hand."""
         if self._stream is None:
             if self._consumed:
@@ -199,7 +212,7 @@ class IteratorSource(Source):
                     " IteratorSource, or give it a function that makes a new iterator for each pass"
                 )
             self._consumed = isinstance(self._blocks, Iterator)
-            self._stream = _Stream(self._checked(self._open()))
+            self._stream = Stream(self._checked(self._open()))
         stream = self._stream
         try:
             stream.pull(n_rows)
@@ -217,9 +230,9 @@ class IteratorSource(Source):
             raise EmptySourceError(f"{WHERE}: 0 rows; expected at least 1")
         return stream
 
-    def _key_of(self, stream: "_Stream") -> str:
+    def _key_of(self, stream: "Stream") -> str:
         if self._key is None:
-            first = list(_windowed(stream.head, 0, FINGERPRINT_ROWS))
+            first = list(windowed(stream.head, 0, FINGERPRINT_ROWS))
             self._key = fingerprint(joined(first).X)
         return self._key
 
@@ -228,9 +241,11 @@ class IteratorSource(Source):
         try:
             for number, item in enumerate(items):
                 where = f"{WHERE}, block {number}"
-                rows = _as_rows(item, where)
+                rows, names = _as_rows(item, where)
                 if len(rows.X):
-                    form = _Form.of(rows)
+                    if self._form is not None:
+                        rows = _by_names(rows, names, self._form.names, where)
+                    form = _Form.of(rows, names)
                     if self._form is None:
                         self._form = form
                     _check_alike(form, self._form, where)
@@ -240,10 +255,10 @@ class IteratorSource(Source):
                 items.close()
 
     def _read(
-        self, stream: "_Stream", start: int, stop: int | None, block_rows: int, key: str
+        self, stream: "Stream", start: int, stop: int | None, block_rows: int, key: str
     ) -> Iterator[Block]:
         try:
-            for rows in _regrouped(_windowed(stream.drain(), start, stop), block_rows):
+            for rows in regrouped(windowed(stream.drain(), start, stop), block_rows):
                 yield self._block(rows, start, key)
                 start += len(rows.X)
         finally:
@@ -262,41 +277,14 @@ class _Form(NamedTuple):
     weighted: bool
     is_sparse: bool  # as the first block is; others are made so
     row_values: int
+    names: tuple[str, ...] | None = None  # of columns
 
     @classmethod
-    def of(cls, rows: Arrays) -> "_Form":
+    def of(cls, rows: Arrays, names: tuple[str, ...] | None) -> "_Form":
         target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
         n_features, is_sparse = rows.X.shape[1], isinstance(rows.X, SparseRows)
         n_values = 1 + 2 * -(-len(rows.X.data) // len(rows.X)) if is_sparse else n_features
-        return cls(n_features, target, rows.weights is not None, is_sparse, n_values)
-
-
-class _Stream:
-    """One pass: the rows pulled already, and the generator of the rest."""
-
-    def __init__(self, rest: Generator[Arrays, None, None]) -> None:
-        self.head: deque[Arrays] = deque()
-        self._rest = rest
-
-    def pull(self, n_rows: int) -> None:
-        """Read until `n_rows` rows are at hand or the stream ends."""
-        held = sum(len(rows.X) for rows in self.head)
-        while held < n_rows:
-            rows = next(self._rest, None)
-            if rows is None:
-                break
-            self.head.append(rows)
-            held += len(rows.X)
-
-    def drain(self) -> Iterator[Arrays]:
-        """All rows in order, forgetting each as it is given."""
-        while self.head:
-            yield self.head.popleft()
-        yield from self._rest
-
-    def close(self) -> None:
-        self.head.clear()
-        self._rest.close()
+        return cls(n_features, target, rows.weights is not None, is_sparse, n_values, names)
 
 
 def _opener(blocks: Any) -> Callable[[], Iterator]:
@@ -315,25 +303,33 @@ def _opener(blocks: Any) -> Callable[[], Iterator]:
     )
 
 
-def _as_rows(item: Any, where: str) -> Arrays:
-    """The arrays of one item, checked and copied."""
+def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[str, ...] | None]:
+    """The arrays of one item, checked and copied, and the names of columns of X."""
     if isinstance(item, tuple) and len(item) not in (2, 3):
         raise DataError(
             f"{where} is a tuple of {len(item)}; expected (X, y) or (X, y, weights), or bare X"
         )
     given = item if isinstance(item, tuple) else (item,)
     X, y, weights = (*given, None, None)[:3]
+    names = names_of(X, where)
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
     if is_scipy_sparse(X):
         check_rank(X.shape, f"{where}, X")
         X = sparse_or_dense(X.copy(), matrix_dtype(X.dtype, f"{where}, X"))
     else:
         X = as_matrix(X, f"{where}, X").copy()
-    return Arrays(
-        X,
-        None if y is None else as_targets(y, len(X), f"{where}, y").copy(),
-        None if weights is None else weight_column(weights, len(X), f"{where}, weights").copy(),
-    )
+    y = None if y is None else as_targets(y, len(X), f"{where}, y").copy()
+    weights = None if weights is None else weight_column(weights, len(X), f"{where}, weights")
+    return Arrays(X, y, None if weights is None else weights.copy()), names
+
+
+def _by_names(
+    rows: Arrays, names: tuple[str, ...] | None, wanted: tuple[str, ...] | None, where: str
+) -> Arrays:
+    """Return rows with the columns of the first block, where both have names."""
+    if names is None or wanted is None or (places := places_of(wanted, names, where)) is None:
+        return rows
+    return rows._replace(X=np.ascontiguousarray(rows.X[:, places]))
 
 
 def _like(X: Numbers, is_sparse: bool) -> Numbers:
@@ -365,34 +361,3 @@ def _described(target: tuple[bool, tuple[int, ...]] | None) -> str:
         return "no y"
     text, shape = target
     return f"{'strings' if text else 'numbers'} of shape {('n', *shape)} as y".replace("'", "")
-
-
-def _windowed(items: Iterable[Arrays], start: int, stop: int | None) -> Iterator[Arrays]:
-    """Yield the rows ``[start, stop)``; reads no item after `stop`."""
-    first = 0
-    for rows in items:
-        n = len(rows.X)
-        low, high = max(start - first, 0), n if stop is None else min(stop - first, n)
-        if low < high:
-            yield rows.take(slice(low, high))
-        first += n
-        if stop is not None and first >= stop:
-            return
-
-
-def _regrouped(items: Iterable[Arrays], block_rows: int) -> Iterator[Arrays]:
-    """The same rows, `block_rows` at a time."""
-    parts: list[Arrays] = []
-    held = 0
-    for rows in items:
-        low = 0
-        while low < len(rows.X):
-            high = min(low + block_rows - held, len(rows.X))
-            parts.append(rows.take(slice(low, high)))
-            held += high - low
-            low = high
-            if held == block_rows:
-                yield joined(parts)
-                parts, held = [], 0
-    if parts:
-        yield joined(parts)

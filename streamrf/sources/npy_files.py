@@ -1,8 +1,9 @@
 """NumPy files: `.npy`, mapped into memory, and `.npz`, also SciPy's sparse ones."""
 
-import fnmatch
 import glob
 import os
+from collections.abc import Collection, Iterable
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from streamrf.errors import (
     ParameterError,
     ShapeError,
     SourceNotFoundError,
+    warn,
 )
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, decoding
+from streamrf.sources.paths import absolute, decoding, stand_ins
 from streamrf.sources.sparse import as_csr
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
 Name = str | None
+Known = dict[str, tuple[str, ...] | None]  # files, and what wildcards stand for in their names
 
 
 class NpyMatrix(LazyMatrix):
@@ -63,32 +66,45 @@ class NpzMatrix(LazyMatrix):
             return Arrays(*(None if name is None else file[name] for name in self._names))
 
 
-def open_npy(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
+def open_npy(
+    names: list[str], x: Name, y: Name, weights: Name, pattern: Name = None
+) -> MatrixSource:
     """Return the rows of `.npy` files.
 
     Parameters
     ----------
     names : files; of those of a folder, x is a pattern of the names of the files of rows
     y, weights : file or pattern, as many as there are files of rows, found as named or beside them
+    pattern : that names the files, if it is one
     """
-    targets = None if y is None else _companions(y, names, "y")
-    weighting = None if weights is None else _companions(weights, names, "weights")
-    others = {absolute(path) for path in (*(targets or ()), *(weighting or ()))}
+    targets = {} if y is None else _companions(y, names, "y")
+    weighting = {} if weights is None else _companions(weights, names, "weights")
+    others = {absolute(path) for path in (*targets, *weighting)}
     rows = [name for name in names if absolute(name) not in others]
+    known: Known = dict.fromkeys(rows)  # also where the pattern means files of targets
     if x is not None:
-        rows = [name for name in rows if _is_called(name, x)]
+        called = {
+            name: stand_ins(x.removesuffix(".npy") + ".npy", os.path.basename(name))
+            for name in rows
+        }
+        known = {name: words for name, words in called.items() if words is not None}
+    elif pattern is not None and len(rows) == len(names):
+        known = {name: stand_ins(os.path.expanduser(pattern), name) for name in rows}
+    rows = [name for name in rows if name in known]
     if not rows:
         raise SourceNotFoundError(f"none of {names[:5]} is a file of rows; name it with x= (--x)")
-    beside = (_paired(rows, targets, "y"), _paired(rows, weighting, "weights"))
+    beside = (_paired(rows, known, targets, "y"), _paired(rows, known, weighting, "weights"))
     stores = [NpyMatrix(*files) for files in zip(rows, *beside, strict=True)]
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
 
 
-def open_npz(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
+def open_npz(
+    names: list[str], x: Name, y: Name, weights: Name, pattern: Name = None
+) -> MatrixSource:
     """Return the rows of `.npz` files of arrays, or of sparse ones with `.npy` files beside."""
     n_sparse = sum(map(_is_sparse, names))
     if n_sparse == len(names):
-        return open_npy(names, None, y, weights)
+        return open_npy(names, None, y, weights, pattern)
     if n_sparse:
         raise ParameterError(
             f"of {len(names)} files, from {names[0]}, {n_sparse} are sparse matrices and the others"
@@ -98,39 +114,69 @@ def open_npz(names: list[str], x: Name, y: Name, weights: Name) -> MatrixSource:
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})
 
 
-def _paired(rows: list[str], found: list[str] | None, argument: str) -> list[Name]:
-    """Return the companion of each file of rows: both in the order of their names."""
-    if found is None:
+def _paired(rows: list[str], known: Known, found: Known, argument: str) -> list[Name]:
+    """Return the companion of each file of rows.
+
+    Those in whose names wildcards stand for the same are pairs. Where not all are named by as many
+    wildcards, those are whose names differ from the others' alike, else those at the same place in
+    the order of names, with a warning.
+    """
+    if not found:
         return [None] * len(rows)
+    counts = {len(words or ()) for words in (*known.values(), *found.values())}
+    if len(counts) == 1 and counts != {0}:
+        for files, others, role in ((known, found, argument), (found, known, "X")):
+            for name, words in files.items():
+                if words not in others.values():
+                    raise ShapeError(
+                        f"{name} has no partner: in no name of {role}, such as {next(iter(others))}"
+                        f", do wildcards stand for {' and '.join(map(repr, words or ()))}; name "
+                        f"both alike, or take it out with {argument}= (--{argument})"
+                    )
+        by_words = {words: name for name, words in found.items()}
+        return [by_words[known[name]] for name in rows]
     if len(found) != len(rows):
         raise ShapeError(
             f"{len(rows)} files of rows, from {rows[0]}, but {len(found)} of {argument}; name"
             f" as many with {argument}= (--{argument})"
         )
-    beside: list[Name] = [None] * len(rows)
-    for place, file in zip(sorted(range(len(rows)), key=rows.__getitem__), found, strict=True):
-        beside[place] = file
-    return beside
+    ours, theirs = _stems(rows), _stems(found)
+    if {*ours.values()} != {*theirs.values()} or len({*ours.values()}) < len(rows):
+        ours, theirs = ({n: str(i) for i, n in enumerate(sorted(f))} for f in (rows, found))
+        warn(
+            f"{min(rows)} to {max(rows)} are paired with {min(found)} to {max(found)} of {argument}"
+            " in the order of names, which differ otherwise; name both alike to be sure"
+        )
+    by_stem = {stem: name for name, stem in theirs.items()}
+    return [by_stem[ours[name]] for name in rows]
 
 
-def _companions(wanted: str, names: list[str], argument: str) -> list[str]:
+def _stems(names: Collection[str]) -> dict[str, str]:
+    """Return what names have between what all of them begin and what all of them end with."""
+    first = _n_alike(names)
+    last = _n_alike([name[first:][::-1] for name in names])
+    return {name: name[first : len(name) - last] for name in names}
+
+
+def _n_alike(names: Iterable[str]) -> int:
+    """Return the number of characters that all names begin with."""
+    return sum(1 for _ in takewhile(lambda column: len({*column}) == 1, zip(*names, strict=False)))
+
+
+def _companions(wanted: str, names: list[str], argument: str) -> Known:
     """Return the `.npy` files that a name or pattern means, here or in the folder of others."""
     folder = os.path.dirname(names[0])
     for place in ("", folder):
         for ending in ("", ".npy"):
             path = os.path.join(place, os.path.expanduser(wanted) + ending)
-            found = sorted(f for f in [path] * os.path.isfile(path) or glob.glob(path))
-            if found := [file for file in found if os.path.isfile(file)]:
-                return found
+            if os.path.isfile(path):
+                return {path: ()}
+            if found := [file for file in sorted(glob.glob(path)) if os.path.isfile(file)]:
+                return {file: stand_ins(path, file) for file in found}
     raise SourceNotFoundError(
         f"there is no file {wanted!r}, nor {wanted + '.npy'!r}, here or in {folder or '.'!r}; name"
         f" the file with {argument}= (--{argument})"
     )
-
-
-def _is_called(name: str, pattern: str) -> bool:
-    base = os.path.basename(name)
-    return fnmatch.fnmatch(base, pattern) or fnmatch.fnmatch(base, f"{pattern}.npy")
 
 
 def _is_sparse(name: str) -> bool:

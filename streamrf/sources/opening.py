@@ -9,6 +9,7 @@ from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
+from streamrf.sources.derived import names_of
 from streamrf.sources.frames import DaskFrameTable, FrameTable, is_dask_frame, is_frame
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.libsvm_files import open_libsvm
@@ -90,7 +91,8 @@ def open_source(
         of libsvm text the number of columns, or the first and last index as "0-4"; of `.npy` files
         in a folder a pattern
     y : dataset or columns of targets, or None for none; of `.npy` a file beside; of libsvm text
-        anything, for its labels; of what is in memory also an array
+        anything, for its labels; of what is in memory also an array. Beside a table, a list of as
+        many texts as there are rows is labels, unless all of them are columns
     weights : dataset, column, file or array of sample weights, or None
     allow_sparse, allow_external : of HDF5, see `HDF5Source`; the first of zarr, too
 
@@ -110,7 +112,7 @@ def open_source(
     if isinstance(data, bytes):
         data = os.fsdecode(data)
     if is_paths(data):
-        entries = [data] if isinstance(data, str | os.PathLike) else data
+        entries = [data] if isinstance(data, str | os.PathLike) else list(data)
         names = [name for entry in entries for name in _files(os.fsdecode(entry))]
         openers = {_opener(name): name for name in names}
         if len(openers) > 1:
@@ -125,6 +127,8 @@ def open_source(
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
+        if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
+            more["pattern"] = os.fsdecode(entries[0])
         if opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
             more["folders"] = _folders(entries)
         return opener(names, x, y, weights, **more)
@@ -228,10 +232,17 @@ def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
             )
         return TableSource([DaskFrameTable(frame)], x, y, weights)
     roles = {"y": y, "weights": weights}
-    are_names = {role: values is None or is_paths(values) for role, values in roles.items()}
+    are_names = {role: _is_named(frame, values) for role, values in roles.items()}
     table = FrameTable(frame, {role: roles[role] for role in roles if not are_names[role]})
     names = [roles[role] if are_names[role] else [table.names[role]] for role in roles]
     return TableSource([table], x, *names)
+
+
+def _is_named(frame: Any, values: Any) -> bool:
+    """Return whether y or weights are names of columns, or None; and not a label for each row."""
+    if not isinstance(values, list | tuple) or len(values) != frame.shape[0]:
+        return values is None or is_paths(values)
+    return is_paths(values) and {*values} <= {*(names_of(frame, "X") or ())}
 
 
 def is_lazy(X: Any) -> bool:

@@ -8,9 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from streamrf.sources.columns import arrow
+from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, check_names
+from streamrf.sources.tables import Table
 
 
 class ChunkedTable(Table):

@@ -3,6 +3,7 @@
 import difflib
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -78,6 +79,21 @@ def _matches(name: str) -> list[str]:
             f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"
         )
     return found
+
+
+def stand_ins(pattern: str, name: str) -> tuple[str, ...] | None:
+    """Return the texts that the wildcards of a pattern stand for in a name; None if in none.
+
+    Examples
+    --------
+    >>> stand_ins("day*_[XY].npy", "day12_X.npy"), stand_ins("X.npy", "X.npy")
+    (('12', 'X'), ())
+    """
+    words = {"**/": "((?:.*/)?)", "*": "(.*)", "**": "(.*)"}
+    parts = re.split(r"(\*\*/|\*\*?|\?|\[!?\]?[^\]]*\])", pattern)
+    wild = [words.get(part, "(.)") if i % 2 else re.escape(part) for i, part in enumerate(parts)]
+    match = re.fullmatch("".join(wild), name, re.DOTALL)
+    return None if match is None else match.groups()
 
 
 def raise_missing(name: str, path: str) -> NoReturn:

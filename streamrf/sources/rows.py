@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamrf.errors import DataError
+from streamrf.errors import DataError, warn
 from streamrf.sources.base import Block
 from streamrf.sources.sparse import SparseRows
 
@@ -50,6 +50,16 @@ class Rows:
         if isinstance(self.X, SparseRows):
             tree["X"] = self.X.to_tree()
         return tree
+
+
+def warn_of_unseen(n_unseen: int) -> None:
+    """Warn of cells of a table that are unlike those which its columns were learnt from, if any."""
+    if n_unseen:
+        warn(
+            f"{n_unseen:,} values were of levels that the rows looked at when columns were learnt "
+            "did not have, or missing where none of theirs was; the former count as no level, the "
+            "latter as typical values: check how they are written"
+        )
 
 
 def as_rows(block: Block) -> Rows:

@@ -6,13 +6,13 @@ import fnmatch
 import logging
 import re
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.display import brief
 from streamrf.errors import BadRowError, DataError, DatasetNotFoundError, ParameterError, ShapeError
 from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprints
 from streamrf.sources.columns import Column, Columns, arrow, kind_of, raw_numbers
@@ -27,6 +27,7 @@ MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be o
 _WRITTEN = re.compile(
     r"\(?[+\-\u2212]?[$€£]?\s?[+\-\u2212]?(\d+|\d{1,3}([,.'\s]\d{3})+)([.,]\d+)?\s?[%€$£]?\)?"
 )
+_PLAIN = re.compile(r"[A-Za-z0-9+. -]+")  # what numbers of CSV files are written with
 _SHOWN = 12  # names of columns in a message
 
 logger = logging.getLogger("streamrf")
@@ -108,11 +109,10 @@ class TableSource(StoredSource[Table]):
         self.has_targets = bool(self._targets)
         self.has_weights = bool(self._weights)
         self._joined = _joined_types(tables, [*x_names, *self._targets, *self._weights])
-        # for keys, before anything is learnt
         self._columns = Columns(tuple(_blank(name, self._joined[name]) for name in x_names))
         names = {"x": x_names, "y": self._targets, "weights": self._weights}
         settings = {key: ", ".join(value) or None for key, value in names.items()}
-        super().__init__(tables, settings)
+        super().__init__(tables, settings)  # asks for keys, before anything is learnt
         self._columns = self._learnt()
 
     @property
@@ -132,6 +132,8 @@ class TableSource(StoredSource[Table]):
 
     def adapted(self, columns: Columns | None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
+        if columns is not None and columns.is_bare:
+            columns = self._as_here(columns)
         if columns is None:
             if not self._columns.is_plain:
                 odd = next(c for c in self._columns.columns if c.kind not in ("number", "boolean"))
@@ -148,6 +150,16 @@ class TableSource(StoredSource[Table]):
             pairs = zip(self._keys, self._list, strict=True)
             adapted._keys = [[*keys, *adapted._keys_of(table)] for keys, table in pairs]
         return adapted
+
+    def _as_here(self, columns: Columns) -> Columns | None:
+        """Return columns of known names as what they hold here; None if here are only places."""
+        here = [column.name for column in self._columns.columns]
+        if here == [str(i) for i in range(len(here))] and not {*here} & {*columns.outputs}:
+            return None
+        kinds = [_kinds(table) for table in self._list]
+        flags = {name for name in kinds[0] if all(k.get(name) == "boolean" for k in kinds)}
+        words = ((name, "boolean" if name in flags else "number") for name in columns.outputs)
+        return Columns(tuple(Column(*pair) for pair in words))
 
     def _learnt(self) -> Columns:
         """Return what suits a peek at the rows."""
@@ -268,13 +280,6 @@ def chosen(table: Table, wanted: Wanted, argument: str, default: Sequence[str] =
     return list(found)
 
 
-def check_names(names: Sequence[str], where: str) -> None:
-    """Raise DataError if columns share a name."""
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-    if repeated:
-        raise DataError(f"{where} has several columns called {repeated}; rename them")
-
-
 def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None:
     """Raise an error for columns that cannot be what they are wanted for."""
     if not x:
@@ -339,8 +344,8 @@ def _warn_of_numbers(where: str, name: str, values: Any) -> None:
     if written:
         what = f"holds numbers such as {written[0]!r}"
         cure = "write them with a point and nothing else if they are meant as numbers"
-    elif others:
-        what = f"holds numbers, but also {others[0]!r}"
+    elif others := [*others, *(level for level in levels if not _PLAIN.fullmatch(level))]:
+        what = f"holds numbers, but also {brief(repr(others[0]))}"
     message = "%s: column %r %s, so it is read as categories; %s"
     logger.warning(message, where, name, what, cure)
 

@@ -1,18 +1,16 @@
 """Sources that change the rows of another: weights by class, no targets, other ledger keys."""
 
-import copy
-from abc import abstractmethod
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError, warn
 from streamrf.sources.base import Block, Source, Store
-from streamrf.sources.columns import Columns
+from streamrf.sources.derived import Derived
 from streamrf.sources.labels import as_labels, check_known, find_labels
 from streamrf.sources.rows import of_targets
 
@@ -82,78 +80,6 @@ def check_named(class_weight: ClassWeight, labels: NDArray[Any], where: str) -> 
             f"class_weight (--class-weight) names {names.tolist()[:5]}, and no label of {where}, "
             f"such as {labels[0].item()!r}; check the names"
         )
-
-
-class Derived(Source):
-    """A source whose blocks are those of another, changed.
-
-    Parameters
-    ----------
-    source : the other
-    """
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.n_rows, self.n_features = source.n_rows, source.n_features
-        self.where, self.seekable = source.where, source.seekable
-        self.has_targets, self.has_weights = source.has_targets, source.has_weights
-
-    @abstractmethod
-    def _changed(self, block: Block) -> Block:
-        """Return a block, changed."""
-
-    @property
-    def stores(self) -> list[Store]:
-        return self._source.stores
-
-    @property
-    def files(self) -> list[str]:
-        return self._source.files
-
-    @property
-    def versions(self) -> list[str]:
-        return self._source.versions
-
-    @property
-    def buffer_bytes(self) -> int:
-        return self._source.buffer_bytes
-
-    @property
-    def is_sparse(self) -> bool:
-        return self._source.is_sparse
-
-    @property
-    def row_values(self) -> int:
-        return self._source.row_values
-
-    @property
-    def settings(self) -> dict[str, str | None]:
-        return self._source.settings
-
-    @property
-    def is_rereadable(self) -> bool:
-        return self._source.is_rereadable
-
-    @property
-    def columns(self) -> Columns | None:
-        return self._source.columns
-
-    def adapted(self, columns: Columns | None) -> Self:
-        adapted = copy.copy(self)
-        adapted._source = self._source.adapted(columns)
-        return adapted
-
-    def blocks(
-        self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
-    ) -> Iterator[Block]:
-        for block in self._source.blocks(start, stop, block_rows=block_rows):
-            yield self._changed(block)
-
-    def split(self, parts: int) -> list[tuple[int, int]]:
-        return self._source.split(parts)
-
-    def sample(self, n_rows: int) -> Block:
-        return self._changed(self._source.sample(n_rows))
 
 
 class ClassWeighted(Derived):

@@ -22,7 +22,7 @@ from streamrf.preprocessing import (
     as_columns,
     combined_moments,
 )
-from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets
+from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
@@ -123,7 +123,8 @@ class Pass(State):
             )
 
     def _warn(self) -> None:
-        """Warn of entries clipped, and of rows too long for the map."""
+        """Warn of unknown levels, of entries clipped, and of rows too long for the map."""
+        warn_of_unseen(self._n_unseen)
         sums, n_too_long = self.statistics.sums, self._n_too_long
         n_entries = sums.n_rows * sums.n_components
         calibration = self.statistics.encoder.calibration

@@ -1,0 +1,176 @@
+"""Sources that are another one changed, such as numbers whose columns have names."""
+
+import copy
+import functools
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from streamrf.errors import DataError, ShapeError
+from streamrf.sources.base import Block, Source, Store
+from streamrf.sources.columns import Columns
+
+
+class Derived(Source):
+    """A source whose blocks are those of another, changed.
+
+    Parameters
+    ----------
+    source : the other
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.n_rows, self.n_features = source.n_rows, source.n_features
+        self.where, self.seekable = source.where, source.seekable
+        self.has_targets, self.has_weights = source.has_targets, source.has_weights
+
+    @abstractmethod
+    def _changed(self, block: Block) -> Block:
+        """Return a block, changed."""
+
+    @property
+    def stores(self) -> list[Store]:
+        return self._source.stores
+
+    @property
+    def files(self) -> list[str]:
+        return self._source.files
+
+    @property
+    def versions(self) -> list[str]:
+        return self._source.versions
+
+    @property
+    def buffer_bytes(self) -> int:
+        return self._source.buffer_bytes
+
+    @property
+    def is_sparse(self) -> bool:
+        return self._source.is_sparse
+
+    @property
+    def row_values(self) -> int:
+        return self._source.row_values
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        return self._source.settings
+
+    @property
+    def is_rereadable(self) -> bool:
+        return self._source.is_rereadable
+
+    @property
+    def columns(self) -> Columns | None:
+        return self._source.columns
+
+    def adapted(self, columns: Columns | None) -> Self:
+        adapted = copy.copy(self)
+        adapted._source = self._source.adapted(columns)
+        return adapted
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
+    ) -> Iterator[Block]:
+        for block in self._source.blocks(start, stop, block_rows=block_rows):
+            yield self._changed(block)
+
+    def split(self, parts: int) -> list[tuple[int, int]]:
+        return self._source.split(parts)
+
+    def sample(self, n_rows: int) -> Block:
+        return self._changed(self._source.sample(n_rows))
+
+
+class Named(Derived):
+    """A source of numbers, not sparse unless all are kept, whose columns have names.
+
+    Parameters
+    ----------
+    source : the other, of as many columns
+    names : of its columns
+    wanted : names of the columns kept, in order; None means all
+
+    Raises
+    ------
+    ShapeError
+        A name wanted that is not there.
+    """
+
+    def __init__(
+        self, source: Source, names: Iterable[str], wanted: Iterable[str] | None = None
+    ) -> None:
+        super().__init__(source)
+        self._given = tuple(names)
+        self._names = self._given if wanted is None else tuple(wanted)
+        self._places = places_of(self._names, self._given, source.where)
+        self.n_features = len(self._names)
+
+    @property
+    def columns(self) -> Columns | None:
+        return columns_named(self._names)
+
+    def adapted(self, columns: Columns | None) -> "Named":
+        if columns is None or columns.outputs == self._names:
+            return self
+        return Named(self._source, self._given, columns.outputs)
+
+    def _changed(self, block: Block) -> Block:
+        if self._places is not None:
+            X = np.ascontiguousarray(block.X[:, self._places])
+            return replace(block, X=X, names=self._names)
+        return replace(block, names=self._names)
+
+
+def named(source: Source, names: Iterable[str] | None) -> Source:
+    """Return the source with names for its columns, itself if it has some or there are none."""
+    return source if names is None or source.columns is not None else Named(source, names)
+
+
+def named_as(source: Source, names: tuple[str, ...] | None, columns: Columns | None) -> Source:
+    """Return a source of named columns with those that others had; itself where either has none."""
+    if names is None or columns is None or columns.outputs == names:
+        return source
+    return Named(source, names, columns.outputs)
+
+
+@functools.lru_cache(8)
+def columns_named(names: tuple[str, ...] | None) -> Columns | None:
+    """Return the columns of numbers that have names, None where they have none."""
+    return None if names is None else Columns.named(names)
+
+
+def names_of(X: Any, where: str) -> tuple[str, ...] | None:
+    """Return the names of the columns of a table of any library; None where it has none.
+
+    DataError if columns share a name.
+    """
+    found = getattr(X, "column_names", getattr(X, "columns", ()))
+    names = tuple(found) if isinstance(found, Iterable) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        return None
+    check_names(names, where)
+    return names
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raise DataError if columns share a name."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(f"{where} has several columns called {repeated}; rename them")
+
+
+def places_of(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> list[int] | None:
+    """Return the places of columns by their names, None for all in order, or raise ShapeError."""
+    if wanted == names:
+        return None
+    places = {name: place for place, name in enumerate(names)}
+    lacks = [name for name in wanted if name not in places]
+    if lacks:
+        raise ShapeError(f"{where} has not the columns learnt from: it lacks {lacks}")
+    return [places[name] for name in wanted]
