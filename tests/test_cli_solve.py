@@ -85,14 +85,14 @@ def test_the_best_penalty(name, criterion, best, alpha, statistics):
 
 def test_a_penalty_for_each_target(statistics):
     sums = statistics["values.h5"]
-    figures, model = model_of("values.h5", "--per-output", "--alpha", "1e-6,1e6")
-    expected = sums.cross_validate([1e-6, 1e6]).best_alphas()
+    figures, model = model_of("values.h5", "--per-output", "--alpha", "0.1,1e6")
+    expected = sums.cross_validate([0.1, 1e6]).best_alphas()
     np.testing.assert_array_equal(model.alpha, expected)
-    assert figures["alpha"] == expected.tolist() == [1e-6, 1e6]  # the second target is noise
-    assert answer("info", "m.h5")["alpha"] == [1e-6, 1e6]
-    assert re.search(r"alpha +1e-06, 1e\+06, one for each output\n", told("info", "m.h5"))
-    assert "alpha     1e-06, 1e+06, the best of 2" in told(
-        "solve", "values.h5", "--per-output", "--alpha", "1e-6,1e6", "--model", "m.h5"
+    assert figures["alpha"] == expected.tolist() == [0.1, 1e6]  # the second target is noise
+    assert answer("info", "m.h5")["alpha"] == [0.1, 1e6]
+    assert re.search(r"alpha +0.1, 1e\+06, one for each output\n", told("info", "m.h5"))
+    assert "alpha     0.1, 1e+06, the best of 2" in told(
+        "solve", "values.h5", "--per-output", "--alpha", "0.1,1e6", "--model", "m.h5"
     )
 
 

@@ -897,8 +897,12 @@ def test_a_model_of_a_frame_of_numbers_reads_columns_by_name(fitted, tmp_path):
     assert evaluated["accuracy"] == wanted
     gram = np.array(made.statistics_.gram)
     np.testing.assert_array_equal(srf.accumulate(moved, like=made.statistics_).gram, gram)
-    made.partial_fit(srf.open_source(MOVED, y=LABELS))
-    np.testing.assert_array_equal(made.statistics_.gram, 2 * gram)
+    with pytest.raises(MergeError, match="would be counted twice"):
+        made.partial_fit(srf.open_source(MOVED, y=LABELS))
+    more = srf.open_source(MOVED / 2, y=LABELS)
+    part = srf.accumulate(srf.ArraySource(ROWS / 2, LABELS), like=made.statistics_)
+    made.partial_fit(more)
+    np.testing.assert_array_equal(made.statistics_.gram, gram + part.gram)
 
 
 def test_columns_of_other_names_are_refused_by_a_model_of_a_frame(tmp_path):
