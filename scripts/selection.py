@@ -55,13 +55,13 @@ def error(found, y, regression: bool) -> float:
     return float(100 * np.mean(found != y))
 
 
-def best_of_grid(X, y, width: int, seed: int, regression: bool):
+def best_of_grid(X, y, width: int, seed: int, ours: type):
     """Return the best candidate of a grid, and its model of all rows."""
     order = np.random.default_rng(seed).permutation(len(X))[:MAX_ROWS]
+    regression = ours is srf.RandomFeatureRegressor
     judge = Judge(X[order], y[order], regression=regression, seed=seed)
     best = grid(judge, width).candidate
     map_ = judge.feature_map(best, width, seed)
-    ours = srf.RandomFeatureRegressor if regression else srf.RandomFeatureClassifier
     fitted = ours(map_, normalize=best.normalize, random_state=seed).fit(srf.ArraySource(X, y))
     return best, fitted
 
@@ -81,7 +81,7 @@ def compared(name: str, seed: int, with_trees: bool, with_grid: bool) -> dict:
     line["n_components"] = encoder.n_components
     if with_grid:
         began = time.perf_counter()
-        best, other = best_of_grid(X, y, encoder.n_components, seed, regression)
+        best, other = best_of_grid(X, y, encoder.n_components, seed, ours)
         line["grid_seconds"] = round(time.perf_counter() - began, 1)
         line["grid_error"] = error(other.predict(X_test), y_test, regression)
         line["grid_chosen"] = str(best)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamrf import engine
-from streamrf.cli.base import Answer, aligned, say, warn_skipped
+from streamrf.cli.base import Answer, aligned, warn_skipped
 from streamrf.cli.files import check_room, writing
 from streamrf.cli.groups import (
     BlockOptions,
@@ -30,7 +30,7 @@ from streamrf.cli.options import option, option_from, option_of, wrong
 from streamrf.cli.progress import working
 from streamrf.display import format_time, peak_bytes
 from streamrf.engine import Outlook, RunOptions
-from streamrf.errors import ClusterError
+from streamrf.errors import ClusterError, warn
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.solving import LOSSES, SQUARED
@@ -326,9 +326,8 @@ def _finish(
 def _warn(sums: Statistics, trained: Model | None) -> None:
     """Print what was left out or rounded too coarsely, and what that means."""
     warn_skipped(sums.n_skipped)
-    advice = None if trained is None else rounding_note(sums, trained)
-    if advice is not None:
-        say(f"warning: {advice}")
+    if trained is not None and (note := rounding_note(sums, trained)) is not None:
+        warn(note)
 
 
 def _choice(sums: Statistics, width: int) -> str:

@@ -34,7 +34,7 @@ class Samples:
 
     def _take(self, block: Block, rows: slice) -> None:
         self._windows.append((block.position + rows.start, block.position + rows.stop))
-        self._digests.append(_digest([block], rows))
+        self._digests.append(_digest([block.arrays.take(rows)], ROWS))
         if len(self._digests) > MAX_SAMPLES:
             self._windows, self._digests = self._windows[::2], self._digests[::2]
             self._every *= 2
@@ -43,10 +43,10 @@ class Samples:
         """Return the index of a row that is not what it was, None where all are."""
         for (start, stop), digest in zip(self._windows, self._digests, strict=True):
             try:
-                blocks = list(source.blocks(start, stop))
+                parts = [block.arrays for block in source.blocks(start, stop)]
             except StreamrfError:  # not so many rows, or none that can be read
                 return start
-            if _digest(blocks, slice(stop - start)) != digest:
+            if _digest(parts, stop - start) != digest:
                 return start
         return None
 
@@ -85,15 +85,15 @@ def state_of(source: Source) -> list[str]:
     """Return what changes when rows of a source do: its versions, else a digest of samples."""
     if are_known(source.versions):
         return source.versions
-    sampled = source.sample(MAX_SAMPLES * ROWS)
-    return [*source.versions, _digest([sampled], slice(MAX_SAMPLES * ROWS))]
+    n_rows = MAX_SAMPLES * ROWS
+    return [*source.versions, _digest([source.sample(n_rows).arrays], n_rows)]
 
 
-def _digest(blocks: Sequence[Block], which: slice) -> str:
-    """Return a hash of some of the rows, whatever blocks they come in."""
+def _digest(parts: Sequence[tuple[Any, ...]], n_rows: int) -> str:
+    """Return a hash of the first rows, whatever parts they come in."""
     rows: list[Any] = []
-    for block in blocks:
-        columns = [column for column in block.arrays if column is not None]
-        rows += zip(*(column[which].tolist() for column in columns), strict=True)
-    text = repr(rows[: which.stop - (which.start or 0)]).encode("utf-8", "surrogatepass")
+    for part in parts:
+        columns = [column for column in part if column is not None]
+        rows += zip(*(column[:n_rows].tolist() for column in columns), strict=True)
+    text = repr(rows[:n_rows]).encode("utf-8", "surrogatepass")
     return blake2b(text, digest_size=16).hexdigest()

@@ -267,8 +267,8 @@ class Model(Card, UncertainPredictor):
         scores = np.concatenate([scores for _, scores in self.scored(source, **options)])
         return (scores[:, 1] - scores[:, 0]) / 2 if scores.shape[1] == 2 else scores
 
-    def reading(self, source: Rows, *bounds: Any, **options: Any) -> tuple[Reading, RunOptions]:
-        reading, run = super().reading(source, *bounds, **options)
+    def judging(self, source: Rows, **options: Any) -> tuple[Reading, RunOptions]:
+        reading, run = super().judging(source, **options)
         if self.ledger is not None:
             reading = replace(reading, source=known_by(reading.source, self.ledger.ranges))
         return reading, run

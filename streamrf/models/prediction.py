@@ -113,6 +113,10 @@ def told(parts: Generator[tuple[Any, ...], None, None]) -> Generator[Any, None, 
 class Predictor(Scorer):
     """What scores rows, and counts the errors of its scores."""
 
+    def judging(self, source: Rows, **options: Any) -> tuple[Reading, RunOptions]:
+        """Return `reading` of rows that are judged: those trained on go by keys known then."""
+        return self.reading(source, **options)
+
     @abstractmethod
     def no_errors(self, return_std: bool = False) -> ErrorSums:
         """Return the sums of errors of no rows, for `count` to add to."""
@@ -163,7 +167,7 @@ class Predictor(Scorer):
         source = as_source(source, y, weights)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
-        reading, run = self.reading(source, **options)
+        reading, run = self.judging(source, **options)
         evaluation = Evaluation(self._judge, self.no_errors(return_std))
         errors = fold(reading, evaluation, Evaluation.update, run).errors
         warn_of_unseen(errors.n_unseen)

@@ -234,6 +234,6 @@ def _evaluated(
         for model, part, sums in zip(models, parts, errors, strict=True):
             model.count(block, part if model.book is None else model.book.scores(part), sums)
 
-    reading, run = joint.reading(source, **options)
+    reading, run = joint.judging(source, **options)
     deque(map_blocks(reading, judge, run), maxlen=0)
     return errors, sample

@@ -20,13 +20,13 @@ from streamrf.statistics import (
     TargetSums,
     ValueSums,
 )
-from streamrf.training.clipping import warn_of_wide_steps
 from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
+from streamrf.training.wide_steps import warn_of_wide_steps
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 HUGE = 1e15  # of a value, from where on powers of it may overflow

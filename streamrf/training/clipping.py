@@ -1,17 +1,15 @@
-"""What clipping and wide steps take from the sums, and when that is worth a warning."""
+"""What clipping takes from the sums, and when that is worth a warning."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from streamrf.errors import warn
 from streamrf.jit.arrays import Floats, Indices
-from streamrf.preprocessing import Cut, Encoder
+from streamrf.preprocessing import Cut
 from streamrf.statistics import AbstractSums
 from streamrf.storage import Fields
 
-LOOKED_AT, MAX_LOST = 256, 0.2  # rows, and the share of features that steps may be too wide for
 MAX_FEW = 100  # features of which one counts by itself; of many random ones it does not
 
 
@@ -68,28 +66,3 @@ class Clipping:
         most, row = fields.number("most"), fields.integer("row")
         fields.end()
         return cls(columns, most, row)
-
-
-def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
-    """Warn if most calibration rows X (n, d) are rounded to one value in many features.
-
-    A step is a share of a deviation, and one row in other units makes a deviation of its own. The
-    least step may be a share of the deviation of other features, and is not looked at.
-    """
-    step = encoder.calibration.step
-    own = (step > step.min()) | (step.max() == step.min())
-    if not encoder.calibration.noise_alpha(1.0):
-        return
-    rows = X[:: max(1, len(X) // LOOKED_AT)]
-    scaled = np.empty((len(rows), encoder.n_components), dtype=np.float32)
-    encoder.scale(rows, scaled)
-    middle = np.median(scaled, axis=0)
-    is_lost = (np.rint(scaled) == np.rint(middle)) & (scaled != middle)
-    share = float(np.mean(is_lost[:, own].mean(axis=0) > 0.5))
-    if share > MAX_LOST:
-        warn(
-            f"in {share:.0%} of the features most rows are rounded to the same value, since a few "
-            "rows are so much longer that they make the steps too wide for all others; take those "
-            "out, or use normalize='asinh' (--normalize asinh) or precision='float64' "
-            "(--precision float64)"
-        )
