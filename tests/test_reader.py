@@ -6,11 +6,14 @@ import threading
 import time
 import traceback
 import weakref
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from streamrf.engine.base import Reading
 from streamrf.errors import ParameterError
+from streamrf.jit.threads import n_granted
 from streamrf.sources import ArraySource, read_ahead
 
 
@@ -182,9 +185,44 @@ def test_iterators_that_cannot_be_closed_are_read_too():
     assert list(read_ahead(iter([1, 2, 3]), 2)) == [1, 2, 3]
 
 
-def test_depth_below_one_is_refused_at_once():
-    with pytest.raises(ParameterError, match="depth=0; expected at least 1"):
-        read_ahead(iter("abc"), 0)
+def test_depth_below_zero_is_refused_at_once():
+    with pytest.raises(ParameterError, match="depth=-1; expected at least 0"):
+        read_ahead(iter("abc"), -1)
+
+
+def test_depth_of_zero_reads_each_item_when_it_is_asked_for_in_the_caller():
+    watched = Watched(3)
+    items = read_ahead(watched.items(), 0)
+    assert (next(items), watched.pulled) == (0, [0])
+    assert list(items) == [1, 2]
+    assert watched.threads == {threading.current_thread()}
+
+
+def test_depth_of_zero_leaves_no_grant_of_threads_and_closes_what_it_read():
+    before, watched = n_granted(), Watched(3)
+    items = read_ahead(watched.items(), 0, n_threads=1)
+    next(items)
+    items.close()
+    assert n_granted() == before
+    assert watched.closed
+
+
+class Reads(ArraySource):
+    """Rows that note the threads which read them."""
+
+    threads: ClassVar[list] = []
+
+    def blocks(self, *args, **kwargs):
+        self.threads.append(threading.current_thread())
+        yield from super().blocks(*args, **kwargs)
+
+
+@pytest.mark.parametrize(("block_rows", "elsewhere"), [(20, False), (21, False), (19, True)])
+def test_rows_of_one_block_are_read_without_a_thread(block_rows, elsewhere):
+    Reads.threads.clear()
+    reading = Reading(Reads(np.zeros((25, 2))), start=5, block_rows=block_rows)
+    assert sum(len(block.X) for block in reading.blocks()) == 20
+    assert (Reads.threads[0] is not threading.current_thread()) is elsewhere
 
 
 def test_a_script_that_leaves_a_reader_half_read_still_ends():

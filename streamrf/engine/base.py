@@ -39,10 +39,16 @@ class Reading:
         """Return the reading of some rows, read in the same way."""
         return replace(self, start=start, stop=stop)
 
+    @property
+    def _is_one_block(self) -> bool:
+        """Whether so few rows are to be read that none are left to read ahead."""
+        stop = self.source.n_rows if self.stop is None else self.stop
+        return stop is not None and stop - self.start <= self.block_rows
+
     def blocks(
         self, progress: Progress | None = None, n_threads: int | None = None
     ) -> Iterator[Block]:
-        """Yield the checked blocks, read one ahead of their use.
+        """Yield the checked blocks, read one ahead of their use where there are several.
 
         Parameters
         ----------
@@ -61,7 +67,7 @@ class Reading:
                 yield check_rows(block, self.on_bad_rows)[0]
 
         found = False
-        for block in read_ahead(checked(), n_threads=n_threads):
+        for block in read_ahead(checked(), 0 if self._is_one_block else 1, n_threads):
             found = True
             yield block
             if progress is not None:

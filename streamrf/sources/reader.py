@@ -27,22 +27,33 @@ def read_ahead(
     Parameters
     ----------
     blocks : iterator, run in the thread alone until it is closed
-    depth : items to read ahead, at least 1
+    depth : items to read ahead; 0 reads each when it is asked for, without a thread
     n_threads : threads that may help it to decompress; None means as many as Numba has
 
     Raises
     ------
     ParameterError
-        A depth below 1.
+        A depth below 0.
 
     Examples
     --------
     >>> list(read_ahead(iter("abc")))
     ['a', 'b', 'c']
     """
-    if depth < 1:
-        raise ParameterError(f"depth={depth}; expected at least 1")
-    return _read_ahead(blocks, depth, n_threads)
+    if depth < 0:
+        raise ParameterError(f"depth={depth}; expected at least 0")
+    return _read_ahead(blocks, depth, n_threads) if depth else _read_here(blocks, n_threads)
+
+
+def _read_here(blocks: Iterator[T], n_threads: int | None) -> Generator[T, None, None]:
+    context = copy_context()
+    try:
+        while (block := context.run(_read, blocks, n_threads)) is not _END:
+            yield block
+            del block
+    finally:
+        if isinstance(blocks, Generator):
+            blocks.close()
 
 
 def _read_ahead(blocks: Iterator[T], depth: int, n_threads: int | None) -> Generator[T, None, None]:
