@@ -27,10 +27,12 @@ from streamrf.sources import (
     as_source,
     check_known,
     check_unmasked,
+    is_for_source,
     is_lazy,
-    is_mixed,
     named,
+    names_of,
     same_labels,
+    target_places,
 )
 from streamrf.statistics import Statistics
 from streamrf.storage import digest
@@ -71,6 +73,7 @@ class RandomFeatureEstimator(BaseEstimator):
     uncertainty: bool
     verbose: bool
     _pass: Pass | None  # that goes on; None before the map is drawn, and after `fit`
+    _target_names: tuple[str, ...] | None = None  # of y, where it was a table
     _waiting: list[Any] | None  # batches before the map is drawn, then None
     _classes: Values  # given with the first batch
     _holdout: Holdout | None  # the rows that `fit` held out
@@ -103,7 +106,7 @@ class RandomFeatureEstimator(BaseEstimator):
         -------
         self
         """
-        if self._is_source(X, reset=True):
+        if self._is_source(X, y, reset=True):
             source = self._named(as_source(X, y, sample_weight))
         else:
             checked = self._checked(X, y, sample_weight, reset=True)
@@ -141,7 +144,7 @@ class RandomFeatureEstimator(BaseEstimator):
         is_first = not hasattr(self, "_waiting")
         classes = classes if is_first else self._agreed(classes)
         batch: tuple[Any, Any, Any] | None = None
-        is_given = self._is_source(X, reset=is_first)
+        is_given = self._is_source(X, y, reset=is_first)
         if is_given:
             source = as_source(X, y, sample_weight)
             source = self._named(source) if is_first else source
@@ -239,8 +242,9 @@ class RandomFeatureEstimator(BaseEstimator):
         return self.model_.predict(self._rows(X), **options)
 
     def evaluate(self, X: Rows, y: Values = None, **options: Any) -> dict[str, Any]:
-        """Return all figures of `Model.evaluate` on a source, or on arrays X and y."""
-        return self.model_.evaluate(self._rows(X), y, **options)
+        """Return all figures of `Model.evaluate` on a source, a table, or on arrays X and y."""
+        rows = X if is_for_source(X, y) else self._rows(X)
+        return self.model_.evaluate(rows, self._in_order(y), **options)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write model and settings, but no statistics, to an HDF5 file; see `load_model`."""
@@ -312,7 +316,7 @@ class RandomFeatureEstimator(BaseEstimator):
         """Return the pass over a source that the parameters describe."""
         names = getattr(self, "feature_names_in_", None)
         check_names(self.features, names)
-        source = named(source, names)
+        source = named(source, names, self._target_names)
         check_penalties(self.alpha)  # now, not after the pass
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
@@ -353,9 +357,9 @@ class RandomFeatureEstimator(BaseEstimator):
             assert self._solved is not None
             return self._solved
 
-    def _is_source(self, X: Rows, reset: bool) -> bool:
+    def _is_source(self, X: Rows, y: Values, reset: bool) -> bool:
         """Return whether X is a source or is to be read by one, and not checked as an array."""
-        if is_lazy(X) or is_mixed(X):
+        if is_for_source(X, y):
             return True
         if reset:
             return False
@@ -366,8 +370,9 @@ class RandomFeatureEstimator(BaseEstimator):
     def _named(self, source: Source) -> Source:
         """Return the source, after keeping the number and names of its columns."""
         self.__dict__.pop("feature_names_in_", None)
-        self.n_features_in_ = source.n_features
+        self.n_features_in_, self._target_names = source.n_features, None
         if source.columns is not None:
+            self._target_names = source.columns.targets
             names = [column.name for column in source.columns.columns]
             self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(names)
@@ -379,10 +384,19 @@ class RandomFeatureEstimator(BaseEstimator):
         check_unmasked(X, "X")
         return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
+    def _in_order(self, y: Values) -> Values:
+        """Return several targets in the order learnt from, where both have names."""
+        places = target_places(self._target_names or (), names_of(y, "y") or (), "y")
+        return y if places is None else np.asarray(y)[:, places]
+
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
         """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
         check_unmasked(X, "X")
         check_unmasked(y, "y")
+        if reset:
+            self._target_names = names_of(y, "y")
+        else:
+            y = self._in_order(y)
         X, y = validate_data(
             self,
             X,

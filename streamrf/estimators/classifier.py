@@ -173,8 +173,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
         """Return the accuracy on a source, or on arrays X and y."""
-        if isinstance(X, Source):
-            return self.evaluate(X)["accuracy"]
+        if isinstance(X, Source) or isinstance(y, str):  # a column of X
+            return self.evaluate(X, y, weights=sample_weight)["accuracy"]
         return super().score(X, y, sample_weight)
 
     @property

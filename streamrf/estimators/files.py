@@ -52,6 +52,8 @@ def _made(
         if not isinstance(names, list) or len(names) != estimator.n_features_in_:
             raise fields.wrong("feature_names_in_", "are not as many as the columns")
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    if model.encoder.table is not None:
+        estimator._target_names = model.encoder.table.targets
     fields.end()
     estimator._solved = (model, None)
     estimator._pass = estimator._waiting = estimator._classes = estimator._holdout = None

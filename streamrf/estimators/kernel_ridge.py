@@ -28,8 +28,8 @@ from streamrf.sources import (
     as_source,
     check_listed,
     check_rows,
+    is_for_source,
     is_lazy,
-    is_mixed,
     named,
 )
 
@@ -59,7 +59,7 @@ class _KernelRidge(BaseEstimator):
         n_rows = self.n_rows
         if not isinstance(n_rows, int | np.integer) or n_rows is True or n_rows < 1:
             raise ParameterError(f"n_rows must be an integer above 0, got {n_rows!r}")
-        if is_lazy(X) or is_mixed(X):
+        if is_for_source(X, y):
             source = as_source(X, y, sample_weight)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features

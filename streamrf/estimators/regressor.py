@@ -86,9 +86,9 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
         """Return the coefficient of determination R2 on a source, or on arrays X and y."""
-        if isinstance(X, Source):
-            return self.evaluate(X)["r2"]
-        return super().score(X, y, sample_weight)
+        if isinstance(X, Source) or isinstance(y, str):  # a column of X
+            return self.evaluate(X, y, weights=sample_weight)["r2"]
+        return super().score(X, self._in_order(y), sample_weight)
 
     def partial_fit(self, X: Rows, y: Values = None, sample_weight: Values = None) -> Self:
         """Add rows, y (n_rows,) or (n_rows, n_targets); see `RandomFeatureClassifier`."""

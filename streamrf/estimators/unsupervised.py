@@ -11,7 +11,7 @@ from streamrf.errors import check_flag
 from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
-from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_lazy, is_mixed, named
+from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_for_source, named
 from streamrf.training import accumulate, cluster
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class _Unsupervised(BaseEstimator):
     n_threads: int | None
 
     def _source(self, X: Any, sample_weight: ArrayLike | None) -> Source:
-        if is_lazy(X) or is_mixed(X):
+        if is_for_source(X):
             source = as_source(X, None, sample_weight)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
@@ -38,7 +38,7 @@ class _Unsupervised(BaseEstimator):
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        if is_lazy(X) or is_mixed(X):
+        if is_for_source(X):
             return X
         return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
 

@@ -103,6 +103,13 @@ class Encoder:
         targets = as_columns(sample.y) if regression else None
         return cls(preprocessing, features, kind.learn(mean, deviation, targets, sample.weights))
 
+    def of_table(self, table: Columns | None) -> "Encoder":
+        """Return the encoder of the columns of a table, whose names its warp has, too."""
+        pre = self.preprocessing
+        if table is not None and pre.warp is not None:
+            pre = replace(pre, warp=replace(pre.warp, names=table.outputs))
+        return replace(self, preprocessing=pre, table=table)
+
     def card(self) -> dict[str, str]:
         """Return what a prompt shows of it: width and map, columns and their scaling."""
         warp = self.preprocessing.warp
@@ -302,7 +309,7 @@ class Encoder:
         if table is not None and len(table.outputs) != preprocessing.n_features:
             raise fields.wrong("columns", f"are not the {preprocessing.n_features} of a raw row")
         fields.end()
-        return cls(preprocessing, features, calibration, selected, tried, table)
+        return cls(preprocessing, features, calibration, selected, tried).of_table(table)
 
 
 def _read_tried(fields: Fields) -> dict[str, list]:

@@ -1,16 +1,18 @@
 """A linear map of scaled rows, before the feature map: weights of columns, or a matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from streamrf.display import listed
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.storage import Fields
 
 WARPS = ("diagonal", "full")
+MAX_NAMED = 10  # columns in a message
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,10 +24,12 @@ class Warp:
     matrix : (n_features, n_features) float32, or (n_features,), its diagonal
     importances : (n_features,) float64, share of each column in the squared gradients of the
         predictor that the warp was learnt from, each times the column's variance
+    names : of the columns, if they have any; files keep them with the columns
     """
 
     matrix: F32
     importances: F64
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         d = len(self.matrix)
@@ -54,13 +58,35 @@ class Warp:
         if n_features != self.n_features:
             raise ShapeError(f"rows have {n_features} columns, the warp is for {self.n_features}")
 
+    def of_columns(self, names: tuple[str, ...], where: str) -> "Warp":
+        """Return the warp of rows whose columns have these names, in their order.
+
+        It is itself where either side has none; ShapeError if the names are others. `where` is the
+        rows, for messages.
+        """
+        if not names or not self.names or names == self.names:
+            return self
+        if sorted(names) != sorted(self.names):
+            raise ShapeError(
+                f"the warp was learnt of the columns {listed(self.names, MAX_NAMED)}, and those of "
+                f"{where} are {listed(names, MAX_NAMED)}; give the same, in any order, or learn "
+                "another"
+            )
+        places = [self.names.index(name) for name in names]
+        return replace(
+            self,
+            matrix=np.ascontiguousarray(self.matrix[..., places]),
+            importances=self.importances[places],
+            names=names,
+        )
+
     def load(self, x: F32) -> None:
         """Warp lanes x (groups, n_features, 16) where they are."""
         (lanes.stretch if self.matrix.ndim == 1 else lanes.transform)(x, self.matrix)
 
     def to_tree(self) -> dict[str, Any]:
         """Return the arrays as a tree."""
-        return dict(vars(self))
+        return {"matrix": self.matrix, "importances": self.importances}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any] | Fields, n_features: int) -> "Warp":

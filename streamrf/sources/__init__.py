@@ -5,8 +5,7 @@ from streamrf.sources.base import Block, Source, Store, check_rows, require_sour
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
-from streamrf.sources.derived import named
-from streamrf.sources.frames import is_mixed
+from streamrf.sources.derived import named, names_of, target_places
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
@@ -20,7 +19,14 @@ from streamrf.sources.labels import (
     same_labels,
 )
 from streamrf.sources.ledger import Ledger
-from streamrf.sources.opening import as_source, is_file_of, is_known, is_lazy, open_source
+from streamrf.sources.opening import (
+    as_source,
+    is_file_of,
+    is_for_source,
+    is_known,
+    is_lazy,
+    open_source,
+)
 from streamrf.sources.paths import is_url
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
@@ -79,14 +85,15 @@ __all__ = [
     "dense_pieces",
     "find_labels",
     "is_file_of",
+    "is_for_source",
     "is_known",
     "is_lazy",
-    "is_mixed",
     "is_url",
     "join_labels",
     "known_by",
     "named",
     "named_factors",
+    "names_of",
     "narrowed",
     "of_targets",
     "open_source",
@@ -95,6 +102,7 @@ __all__ = [
     "require_source",
     "same_labels",
     "stacked",
+    "target_places",
     "uniform",
     "warn_of_unseen",
 ]

@@ -1,6 +1,6 @@
 """Rows of arrays in memory, or mapped into it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +60,7 @@ class ArraySource(SeekableSource):
         self, X: ArrayLike, y: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> None:
         self.where = "X"
-        self._names = names_of(X, "X")
+        self._names, self._target_names = names_of(X, "X"), names_of(y, "y")
         X = as_numbers(X, "X")
         check_rank(X.shape, "X")
         self.n_rows = len(X)
@@ -86,11 +86,15 @@ class ArraySource(SeekableSource):
     @property
     def columns(self) -> Columns | None:
         """The names of columns of a table, if X is one."""
-        return columns_named(self._names)
+        return columns_named(self._names, self._target_names)
 
     def adapted(self, columns: Columns | None) -> Source:
         """Return the source with the columns that others had, by their names."""
-        return named_as(self, self._names, columns)
+        return named_as(self, columns)
+
+    def keys_of(self, places: Sequence[int]) -> list[str]:
+        """Return the fingerprints of the rows with some columns."""
+        return fingerprints(as_matrix(self._arrays.X[:FINGERPRINT_ROWS][:, places], self.where))
 
     @property
     def stores(self) -> list[Store]:

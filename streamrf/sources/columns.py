@@ -4,7 +4,7 @@ import datetime
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -231,14 +231,19 @@ class Columns:
         return self.is_plain and all(math.isnan(float(column.fill)) for column in self.columns)
 
     @classmethod
-    def named(cls, names: tuple[str, ...]) -> "Columns":
+    def named(cls, names: tuple[str, ...], targets: tuple[str, ...] = ()) -> "Columns":
         """Return columns of numbers of which names are all that is known."""
-        return cls(tuple(Column(name, "number") for name in names))
+        return cls(tuple(Column(name, "number") for name in names), targets)
 
     def plain(self) -> "Columns":
         """Return the same numbers with missing values left as NaN."""
         columns = tuple(Column(column.name, column.kind) for column in self.columns)
         return Columns(columns, self.targets, self.weights)
+
+    def with_targets(self, other: "Columns | None") -> "Columns":
+        """Return the columns with our targets and then those of `other`; no names if one lacks."""
+        theirs = () if other is None else other.targets
+        return replace(self, targets=self.targets + theirs if self.targets and theirs else ())
 
     def encode(self, table: Any) -> tuple[NDArray[np.float64], int]:
         """Return X of an Arrow table, float64 (n, n_features), and the values unlike the peek's.

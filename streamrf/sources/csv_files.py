@@ -1,5 +1,6 @@
 """CSV files, plain or compressed, read in pieces of some thousand rows."""
 
+import logging
 import os
 import re
 from bisect import bisect_right
@@ -8,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.display import brief
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.columns import arrow, kind_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table, is_number
+
+logger = logging.getLogger("streamrf")
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
@@ -58,6 +62,8 @@ class CSVTable(Table):
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)
         is_row = is_row if has_names is None else not has_names
+        if has_names is None and not is_row:
+            self._warn_of_row(fields, counted)
         self._names = counted if is_row else fields
         check_names(self._names, self.where)
         self._offsets, self._rows = [0 if is_row else len(first)], [0]
@@ -78,6 +84,17 @@ class CSVTable(Table):
     def buffer_bytes(self) -> int:
         """A piece of the file, and what becomes of it."""
         return 8 * int(max(np.diff(self._offsets), default=0))
+
+    def _warn_of_row(self, fields: list[str], counted: list[str]) -> None:
+        """Log that the first line is taken for names though it has numbers and what may be none."""
+        from pyarrow import csv
+
+        numbers = [field for field in fields if field not in csv.ConvertOptions().null_values]
+        if numbers and numbers != counted[: len(numbers)] and all(map(is_number, numbers)):
+            message = (
+                "%s: the first line, %s, is taken for names; if it is a row, put names above it"
+            )
+            logger.warning(message, self.where, brief(",".join(fields)))
 
     def missing_words(self, name: str, values: Any) -> list[str]:
         """Return NA, null and the like among labels: nobody knows whether they are any."""

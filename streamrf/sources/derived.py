@@ -93,8 +93,8 @@ class Named(Derived):
     Parameters
     ----------
     source : the other, of as many columns
-    names : of its columns
-    wanted : names of the columns kept, in order; None means all
+    given : the names of its columns, and of its targets where they have any
+    wanted : those kept, in order; None means all
 
     Raises
     ------
@@ -102,47 +102,65 @@ class Named(Derived):
         A name wanted that is not there.
     """
 
-    def __init__(
-        self, source: Source, names: Iterable[str], wanted: Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, source: Source, given: Columns, wanted: Columns | None = None) -> None:
         super().__init__(source)
-        self._given = tuple(names)
-        self._names = self._given if wanted is None else tuple(wanted)
-        self._places = places_of(self._names, self._given, source.where)
-        self.n_features = len(self._names)
+        self._given = given
+        self._wanted = given if wanted is None else wanted
+        self._places = places_of(self._wanted.outputs, given.outputs, source.where)
+        self._target_places = target_places(self._wanted.targets, given.targets, source.where)
+        self._keys = None if self._places is None else source.keys_of(self._places)
+        self.n_features = len(self._wanted.outputs)
 
     @property
     def columns(self) -> Columns | None:
-        return columns_named(self._names)
+        return self._wanted
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores, by their rows with the columns kept; also by the rows as given."""
+        stores = super().stores
+        if self._keys is None:
+            return stores
+        *earlier, key = self._keys
+        return [replace(s, key=key, earlier=(*s.earlier, s.key, *earlier)) for s in stores]
 
     def adapted(self, columns: Columns | None) -> "Named":
-        if columns is None or columns.outputs == self._names:
-            return self
-        return Named(self._source, self._given, columns.outputs)
+        return self if columns is None else Named(self._source, self._given, columns)
 
     def _changed(self, block: Block) -> Block:
         if self._places is not None:
-            X = np.ascontiguousarray(block.X[:, self._places])
-            return replace(block, X=X, names=self._names)
-        return replace(block, names=self._names)
+            block = replace(block, X=np.ascontiguousarray(block.X[:, self._places]))
+        if self._target_places is not None:
+            block = replace(block, y=np.ascontiguousarray(block.y[:, self._target_places]))
+        key = block.key if self._keys is None else self._keys[-1]
+        return replace(block, key=key, names=self._wanted.outputs)
 
 
-def named(source: Source, names: Iterable[str] | None) -> Source:
+def named(
+    source: Source, names: Iterable[str] | None, targets: tuple[str, ...] | None = None
+) -> Source:
     """Return the source with names for its columns, itself if it has some or there are none."""
-    return source if names is None or source.columns is not None else Named(source, names)
-
-
-def named_as(source: Source, names: tuple[str, ...] | None, columns: Columns | None) -> Source:
-    """Return a source of named columns with those that others had; itself where either has none."""
-    if names is None or columns is None or columns.outputs == names:
+    if names is None or source.columns is not None:
         return source
-    return Named(source, names, columns.outputs)
+    return Named(source, Columns.named(tuple(names), targets or ()))
+
+
+def named_as(source: Source, columns: Columns | None) -> Source:
+    """Return a source of named columns with those that others had; itself where either has none."""
+    here = source.columns
+    if here is None or columns is None:
+        return source
+    if columns.outputs == here.outputs and columns.targets == here.targets:
+        return source
+    return Named(source, here, columns)
 
 
 @functools.lru_cache(8)
-def columns_named(names: tuple[str, ...] | None) -> Columns | None:
+def columns_named(
+    names: tuple[str, ...] | None, targets: tuple[str, ...] | None = None
+) -> Columns | None:
     """Return the columns of numbers that have names, None where they have none."""
-    return None if names is None else Columns.named(names)
+    return None if names is None else Columns.named(names, targets or ())
 
 
 def names_of(X: Any, where: str) -> tuple[str, ...] | None:
@@ -174,3 +192,18 @@ def places_of(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> li
     if lacks:
         raise ShapeError(f"{where} has not the columns learnt from: it lacks {lacks}")
     return [places[name] for name in wanted]
+
+
+def target_places(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> list[int] | None:
+    """Return the places of several targets by their names; None for all in order, or no names.
+
+    ShapeError for targets of other names.
+    """
+    if min(len(wanted), len(names)) < 2 or wanted == names:
+        return None
+    if sorted(wanted) != sorted(names):
+        raise ShapeError(
+            f"{where} has the targets {[*names]}, and learnt from were {[*wanted]}; name those, in"
+            " any order: y= (--y)"
+        )
+    return [names.index(name) for name in wanted]

@@ -33,26 +33,28 @@ class FrameTable(Table):
     Parameters
     ----------
     frame : what exports Arrow
-    extra : more columns by their roles, arrays of as many rows: targets and weights
+    extra : more columns by their roles, arrays or tables of as many rows: targets and weights
 
     Attributes
     ----------
-    names : of the columns that `extra` became, by roles; other than those of the frame
+    names : lists of the columns that `extra` became, by roles; other than those of the frame
     """
 
     def __init__(self, frame: Frame, extra: dict[str, Any] | None = None) -> None:
         self.where = self.name = type(frame).__name__
         table = _table(frame, self.where)
-        self.names: dict[str, str] = {}
+        self.names: dict[str, list[str]] = {}
         for role, values in (extra or {}).items():
             if len(values) != len(table):
                 raise ShapeError(f"{role} has {len(values)} rows but X has {len(table)}")
-            column = _table({role: values}, role).column(0)
-            name = role
-            while name in table.schema.names:
-                name += "_"
-            self.names[role] = name
-            table = table.append_column(name, column)
+            more, is_named = _columns_of(role, values)
+            self.names[role] = []
+            for name, column in zip(more.schema.names, more.columns, strict=True):
+                while name in table.schema.names:
+                    name += "_"
+                self.names[role].append(name)
+                table = table.append_column(name, column)
+            self.unnamed += () if is_named else (*self.names[role],)
         self._table = table.combine_chunks()
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
@@ -130,6 +132,19 @@ def is_dask_frame(X: Any) -> bool:
     """Return whether X is a Dask data frame, without importing Dask."""
     frames = sys.modules.get("dask.dataframe")
     return frames is not None and isinstance(X, frames.DataFrame)
+
+
+def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
+    """Return targets or weights as an Arrow table, and whether they have names of their own."""
+    if isinstance(values, Frame) and len(values.shape) == 2:
+        if names_of(values, role):
+            return _table(values, role), True
+        values = np.asarray(values)
+    if getattr(values, "ndim", 1) != 2:
+        return _table({role: values}, role), False
+    if values.shape[1] == 1:
+        return _table({role: values[:, 0]}, role), False
+    return _table({f"{role}{i}": column for i, column in enumerate(values.T)}, role), False
 
 
 def _table(frame: Any, where: str) -> Any:

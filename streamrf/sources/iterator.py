@@ -1,6 +1,6 @@
 """Rows that arrive once: a generator, a queue, a network stream."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from streamrf.sources.base import (
     joined,
 )
 from streamrf.sources.columns import Columns
-from streamrf.sources.derived import columns_named, named_as, names_of, places_of
+from streamrf.sources.derived import columns_named, named_as, names_of, places_of, target_places
 from streamrf.sources.sparse import Numbers, SparseRows, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.stream import Stream, regrouped, windowed
 from streamrf.sources.validation import (
@@ -31,6 +31,7 @@ from streamrf.sources.validation import (
 )
 
 WHERE = "iterator"
+Names = tuple[str, ...] | None  # of columns
 
 
 class IteratorSource(Source):
@@ -88,7 +89,7 @@ class IteratorSource(Source):
         if not isinstance(key, str | None):
             raise ParameterError(f"key must be a text or None, got {key!r}")
         self._position = position
-        self._key = key
+        self._key, self._key_is_given = key, key is not None
         self._form: _Form | None = None
         self._stream: Stream | None = None  # begun, and not yet given to a pass
         self._consumed = False
@@ -132,11 +133,19 @@ class IteratorSource(Source):
     @property
     def columns(self) -> Columns | None:
         """The names of columns of the first block, if any; reads it, and keeps it."""
-        return columns_named(self._known_form().names)
+        form = self._known_form()
+        return columns_named(form.names, form.target_names)
 
     def adapted(self, columns: Columns | None) -> Source:
         """Return the source with the columns that others had, by their names."""
-        return named_as(self, self._known_form().names, columns)
+        return named_as(self, columns)
+
+    def keys_of(self, places: Sequence[int]) -> list[str] | None:
+        """Return the fingerprint of the rows with some columns; None if the key was given."""
+        if self._key_is_given:
+            return None
+        first = list(windowed(self._ahead(FINGERPRINT_ROWS).head, 0, FINGERPRINT_ROWS))
+        return [fingerprint(np.ascontiguousarray(joined(first).X[:, places]))]
 
     @property
     def stores(self) -> list[Store]:
@@ -241,11 +250,12 @@ class IteratorSource(Source):
         try:
             for number, item in enumerate(items):
                 where = f"{WHERE}, block {number}"
-                rows, names = _as_rows(item, where)
+                rows, names, target_names = _as_rows(item, where)
                 if len(rows.X):
                     if self._form is not None:
                         rows = _by_names(rows, names, self._form.names, where)
-                    form = _Form.of(rows, names)
+                        rows = _targets_by_names(rows, target_names, self._form, where)
+                    form = _Form.of(rows, names, target_names)
                     if self._form is None:
                         self._form = form
                     _check_alike(form, self._form, where)
@@ -277,14 +287,16 @@ class _Form(NamedTuple):
     weighted: bool
     is_sparse: bool  # as the first block is; others are made so
     row_values: int
-    names: tuple[str, ...] | None = None  # of columns
+    names: Names = None  # of columns
+    target_names: Names = None
 
     @classmethod
-    def of(cls, rows: Arrays, names: tuple[str, ...] | None) -> "_Form":
+    def of(cls, rows: Arrays, names: Names, target_names: Names) -> "_Form":
         target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
         n_features, is_sparse = rows.X.shape[1], isinstance(rows.X, SparseRows)
         n_values = 1 + 2 * -(-len(rows.X.data) // len(rows.X)) if is_sparse else n_features
-        return cls(n_features, target, rows.weights is not None, is_sparse, n_values, names)
+        has_weights = rows.weights is not None
+        return cls(n_features, target, has_weights, is_sparse, n_values, names, target_names)
 
 
 def _opener(blocks: Any) -> Callable[[], Iterator]:
@@ -303,15 +315,15 @@ def _opener(blocks: Any) -> Callable[[], Iterator]:
     )
 
 
-def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[str, ...] | None]:
-    """The arrays of one item, checked and copied, and the names of columns of X."""
+def _as_rows(item: Any, where: str) -> tuple[Arrays, Names, Names]:
+    """The arrays of one item, checked and copied, and the names of columns of X and of y."""
     if isinstance(item, tuple) and len(item) not in (2, 3):
         raise DataError(
             f"{where} is a tuple of {len(item)}; expected (X, y) or (X, y, weights), or bare X"
         )
     given = item if isinstance(item, tuple) else (item,)
     X, y, weights = (*given, None, None)[:3]
-    names = names_of(X, where)
+    names, target_names = names_of(X, where), names_of(y, f"{where}, y")
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
     if is_scipy_sparse(X):
         check_rank(X.shape, f"{where}, X")
@@ -320,16 +332,20 @@ def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[str, ...] | None]:
         X = as_matrix(X, f"{where}, X").copy()
     y = None if y is None else as_targets(y, len(X), f"{where}, y").copy()
     weights = None if weights is None else weight_column(weights, len(X), f"{where}, weights")
-    return Arrays(X, y, None if weights is None else weights.copy()), names
+    return Arrays(X, y, None if weights is None else weights.copy()), names, target_names
 
 
-def _by_names(
-    rows: Arrays, names: tuple[str, ...] | None, wanted: tuple[str, ...] | None, where: str
-) -> Arrays:
+def _by_names(rows: Arrays, names: Names, wanted: Names, where: str) -> Arrays:
     """Return rows with the columns of the first block, where both have names."""
     if names is None or wanted is None or (places := places_of(wanted, names, where)) is None:
         return rows
     return rows._replace(X=np.ascontiguousarray(rows.X[:, places]))
+
+
+def _targets_by_names(rows: Arrays, names: Names, first: _Form, where: str) -> Arrays:
+    """Return rows with the targets of the first block in its order, where both have names."""
+    places = target_places(first.target_names or (), names or (), where)
+    return rows if places is None else rows._replace(y=np.ascontiguousarray(rows.y[:, places]))
 
 
 def _like(X: Numbers, is_sparse: bool) -> Numbers:

@@ -167,12 +167,13 @@ def _companions(wanted: str, names: list[str], argument: str) -> Known:
     """Return the `.npy` files that a name or pattern means, here or in the folder of others."""
     folder = os.path.dirname(names[0])
     for place in ("", folder):
-        for ending in ("", ".npy"):
-            path = os.path.join(place, os.path.expanduser(wanted) + ending)
-            if os.path.isfile(path):
-                return {path: ()}
-            if found := [file for file in sorted(glob.glob(path)) if os.path.isfile(file)]:
-                return {file: stand_ins(path, file) for file in found}
+        path = os.path.join(place, os.path.expanduser(wanted))
+        for file in (path, path + ".npy"):
+            if os.path.isfile(file):
+                return {file: ()}
+        for pattern in (path + ".npy", path):  # so that a last wildcard stands for no ending
+            if found := [file for file in sorted(glob.glob(pattern)) if os.path.isfile(file)]:
+                return {file: stand_ins(pattern, file) for file in found}
     raise SourceNotFoundError(
         f"there is no file {wanted!r}, nor {wanted + '.npy'!r}, here or in {folder or '.'!r}; name"
         f" the file with {argument}= (--{argument})"

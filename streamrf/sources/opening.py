@@ -10,7 +10,13 @@ from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
 from streamrf.sources.derived import names_of
-from streamrf.sources.frames import DaskFrameTable, FrameTable, is_dask_frame, is_frame
+from streamrf.sources.frames import (
+    DaskFrameTable,
+    FrameTable,
+    is_dask_frame,
+    is_frame,
+    is_mixed,
+)
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
@@ -135,13 +141,11 @@ def open_source(
     if is_frame(data) and not is_xarray(data):  # which exports Arrow, an entry a row
         return _of_frame(data, x, y, weights)
     if x is not None:
-        raise ParameterError("x= names a dataset or columns; an array has none")
+        raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
     if is_scipy_sparse(data):
         return open_sparse(data, y, weights)
     if is_xarray(data):
-        if data.chunks is None:
-            return open_xarray(data, y, weights)
-        data = data.data
+        return open_xarray(data, y, weights)
     if is_dask_array(data):
         return DaskArraySource(data, y, weights)
     return ArraySource(data, y, weights)
@@ -234,7 +238,7 @@ def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
     roles = {"y": y, "weights": weights}
     are_names = {role: _is_named(frame, values) for role, values in roles.items()}
     table = FrameTable(frame, {role: roles[role] for role in roles if not are_names[role]})
-    names = [roles[role] if are_names[role] else [table.names[role]] for role in roles]
+    names = [roles[role] if are_names[role] else table.names[role] for role in roles]
     return TableSource([table], x, *names)
 
 
@@ -246,8 +250,19 @@ def _is_named(frame: Any, values: Any) -> bool:
 
 
 def is_lazy(X: Any) -> bool:
-    """Return whether X is a source, or an array that is read by one: of Dask or xarray."""
-    return isinstance(X, Source) or is_dask_array(X) or is_xarray(X)
+    """Return whether X is a source, or is read by one a part at a time: of Dask or xarray."""
+    return isinstance(X, Source) or is_dask_array(X) or is_dask_frame(X) or is_xarray(X)
+
+
+def is_for_source(X: Any, y: Any = None) -> bool:
+    """Return whether X is to be read by a source of its own, and not checked as an array.
+
+    So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
+    columns y names some.
+    """
+    if is_lazy(X) or is_mixed(X):
+        return True
+    return y is not None and is_frame(X) and _is_named(X, y)
 
 
 def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:

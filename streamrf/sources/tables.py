@@ -16,6 +16,7 @@ from streamrf.display import brief
 from streamrf.errors import BadRowError, DataError, DatasetNotFoundError, ParameterError, ShapeError
 from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprints
 from streamrf.sources.columns import Column, Columns, arrow, kind_of, raw_numbers
+from streamrf.sources.derived import target_places
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
 from streamrf.sources.validation import as_targets, weight_column
@@ -43,11 +44,13 @@ class Table(Stored):
     types : Arrow types of the columns, by their names
     is_text : whether the types are only guessed from text
     levels : all levels of columns of text, of which they are known without a look at the rows
+    unnamed : columns that came without a name, from arrays
     """
 
     types: dict[str, Any]
     is_text: bool = False
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
+    unnamed: tuple[str, ...] = ()
 
     def can_be(self, name: str, kind: str) -> bool:
         """Return whether a column can be read as of another kind than that of its type."""
@@ -144,8 +147,17 @@ class TableSource(StoredSource[Table]):
             columns = self._columns.plain()
         for table in self._list:
             columns.check(_kinds(table), table.where, table.can_be)
+        both = [column.name for column in columns.columns if column.name in self._targets]
+        if both:
+            raise ParameterError(
+                f"{self.where}: the target {both[0]!r} is one of the columns learnt from; name the "
+                "target that was meant: y= (--y)"
+            )
+        places = target_places(columns.targets, self._target_names, self.where)
         adapted = copy.copy(self)
         adapted._columns = columns
+        if places is not None:
+            adapted._targets = [self._targets[place] for place in places]
         if _read_as(columns) != _read_as(self._columns):  # keys as chosen may be known from before
             pairs = zip(self._keys, self._list, strict=True)
             adapted._keys = [[*keys, *adapted._keys_of(table)] for keys, table in pairs]
@@ -159,7 +171,7 @@ class TableSource(StoredSource[Table]):
         kinds = [_kinds(table) for table in self._list]
         flags = {name for name in kinds[0] if all(k.get(name) == "boolean" for k in kinds)}
         words = ((name, "boolean" if name in flags else "number") for name in columns.outputs)
-        return Columns(tuple(Column(*pair) for pair in words))
+        return Columns(tuple(Column(*pair) for pair in words), columns.targets)
 
     def _learnt(self) -> Columns:
         """Return what suits a peek at the rows."""
@@ -182,7 +194,12 @@ class TableSource(StoredSource[Table]):
         for column in columns:
             if self._list[0].is_text and column.kind == "category":
                 _warn_of_numbers(self.where, column.name, peek.column(column.name))
-        return Columns(tuple(columns), tuple(self._targets), next(iter(self._weights), None))
+        return Columns(tuple(columns), self._target_names, next(iter(self._weights), None))
+
+    @property
+    def _target_names(self) -> tuple[str, ...]:
+        """Names of the targets, none where they came without."""
+        return () if {*self._targets} & {*self._list[0].unnamed} else tuple(self._targets)
 
     def _x_types(self) -> dict[str, Any]:
         return {column.name: self._types([column])[column.name] for column in self._columns.columns}

@@ -70,15 +70,26 @@ def named_factors(
     return names[order], np.array(list(class_weight.values()), dtype=np.float64)[order]
 
 
-def check_named(class_weight: ClassWeight, labels: NDArray[Any], where: str) -> None:
-    """Warn of a dict that names none of several labels; `where` says what they are labels of."""
-    if isinstance(class_weight, str) or len(labels) < 2:
+def check_named(
+    class_weight: ClassWeight | None, labels: NDArray[Any] | None, where: str, all_seen: bool = True
+) -> None:
+    """Warn of names in a dict that no label has.
+
+    Parameters
+    ----------
+    labels : sorted; of None or fewer than two nothing is said
+    where : what they are labels of
+    all_seen : whether there are no others; if there may be, a warning is of names all unknown
+    """
+    if class_weight is None or isinstance(class_weight, str) or labels is None or len(labels) < 2:
         return
-    names = named_factors(class_weight, labels)[0]
-    if find_labels(labels, names)[1].all():
+    names, factors = named_factors(class_weight, labels)
+    unknown = find_labels(labels, names)[1]
+    told = unknown & (factors > 0) if all_seen else unknown  # rows that weigh nothing are not seen
+    if told.any() and (all_seen or unknown.all()):
         warn(
-            f"class_weight (--class-weight) names {names.tolist()[:5]}, and no label of {where}, "
-            f"such as {labels[0].item()!r}; check the names"
+            f"class_weight (--class-weight) names {names[told].tolist()[:5]}, and no label of "
+            f"{where}, such as {labels[0].item()!r}; check the names"
         )
 
 

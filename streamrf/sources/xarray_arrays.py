@@ -7,7 +7,9 @@ import numpy as np
 
 from streamrf.errors import EmptySourceError
 from streamrf.sources.base import Arrays
-from streamrf.sources.stored import GivenMatrix, MatrixSource
+from streamrf.sources.dask_array import DaskArraySource
+from streamrf.sources.seekable import SeekableSource
+from streamrf.sources.stored import GivenMatrix
 
 
 class XarrayMatrix(GivenMatrix):
@@ -41,6 +43,14 @@ def is_xarray(X: Any) -> bool:
     return xarray is not None and isinstance(X, xarray.DataArray)
 
 
-def open_xarray(X: Any, y: Any, weights: Any) -> MatrixSource:
-    """Return the rows of a DataArray that is not of Dask arrays."""
-    return XarrayMatrix(X, y, weights).source()
+def open_xarray(X: Any, y: Any, weights: Any) -> SeekableSource:
+    """Return the rows of a DataArray, in memory, in a file, or of Dask arrays."""
+    is_here = X.chunks is None
+    source: SeekableSource
+    source = (
+        XarrayMatrix(X, y, weights).source() if is_here else DaskArraySource(X.data, y, weights)
+    )
+    if X.ndim == 2 and X.dims[1] in X.coords:
+        labels = X.coords[X.dims[1]].values.tolist()
+        source.labels = tuple(labels) if all(isinstance(label, str) for label in labels) else ()
+    return source

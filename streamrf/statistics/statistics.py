@@ -172,7 +172,9 @@ class Statistics(Card, Questions):
             target_shift=np.concatenate((ours.target_shift, theirs.target_shift)),
             target_step=np.concatenate((ours.target_step, theirs.target_step)),
         )
-        encoder = replace(self.encoder, calibration=both)
+        table = self.encoder.table
+        table = None if table is None else table.with_targets(other.encoder.table)
+        encoder = replace(self.encoder, calibration=both, table=table)
         return replace(self, encoder=encoder, sums=self.sums.stack_targets(other.sums))
 
     def select(self, columns: ArrayLike) -> "Statistics":

@@ -25,7 +25,6 @@ from streamrf.training.feature_choice import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
-from streamrf.training.settings import Settings
 from streamrf.training.wide_steps import warn_of_wide_steps
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
@@ -78,7 +77,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
                 features,  # type: ignore[arg-type] # which it checks
                 sample,
                 normalize=settings.scaling if chosen is None else chosen.normalize,
-                warp=_warp(settings, sample, job.scales) if chosen is None else chosen.warp,
+                warp=_warp(job, sample) if chosen is None else chosen.warp,
                 precision=settings.precision,
                 totals=settings.totals or "float64",
                 regression=settings.regression,
@@ -93,7 +92,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         moments = Moments.zero(Sample.of(sample.X), column_names(source))
         if chosen is not None and chosen.trials:
             encoder = replace(encoder, tried=chosen.table())
-        encoder = replace(encoder, table=source.columns)
+        encoder = encoder.of_table(source.columns)
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
@@ -156,11 +155,14 @@ def _chosen(job: Job, sample: Block) -> Selection:
     return selection
 
 
-def _warp(settings: Settings, sample: Block, scales: Moments | None) -> Warp | None:
+def _warp(job: Job, sample: Block) -> Warp | None:
     """Return the warp of rows before a map that was named."""
-    warp, features = settings.warping, settings.features
-    if warp is None or isinstance(warp, Warp) or not isinstance(features, FeatureMap):
-        return warp if isinstance(warp, Warp) else None
+    settings, features = job.settings, job.settings.features
+    warp = settings.warping
+    if isinstance(warp, Warp):
+        return warp.of_columns(column_names(job.source), job.source.where)
+    if warp is None or not isinstance(features, FeatureMap):
+        return None
     return learnt(
         features,
         sample,
@@ -169,7 +171,7 @@ def _warp(settings: Settings, sample: Block, scales: Moments | None) -> Warp | N
         settings.warp_rounds,
         settings.regression,
         settings.random_state,
-        scales,
+        job.scales,
     )
 
 

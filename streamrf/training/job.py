@@ -31,7 +31,7 @@ from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
-from streamrf.sources import Source, known_by, require_source
+from streamrf.sources import Source, check_named, known_by, require_source
 from streamrf.statistics import (
     TOTALS,
     BitSums,
@@ -99,8 +99,6 @@ class Job:
         like = settings.like
         if like is not None and not isinstance(like, Statistics):
             like = load_statistics(like)
-        if like is not None:
-            source = source.adapted(like.encoder.table)
         source, settings = settled(source, settings, like)
         if source.is_sparse and (settings.is_auto or settings.warping is not None) and like is None:
             raise ParameterError(
@@ -284,6 +282,7 @@ class Job:
         if self.like is not None:
             pass_.warn_of_drift(self.like.moments)
         self.check_read(pass_)
+        check_named(self.settings.class_weight, pass_.statistics.labels, "the rows read")
         return pass_
 
     def check_read(self, pass_: Pass) -> None:
@@ -363,10 +362,10 @@ def _window(source: Source, rows: tuple[int, int | None] | None) -> tuple[int, i
     if source.n_rows is not None:
         stop = source.n_rows if stop is None else min(stop, source.n_rows)
     if start < 0 or (stop is not None and start >= stop):
+        known = "an unknown number" if source.n_rows is None else source.n_rows
         raise ParameterError(
-            f"rows={rows} are no rows of {source.where}, which has "
-            f"{'an unknown number' if source.n_rows is None else source.n_rows}; "
-            "give (start, stop) with 0 <= start < stop"
+            f"rows={rows} are no rows of {source.where}, which has {known}; give (start, stop) "
+            "with 0 <= start < stop"
         )
     return start, stop
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -9,7 +10,7 @@ from streamrf.errors import DataError, ParameterError
 from streamrf.preprocessing import Moments
 from streamrf.sources import Source, check_rows, require_source
 from streamrf.statistics import Statistics
-from streamrf.training.column_moments import scales_of
+from streamrf.training.column_moments import column_names, scales_of
 from streamrf.training.feature_choice import Selection, choose, peek
 from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
 from streamrf.training.target_type import settled
@@ -92,7 +93,7 @@ def select(
     sample = check_rows(peek(source), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
-    return choose(
+    selection = choose(
         sample,
         source.n_rows,
         n_components,
@@ -105,3 +106,6 @@ def select(
         random_state=random_state,
         moments=scales_of(scale_like, source),
     )
+    if selection.warp is None:
+        return selection
+    return replace(selection, warp=replace(selection.warp, names=column_names(source)))

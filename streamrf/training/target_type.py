@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, warn
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
     BALANCED,
     ClassWeighted,
+    Columns,
     Source,
     as_labels,
     check_named,
@@ -27,15 +28,20 @@ MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so 
 
 
 def settled(source: Source, settings: Settings, like: Statistics | None) -> tuple[Source, Settings]:
-    """Return the source and settings with the task decided, and rows weighed by class.
+    """Return the source as sums of `like` read it, rows weighed by class; and the task decided.
 
     Raises
     ------
+    ShapeError
+        Columns or targets of other names than those of `like`.
     DataError
         Targets that could be of either task.
     ParameterError
         Weights of classes for values, of labels of another kind, or next to sums without weights.
     """
+    if like is not None:
+        given, source = source, source.adapted(like.encoder.table)
+        _warn_of_other_target(given, like.encoder.table)
     task = settings.task
     if task == AUTO and like is not None:
         task = "regression" if like.labels is None else "classification"
@@ -107,5 +113,17 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
         return ClassWeighted(source, labels, factors, float(factors.max()))
     seen = np.unique(of_targets(rows, as_labels))
     labels, factors = named_factors(class_weight, seen)
-    check_named(class_weight, seen, f"the {len(rows.y):,} rows looked at before the pass")
+    looked_at = f"the {len(rows.y):,} rows looked at before the pass"
+    check_named(class_weight, seen, looked_at, all_seen=False)
     return ClassWeighted(source, labels, factors)
+
+
+def _warn_of_other_target(source: Source, table: Columns | None) -> None:
+    """Warn if the target has another name than that of the sums that are to go on."""
+    columns = (source.columns, table)
+    now, then = (() if known is None else known.targets for known in columns)
+    if len(now) == len(then) == 1 and now != then:
+        warn(
+            f"the target of {source.where} is {now[0]!r}, and that of the rows summed before is "
+            f"{then[0]!r}; if it is another, sum it by itself: without like= (--like)"
+        )

@@ -1,0 +1,252 @@
+"""Columns and targets with names are read by them, whatever holds the rows."""
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import xarray
+
+import streamrf as srf
+from commands import answer
+from streamrf.errors import MergeError, ParameterError, ShapeError, StreamrfWarning
+
+FRAME = pd.DataFrame(
+    np.random.default_rng(0).normal(size=(400, 3)) * [1, 3, 0.1] + [0, 5, 0], columns=[*"abc"]
+)
+TURNED = FRAME[[*"cba"]]
+LABELS = (FRAME.a + 0.3 * FRAME.b > 1.5).astype(int).to_numpy()
+TARGETS = pd.DataFrame({"p": FRAME.a, "q": 10 - FRAME.b})
+SWAPPED = TARGETS[["q", "p"]]
+MAP = srf.StructuredFourier(srf.Gaussian(0.3), 64, random_state=0)
+KINDS = {
+    "array": srf.ArraySource,
+    "iterator": lambda X, y: srf.IteratorSource([(X, y)]),
+    "table": lambda X, y: srf.open_source(X, y=y),
+}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1),
+        srf.RandomFeatureRegressor(MAP, normalize="standard", alpha=0.1),
+        srf.KernelRidgeClassifier(srf.Gaussian(0.3)),
+    ],
+)
+def test_estimators_of_frames_read_dask_frames_by_name(estimator):
+    estimator.fit(FRAME, LABELS)
+    turned = dd.from_pandas(TURNED, npartitions=3)
+    assert np.array_equal(estimator.predict(turned), estimator.predict(FRAME))
+    assert estimator.score(turned, LABELS) == estimator.score(FRAME, LABELS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", [TURNED, FRAME.assign(d=1.0)], ids=["turned", "more"])
+def test_rows_read_by_name_are_known_again(kind, other):
+    open_ = KINDS[kind]
+    first = srf.accumulate(open_(FRAME, LABELS), MAP)
+    again = srf.accumulate(open_(other, LABELS), like=first)
+    with pytest.raises(MergeError, match="counted twice"):
+        first + again
+    assert (first - again).n_rows == 0
+    model = first.solve(0.1)
+    assert model.evaluate(open_(other, LABELS))["n_rows_trained_on"] == 400
+
+
+def test_rows_that_were_counted_as_given_are_known_again():
+    turned = srf.accumulate(srf.ArraySource(TURNED, LABELS), MAP)
+    model = turned.solve(0.1)
+    assert model.evaluate(srf.ArraySource(TURNED, LABELS))["n_rows_trained_on"] == 400
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_targets_are_taken_by_name(kind):
+    open_ = KINDS[kind]
+    head, tail = slice(0, 200), slice(200, 400)
+    first = srf.accumulate(open_(FRAME[head], TARGETS[head]), MAP, normalize="standard")
+    same = srf.accumulate(open_(FRAME[tail], TARGETS[tail]), like=first)
+    swapped = srf.accumulate(open_(FRAME[tail], SWAPPED[tail]), like=first)
+    assert np.array_equal((first + swapped).solve(0.1).coef, (first + same).solve(0.1).coef)
+    model = (first + same).solve(0.1)
+    right = model.evaluate(open_(FRAME, TARGETS))["r2"]
+    assert right > 0.9
+    assert model.evaluate(open_(FRAME, SWAPPED))["r2"] == right
+    with pytest.raises(ShapeError, match=r"targets .* and learnt from were"):
+        model.evaluate(open_(FRAME, TARGETS.rename(columns={"q": "z"})))
+
+
+def test_targets_without_names_are_taken_by_place():
+    first = srf.accumulate(srf.open_source(FRAME, y=TARGETS), MAP, normalize="standard")
+    model = first.solve(0.1)
+    right = model.evaluate(FRAME, TARGETS)["r2"]
+    assert model.evaluate(FRAME, TARGETS.to_numpy())["r2"] == right
+    assert model.evaluate(FRAME.to_numpy(), TARGETS)["r2"] == right
+    unnamed = srf.accumulate(srf.open_source(FRAME, y=TARGETS.to_numpy()), MAP)
+    assert unnamed.encoder.table.targets == ()
+    assert unnamed.solve(0.1).evaluate(FRAME, TARGETS)["n_rows"] == 400
+
+
+def test_one_target_may_have_another_name():
+    model = srf.accumulate(srf.open_source(FRAME, y=TARGETS[["p"]]), MAP).solve(0.1)
+    assert model.evaluate(srf.open_source(FRAME.assign(z=TARGETS.p), x=[*"abc"], y="z"))["r2"] > 0
+
+
+def test_later_blocks_have_their_targets_by_name():
+    blocks = [(FRAME[:200], TARGETS[:200]), (FRAME[200:], SWAPPED[200:])]
+    mixed = srf.accumulate(srf.IteratorSource(blocks), MAP, normalize="standard")
+    whole = srf.accumulate(srf.IteratorSource([(FRAME, TARGETS)]), MAP, normalize="standard")
+    assert np.array_equal(mixed.solve(0.1).coef, whole.solve(0.1).coef)
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["plain", "mixed"])
+def test_estimators_take_targets_by_name(text, tmp_path):
+    X = FRAME.assign(d="x") if text else FRAME
+    regressor = srf.RandomFeatureRegressor(MAP, normalize="standard", alpha=0.1)
+    regressor.partial_fit(X[:200], TARGETS[:200]).partial_fit(X[200:], SWAPPED[200:])
+    right = regressor.score(X, TARGETS)
+    assert right > 0.9
+    assert regressor.score(X, SWAPPED) == right
+    assert regressor.evaluate(X, SWAPPED)["r2"] == pytest.approx(right)
+    regressor.save(tmp_path / "model.h5")
+    assert srf.load_model(tmp_path / "model.h5").score(X, SWAPPED) == right
+    array = regressor.fit(FRAME.to_numpy(), TARGETS.to_numpy())  # forgets the names
+    assert array.score(FRAME.to_numpy(), SWAPPED) < 0
+
+
+def test_targets_of_two_passes_side_by_side_have_both_names():
+    table = FRAME.assign(p=TARGETS.p, q=TARGETS.q)
+    first = srf.accumulate(srf.open_source(table, x=[*"abc"], y="p"), MAP, random_state=0)
+    second = srf.accumulate(srf.open_source(table, x=[*"abc"], y="q"), MAP, random_state=0)
+    both = first.with_targets(second)
+    assert both.encoder.table.targets == ("p", "q")
+    model = both.solve(0.1)
+    found = [model.evaluate(srf.open_source(table, x=[*"abc"], y=y)) for y in ("p,q", "q,p")]
+    assert found[0]["r2"] == found[1]["r2"]
+
+
+def test_targets_of_files_are_taken_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.assign(y_p=TARGETS.p, y_q=TARGETS.q)[:200].to_csv("mon.csv", index=False)
+    TURNED.assign(y_q=TARGETS.q, y_p=TARGETS.p)[200:].to_csv("tue.csv", index=False)
+    options = "--regression --map fourier --kernel gaussian --gamma 0.3 --components 64"
+    answer("fit", "mon.csv", "--y", "y_*", *options.split(), "--statistics", "mon.h5")
+    answer("fit", "tue.csv", "--y", "y_*", "--like", "mon.h5", "--statistics", "tue.h5")
+    answer("stats", "merge", "mon.h5", "tue.h5", "-o", "both.h5")
+    answer("solve", "both.h5", "--alpha", "0.1", "--model", "model.h5")
+    model = srf.load_model("model.h5")
+    assert model.evaluate(srf.open_source("tue.csv", y="y_*"))["r2"] > 0.5
+
+
+def test_columns_of_a_frame_of_numbers_may_be_named_as_targets():
+    table = FRAME.assign(y=LABELS)
+    by_name = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(table, "y")
+    apart = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(FRAME, LABELS)
+    assert np.array_equal(by_name.predict(FRAME), apart.predict(FRAME))
+    assert by_name.score(table, "y") == apart.score(FRAME, LABELS)
+    assert by_name.evaluate(table, "y")["n_rows_trained_on"] == 400
+    assert apart.score(table, "y") == apart.score(FRAME, LABELS)
+    later = srf.RandomFeatureRegressor(MAP, alpha=0.1).partial_fit(table[:200], "y")
+    assert later.partial_fit(table[200:], "y").score(table, "y") > 0
+    assert later.statistics_.n_rows == 400
+
+
+@pytest.mark.parametrize("shape", [(400,), (400, 1)])
+def test_targets_beside_a_table_may_be_a_column(shape):
+    mixed = FRAME.assign(d="x")
+    source = srf.open_source(mixed, y=LABELS.reshape(shape), weights=np.ones(shape))
+    assert np.array_equal(next(source.blocks()).y, LABELS[: len(next(source.blocks()).y)])
+    frames = srf.open_source(mixed, y=pd.DataFrame(LABELS.reshape(-1, 1), columns=["label"]))
+    assert np.array_equal(next(frames.blocks()).y, next(source.blocks()).y)
+
+
+@pytest.mark.parametrize("y", ["y*", "y*.npy"])
+@pytest.mark.parametrize("x", ["X*", "X*.npy"])
+def test_files_pair_with_and_without_their_ending(x, y, tmp_path):
+    for number in (1, 2, 10):
+        np.save(tmp_path / f"X{number}.npy", np.full((5, 2), float(number)))
+        np.save(tmp_path / f"y{number}.npy", np.full(5, number))
+    for source in (
+        srf.open_source(tmp_path, x=x, y=y),
+        srf.open_source(f"{tmp_path}/X*.npy", y=y),
+    ):
+        for block in source.blocks():
+            assert np.array_equal(block.X[:, 0], block.y)
+
+
+def test_a_weight_of_a_label_that_no_row_has_is_told():
+    words = np.where(LABELS > 0, "yes", "no")
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1, class_weight={"YES": 5, "no": 1})
+    with pytest.warns(StreamrfWarning, match=r"names \['YES'\], and no label of the rows read"):
+        classifier.fit(FRAME, words)
+    classifier.set_params(class_weight={"yes": 5, "no": 1}).fit(FRAME, words)  # which would raise
+
+
+def test_an_array_has_no_columns_to_name():
+    with pytest.raises(ParameterError, match="targets: y="):
+        srf.open_source(np.eye(3), [0, 1, 1])
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+def test_a_warp_used_again_finds_its_columns_by_name(kind, tmp_path):
+    values = np.sin(3 * FRAME.a).to_numpy()
+    like = {"normalize": "standard", "task": "regression", "random_state": 0}
+    first = srf.accumulate(srf.ArraySource(FRAME, values), MAP, warp=kind, **like)
+    first.save(tmp_path / "sums.h5")
+    for warp in (
+        first.encoder.preprocessing.warp,
+        srf.load_statistics(tmp_path / "sums.h5").encoder.preprocessing.warp,
+    ):
+        found = [
+            srf.accumulate(source, MAP, warp=warp, **like).solve(1e-3).evaluate(source)["r2"]
+            for source in (srf.ArraySource(FRAME, values), srf.open_source(TURNED, y=values))
+        ]
+        assert found[0] > 0.9
+        assert found[1] == pytest.approx(found[0], abs=0.05 if kind == "diagonal" else 1e-6)
+        other = FRAME.rename(columns={"a": "z"})
+        with pytest.raises(ShapeError, match=r"warp was learnt of the columns .* learn another"):
+            srf.accumulate(srf.ArraySource(other, values), MAP, warp=warp, **like)
+        by_place = srf.ArraySource(FRAME.to_numpy(), values)
+        assert srf.accumulate(by_place, MAP, warp=warp, **like).solve(1e-3).alpha == 1e-3
+
+
+def test_a_warp_that_was_chosen_knows_its_columns():
+    values = np.sin(3 * FRAME.a).to_numpy()
+    chosen = srf.select(
+        srf.ArraySource(FRAME, values), warp="diagonal", n_components=64, budget=0.5, random_state=0
+    )
+    assert chosen.warp.names == ("a", "b", "c")
+
+
+def test_another_target_is_told_and_one_of_the_columns_is_refused():
+    table = FRAME.assign(y=LABELS, z=1 - LABELS)
+    first = srf.accumulate(srf.open_source(table, x=[*"abc"], y="y"), MAP)
+    with pytest.warns(StreamrfWarning, match="target of DataFrame is 'z', and that .* is 'y'"):
+        srf.accumulate(srf.open_source(table, x=[*"abc"], y="z"), like=first)
+    with pytest.raises(ParameterError, match="target 'a' is one of the columns learnt from"):
+        srf.accumulate(srf.open_source(table, y="a"), like=first)
+    unnamed = srf.accumulate(srf.open_source(FRAME, y=LABELS), MAP)
+    srf.accumulate(srf.open_source(table, x=[*"abc"], y="y"), like=unnamed)
+
+
+@pytest.mark.parametrize("of_dask", [False, True])
+def test_labels_of_a_data_array_that_are_others_are_refused(of_dask):
+    X = xarray.DataArray(FRAME.to_numpy(), dims=["row", "col"], coords={"col": [*"abc"]})
+    X = X.chunk(row=100) if of_dask else X
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(FRAME, LABELS)
+    assert np.array_equal(classifier.predict(X), classifier.predict(FRAME))
+    turned = X.sel(col=[*"cba"])
+    with pytest.raises(ShapeError, match="labelled c, b, a, and those learnt from are a, b, c"):
+        classifier.predict(turned)
+    plain = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(X, LABELS)
+    assert len(plain.predict(turned)) == 400
+
+
+@pytest.mark.parametrize(
+    ("first", "is_told"),
+    [("5,,1", True), ("5,NA,1", True), (",0,1", False), ("a,,1", False), ("0,1,2", False)],
+)
+def test_a_first_line_of_numbers_and_holes_is_told(first, is_told, tmp_path, caplog):
+    path = tmp_path / "rows.csv"
+    path.write_text(first + "\n1,2,1\n3,4,0\n")
+    assert srf.open_source(path).n_rows == 2
+    assert ("is taken for names" in caplog.text) is is_told
