@@ -115,9 +115,15 @@ def test_coefficients_without_a_penalty_are_those_of_that_alpha(rng):
 
 def test_a_penalty_below_the_rounding_is_told_with_the_cure(source):
     cures = {
-        ("exact", "float64"): "precision='float64' does not round",
-        ("coarse", "float64"): "sum again by precision='exact', which rounds to 512",
-        ("exact", "int32"): "sum again by precision='exact' with totals='float64'",
+        ("exact", "float64"): "precision='float64' (--precision float64) does not round",
+        (
+            "coarse",
+            "float64",
+        ): "sum again by precision='exact' (--precision exact), which rounds to 512",
+        (
+            "exact",
+            "int32",
+        ): "sum again by precision='exact' (--precision exact) with totals='float64'",
     }
     for (precision, totals), cure in cures.items():
         statistics = regression(source, precision=precision, totals=totals)
@@ -165,7 +171,7 @@ def test_a_penalty_below_the_rounding_is_told_by_solve_and_report(tmp_path):
     X = rng.normal(size=(400, 3))
     sums = srf.accumulate(srf.ArraySource(X, X[:, 0]), srf.Identity(), task="regression")
     sums.save(tmp_path / "s.h5")
-    says = "the rounding decides; precision='float64' does not round"
+    says = "the rounding decides; precision='float64' (--precision float64) does not round"
     words = ["solve", tmp_path / "s.h5", "--model", tmp_path / "m.h5", "--alpha"]
     run = [*map(str, words), str(sums.rounding_alpha / 2)]
     assert says in CliRunner().invoke(app, run, catch_exceptions=False).stderr

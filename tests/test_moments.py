@@ -363,7 +363,7 @@ def test_moments_of_a_source_go_through_a_file(rng, tmp_path):
     assert loaded.sample.equals(found.sample)
     with pytest.raises(ShapeError, match="moments of 5 columns"):
         accumulated(X[:, :3], scale_like=tmp_path / "m.h5", normalize="standard")
-    with pytest.raises(ParameterError, match="scale_like= is for normalize='standard'"):
+    with pytest.raises(ParameterError, match=r"scale_like= \(--scale-like\) is for normalize="):
         accumulated(X, scale_like=found, normalize="l2")
     with pytest.raises(ParameterError, match="have their scales already"):
         accumulated(X, scale_like=found, like="s.h5", normalize="standard")

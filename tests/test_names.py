@@ -3,11 +3,12 @@
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import xarray
 
 import streamrf as srf
-from commands import answer
+from commands import answer, refused
 from streamrf.errors import MergeError, ParameterError, ShapeError, StreamrfWarning
 
 FRAME = pd.DataFrame(
@@ -250,3 +251,102 @@ def test_a_first_line_of_numbers_and_holes_is_told(first, is_told, tmp_path, cap
     path.write_text(first + "\n1,2,1\n3,4,0\n")
     assert srf.open_source(path).n_rows == 2
     assert ("is taken for names" in caplog.text) is is_told
+
+
+def test_columns_that_drift_are_told_by_their_names():
+    first = srf.accumulate(srf.ArraySource(FRAME, LABELS), MAP)
+    with pytest.warns(StreamrfWarning, match="column 'b' drifted"):
+        srf.accumulate(srf.ArraySource(FRAME.assign(b=FRAME.b + 100), LABELS), like=first)
+
+
+def test_classes_said_with_earlier_sums_are_known():
+    first = srf.accumulate(srf.ArraySource(FRAME, LABELS), MAP)
+    later = srf.ArraySource(FRAME * 1.1, LABELS)
+    assert srf.accumulate(later, like=first, classes=[0, 1, 2]).labels.tolist() == [0, 1, 2]
+
+
+def test_weights_by_the_shares_of_each_day_are_told():
+    first = srf.accumulate(srf.ArraySource(FRAME, LABELS), MAP, class_weight={0: 1, 1: 2})
+    with pytest.warns(StreamrfWarning, match="weighs these rows by their own shares"):
+        srf.accumulate(srf.ArraySource(FRAME * 1.1, LABELS), like=first, class_weight="balanced")
+
+
+def test_scores_of_a_model_of_codes_are_those_of_its_file(tmp_path):
+    labels = np.random.default_rng(1).integers(0, 7, len(FRAME))
+    codes = srf.ErrorCorrectingCodes(9)
+    model = srf.accumulate(srf.ArraySource(FRAME, labels), MAP, codes=codes).solve(0.1, codes)
+    model.save(tmp_path / "model.h5")
+    again = srf.load_model(tmp_path / "model.h5")
+    X = FRAME.to_numpy()
+    assert np.array_equal(again.scores(X), model.scores(X))
+
+
+@pytest.mark.parametrize("name", ["sold.xlsx", "sold.JSON", "sold.txt"])
+def test_predictions_are_not_written_under_endings_of_other_formats(name, tmp_path):
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    srf.accumulate(srf.ArraySource(FRAME, LABELS), MAP).solve(0.1).save(tmp_path / "model.h5")
+    output = tmp_path / name
+    said = refused("predict", tmp_path / "model.h5", tmp_path / "rows.csv", "-o", output)
+    assert "not written in the format of this ending; use .h5, .csv" in said
+    assert not output.exists()
+
+
+def words_of(labels):
+    return ["x" if label > 1 else str(label) for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (words_of, str),  # 1, 2 and x on one day, numbers alone on the next
+        (str, float),  # 0, 1 and 0.0, 1.0
+        (float, str),
+    ],
+)
+def test_labels_of_a_later_file_are_read_as_those_learnt(first, later, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    labels = LABELS.copy()
+    labels[:200:3] = 2 if first is words_of else labels[:200:3]
+    texts = (
+        [first(label) for label in labels[:200]]
+        if first is not words_of
+        else words_of(labels[:200])
+    )
+    FRAME[:200].assign(y=texts).to_csv("mon.csv", index=False)
+    FRAME[200:].assign(y=[later(label) for label in LABELS[200:]]).to_csv("tue.csv", index=False)
+    options = "--map fourier --kernel gaussian --gamma 0.3 --components 64 --alpha 0.1"
+    answer("fit", "mon.csv", "--y", "y", *options.split(), "--statistics", "mon.h5", "--model", "m")
+    answer("fit", "tue.csv", "--y", "y", "--like", "mon.h5", "--statistics", "tue.h5")
+    answer("stats", "merge", "mon.h5", "tue.h5", "-o", "both.h5")
+    known = srf.load_statistics("mon.h5").labels
+    assert srf.load_statistics("both.h5").labels.tolist() == known.tolist()
+    assert answer("evaluate", "m", "tue.csv", "--y", "y")["n_rows"] == 200
+    estimator = srf.RandomFeatureClassifier(MAP, alpha=0.1)
+    for day in ("mon", "tue"):
+        estimator.partial_fit(srf.open_source(f"{day}.csv", y="y"))
+    assert estimator.classes_.tolist() == known.tolist()
+
+
+class Exporter:
+    """A table of a library that scikit-learn does not know."""
+
+    def __init__(self, frame):
+        self._table = pa.table(frame)
+        self.shape = self._table.shape
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("kind", [Exporter, pa.RecordBatch.from_pandas])
+def test_tables_that_scikit_learn_does_not_know_have_names(kind):
+    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(kind(FRAME), LABELS)
+    assert classifier.feature_names_in_.tolist() == [*"abc"]
+    right = classifier.predict(FRAME)
+    assert np.array_equal(classifier.predict(kind(FRAME)), right)
+    assert np.array_equal(classifier.model_.predict(kind(TURNED)), right)
+    for estimator in (classifier, srf.KernelRidgeClassifier(srf.Gaussian(0.3)).fit(FRAME, LABELS)):
+        with pytest.raises(ValueError, match="feature names should match"):
+            estimator.predict(kind(TURNED))
+    components = srf.RandomFeaturePCA(2, MAP).fit(kind(FRAME))
+    assert np.array_equal(components.transform(kind(FRAME)), components.transform(FRAME))

@@ -23,7 +23,7 @@ from streamrf.sources import (
     check_rows,
     open_source,
 )
-from streamrf.sources.base import fingerprint
+from streamrf.sources.fingerprints import fingerprint
 from streamrf.sources.seekable import even_stretches
 from streamrf.sources.weighted import Known, Renamed, Unlabelled
 from streamrf.training import accumulate

@@ -25,6 +25,7 @@ from streamrf.sources import SeekableSource, is_known, open_source, open_text
 from streamrf.storage import replacing, unwritten
 
 STANDARD = "-"  # input or output
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".txt", ".pkl", ".orc", ".avro", ".sqlite")
 Made = Callable[[np.ndarray], np.ndarray]  # of scores
 
 
@@ -72,7 +73,8 @@ def predict(
     began = time.perf_counter()
     output, is_shown = wanted.output, wanted.output == STANDARD
     files = [model, *(name for name in data if name != STANDARD)]
-    if is_known(output) and output_class(output) is HDF5Output:
+    is_other = is_known(output) or output.lower().endswith(OTHERS)
+    if is_other and output_class(output) is HDF5Output:
         raise ParameterError(
             f"--output {output}: predictions are not written in the format of this ending; use "
             ".h5, .csv, .tsv, .parquet, .arrow or .npy"

@@ -24,6 +24,7 @@ from streamrf.sources import (
     IteratorSource,
     Known,
     Source,
+    as_known,
     as_source,
     check_known,
     check_unmasked,
@@ -382,7 +383,7 @@ class RandomFeatureEstimator(BaseEstimator):
         if is_lazy(X) or self.model_.encoder.is_of_table:
             return X  # a table is read by the names of its columns
         check_unmasked(X, "X")
-        return validate_data(self, X, accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
+        return validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _in_order(self, y: Values) -> Values:
         """Return several targets in the order learnt from, where both have names."""
@@ -399,7 +400,7 @@ class RandomFeatureEstimator(BaseEstimator):
             y = self._in_order(y)
         X, y = validate_data(
             self,
-            X,
+            as_known(X),
             y,
             accept_sparse="csr",
             dtype=RAW_DTYPES,

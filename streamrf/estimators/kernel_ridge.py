@@ -24,6 +24,7 @@ from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
     ArraySource,
     Block,
+    as_known,
     as_labels,
     as_source,
     check_listed,
@@ -83,7 +84,9 @@ class _KernelRidge(BaseEstimator):
         return block, source.columns
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
-        return validate_data(self, X, y, dtype=RAW_DTYPES, multi_output=True, y_numeric=True)
+        return validate_data(
+            self, as_known(X), y, dtype=RAW_DTYPES, multi_output=True, y_numeric=True
+        )
 
     def _solve(
         self, block: Block, table: Any, targets: Floats, labels: Any, book: CodeBook | None
@@ -114,7 +117,7 @@ class _KernelRidge(BaseEstimator):
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         if not (is_lazy(X) or self.model_.encoder.is_of_table):
-            X = validate_data(self, X, dtype=RAW_DTYPES, reset=False)
+            X = validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
         return self.model_.all_scores(X)
 
 
@@ -244,7 +247,9 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
         check_listed(y, "y")
-        X, y = validate_data(self, X, y, dtype=RAW_DTYPES, multi_output=True, ensure_min_samples=2)
+        X, y = validate_data(
+            self, as_known(X), y, dtype=RAW_DTYPES, multi_output=True, ensure_min_samples=2
+        )
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return X, y

@@ -11,7 +11,15 @@ from streamrf.errors import check_flag
 from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
-from streamrf.sources import ArraySource, Source, Unlabelled, as_source, is_for_source, named
+from streamrf.sources import (
+    ArraySource,
+    Source,
+    Unlabelled,
+    as_known,
+    as_source,
+    is_for_source,
+    named,
+)
 from streamrf.training import accumulate, cluster
 
 if TYPE_CHECKING:
@@ -33,14 +41,16 @@ class _Unsupervised(BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
             return source
-        source = ArraySource(validate_data(self, X, dtype=RAW_DTYPES), None, sample_weight)
+        source = ArraySource(
+            validate_data(self, as_known(X), dtype=RAW_DTYPES), None, sample_weight
+        )
         return named(source, getattr(self, "feature_names_in_", None))
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         if is_for_source(X):
             return X
-        return validate_data(self, X, dtype=RAW_DTYPES, reset=False)
+        return validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
 
     def _map(self) -> FeatureMap:
         return (

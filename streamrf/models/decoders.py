@@ -21,7 +21,7 @@ FLAT = 1e-6  # of the widest spread of the outputs: directions in which they do 
 
 def read_only(values: Array) -> Floats:
     """Return a copy in float64 that cannot be written to."""
-    values = np.array(values, dtype=np.float64)
+    values = np.array(values, dtype=np.float64, order="C")  # products depend on it in last bits
     values.flags.writeable = False
     return values
 

@@ -52,7 +52,8 @@ class Scorer(ABC):
         **options: Any,
     ) -> tuple[Reading, RunOptions]:
         """Return which rows to read and how; raise ShapeError for rows of another width."""
-        source = as_source(source).adapted(self.encoder.table)
+        labels = getattr(self, "labels", None)  # of what tells classes
+        source = as_source(source).adapted(self.encoder.table, labels)
         if source.n_features != self.n_features:
             raise ShapeError(
                 f"{source.where} has {source.n_features} features, "

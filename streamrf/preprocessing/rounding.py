@@ -253,9 +253,10 @@ class Rounding(Calibration):
     def advice(self) -> str:
         """Name the finer precision."""
         if self.limit == FineRounding.limit:
-            return "precision='float64' does not round"
+            return "precision='float64' (--precision float64) does not round"
         totals = " with totals='float64'" if type(self) is Rounding else ""
-        return f"sum again by precision='exact'{totals}, which rounds to {FineRounding.levels}"
+        finer = f"precision='exact' (--precision exact){totals}"
+        return f"sum again by {finer}, which rounds to {FineRounding.levels}"
 
 
 class FineRounding(Rounding):

@@ -6,6 +6,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.derived import named, names_of, target_places
+from streamrf.sources.frames import as_known
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
@@ -70,6 +71,7 @@ __all__ = [
     "Store",
     "TableSource",
     "Unlabelled",
+    "as_known",
     "as_labels",
     "as_rows",
     "as_source",

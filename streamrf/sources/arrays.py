@@ -1,22 +1,16 @@
 """Rows of arrays in memory, or mapped into it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import EmptySourceError
-from streamrf.sources.base import (
-    FINGERPRINT_ROWS,
-    Arrays,
-    Block,
-    Source,
-    Store,
-    column_fingerprint,
-    fingerprints,
-)
+from streamrf.sources.base import Arrays, Block, Source, Store
 from streamrf.sources.columns import Columns
 from streamrf.sources.derived import columns_named, named_as, names_of
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_numbers, as_targets, check_rank, weight_column
 
@@ -88,7 +82,7 @@ class ArraySource(SeekableSource):
         """The names of columns of a table, if X is one."""
         return columns_named(self._names, self._target_names)
 
-    def adapted(self, columns: Columns | None) -> Source:
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
         """Return the source with the columns that others had, by their names."""
         return named_as(self, columns)
 

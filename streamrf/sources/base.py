@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from streamrf.errors import BadRowError, ParameterError, ShapeError, check_choic
 from streamrf.sources.columns import Columns
 from streamrf.sources.sparse import SparseRows, stacked
 
-FINGERPRINT_ROWS = 64
 MAX_VALUE = 1e150  # whose square float64 holds, also a sum of squares
 
 
@@ -145,8 +143,13 @@ class Source(Card, ABC):
         """What the columns of a table became; None for rows that are numbers already."""
         return None
 
-    def adapted(self, columns: Columns | None) -> "Source":
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "Source":
         """Return the source with its columns read as others were; itself if it is no table.
+
+        Parameters
+        ----------
+        columns : of the others, None for plain numbers
+        labels : of their classes, of whose kind are those of a table where they can be; or None
 
         Raises
         ------
@@ -327,60 +330,6 @@ def _shown(value: float) -> str:
     if MAX_VALUE < abs(float(value)) < np.inf:
         return f"{value}, and beyond {MAX_VALUE:g} squares overflow"
     return "NaN" if np.isnan(value) else str(value)
-
-
-def fingerprint(X: NDArray[Any], name: str = "") -> str:
-    """Return a ledger key made of the content: a hash of the first 64 rows, the width, the dtype.
-
-    A store has the same key under another path or with rows appended, if it has 64 rows (else see
-    `fingerprints`); two stores that begin with different rows have different keys.
-
-    Parameters
-    ----------
-    X : ndarray or `SparseRows` of shape (n, n_features), the first rows of a store, in a dtype of
-        `Block`; rows are made dense one at a time, as there may be many columns
-    name : the base name of the store; joins the hash if all those rows are equal (blank images),
-        because such rows do not identify the store
-    """
-    return fingerprints(X, name)[-1]
-
-
-def fingerprints(X: NDArray[Any], name: str = "") -> list[str]:
-    """Return the `fingerprint` of no row, of the first one, of the first two, and so on."""
-    n = min(len(X), FINGERPRINT_ROWS)
-    rows = (X[i : i + 1] for i in range(n))
-    dense = (row.dense() if isinstance(row, SparseRows) else row for row in rows)
-    digest = blake2b(f"{X.dtype.name} {X.shape[1]} ".encode(), digest_size=16)
-    first, are_equal = None, True
-    keys = [_ended(digest, name)]
-    for row in dense:
-        first = row if first is None else first
-        are_equal = are_equal and bool((row == first).all())
-        little = row.astype(row.dtype.newbyteorder("<"), copy=False)
-        digest.update(np.ascontiguousarray(little).data)
-        keys.append(_ended(digest, name if are_equal else ""))
-    return keys
-
-
-def _ended(digest: blake2b, name: str) -> str:
-    """Return a hash with a name at its end, which may go on without."""
-    ended = digest.copy()
-    ended.update(name.encode(errors="surrogateescape"))
-    return ended.hexdigest()
-
-
-def column_fingerprint(values: NDArray[Any] | None) -> str | None:
-    """Return a hash of the first 64 targets or weights; None of None.
-
-    Examples
-    --------
-    >>> column_fingerprint(np.zeros(100)) == column_fingerprint(np.zeros(64))
-    True
-    """
-    if values is None:
-        return None
-    first = values[:FINGERPRINT_ROWS].tolist()  # not the dtype: it may widen with rows to come
-    return blake2b(repr(first).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def check_window(

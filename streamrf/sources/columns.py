@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError, MissingPackageError, ShapeError
+from streamrf.errors import DataError, ShapeError
+from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.storage import Fields, digest
 
 KINDS = ("number", "boolean", "category", "date")
@@ -19,36 +20,6 @@ MAX_LEVELS = 64  # more are hashed, into as many columns
 CYCLES = {"year": 366, "week": 7 * 1440, "day": 1440}  # steps of a turn: days, minutes, minutes
 _MINUTE = 60_000_000  # microseconds
 _DAY = 1440 * _MINUTE
-
-
-def arrow() -> Any:
-    """Return the module pyarrow; raise MissingPackageError where it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.compute  # which pyarrow does not import by itself
-    except ImportError as error:
-        raise MissingPackageError(
-            "tables are read by pyarrow, which is not installed: pip install 'streamrf[tables]'"
-        ) from error
-    return pyarrow
-
-
-def kind_of(type_: Any) -> str | None:
-    """Return the kind of column that an Arrow type is, "empty" for null, None for no known kind."""
-    types = arrow().types
-    if types.is_dictionary(type_):  # of strings, numbers or dates, as their strings
-        return None if kind_of(type_.value_type) is None else "category"
-    texts = (types.is_string, types.is_large_string, types.is_string_view)
-    if any(is_text(type_) for is_text in texts):
-        return "category"
-    if types.is_boolean(type_):
-        return "boolean"
-    if types.is_date(type_) or types.is_timestamp(type_):
-        return "date"
-    if types.is_null(type_):
-        return "empty"
-    numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
-    return "number" if any(is_kind(type_) for is_kind in (*numbers, types.is_time)) else None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamrf.display import brief
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
-from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges

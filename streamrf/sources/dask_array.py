@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
-from streamrf.sources.base import (
-    FINGERPRINT_ROWS,
-    Arrays,
-    Block,
-    Store,
-    column_fingerprint,
-    fingerprints,
-)
+from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_targets, check_rank, weight_column
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import DataError, ShapeError
 from streamrf.sources.base import Block, Source, Store
@@ -69,9 +70,9 @@ class Derived(Source):
     def columns(self) -> Columns | None:
         return self._source.columns
 
-    def adapted(self, columns: Columns | None) -> Self:
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Self:
         adapted = copy.copy(self)
-        adapted._source = self._source.adapted(columns)
+        adapted._source = self._source.adapted(columns, labels)
         return adapted
 
     def blocks(
@@ -124,7 +125,7 @@ class Named(Derived):
         *earlier, key = self._keys
         return [replace(s, key=key, earlier=(*s.earlier, s.key, *earlier)) for s in stores]
 
-    def adapted(self, columns: Columns | None) -> "Named":
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "Named":
         return self if columns is None else Named(self._source, self._given, columns)
 
     def _changed(self, block: Block) -> Block:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from streamrf.errors import DataError, MissingPackageError, ShapeError
-from streamrf.sources.columns import arrow, kind_of
+from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
@@ -132,6 +132,14 @@ def is_dask_frame(X: Any) -> bool:
     """Return whether X is a Dask data frame, without importing Dask."""
     frames = sys.modules.get("dask.dataframe")
     return frames is not None and isinstance(X, frames.DataFrame)
+
+
+def as_known(X: Any) -> Any:
+    """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself."""
+    known = ("pandas", "polars", "dask", "dask_expr", "xarray")
+    if not isinstance(X, Frame) or type(X).__module__.partition(".")[0] in known:
+        return X
+    return _table(X, type(X).__name__)
 
 
 def _columns_of(role: str, values: Any) -> tuple[Any, bool]:

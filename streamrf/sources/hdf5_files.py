@@ -9,7 +9,8 @@ import h5py
 
 from streamrf.errors import DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
-from streamrf.sources.base import FINGERPRINT_ROWS, Store, fingerprints
+from streamrf.sources.base import Store
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.jit.lzf import expand
-from streamrf.sources.columns import arrow
+from streamrf.sources.arrow_types import arrow
 
 try:
     from isal.isal_zlib import decompress as inflate

@@ -5,21 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
-from streamrf.sources.base import (
-    FINGERPRINT_ROWS,
-    Arrays,
-    Block,
-    Source,
-    Store,
-    check_window,
-    column_fingerprint,
-    fingerprint,
-    joined,
-)
+from streamrf.sources.base import Arrays, Block, Source, Store, check_window, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.derived import columns_named, named_as, names_of, places_of, target_places
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprint
 from streamrf.sources.sparse import Numbers, SparseRows, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.stream import Stream, regrouped, windowed
 from streamrf.sources.validation import (
@@ -136,7 +128,7 @@ class IteratorSource(Source):
         form = self._known_form()
         return columns_named(form.names, form.target_names)
 
-    def adapted(self, columns: Columns | None) -> Source:
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
         """Return the source with the columns that others had, by their names."""
         return named_as(self, columns)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
-from streamrf.sources.columns import arrow
+from streamrf.sources.arrow_types import arrow
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from streamrf.sources.columns import arrow
+from streamrf.sources.arrow_types import arrow
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 

@@ -20,7 +20,7 @@ from streamrf.errors import (
     check_path,
     first_line,
 )
-from streamrf.sources.columns import arrow
+from streamrf.sources.arrow_types import arrow
 from streamrf.storage import reason
 
 Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]

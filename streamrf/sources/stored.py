@@ -9,14 +9,8 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from streamrf.errors import EmptySourceError, ShapeError
-from streamrf.sources.base import (
-    FINGERPRINT_ROWS,
-    Arrays,
-    Block,
-    Store,
-    column_fingerprint,
-    fingerprints,
-)
+from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.paths import decoding, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense

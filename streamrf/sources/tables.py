@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.display import brief
-from streamrf.errors import BadRowError, DataError, DatasetNotFoundError, ParameterError, ShapeError
-from streamrf.sources.base import FINGERPRINT_ROWS, Block, fingerprints
-from streamrf.sources.columns import Column, Columns, arrow, kind_of, raw_numbers
+from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
+from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.base import Block
+from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
-from streamrf.sources.validation import as_targets, weight_column
+from streamrf.sources.table_targets import of_kind, target_of
+from streamrf.sources.validation import weight_column
 
 PEEK_ROWS = 4096  # that columns are learnt from
 ARROW_BYTES = 80 << 20  # pyarrow and its pools after a peek at a CSV file, measured
@@ -100,6 +103,8 @@ class TableSource(StoredSource[Table]):
         No rows.
     """
 
+    _label_kind: str | None = None  # of the labels that others had
+
     def __init__(
         self, tables: Sequence[Table], x: Wanted = None, y: Wanted = None, weights: Wanted = None
     ) -> None:
@@ -133,7 +138,7 @@ class TableSource(StoredSource[Table]):
         """What pyarrow holds, and the reading of one table."""
         return ARROW_BYTES + super().buffer_bytes
 
-    def adapted(self, columns: Columns | None) -> "TableSource":
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
         if columns is not None and columns.is_bare:
             columns = self._as_here(columns)
@@ -158,6 +163,10 @@ class TableSource(StoredSource[Table]):
         adapted._columns = columns
         if places is not None:
             adapted._targets = [self._targets[place] for place in places]
+        if labels is not None and len(labels) and len(self._targets) == 1:
+            adapted._label_kind = labels.dtype.kind
+            if labels.dtype.kind == "U" and self._list[0].is_text:
+                adapted._joined = self._joined | {self._targets[0]: arrow().string()}
         if _read_as(columns) != _read_as(self._columns):  # keys as chosen may be known from before
             pairs = zip(self._keys, self._list, strict=True)
             adapted._keys = [[*keys, *adapted._keys_of(table)] for keys, table in pairs]
@@ -250,8 +259,10 @@ class TableSource(StoredSource[Table]):
     def _y(self, store: Table, part: Any, row: int) -> NDArray[Any] | None:
         if not self._targets:
             return None
-        columns = [_target(store, part, row, name) for name in self._targets]
-        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+        columns = [target_of(store, part, row, name) for name in self._targets]
+        if len(columns) > 1:
+            return np.stack(columns, axis=1)
+        return of_kind(columns[0], self._label_kind)
 
     def _row_weights(self, store: Table, part: Any) -> NDArray[np.float64] | None:
         for name in self._weights:
@@ -387,31 +398,3 @@ def _read_as(columns: Columns) -> list[tuple[str, str]]:
 def _blank(name: str, type_: Any) -> Column:
     kind = kind_of(type_)
     return Column(name, "number" if kind in (None, "empty") else str(kind))
-
-
-def _target(store: Table, table: Any, row: int, name: str) -> NDArray[Any]:
-    """Return a column of targets as numbers or strings."""
-    pa = arrow()
-    values = table.column(name).combine_chunks()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary.take(values.indices)
-    kind = kind_of(values.type)
-    if kind in ("number", "empty") and not pa.types.is_integer(values.type):
-        values = values.cast(pa.float64(), safe=False)
-    elif kind != "number" and values.null_count:
-        place = values.is_null().to_pylist().index(True)
-        raise BadRowError(
-            f"{store.where}, row {row + place}: the target {name!r} is missing, and a missing label"
-            " cannot be filled in; take such rows out"
-        )
-    if kind == "category":
-        values = values.cast(pa.large_string())
-        unsaid = store.missing_words(name, values)
-        if unsaid:
-            raise BadRowError(
-                f"{store.where}: a target {name!r} is {unsaid[0]!r}, which stands for a missing"
-                " value in text, and a missing label cannot be filled in; take such rows out, or"
-                " write the label otherwise"
-            )
-    numbers = values.to_numpy(zero_copy_only=False)
-    return as_targets(numbers, len(numbers), f"{store.where}, column {name!r}")

@@ -66,6 +66,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
                 f"but the statistics to continue have {encoder.n_features}"
             )
         targets = job.like.sums.zero_like().targets
+        if isinstance(targets, ClassSums) and settings.classes is not None:
+            targets = targets.combined(ClassSums.zero(encoder.n_components, settings.classes), 1)
     else:
         if settings.features is None:
             raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")

@@ -121,8 +121,9 @@ def scales_of(
     found = scales_for(as_moments(given), column_names(source), source.n_features, source.where)
     hidden = found.hidden_columns().tolist()
     if hidden:
+        which = named_columns(hidden[:1], column_names(source))
         warn(
-            f"scale_like takes column {hidden[0]} as constant: it varies by less than "
+            f"scale_like takes {which} as constant: it varies by less than "
             f"{found.sample.grid[hidden[0]]:.3g}, the grid that an outlier of the rows looked at "
             f"first made for all summed like them ({len(hidden):,} such columns); sum the moments "
             "of these rows by themselves: streamrf.moments(source) or streamrf moments"
@@ -156,8 +157,9 @@ class Variation:
         """Warn of columns that vary, though not by a step of the grid of their moments."""
         found = np.intersect1d(moments.hidden_columns(), self.columns[self.varies])
         if len(found):
+            which = named_columns(found[:1].tolist(), moments.names)
             warn(
-                f"column {found[0]} had an outlier in the rows looked at before the pass, which "
+                f"{which} had an outlier in the rows looked at before the pass, which "
                 f"made the grid of its moments {moments.sample.grid[found[0]]:.3g}, wider than it "
                 f"varies here, so its mean and deviation are not known ({len(found):,} such "
                 "columns): sum the moments of these rows by themselves (streamrf.moments(source), "
@@ -165,12 +167,13 @@ class Variation:
             )
 
 
-def named_columns(columns: list[int]) -> str:
-    """Return columns as the subject of a sentence.
+def named_columns(columns: list[int], names: tuple[str, ...] = ()) -> str:
+    """Return columns as the subject of a sentence, by their names if they have any.
 
     Examples
     --------
-    >>> named_columns([3]), named_columns([0, 7])
-    ('column 3', 'columns 0, 7')
+    >>> named_columns([3]), named_columns([0, 2], ("age", "area", "city=Oslo"))
+    ('column 3', "columns 'age', 'city=Oslo'")
     """
-    return f"column{'s' if len(columns) > 1 else ''} {listed(columns, MAX_NAMED)}"
+    shown = [repr(names[column]) if names else column for column in columns]
+    return f"column{'s' if len(columns) > 1 else ''} {listed(shown, MAX_NAMED)}"

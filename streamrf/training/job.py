@@ -147,10 +147,10 @@ class Job:
             pass_ = Pass.from_tree(state)
         encoder = pass_.statistics.encoder
         if encoder.features.code:
-            encoder.attach(
-                self.settings.features if self.like is None else self.like.encoder.features
-            )
-        checkpoint.check_rows(self.source.adapted(pass_.statistics.encoder.table))
+            given = self.settings if self.like is None else self.like.encoder
+            encoder.attach(given.features)
+        statistics = pass_.statistics
+        checkpoint.check_rows(self.source.adapted(statistics.encoder.table, statistics.labels))
         if self.stop is not None and checkpoint.stop > self.stop:
             raise CheckpointError(
                 f"the checkpoint {checkpoint.path} has counted the rows up to {checkpoint.stop:,}, "
@@ -259,7 +259,8 @@ class Job:
             searched = 3 * 8 * packed_size(pass_.statistics.encoder.n_components)
         planned = self.plan(pass_, prune, searched)
         assert planned is not None
-        source = self.source.adapted(pass_.statistics.encoder.table)  # which a restart has read
+        statistics = pass_.statistics  # which a restart has read
+        source = self.source.adapted(statistics.encoder.table, statistics.labels)
         store, first = StateStore[Pass](), self.start
         if self.run.engine is not None:
             if self.checkpoint is not None and self.run.spill is not None:

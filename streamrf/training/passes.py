@@ -100,7 +100,7 @@ class Pass(State):
             scales = self.statistics.encoder.preprocessing.normalize in ("standard", "asinh")
             also = ("", "") if scales else ("normalize='standard', ", "--normalize standard ")
             warn(
-                f"{named_columns(found)} varied at most a tenth as much in the "
+                f"{named_columns(found, moments.names)} varied at most a tenth as much in the "
                 f"{moments.sample.n_rows:,} rows looked at before the pass as in the "
                 f"{moments.n_rows:,} rows so far, so scales, kernel and rounding do not suit the "
                 "stream: shuffle the rows, or read them once for their scales and give "
@@ -116,10 +116,10 @@ class Pass(State):
         found = moments.drifted_columns(earlier).tolist()
         if found:
             warn(
-                f"{named_columns(found)} drifted: in these {moments.n_rows:,} rows the mean is "
-                "more than a deviation away, or the deviation ten times as great, as in the "
-                f"{earlier.n_rows:,} rows of like= (--like); check the data, or train on the new "
-                "rows alone, without it"
+                f"{named_columns(found, moments.names)} drifted: in these {moments.n_rows:,} rows "
+                "the mean is more than a deviation away, or the deviation ten times as great, as "
+                f"in the {earlier.n_rows:,} rows of like= (--like); check the data, or train on "
+                "the new rows alone, without it"
             )
 
     def _warn(self) -> None:

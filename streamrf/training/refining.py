@@ -186,7 +186,7 @@ def refine(
     kind = _checked(model, source, loss)
     _check_passes(max_passes)
     run = run or RunOptions()
-    source = source.adapted(model.encoder.table)
+    source = source.adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     planned = plan(model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes)
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)

@@ -187,11 +187,14 @@ class Settings:
         if self.like is not None and not isinstance(self.like, Statistics):
             check_path(self.like, "like")
         if self.scale_like is not None and self.like is not None:
-            raise ParameterError("scale_like=: the statistics of like= have their scales already")
+            raise ParameterError(
+                "scale_like= (--scale-like): the statistics of like= (--like) have their scales "
+                "already"
+            )
         if self.scale_like is not None and self.scaling not in ("standard", "asinh", AUTO):
             raise ParameterError(
-                f"scale_like= is for normalize='standard' or 'asinh', which scale columns, not "
-                f"{self.scaling!r}"
+                "scale_like= (--scale-like) is for normalize= (--normalize) 'standard' or 'asinh', "
+                f"which scale columns, not {self.scaling!r}"
             )
         check_choice("on_bad_rows", self.on_bad_rows, ON_BAD_ROWS)
         calibration_class(self.precision)

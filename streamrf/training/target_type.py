@@ -40,7 +40,7 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
         Weights of classes for values, of labels of another kind, or next to sums without weights.
     """
     if like is not None:
-        given, source = source, source.adapted(like.encoder.table)
+        given, source = source, source.adapted(like.encoder.table, like.labels)
         _warn_of_other_target(given, like.encoder.table)
     task = settings.task
     if task == AUTO and like is not None:
@@ -52,6 +52,12 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     settings = replace(settings, task=task, regression=task == "regression")
     if settings.class_weight is None:
         return source, settings
+    if like is not None and settings.class_weight == BALANCED:
+        warn(
+            "class_weight='balanced' (--class-weight balanced) weighs these rows by their own "
+            "shares, and those of like= (--like) were weighed by theirs; give both the same: "
+            "class_weight={label: number} (--class-weight LABEL=NUMBER,...)"
+        )
     if like is not None and like.encoder.calibration.mean_weight is None:
         raise ParameterError(
             "class_weight (--class-weight) gives weights to the rows, and those of like= (--like) "

@@ -1,0 +1,52 @@
+"""Targets and labels in columns of tables."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import BadRowError
+from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.validation import as_targets
+
+
+def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:
+    """Return a column of targets of a part of a `Table`, from a row on, as numbers or strings."""
+    pa = arrow()
+    values = table.column(name).combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.take(values.indices)
+    kind = kind_of(values.type)
+    if kind in ("number", "empty") and not pa.types.is_integer(values.type):
+        values = values.cast(pa.float64(), safe=False)
+    elif kind != "number" and values.null_count:
+        place = values.is_null().to_pylist().index(True)
+        raise BadRowError(
+            f"{store.where}, row {row + place}: the target {name!r} is missing, and a missing label"
+            " cannot be filled in; take such rows out"
+        )
+    if kind == "category":
+        values = values.cast(pa.large_string())
+        unsaid = store.missing_words(name, values)
+        if unsaid:
+            raise BadRowError(
+                f"{store.where}: a target {name!r} is {unsaid[0]!r}, which stands for a missing"
+                " value in text, and a missing label cannot be filled in; take such rows out, or"
+                " write the label otherwise"
+            )
+    numbers = values.to_numpy(zero_copy_only=False)
+    return as_targets(numbers, len(numbers), f"{store.where}, column {name!r}")
+
+
+def of_kind(y: NDArray[Any], kind: str | None) -> NDArray[Any]:
+    """Return labels that are numbers as integers or floats, as others were, where they can be."""
+    if kind == "f" and y.dtype.kind == "i" and (np.abs(y) < 2**53).all():
+        return y.astype(np.float64)
+    if (
+        kind == "i"
+        and y.dtype.kind == "f"
+        and (y == np.rint(y)).all()
+        and (np.abs(y) < 2**53).all()
+    ):
+        return y.astype(np.int64)
+    return y
