@@ -350,3 +350,12 @@ def test_tables_that_scikit_learn_does_not_know_have_names(kind):
             estimator.predict(kind(TURNED))
     components = srf.RandomFeaturePCA(2, MAP).fit(kind(FRAME))
     assert np.array_equal(components.transform(kind(FRAME)), components.transform(FRAME))
+
+
+def test_an_output_that_the_pattern_of_the_data_would_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("rows.csv", index=False)
+    srf.accumulate(srf.ArraySource(FRAME, LABELS), MAP).solve(0.1).save("model.h5")
+    said = refused("predict", "model.h5", "*.csv", "-o", "out.csv")
+    assert "would be one of the files read from *.csv the next time" in said
+    answer("predict", "model.h5", "r*.csv", "-o", "out.csv")

@@ -379,3 +379,9 @@ def test_where_no_candidate_can_be_computed_the_first_says_why():
     X = 1e18 * np.random.default_rng(0).normal(size=(600, 2))
     with pytest.raises(srf.errors.ParameterError, match="gamma must be positive"):
         srf.select(srf.ArraySource(X, X[:, 0] > 0), kernels="polynomial", normalize=None)
+
+
+def test_rows_that_are_all_equal_are_told_in_words_of_what_was_asked():
+    constant = np.ones((300, 3))
+    with pytest.raises(DataError, match="X: the 300 rows looked at are all equal, so no features"):
+        srf.RandomFeatureClassifier().fit(constant, np.arange(300) % 2)

@@ -98,8 +98,9 @@ def _check(source: Any, estimator: RandomFeatureEstimator, cv: int) -> None:
         )
     if not source.seekable:
         raise ParameterError(
-            f"{source.where} is read once, and scores take a second reading: give a source of files"
-            " or arrays, or use accumulate(..., folds=5).cross_validate()"
+            f"{source.where} gives its rows in order alone, and scores by fold read any of them"
+            " again: give a source of files or arrays, or use accumulate(...,"
+            " folds=5).cross_validate()"
         )
     if is_auto_decode(estimator.codes):
         raise ParameterError("decode='auto' needs rows held out; name a decoder")

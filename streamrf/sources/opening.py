@@ -1,7 +1,9 @@
 """One door to all formats: what DATA of a command and `open_source` may be."""
 
+import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
+from glob import has_magic
 from typing import Any
 
 from streamrf.errors import ParameterError, SourceNotFoundError
@@ -210,7 +212,11 @@ def _files(entry: str) -> Iterable[str]:
 
 
 def is_file_of(path: str, folder: str) -> bool:
-    """Return whether a file is one of rows, or would be, to who opens a folder around it."""
+    """Return whether a file is one of rows, or would be, to who opens a folder or pattern."""
+    if has_magic(folder):
+        place, pattern = os.path.split(folder)
+        there = os.path.realpath(place or ".") == os.path.dirname(os.path.realpath(path))
+        return there and fnmatch.fnmatch(os.path.basename(path), pattern)
     inner = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
     is_seen = all(name[0] not in "._" for name in inner.split(os.sep))  # nor "..", outside
     return os.path.isdir(folder) and is_seen and _ending(inner) in _ENDINGS

@@ -71,25 +71,25 @@ def named_factors(
 
 
 def check_named(
-    class_weight: ClassWeight | None, labels: NDArray[Any] | None, where: str, all_seen: bool = True
+    class_weight: ClassWeight | None, labels: NDArray[Any] | None, where: str, share: str = "any"
 ) -> None:
-    """Warn of names in a dict that no label has.
+    """Warn of names in a dict that no label has, unless they weigh nothing.
 
     Parameters
     ----------
     labels : sorted; of None or fewer than two nothing is said
     where : what they are labels of
-    all_seen : whether there are no others; if there may be, a warning is of names all unknown
+    share : of the names that are unknown, for a warning: "any", "all", or "some" but not all
     """
     if class_weight is None or isinstance(class_weight, str) or labels is None or len(labels) < 2:
         return
     names, factors = named_factors(class_weight, labels)
-    unknown = find_labels(labels, names)[1]
-    told = unknown & (factors > 0) if all_seen else unknown  # rows that weigh nothing are not seen
-    if told.any() and (all_seen or unknown.all()):
+    unknown = names[find_labels(labels, names)[1] & (factors > 0)]
+    are_all = len(unknown) == len(names)
+    if len(unknown) and share in ("any", "all" if are_all else "some"):
         warn(
-            f"class_weight (--class-weight) names {names[told].tolist()[:5]}, and no label of "
-            f"{where}, such as {labels[0].item()!r}; check the names"
+            f"class_weight (--class-weight) names {unknown.tolist()[:5]}, and no label of {where}, "
+            f"such as {labels[0].item()!r}; check the names"
         )
 
 

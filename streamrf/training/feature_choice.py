@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.display import Card, begin
-from streamrf.errors import ParameterError
+from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
@@ -123,6 +123,11 @@ def choose(
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     sample = _weighing(sample)
+    if isinstance(sample.X, np.ndarray) and (sample.X[:1] == sample.X).all():
+        raise DataError(
+            f"{sample.where}: the {len(sample.X):,} rows looked at are all equal, so no features "
+            "can be chosen by them; check the columns, or name a map: features= (--map)"
+        )
     y = np.asarray(sample.y)
     has_classes = regression or len(np.unique(y)) > 1
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and has_classes

@@ -283,7 +283,7 @@ class Job:
         if self.like is not None:
             pass_.warn_of_drift(self.like.moments)
         self.check_read(pass_)
-        check_named(self.settings.class_weight, pass_.statistics.labels, "the rows read")
+        check_named(self.settings.class_weight, pass_.statistics.labels, "the rows read", "some")
         return pass_
 
     def check_read(self, pass_: Pass) -> None:

@@ -120,7 +120,7 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
     seen = np.unique(of_targets(rows, as_labels))
     labels, factors = named_factors(class_weight, seen)
     looked_at = f"the {len(rows.y):,} rows looked at before the pass"
-    check_named(class_weight, seen, looked_at, all_seen=False)
+    check_named(class_weight, seen, looked_at, "all")
     return ClassWeighted(source, labels, factors)
 
 
