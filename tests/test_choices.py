@@ -143,7 +143,7 @@ def test_weights_of_classes_that_are_not_there_are_told():
     source = srf.ArraySource(X, np.arange(200) % 3)
     with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the 200 rows .* as 0;"):
         srf.accumulate(source, fourier(8), class_weight={7: 2.0})
-    with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the rows read, .* as 0;"):
+    with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the rows read"):
         srf.accumulate(source, fourier(8), class_weight={0: 2.0, 7: 2.0})
     srf.accumulate(source, fourier(8), class_weight={"1": 2.0})
 
