@@ -3,6 +3,7 @@
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 import xarray
@@ -230,16 +231,63 @@ def test_another_target_is_told_and_one_of_the_columns_is_refused():
 
 
 @pytest.mark.parametrize("of_dask", [False, True])
-def test_labels_of_a_data_array_that_are_others_are_refused(of_dask):
+def test_labels_of_a_data_array_are_names(of_dask):
     X = xarray.DataArray(FRAME.to_numpy(), dims=["row", "col"], coords={"col": [*"abc"]})
-    X = X.chunk(row=100) if of_dask else X
-    classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(FRAME, LABELS)
-    assert np.array_equal(classifier.predict(X), classifier.predict(FRAME))
+    X = X.chunk(row=10) if of_dask else X
     turned = X.sel(col=[*"cba"])
-    with pytest.raises(ShapeError, match="labelled c, b, a, and those learnt from are a, b, c"):
-        classifier.predict(turned)
-    plain = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(X, LABELS)
-    assert len(plain.predict(turned)) == 400
+    for rows in (FRAME, X):
+        classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(rows, LABELS)
+        right = classifier.predict(FRAME)
+        assert np.array_equal(classifier.predict(X), right)
+        assert np.array_equal(classifier.predict(turned), right)
+        assert classifier.evaluate(turned, LABELS)["n_rows_trained_on"] == 400
+    other = X.assign_coords(col=[*"xyz"])
+    with pytest.raises(ShapeError, match="lacks"):
+        classifier.predict(other)
+    first = srf.accumulate(srf.open_source(X, y=LABELS), MAP)
+    again = srf.accumulate(srf.open_source(turned, y=LABELS), like=first)
+    assert (first - again).n_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["frame", "dask", "parquet", "text"])
+def test_the_index_of_a_frame_is_no_column(kind, tmp_path, caplog):
+    table = FRAME.assign(y=LABELS, **({"d": "x"} if kind == "text" else {}))
+    table.index = pd.Index(LABELS, name="id")
+    shuffled = FRAME.assign(y=LABELS).sample(frac=1.0, random_state=0)
+    if kind == "dask":
+        sources = [srf.open_source(dd.from_pandas(table, npartitions=2), y="y")]
+    elif kind == "parquet":
+        table.to_parquet(tmp_path / "named.parquet")
+        shuffled.to_parquet(tmp_path / "shuffled.parquet")
+        sources = [
+            srf.open_source(tmp_path / f"{name}.parquet", y="y") for name in ("named", "shuffled")
+        ]
+        assert "id, the index of pandas, is left out; to take it name it" in caplog.text
+        taken = srf.open_source(tmp_path / "named.parquet", x="id,a", y="y")
+        assert taken.columns.outputs == ("id", "a")
+        assert srf.open_source(tmp_path / "named.parquet", x="a", y="id").n_features == 1
+    else:
+        sources = [srf.open_source(table, y="y"), srf.open_source(shuffled, y="y")]
+    for source in sources:
+        assert {column.name for column in source.columns.columns} - {"d"} == {*"abc"}
+    assert srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(sources[0]).n_features_in_ < 5
+
+
+def test_scores_take_names_and_targets_by_name():
+    table = pd.concat([FRAME, TARGETS, pd.Series(LABELS, name="y")], axis=1)
+    for kind in (
+        srf.RandomFeatureRegressor(MAP, alpha=0.1),
+        srf.KernelRidgeRegressor(srf.Gaussian(0.3)),
+    ):
+        right = kind.fit(FRAME, TARGETS).score(FRAME, TARGETS)
+        assert right > 0.5
+        assert kind.score(FRAME, SWAPPED) == pytest.approx(right)
+        named = kind.fit(table[[*"abcpq"]], ["p", "q"])
+        assert named.score(table[[*"abcpq"]], ["q", "p"]) == pytest.approx(right)
+        assert named.score(FRAME, SWAPPED) == pytest.approx(right)
+    exact = srf.KernelRidgeClassifier(srf.Gaussian(0.3)).fit(table[[*"abcy"]], "y")
+    assert exact.score(table[[*"abcy"]], "y") == exact.score(FRAME, LABELS)
+    assert exact.score(srf.open_source(TURNED, y=LABELS)) == exact.score(FRAME, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -359,3 +407,15 @@ def test_an_output_that_the_pattern_of_the_data_would_name_is_refused(tmp_path, 
     said = refused("predict", "model.h5", "*.csv", "-o", "out.csv")
     assert "would be one of the files read from *.csv the next time" in said
     answer("predict", "model.h5", "r*.csv", "-o", "out.csv")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_durations_of_a_frame_are_seconds_wherever_they_are(library, tmp_path):
+    table = FRAME[["a", "b"]].assign(wait=pd.to_timedelta(np.arange(400) % 60, unit="min"))
+    table.assign(y=LABELS).to_parquet(tmp_path / "rows.parquet")
+    frame = pl.from_pandas(table) if library == "polars" else table
+    classifier = srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1)
+    right = classifier.fit(frame, LABELS).score(frame, LABELS)
+    assert classifier.score(srf.open_source(tmp_path / "rows.parquet", y="y")) == right
+    exact = srf.KernelRidgeClassifier(srf.Gaussian(0.3), normalize="standard").fit(frame, LABELS)
+    assert exact.score(frame, LABELS) > 0.9

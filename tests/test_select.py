@@ -383,5 +383,5 @@ def test_where_no_candidate_can_be_computed_the_first_says_why():
 
 def test_rows_that_are_all_equal_are_told_in_words_of_what_was_asked():
     constant = np.ones((300, 3))
-    with pytest.raises(DataError, match="X: the 300 rows looked at are all equal, so no features"):
+    with pytest.raises(DataError, match="X: the 300 sample rows are all equal, so no features"):
         srf.RandomFeatureClassifier().fit(constant, np.arange(300) % 2)

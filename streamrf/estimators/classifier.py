@@ -15,7 +15,7 @@ from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Warp
 from streamrf.solving import SQUARED, BlockWeights
-from streamrf.sources import ClassWeight, Source, check_listed
+from streamrf.sources import ClassWeight, Source, are_names, check_listed
 from streamrf.training import WARP_ROUNDS
 
 
@@ -173,7 +173,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
         """Return the accuracy on a source, or on arrays X and y."""
-        if isinstance(X, Source) or isinstance(y, str):  # a column of X
+        if isinstance(X, Source) or are_names(X, y):
             return self.evaluate(X, y, weights=sample_weight)["accuracy"]
         return super().score(X, y, sample_weight)
 

@@ -24,6 +24,8 @@ from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
     ArraySource,
     Block,
+    Source,
+    are_names,
     as_known,
     as_labels,
     as_source,
@@ -32,6 +34,8 @@ from streamrf.sources import (
     is_for_source,
     is_lazy,
     named,
+    names_of,
+    target_places,
 )
 
 N_ROWS = 4096  # of which a matrix of kernel values takes 128 MiB
@@ -41,6 +45,7 @@ class _KernelRidge(BaseEstimator):
     """What both share."""
 
     model_: KernelExpansion
+    _target_names: tuple[str, ...] | None = None  # of y, where it was a table
 
     def __init__(
         self,
@@ -64,7 +69,9 @@ class _KernelRidge(BaseEstimator):
             source = as_source(X, y, sample_weight)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
+            self._target_names = None if source.columns is None else source.columns.targets
         else:
+            self._target_names = names_of(y, "y")
             X, y = self._checked(X, y)
             if sample_weight is not None:
                 sample_weight = checked_weights(sample_weight, X)
@@ -113,6 +120,17 @@ class _KernelRidge(BaseEstimator):
         encoder = replace(encoder, table=table)
         self.model_ = KernelExpansion(encoder, function, self.intercept_, labels, book)
         return self
+
+    def _to_score(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return rows and their targets, in the order fitted, as scikit-learn scores them."""
+        if isinstance(X, Source) or are_names(X, y):
+            X = as_source(X, y)
+            if not X.has_targets:
+                raise DataError(f"{X.where} has no targets to compare with; name the dataset: y=")
+            X = X.adapted(self.model_.encoder.table, self.model_.labels)
+            return X, np.concatenate([block.y for block in X.blocks()])
+        places = target_places(self._target_names or (), names_of(y, "y") or (), "y")
+        return X, y if places is None else np.asarray(y)[:, places]
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
@@ -182,6 +200,11 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
         block, table = self._sample(X, y, sample_weight)
         self._is_flat = np.ndim(block.y) == 1
         return self._solve(block, table, as_columns(block.y), None, None)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination R2 on a source, a table, or arrays X and y."""
+        check_is_fitted(self)
+        return float(super().score(*self._to_score(X, y), sample_weight))
 
     def predict(self, X: Any) -> Floats:
         """Return values of the rows of an array or Source, (n,) or (n, n_targets) as fitted."""
@@ -253,6 +276,11 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return X, y
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on a source, a table, or arrays X and y."""
+        check_is_fitted(self)
+        return float(super().score(*self._to_score(X, y), sample_weight))
 
     def predict(self, X: Any) -> Array:
         """Return the label of each row of an array or Source, (n,)."""

@@ -11,7 +11,7 @@ from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.features import FeatureMap
 from streamrf.preprocessing import Warp
 from streamrf.solving import SQUARED, BlockWeights
-from streamrf.sources import Source
+from streamrf.sources import Source, are_names
 from streamrf.training import WARP_ROUNDS
 
 
@@ -86,7 +86,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     def score(self, X: Rows, y: Values = None, sample_weight: Values = None) -> float:
         """Return the coefficient of determination R2 on a source, or on arrays X and y."""
-        if isinstance(X, Source) or isinstance(y, str):  # a column of X
+        if isinstance(X, Source) or are_names(X, y):
             return self.evaluate(X, y, weights=sample_weight)["r2"]
         return super().score(X, self._in_order(y), sample_weight)
 

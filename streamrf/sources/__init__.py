@@ -21,6 +21,7 @@ from streamrf.sources.labels import (
 )
 from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import (
+    are_names,
     as_source,
     is_file_of,
     is_for_source,
@@ -71,6 +72,7 @@ __all__ = [
     "Store",
     "TableSource",
     "Unlabelled",
+    "are_names",
     "as_known",
     "as_labels",
     "as_rows",

@@ -1,15 +1,14 @@
 """Rows of arrays in memory, or mapped into it."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from streamrf.errors import EmptySourceError
-from streamrf.sources.base import Arrays, Block, Source, Store
+from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.columns import Columns
-from streamrf.sources.derived import columns_named, named_as, names_of
+from streamrf.sources.derived import columns_named, names_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_numbers, as_targets, check_rank, weight_column
@@ -54,7 +53,7 @@ class ArraySource(SeekableSource):
         self, X: ArrayLike, y: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> None:
         self.where = "X"
-        self._names, self._target_names = names_of(X, "X"), names_of(y, "y")
+        self.names, self._target_names = names_of(X, "X"), names_of(y, "y")
         X = as_numbers(X, "X")
         check_rank(X.shape, "X")
         self.n_rows = len(X)
@@ -80,15 +79,7 @@ class ArraySource(SeekableSource):
     @property
     def columns(self) -> Columns | None:
         """The names of columns of a table, if X is one."""
-        return columns_named(self._names, self._target_names)
-
-    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
-        """Return the source with the columns that others had, by their names."""
-        return named_as(self, columns)
-
-    def keys_of(self, places: Sequence[int]) -> list[str]:
-        """Return the fingerprints of the rows with some columns."""
-        return fingerprints(as_matrix(self._arrays.X[:FINGERPRINT_ROWS][:, places], self.where))
+        return columns_named(self.names, self._target_names)
 
     @property
     def stores(self) -> list[Store]:

@@ -4,6 +4,8 @@ from typing import Any
 
 from streamrf.errors import MissingPackageError
 
+INDEX = "__index_level_"  # how pandas' index is called in Arrow, where it has no name
+
 
 def arrow() -> Any:
     """Return the module pyarrow; raise MissingPackageError where it is not installed."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.display import Card, listed
-from streamrf.errors import BadRowError, ParameterError, ShapeError, check_choice
+from streamrf.display import Card
+from streamrf.errors import BadRowError, ParameterError, check_choice
 from streamrf.sources.columns import Columns
 from streamrf.sources.sparse import SparseRows, stacked
 
@@ -120,7 +120,6 @@ class Source(Card, ABC):
     seekable: bool
     has_targets: bool
     has_weights: bool
-    labels: tuple[str, ...] = ()  # of columns that are read by place all the same
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows; nothing is read for it."""
@@ -154,14 +153,8 @@ class Source(Card, ABC):
         Raises
         ------
         ShapeError
-            If a table lacks columns or their types changed; the message has the difference. If
-            the labels of an array are not the names that others had.
+            If a table lacks columns or their types changed; the message has the difference.
         """
-        if self.labels and columns is not None and self.labels != columns.outputs:
-            raise ShapeError(
-                f"{self.where} has columns labelled {listed(self.labels, 10)}, and those learnt "
-                f"from are {listed(columns.outputs, 10)}; take those, in their order: X.sel(...)"
-            )
         return self
 
     @property

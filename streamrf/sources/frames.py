@@ -3,18 +3,17 @@
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from streamrf.errors import DataError, MissingPackageError, ShapeError
-from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
-
-_INDEX = "__index_level_"  # how pandas' index is called in Arrow
 
 
 @runtime_checkable
@@ -117,7 +116,7 @@ def is_frame(X: Any) -> bool:
 
 
 def is_mixed(X: Any) -> bool:
-    """Return whether X is a table with holes or other columns than numbers; or of Dask."""
+    """Return whether X is a table with holes or other columns than plain numbers; or of Dask."""
     if not is_frame(X) or is_dask_frame(X):
         return is_dask_frame(X)
     names_of(X, type(X).__name__)  # raises for columns of one name
@@ -125,7 +124,11 @@ def is_mixed(X: Any) -> bool:
         columns = arrow().table(X).columns
     except (MissingPackageError, NotImplementedError, ValueError, TypeError):
         return False  # which others refuse
-    return any(c.null_count or kind_of(c.type) not in ("number", "boolean") for c in columns)
+    temporal = arrow().types.is_temporal  # durations are numbers, of seconds
+    return any(
+        c.null_count or temporal(c.type) or kind_of(c.type) not in ("number", "boolean")
+        for c in columns
+    )
 
 
 def is_dask_frame(X: Any) -> bool:
@@ -158,8 +161,10 @@ def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
 def _table(frame: Any, where: str) -> Any:
     """Return an Arrow table, without the index that pandas' tables have."""
     pa = arrow()
+    is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
     try:
-        table = pa.table(frame)
+        made = partial(pa.Table.from_pandas, preserve_index=False) if is_pandas else pa.table
+        table = made(frame)
     except (pa.ArrowInvalid, TypeError, NotImplementedError) as error:
         raise DataError(
             f"{where} has a column of several types, or of one that Arrow lacks"
@@ -179,4 +184,4 @@ def _table(frame: Any, where: str) -> Any:
         raise DataError(f"{where} is no table ({' '.join(str(error).split())})") from error
     names = table.schema.names
     check_names(names, where)
-    return table.select([name for name in names if not name.startswith(_INDEX)])
+    return table.select([name for name in names if not name.startswith(INDEX)])

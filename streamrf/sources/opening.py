@@ -266,8 +266,11 @@ def is_for_source(X: Any, y: Any = None) -> bool:
     So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
     columns y names some.
     """
-    if is_lazy(X) or is_mixed(X):
-        return True
+    return is_lazy(X) or is_mixed(X) or are_names(X, y)
+
+
+def are_names(X: Any, y: Any) -> bool:
+    """Return whether y names columns of X, a table in memory."""
     return y is not None and is_frame(X) and _is_named(X, y)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
-from streamrf.sources.arrow_types import arrow
+from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
@@ -31,6 +31,7 @@ class ChunkedTable(Table):
         with self._opened() as file:
             check_names(file.schema.names, name)
             self.types = dict(zip(file.schema.names, file.schema.types, strict=True))
+            self.index = _index_of(file.schema)
             self._borders = [0, *accumulate(file.lengths())]
             self._chunk_bytes = file.chunk_bytes()
         self.n_rows = self._borders[-1]
@@ -122,6 +123,13 @@ class _ArrowFile(_File):
             batch = self._file.get_batch(index).select(names)
             batch.validate(full=True)  # its offsets are used as they are
             yield pa.Table.from_batches([batch])
+
+
+def _index_of(schema: Any) -> tuple[str, ...]:
+    """Return the columns that pandas has written its index as."""
+    told = (schema.pandas_metadata or {}).get("index_columns", ())
+    index = tuple(name for name in told if isinstance(name, str) and name in schema.names)
+    return tuple(dict.fromkeys((*index, *(n for n in schema.names if n.startswith(INDEX)))))
 
 
 def open_parquet(name: str) -> Table:

@@ -33,7 +33,7 @@ class PartitionedTable(Table):
         self._table = table
         pa = arrow()
         self._constants: dict[str, Any] = {}
-        self.types, self.levels = dict(table.types), {}
+        self.types, self.levels, self.index = dict(table.types), {}, table.index
         for key, text in values.items():
             if key in table.types:
                 continue

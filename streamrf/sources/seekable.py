@@ -1,23 +1,45 @@
 """Sources that can be read from any row on: how their rows are cut into blocks and ranges."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.sources.base import Arrays, Block, Source, check_window, joined
+from streamrf.sources.columns import Columns
+from streamrf.sources.derived import columns_named, named_as
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.validation import as_matrix
 
 Ranges = list[tuple[int, int]]
 
 
 class SeekableSource(Source):
-    """Rows that can be read from any row on, in storage chunks."""
+    """Rows that can be read from any row on, in storage chunks.
+
+    Attributes
+    ----------
+    names : of the columns, None where they have none
+    """
 
     seekable = True
     n_rows: int
+    names: tuple[str, ...] | None = None
+
+    @property
+    def columns(self) -> Columns | None:
+        return columns_named(self.names)
+
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
+        return named_as(self, columns)
+
+    def keys_of(self, places: Sequence[int]) -> list[str]:
+        rows = joined([block.arrays for block in self.blocks(0, FINGERPRINT_ROWS)])
+        return fingerprints(np.ascontiguousarray(rows.X[:, places]))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096

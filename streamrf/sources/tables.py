@@ -1,8 +1,6 @@
 """Rows of tables: named columns of numbers, booleans, categories and dates, with holes."""
 
 import copy
-import difflib
-import fnmatch
 import logging
 import re
 from abc import abstractmethod
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.display import brief
-from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
+from streamrf.errors import ParameterError, ShapeError
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
@@ -21,6 +19,7 @@ from streamrf.sources.derived import target_places
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
+from streamrf.sources.table_roles import Wanted, roles
 from streamrf.sources.table_targets import of_kind, target_of
 from streamrf.sources.validation import weight_column
 
@@ -32,11 +31,8 @@ _WRITTEN = re.compile(
     r"\(?[+\-\u2212]?[$€£]?\s?[+\-\u2212]?(\d+|\d{1,3}([,.'\s]\d{3})+)([.,]\d+)?\s?[%€$£]?\)?"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9+. -]+")  # what numbers of CSV files are written with
-_SHOWN = 12  # names of columns in a message
 
 logger = logging.getLogger("streamrf")
-
-Wanted = str | Iterable[str] | None
 
 
 class Table(Stored):
@@ -48,12 +44,14 @@ class Table(Stored):
     is_text : whether the types are only guessed from text
     levels : all levels of columns of text, of which they are known without a look at the rows
     unnamed : columns that came without a name, from arrays
+    index : columns that are no data unless they are named, such as the index of pandas
     """
 
     types: dict[str, Any]
     is_text: bool = False
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
     unnamed: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
 
     def can_be(self, name: str, kind: str) -> bool:
         """Return whether a column can be read as of another kind than that of its type."""
@@ -109,11 +107,7 @@ class TableSource(StoredSource[Table]):
         self, tables: Sequence[Table], x: Wanted = None, y: Wanted = None, weights: Wanted = None
     ) -> None:
         first = tables[0]
-        self._targets = chosen(first, y, "y")
-        self._weights = chosen(first, weights, "weights")
-        others = [name for name in first.types if name not in (*self._targets, *self._weights)]
-        x_names = chosen(first, x, "x", others)
-        _check(first, x_names, self._targets, self._weights)
+        x_names, self._targets, self._weights = roles(first, x, y, weights)
         self.has_targets = bool(self._targets)
         self.has_weights = bool(self._weights)
         self._joined = _joined_types(tables, [*x_names, *self._targets, *self._weights])
@@ -269,70 +263,6 @@ class TableSource(StoredSource[Table]):
             values = part.column(name).cast(arrow().float64(), safe=False).to_numpy()
             return weight_column(values, len(part), f"{store.where}, column {name!r}")
         return None
-
-
-def chosen(table: Table, wanted: Wanted, argument: str, default: Sequence[str] = ()) -> list[str]:
-    """Return the columns that names and patterns mean, in the order wanted, each once.
-
-    Those after "-" are left out, of the default where only such are named.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        A name or pattern without a column.
-    """
-    if wanted is None:
-        return list(default)
-    if isinstance(wanted, str):
-        wanted = [wanted] if wanted in table.types else wanted.split(",")
-    entries = [str(entry).strip() for entry in wanted]
-    dropped = [entry[1:] for entry in entries if entry[:1] == "-" and entry not in table.types]
-    entries = [entry for entry in entries if entry[:1] != "-" or entry in table.types]
-    if dropped:
-        left_out = chosen(table, dropped, argument)
-        kept = chosen(table, entries or None, argument, default)
-        return [name for name in kept if name not in left_out]
-    found: dict[str, None] = {}
-    for entry in entries:
-        names = [entry] if entry in table.types else fnmatch.filter(table.types, entry)
-        if not names:
-            near = difflib.get_close_matches(entry, table.types, n=5)
-            have = [*table.types][:_SHOWN]
-            more = f" and {len(table.types) - _SHOWN} more" if len(table.types) > _SHOWN else ""
-            hint = f"near names there: {near}" if near else f"it has {have}{more}"
-            raise DatasetNotFoundError(
-                f"{table.where} has no column {entry!r}; {hint}; name it with {argument}= (--"
-                f"{argument})"
-            )
-        found |= dict.fromkeys(names)
-    return list(found)
-
-
-def _check(table: Table, x: list[str], y: list[str], weights: list[str]) -> None:
-    """Raise an error for columns that cannot be what they are wanted for."""
-    if not x:
-        raise ShapeError(f"{table.where}: 0 columns are left for X; expected at least 1")
-    for name in (*y, *weights):
-        if name in x:
-            raise ParameterError(
-                f"{table.where}: column {name!r} is asked for both as X and as target or weight;"
-                " leave it out of X with x='-NAME' (--x=-NAME)"
-            )
-    if len(weights) > 1:
-        raise ParameterError(f"weights are the columns {weights}; expected one")
-    kinds = _kinds(table)
-    for name in (*x, *y, *weights):
-        is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
-        right = kinds[name] is not None and (name in x or not is_time)
-        if not right or (name in weights and kinds[name] != "number"):
-            dates = ", dates" if name in x else ""
-            allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
-            raise DataError(
-                f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
-                " convert it, or leave it out of X with x='-NAME' (--x=-NAME)"
-            )
-    if len(y) > 1 and any(kinds[name] not in ("number", "boolean") for name in y):
-        raise DataError(f"{table.where}: targets {y} are not all numbers; name one of labels")
 
 
 def _joined_types(tables: Sequence[Table], names: list[str]) -> dict[str, Any]:

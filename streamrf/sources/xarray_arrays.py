@@ -52,5 +52,6 @@ def open_xarray(X: Any, y: Any, weights: Any) -> SeekableSource:
     )
     if X.ndim == 2 and X.dims[1] in X.coords:
         labels = X.coords[X.dims[1]].values.tolist()
-        source.labels = tuple(labels) if all(isinstance(label, str) for label in labels) else ()
+        if all(isinstance(label, str) for label in labels) and len({*labels}) == len(labels):
+            source.names = tuple(labels)
     return source

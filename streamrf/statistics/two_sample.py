@@ -28,8 +28,8 @@ class TwoSample:
     ----------
     distance : float, maximum mean discrepancy
     p_value : float, by the covariance of the features
-    fold_p_value : float, by the signs of the differences of folds, or None where no folds are kept;
-        not below ``2^(1 - n_folds)``
+    fold_p_value : float, by the signs of the differences of folds, not below ``2^(1 - n_folds)``;
+        None where no folds are kept, or one has no rows on a side
     """
 
     distance: float
@@ -74,8 +74,8 @@ def mmd(a: Statistics | str | os.PathLike, b: Statistics | str | os.PathLike) ->
     apart = a.means - b.means
     squared = float(apart @ apart)
     fold_p_value = None
-    if a.n_folds:
-        folds = zip(a.sums.parts, b.sums.parts, strict=True)
+    folds = list(zip(a.sums.parts, b.sums.parts, strict=True)) if a.n_folds else []
+    if folds and all(part.n_weighted for both in folds for part in both):
         pairs = [(feature_means(a.encoder, x), feature_means(a.encoder, y)) for x, y in folds]
         fold_p_value = _flipped(np.array([x - y for x, y in pairs]))
     return TwoSample(float(np.sqrt(squared)), _tail(a, b, squared), fold_p_value)

@@ -125,8 +125,8 @@ def choose(
     sample = _weighing(sample)
     if isinstance(sample.X, np.ndarray) and (sample.X[:1] == sample.X).all():
         raise DataError(
-            f"{sample.where}: the {len(sample.X):,} rows looked at are all equal, so no features "
-            "can be chosen by them; check the columns, or name a map: features= (--map)"
+            f"{sample.where}: the {len(sample.X):,} sample rows are all equal, so no features can "
+            "be chosen by them; check the columns, or name a map: features= (--map)"
         )
     y = np.asarray(sample.y)
     has_classes = regression or len(np.unique(y)) > 1

@@ -1,0 +1,99 @@
+"""Which columns of a table are X, targets and weights."""
+
+import difflib
+import fnmatch
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
+from streamrf.sources.arrow_types import INDEX, arrow, kind_of
+
+logger = logging.getLogger("streamrf")
+
+Wanted = str | Iterable[str] | None  # names and patterns of columns
+_SHOWN = 12  # names of columns in a message
+
+
+def roles(
+    table: Any, x: Wanted, y: Wanted, weights: Wanted
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the columns of X, of targets and of weights, by names and patterns.
+
+    X is by default all that is no target, no weight and no index. Raises as `TableSource` does;
+    `table` is a `Table`.
+    """
+    targets, weighing = chosen(table, y, "y"), chosen(table, weights, "weights")
+    taken = (*targets, *weighing, *table.index)
+    names = chosen(table, x, "x", [name for name in table.types if name not in taken])
+    used = (*names, *targets, *weighing)
+    left_out = [name for name in table.index if name not in used and not name.startswith(INDEX)]
+    if left_out:
+        message = "%s: %s, the index of pandas, is left out; to take it name it: x= (--x)"
+        logger.warning(message, table.where, ", ".join(left_out))
+    _check(table, names, targets, weighing)
+    return names, targets, weighing
+
+
+def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = ()) -> list[str]:
+    """Return the columns that names and patterns mean, in the order wanted, each once.
+
+    Those after "-" are left out, of the default where only such are named.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        A name or pattern without a column.
+    """
+    if wanted is None:
+        return list(default)
+    if isinstance(wanted, str):
+        wanted = [wanted] if wanted in table.types else wanted.split(",")
+    entries = [str(entry).strip() for entry in wanted]
+    dropped = [entry[1:] for entry in entries if entry[:1] == "-" and entry not in table.types]
+    entries = [entry for entry in entries if entry[:1] != "-" or entry in table.types]
+    if dropped:
+        left_out = chosen(table, dropped, argument)
+        kept = chosen(table, entries or None, argument, default)
+        return [name for name in kept if name not in left_out]
+    found: dict[str, None] = {}
+    for entry in entries:
+        names = [entry] if entry in table.types else fnmatch.filter(table.types, entry)
+        if not names:
+            near = difflib.get_close_matches(entry, table.types, n=5)
+            have = [*table.types][:_SHOWN]
+            more = f" and {len(table.types) - _SHOWN} more" if len(table.types) > _SHOWN else ""
+            hint = f"near names there: {near}" if near else f"it has {have}{more}"
+            raise DatasetNotFoundError(
+                f"{table.where} has no column {entry!r}; {hint}; name it with {argument}= (--"
+                f"{argument})"
+            )
+        found |= dict.fromkeys(names)
+    return list(found)
+
+
+def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
+    """Raise an error for columns that cannot be what they are wanted for."""
+    if not x:
+        raise ShapeError(f"{table.where}: 0 columns are left for X; expected at least 1")
+    for name in (*y, *weights):
+        if name in x:
+            raise ParameterError(
+                f"{table.where}: column {name!r} is asked for both as X and as target or weight;"
+                " leave it out of X with x='-NAME' (--x=-NAME)"
+            )
+    if len(weights) > 1:
+        raise ParameterError(f"weights are the columns {weights}; expected one")
+    kinds = {name: kind_of(type_) for name, type_ in table.types.items()}
+    for name in (*x, *y, *weights):
+        is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
+        right = kinds[name] is not None and (name in x or not is_time)
+        if not right or (name in weights and kinds[name] != "number"):
+            dates = ", dates" if name in x else ""
+            allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
+            raise DataError(
+                f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
+                " convert it, or leave it out of X with x='-NAME' (--x=-NAME)"
+            )
+    if len(y) > 1 and any(kinds[name] not in ("number", "boolean") for name in y):
+        raise DataError(f"{table.where}: targets {y} are not all numbers; name one of labels")
