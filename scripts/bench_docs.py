@@ -353,7 +353,8 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
         shown = ", ".join(f"{package} {version}" for package, version in versions.items())
         if "commit" in line:
             shown += f"; commit {line['commit']}"
-        return f"{table([*head, 'settings'], rows)}\n\n{line['n_repeats']} runs each; {shown}."
+        runs = "1 run" if line["n_repeats"] == 1 else f"{line['n_repeats']} runs"
+        return f"{table([*head, 'settings'], rows)}\n\n{runs} each; {shown}."
 
     return told
 

@@ -385,3 +385,14 @@ def test_rows_that_are_all_equal_are_told_in_words_of_what_was_asked():
     constant = np.ones((300, 3))
     with pytest.raises(DataError, match="X: the 300 sample rows are all equal, so no features"):
         srf.RandomFeatureClassifier().fit(constant, np.arange(300) % 2)
+
+
+@pytest.mark.parametrize("n_rare", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_of_a_row_or_two_is_no_reason_to_fail(seed, n_rare):
+    rng = np.random.default_rng(seed)
+    y = np.zeros(500, dtype=int)
+    y[rng.choice(500, n_rare, replace=False)] = 1
+    source = srf.ArraySource(rng.normal(size=(500, 3)), y)
+    chosen = srf.select(source, n_components=32, budget=0.02, random_state=seed)
+    assert chosen.features.n_components == 32

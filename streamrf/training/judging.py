@@ -19,6 +19,7 @@ from streamrf.training.images import shape_of
 from streamrf.training.kinds import Wanted
 
 HELD_SHARE = 0.25
+FEW = 500  # rows; if the first so many are of one class, a row of each class is put before them
 FLOPS = 1.0e11  # a second, of one core
 WARP_FLOPS = 30  # of a root of a matrix, and products, over the cube of its columns
 
@@ -70,9 +71,11 @@ class Judge:
         moments: Moments | None = None,
     ) -> None:
         order = np.random.default_rng(seed).permutation(len(X))
+        self.n_fitted = len(X) - int(HELD_SHARE * len(X))
+        if not regression:
+            order = _told_apart(order, np.asarray(y), min(FEW, self.n_fitted))
         self.y = np.asarray(y)[order]
         self.weights = None if weights is None else weights[order]
-        self.n_fitted = len(X) - int(HELD_SHARE * len(X))
         self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed), moments)
         self.regression = regression
         self.seed = seed
@@ -211,3 +214,11 @@ def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: i
     maps = 8e-9 * kind.cost * n_rows * (width + n_features)
     maps += n_rows * kind.dense(width, n_features) / 2.5e10
     return 0.05 + gram + maps + (8 * width**3 + kind.once(width, n_features)) / FLOPS
+
+
+def _told_apart(order: Array, y: Array, n: int) -> Array:
+    """Return the order of rows, changed where the first n are of one class."""
+    if (y[order[:n]] != y[order[0]]).any():
+        return order
+    first = np.sort(np.unique(y[order], return_index=True)[1])
+    return np.concatenate((order[first], np.delete(order, first)))
