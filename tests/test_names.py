@@ -407,6 +407,11 @@ def test_an_output_that_the_pattern_of_the_data_would_name_is_refused(tmp_path, 
     said = refused("predict", "model.h5", "*.csv", "-o", "out.csv")
     assert "would be one of the files read from *.csv the next time" in said
     answer("predict", "model.h5", "r*.csv", "-o", "out.csv")
+    (tmp_path / "d1").mkdir()
+    FRAME.to_csv("d1/rows.csv", index=False)
+    for pattern in ("d*/*.csv", "**/*.csv", "d1/**/*.csv"):
+        assert "would be one of" in refused("predict", "model.h5", pattern, "-o", "d1/new.csv")
+    answer("predict", "model.h5", "d*/*.csv", "-o", "new.csv")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -214,12 +214,25 @@ def _files(entry: str) -> Iterable[str]:
 def is_file_of(path: str, folder: str) -> bool:
     """Return whether a file is one of rows, or would be, to who opens a folder or pattern."""
     if has_magic(folder):
-        place, pattern = os.path.split(folder)
-        there = os.path.realpath(place or ".") == os.path.dirname(os.path.realpath(path))
-        return there and fnmatch.fnmatch(os.path.basename(path), pattern)
+        root, wanted = folder, list[str]()
+        while has_magic(root):
+            root, name = os.path.split(root)
+            wanted.insert(0, name)
+        inner = os.path.relpath(os.path.realpath(path), os.path.realpath(root or "."))
+        return _is_meant(inner.split(os.sep), wanted)
     inner = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
     is_seen = all(name[0] not in "._" for name in inner.split(os.sep))  # nor "..", outside
     return os.path.isdir(folder) and is_seen and _ending(inner) in _ENDINGS
+
+
+def _is_meant(names: list[str], wanted: list[str]) -> bool:
+    """Return whether the pattern of a path, by its folders, means a path; "**" is any folders."""
+    if not wanted or not names:
+        return names == wanted
+    if wanted[0] == "**":
+        return any(_is_meant(names[i:], wanted[1:]) for i in range(len(names)))
+    is_one = names[0] != ".." and fnmatch.fnmatch(names[0], wanted[0])
+    return is_one and _is_meant(names[1:], wanted[1:])
 
 
 def _folders(entries: Iterable[Any]) -> Folders:
