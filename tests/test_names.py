@@ -424,3 +424,20 @@ def test_durations_of_a_frame_are_seconds_wherever_they_are(library, tmp_path):
     assert classifier.score(srf.open_source(tmp_path / "rows.parquet", y="y")) == right
     exact = srf.KernelRidgeClassifier(srf.Gaussian(0.3), normalize="standard").fit(frame, LABELS)
     assert exact.score(frame, LABELS) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("X", "cure"),
+    [
+        (iter([FRAME]), r"X is a list_iterator; use IteratorSource\(X\)"),
+        (pa.table(FRAME).to_reader(), r"X is a RecordBatchReader; use IteratorSource\(X\)"),
+        ("rows.csv", r"X is the path 'rows.csv'; use open_source\('rows.csv', y=...\)"),
+    ],
+)
+def test_what_only_sources_read_is_refused_with_the_cure(X, cure):
+    for estimator in (srf.RandomFeatureClassifier(MAP), srf.KernelRidgeClassifier()):
+        with pytest.raises(ParameterError, match=cure):
+            estimator.fit(X, LABELS)
+    fitted = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(FRAME, LABELS)
+    with pytest.raises(ParameterError, match=cure):
+        fitted.evaluate(X, LABELS)

@@ -277,9 +277,10 @@ def is_for_source(X: Any, y: Any = None) -> bool:
     """Return whether X is to be read by a source of its own, and not checked as an array.
 
     So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
-    columns y names some.
+    columns y names some; and where X is an iterator or path, which `as_source` refuses with a cure.
     """
-    return is_lazy(X) or is_mixed(X) or are_names(X, y)
+    is_odd = isinstance(X, Iterator | str | bytes | os.PathLike)
+    return is_odd or is_lazy(X) or is_mixed(X) or are_names(X, y)
 
 
 def are_names(X: Any, y: Any) -> bool:

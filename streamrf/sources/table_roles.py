@@ -91,9 +91,10 @@ def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
         if not right or (name in weights and kinds[name] != "number"):
             dates = ", dates" if name in x else ""
             allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
+            cure = ", or leave it out of X with x='-NAME' (--x=-NAME)" if name in x else ""
             raise DataError(
                 f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
-                " convert it, or leave it out of X with x='-NAME' (--x=-NAME)"
+                f" convert it{cure}"
             )
     if len(y) > 1 and any(kinds[name] not in ("number", "boolean") for name in y):
         raise DataError(f"{table.where}: targets {y} are not all numbers; name one of labels")
