@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamrf as srf
 from cases import KERNELS, nonnegative
-from streamrf.errors import BadRowError, DataError, ParameterError, SolveError
+from streamrf.errors import BadRowError, DataError, ParameterError, SolveError, StreamrfWarning
 from streamrf.kernels import Intersection
 from streamrf.kernels.base import Expansion
 from streamrf.solving import Dual
@@ -187,3 +187,12 @@ def test_rows_without_targets_or_weight_are_refused(rows):
 @parametrize_with_checks([kind(srf.Gaussian(0.5), alpha=0.1) for kind in ESTIMATORS])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+def test_a_class_without_a_row_among_those_fitted_is_told():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.arange(400) % 2
+    y[30] = 7
+    with pytest.warns(StreamrfWarning, match="n_rows=50 rows fitted have none of class 7"):
+        srf.KernelRidgeClassifier(n_rows=50).fit(X, y)
+    assert srf.KernelRidgeClassifier(n_rows=400).fit(X, y).classes_.tolist() == [0, 1, 7]

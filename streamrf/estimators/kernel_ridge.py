@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
@@ -13,7 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, warn
 from streamrf.estimators.settings import checked_weights
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
@@ -62,7 +62,7 @@ class _KernelRidge(BaseEstimator):
 
     def _sample(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Block, Any]:
         """Return the rows to fit, and what the columns of a table became."""
-        n_rows = self.n_rows
+        n_rows, given = self.n_rows, None
         if not isinstance(n_rows, int | np.integer) or n_rows is True or n_rows < 1:
             raise ParameterError(f"n_rows must be an integer above 0, got {n_rows!r}")
         if is_for_source(X, y):
@@ -73,6 +73,7 @@ class _KernelRidge(BaseEstimator):
         else:
             self._target_names = names_of(y, "y")
             X, y = self._checked(X, y)
+            given = y
             if sample_weight is not None:
                 sample_weight = checked_weights(sample_weight, X)
             names = getattr(self, "feature_names_in_", None)
@@ -83,6 +84,8 @@ class _KernelRidge(BaseEstimator):
         if len(block.X) > n_rows:  # samples are of about as many rows as asked for
             X, y, weights = block.arrays.take(np.arange(n_rows) * len(block.X) // n_rows)
             block = replace(block, X=X, y=y, weights=weights)
+        if given is not None and is_classifier(self) and len(block.X) < len(given):
+            _warn_of_lost(as_labels(given), as_labels(block.y))
         if block.weights is not None and not (block.weights > 0).all():
             kept = block.weights > 0
             block = replace(block, X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
@@ -137,6 +140,16 @@ class _KernelRidge(BaseEstimator):
         if not (is_lazy(X) or self.model_.encoder.is_of_table):
             X = validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
         return self.model_.all_scores(X)
+
+
+def _warn_of_lost(given: Array, kept: Array) -> None:
+    """Warn of classes that have no row among those fitted."""
+    lost = np.setdiff1d(given, kept)
+    if len(lost):
+        warn(
+            f"the n_rows={len(kept)} rows fitted have none of class {lost[0].item()!r}, which is "
+            "never predicted; give more n_rows, or take RandomFeatureClassifier"
+        )
 
 
 def _merged(rows: F32, targets: Floats, weights: Floats) -> tuple[F32, Floats, Floats]:
