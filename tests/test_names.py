@@ -441,3 +441,14 @@ def test_what_only_sources_read_is_refused_with_the_cure(X, cure):
     fitted = srf.RandomFeatureClassifier(MAP, alpha=0.1).fit(FRAME, LABELS)
     with pytest.raises(ParameterError, match=cure):
         fitted.evaluate(X, LABELS)
+
+
+def test_messages_of_commands_name_options_as_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.assign(y=LABELS).to_csv("rows.csv", index=False)
+    fit = ["fit", "rows.csv", "--y", "y", "--map", "fourier", "--kernel", "gaussian"]
+    fit += ["--statistics", "s.h5"]
+    assert refused(*fit, "--gamma", "0").startswith("--gamma must be positive")
+    answer(*fit, "--gamma", "0.3", "--components", "64")
+    said = refused("evaluate", "s.h5", "rows.csv", "--y", "y")
+    assert said == "s.h5 holds statistics, not a model"

@@ -145,15 +145,24 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
 
 
 def advice_for(parameters: Iterable[str], message: str) -> str:
-    """Return a message without advice, ", or do this (--option)", on options that are not there.
+    """Return a message in words of the command line.
+
+    Advice, ", or do this (--option)", on options that are not there is left out, and that on
+    functions of the library; a setting that the message begins with goes by its option.
 
     Examples
     --------
     >>> text = "row 3 is bad; mend it, or leave it out (--on-bad-rows skip)"
     >>> advice_for(["on_bad_rows"], text) == text, advice_for(["output"], text)
     (True, 'row 3 is bad; mend it')
+    >>> advice_for(["gamma"], "gamma must be positive, got 0.0")
+    '--gamma must be positive, got 0.0'
     """
     known = set(map(option_of, parameters))
+    setting = re.match(r"([a-z_]+)(?= must be )", message)
+    if setting and (option := option_of(setting[1])) in known:
+        message = option + message[setting.end() :]
+    message = re.sub(r"; load it with streamrf\.\w+$", "", message)
 
     def kept(advice: re.Match[str]) -> str:
         return advice[0] if advice[1] in known else ""

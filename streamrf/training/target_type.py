@@ -52,16 +52,16 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     settings = replace(settings, task=task, regression=task == "regression")
     if settings.class_weight is None:
         return source, settings
+    if like is not None and like.encoder.calibration.mean_weight is None:
+        raise ParameterError(
+            "class_weight (--class-weight) gives weights to the rows, and those of like= (--like) "
+            "have none; leave it out, or weigh the rows of both"
+        )
     if like is not None and settings.class_weight == BALANCED:
         warn(
             "class_weight='balanced' (--class-weight balanced) weighs these rows by their own "
             "shares, and those of like= (--like) were weighed by theirs; give both the same: "
             "class_weight={label: number} (--class-weight LABEL=NUMBER,...)"
-        )
-    if like is not None and like.encoder.calibration.mean_weight is None:
-        raise ParameterError(
-            "class_weight (--class-weight) gives weights to the rows, and those of like= (--like) "
-            "have none; leave it out, or weigh the rows of both"
         )
     return _weighed(source, settings.class_weight), settings
 
