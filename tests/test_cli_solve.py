@@ -117,7 +117,7 @@ def test_weights_of_blocks(statistics):
     said = misused("solve", "values.h5", "--block-weights", "1,x", "--model", "m.h5")
     assert "'x' is no number" in said
     said = refused("solve", "values.h5", "--block-weights", "1", "--model", "m.h5")
-    assert "block_weights must be" in said
+    assert "--block-weights must be" in said
 
 
 def test_the_path_is_a_table(statistics):
@@ -223,7 +223,7 @@ def test_in_words():
         ),
         (("values.h5", "--classes", "1"), "--classes is for classes; these statistics hold target"),
         (("values.h5", "--codes", "one-vs-rest"), "codes are for classes; these statistics hold"),
-        (("classes.h5", "--components", "41"), "n_components must be an integer from 1 to 40"),
+        (("classes.h5", "--components", "41"), "--components must be an integer from 1 to 40"),
         (("classes.h5", "--memory-limit", "1 KiB"), "a solve of 40 features takes about"),
         (("classes.h5", "--model", "classes.h5"), "is read from too; choose another name"),
     ],

@@ -448,7 +448,7 @@ def test_messages_of_commands_name_options_as_typed(tmp_path, monkeypatch):
     FRAME.assign(y=LABELS).to_csv("rows.csv", index=False)
     fit = ["fit", "rows.csv", "--y", "y", "--map", "fourier", "--kernel", "gaussian"]
     fit += ["--statistics", "s.h5"]
-    assert refused(*fit, "--gamma", "0").startswith("--gamma must be positive")
+    assert refused(*fit, "--gamma", "0").startswith("--gamma must be a positive number")
     answer(*fit, "--gamma", "0.3", "--components", "64")
     said = refused("evaluate", "s.h5", "rows.csv", "--y", "y")
     assert said == "s.h5 holds statistics, not a model"

@@ -1,9 +1,10 @@
 """Read the next blocks while the current one is computed."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 from streamrf.display import stage
@@ -48,7 +49,7 @@ def read_ahead(
 def _read_here(blocks: Iterator[T], n_threads: int | None) -> Generator[T, None, None]:
     context = copy_context()
     try:
-        while (block := context.run(_read, blocks, n_threads)) is not _END:
+        while (block := _waited(partial(context.run, _read, blocks, n_threads))) is not _END:
             yield block
             del block
     finally:
@@ -66,7 +67,7 @@ def _read_ahead(blocks: Iterator[T], depth: int, n_threads: int | None) -> Gener
 
     try:
         ahead: deque[Future[Any]] = deque(submitted() for _ in range(depth))
-        while (block := _waited(ahead.popleft())) is not _END:
+        while (block := _waited(ahead.popleft().result)) is not _END:
             ahead.append(submitted())
             yield block
             del block  # or this item would live on while the next is waited for
@@ -82,6 +83,6 @@ def _read(blocks: Iterator[Any], n_threads: int | None) -> Any:
         return next(blocks, _END)
 
 
-def _waited(block: Future[Any]) -> Any:
+def _waited(block: Callable[[], Any]) -> Any:
     with stage("wait"):
-        return block.result()
+        return block()
