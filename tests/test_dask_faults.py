@@ -9,17 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
 import pytest
 from distributed import Client, get_worker
+from distributed.comm import CommClosedError
 
 import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf import engine
 from streamrf.engine import ShardTask, map_in_order, map_reduce, workers
+from streamrf.engine.options import Worker
+from streamrf.engine.worker import versions
 from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
@@ -85,6 +89,21 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client, accumulate, alone
     assert saved(accumulate(engine=client, parts=PARTS, progress=kill), tmp_path) == alone
     client.wait_for_workers(3, timeout=30)
     assert victim not in client.run(os.getpid).values()
+
+
+def test_workers_lost_while_they_are_asked_are_not_there():
+    here = Worker(1, None, 0, versions())
+    answers = [
+        {"tcp://a": CommClosedError("lost"), "tcp://b": ConnectionResetError("lost")},
+        {"tcp://a": OSError("lost"), "tcp://b": here},
+    ]
+    client = Mock()
+    client.run = Mock(side_effect=answers)
+    assert workers(client) == {"tcp://b": here}
+    assert client.wait_for_workers.call_count == 2
+    client.run = Mock(side_effect=[{"tcp://a": ImportError("no streamrf"), "tcp://b": here}])
+    with pytest.raises(ClusterError, match="cannot import streamrf"):
+        workers(client)
 
 
 @pytest.mark.slow

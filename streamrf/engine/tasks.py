@@ -9,7 +9,6 @@ import pickle
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -17,6 +16,7 @@ from uuid import uuid4
 import cloudpickle
 
 from streamrf.engine.base import Progress
+from streamrf.engine.failures import address_of, cluster_errors
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import (
     ShardTask,
@@ -27,7 +27,7 @@ from streamrf.engine.worker import (
     summarise,
     versions,
 )
-from streamrf.errors import ClusterError, StreamrfError, first_line
+from streamrf.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -49,21 +49,17 @@ def workers(client: "Client") -> dict[str, Worker]:
     ClusterError
         If none comes, or one cannot import streamrf, or has other versions than this process.
     """
-    with _cluster_errors(client):
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE)
-        except TimeoutError:
-            raise ClusterError(
-                f"the scheduler {_address(client)} has had no worker for {PATIENCE:.0f} s; start "
-                f"some: dask worker {_address(client)}"
-            ) from None
-        try:
-            found = client.run(describe)
-        except ImportError as error:
-            raise ClusterError(
-                f"a worker of {_address(client)} cannot import streamrf ({error}); install it "
-                "where the workers run"
-            ) from error
+    with cluster_errors(client):
+        found: dict[str, Worker] = {}
+        while not found:
+            try:
+                client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError:
+                raise ClusterError(
+                    f"the scheduler {address_of(client)} has had no worker for {PATIENCE:.0f} s; "
+                    f"start some: dask worker {address_of(client)}"
+                ) from None
+            found = _described(client)
         ours = versions()
         for address, worker in found.items():
             for name, version in ours:
@@ -74,6 +70,25 @@ def workers(client: "Client") -> dict[str, Worker]:
                         "its sums may not be the same bytes; install the same versions in both"
                     )
         return found
+
+
+def _described(client: "Client") -> dict[str, Worker]:
+    """Return the workers that answer by address, without those that are lost meanwhile."""
+    from distributed.comm import CommClosedError
+
+    found = client.run(describe, on_error="return")
+    lost = [name for name, answer in found.items() if isinstance(answer, CommClosedError | OSError)]
+    for name in lost:
+        del found[name]
+    for answer in found.values():
+        if isinstance(answer, ImportError):
+            raise ClusterError(
+                f"a worker of {address_of(client)} cannot import streamrf ({answer}); install it "
+                "where the workers run"
+            ) from answer
+        if isinstance(answer, Exception):
+            raise answer
+    return found
 
 
 def map_reduce(
@@ -104,7 +119,7 @@ def map_reduce(
     run = _Run(client, task, "shard")
     with run:
         total = _merged(run, shards, progress)
-        with _cluster_errors(client):
+        with cluster_errors(client):
             return total.result()
 
 
@@ -133,7 +148,7 @@ def _next(run: "_Run", ahead: deque, progress: Progress | None) -> Any:
     """Return the summary of the first shard, and count its rows."""
     while True:
         future, (start, stop) = ahead[0]
-        with _cluster_errors(run.client):
+        with cluster_errors(run.client):
             try:
                 summary = future.result(timeout=LOOK_SECONDS)
             except TimeoutError:
@@ -179,7 +194,7 @@ class _Run:
         # the scheduler can send this again. It is one message, however large.
         blob = cloudpickle.dumps(self._task, protocol=5)  # functions of a script and lambdas too
         large = {"distributed.admin.large-graph-warning-threshold": len(blob) + (64 << 20)}
-        with _cluster_errors(self.client), dask.config.set(large):
+        with cluster_errors(self.client), dask.config.set(large):
             self._future = self.client.submit(
                 pickle.loads, blob, key=f"streamrf-job-{self._name}", pure=False
             )
@@ -215,7 +230,7 @@ class _Run:
             self._place_of[key] = place
             self._n_shards[place] += 1
             options |= {"workers": [place], "allow_other_workers": True}
-        with _cluster_errors(self.client):
+        with cluster_errors(self.client):
             future = self.client.submit(function, *args, key=key, pure=False, retries=0, **options)
         self.alive[future.key] = future
         self._calls[future.key] = (kind, function, *args), options
@@ -249,7 +264,7 @@ class _Run:
         if now < self._looked + LOOK_SECONDS:
             return {}
         self._looked = now
-        with _cluster_errors(self.client):
+        with cluster_errors(self.client):
             paused = self.client.run_on_scheduler(processing_at_paused, self._name)
             self._paused = set(paused)
             if not paused:
@@ -277,13 +292,13 @@ class _Run:
     def _count_workers(self) -> None:
         now = time.monotonic()
         if now >= self._counted:
-            with _cluster_errors(self.client):
+            with cluster_errors(self.client):
                 self._addresses = list(self.client.nthreads())
             self._counted = now + LOOK_SECONDS
 
     def place(self, futures: list["Future"]) -> dict[Any, str | None]:
         """Return the address of a worker that holds each result, by key."""
-        with _cluster_errors(self.client):
+        with cluster_errors(self.client):
             places = self.client.who_has(futures)
         return {future.key: next(iter(places.get(future.key, ())), None) for future in futures}
 
@@ -356,37 +371,5 @@ def _ready(done: Any) -> list["Future"]:
 def _check(client: "Client", future: "Future") -> None:
     """Raise what a task has raised."""
     if future.status != "finished":
-        with _cluster_errors(client):
+        with cluster_errors(client):
             future.result()
-
-
-@contextmanager
-def _cluster_errors(client: "Client") -> Iterator[None]:
-    """Raise ClusterError for what Dask raises where a cluster fails."""
-    from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError
-    from distributed.scheduler import KilledWorker
-
-    try:
-        yield
-    except StreamrfError:  # some are OSError or RuntimeError too
-        raise
-    except KilledWorker as error:
-        raise ClusterError(
-            f"the task {error.task!r} ended {error.allowed_failures + 1} workers, one after the "
-            "other; see their logs. Most often memory ran out: use more parts, fewer components or "
-            "workers with more memory"
-        ) from error
-    except (FutureCancelledError, CommClosedError, OSError, RuntimeError) as error:
-        lost = isinstance(error, FutureCancelledError | CommClosedError)
-        if not lost and client.status == "running":
-            raise
-        raise ClusterError(
-            f"the scheduler {_address(client)} was lost or gave up the run ({first_line(error)}); "
-            "start it again. With a spill folder the next run goes on from the shards finished"
-        ) from error
-
-
-def _address(client: "Client") -> str:
-    scheduler = client.scheduler
-    return str(scheduler.address) if scheduler is not None else "of this client"
