@@ -21,7 +21,7 @@ import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf import engine
-from streamrf.engine import ShardTask, map_in_order, map_reduce, workers
+from streamrf.engine import ShardTask, map_in_order, map_reduce, tasks, workers
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import versions
 from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
@@ -104,6 +104,17 @@ def test_workers_lost_while_they_are_asked_are_not_there():
     client.run = Mock(side_effect=[{"tcp://a": ImportError("no streamrf"), "tcp://b": here}])
     with pytest.raises(ClusterError, match="cannot import streamrf"):
         workers(client)
+
+
+def test_a_run_that_waits_for_workers_says_so_once_each_time(monkeypatch, caplog):
+    monkeypatch.setattr(tasks, "PATIENCE", 0.0)
+    monkeypatch.setattr(tasks, "LOOK_SECONDS", 0.0)
+    client = Mock(run_on_scheduler=Mock(return_value={}))
+    run = tasks._Run(client, None, "shard")
+    for there, n_told in [({}, 1), ({}, 1), ({"tcp://a": 1}, 1), ({}, 2), ({}, 2)]:
+        client.nthreads = Mock(return_value=there)
+        run.move()
+        assert caplog.text.count("has had no worker for 0 s, and the run waits for one") == n_told
 
 
 @pytest.mark.slow

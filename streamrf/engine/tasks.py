@@ -5,6 +5,7 @@ task that runs again, because its worker was lost, gives the same sums, and the 
 sees to it that each shard's are added once. Neither rows nor features are keys of the graph.
 """
 
+import logging
 import pickle
 import time
 from collections import Counter, deque
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Shard = tuple[int, int]
+
+logger = logging.getLogger("streamrf")
 
 MERGE_FIRST = 10  # priority: sums that wait hold memory
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
@@ -179,7 +182,8 @@ class _Run:
         self._future: Any = None
         self._numbers = count()
         self._counted = 0.0
-        self._looked = time.monotonic()
+        self._looked = self._seen = time.monotonic()  # when workers were last there
+        self._told: float | None = None  # of which time it was told that there are none since
         self._addresses: list[str] = []
         self._paused: set[str] = set()
         self._place_of: dict[Any, str] = {}  # of the shards that are not done, by key
@@ -264,6 +268,7 @@ class _Run:
         if now < self._looked + LOOK_SECONDS:
             return {}
         self._looked = now
+        self._count_workers()
         with cluster_errors(self.client):
             paused = self.client.run_on_scheduler(processing_at_paused, self._name)
             self._paused = set(paused)
@@ -295,6 +300,15 @@ class _Run:
             with cluster_errors(self.client):
                 self._addresses = list(self.client.nthreads())
             self._counted = now + LOOK_SECONDS
+            if self._addresses:
+                self._seen = now
+            elif now >= self._seen + PATIENCE and self._seen != self._told:
+                self._told, address = self._seen, address_of(self.client)
+                logger.warning(
+                    "the scheduler %s has had no worker for %.0f s, and the run waits for one; "
+                    "start some: dask worker %s",
+                    *(address, PATIENCE, address),
+                )
 
     def place(self, futures: list["Future"]) -> dict[Any, str | None]:
         """Return the address of a worker that holds each result, by key."""
