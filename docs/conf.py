@@ -39,6 +39,8 @@ include_patterns += ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 exclude_patterns = ["docs/_templates", "docs/images"]
 root_doc = "docs/index"
 
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_theme = "pydata_sphinx_theme"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader has it
 html_title = f"streamrf {version}"
