@@ -10,6 +10,7 @@ import pytest
 
 import streamrf as srf
 from streamrf.display import Run, advance, begin, foresee, pace, showing, shown
+from streamrf.display.stages import Stage
 from streamrf.estimators import base
 from streamrf.training.foresight import n_factors
 
@@ -224,3 +225,14 @@ def test_progress_in_words():
     hours = "1,000,000 of 1,000,000,000 rows, 100,000 rows/s, 2:46:30 left"
     assert pace(10**6, 10**9, 1e5, 9990.0) == hours
     assert pace(1200, None, 812.3) == "1,200 rows, 812 rows/s"
+
+
+def test_what_was_foreseen_is_more_than_the_rate_of_the_first_moments():
+    stage = Stage("reading", 0.0, "rows", 1000.0, foreseen=10.0)
+    stage.advance(10.0, 1.0)  # slowly at first: 99 seconds by the rate
+    assert stage.left(1.0) == 9.0
+    stage.advance(390.0, 4.0)
+    assert stage.left(4.0) < 7.0
+    unforeseen = Stage("reading", 0.0, "rows", 1000.0)
+    unforeseen.advance(10.0, 1.0)
+    assert unforeseen.left(1.0) > 90

@@ -15,6 +15,7 @@ from streamrf.display.timing import resident_bytes
 
 FADE_SECONDS = 60.0  # a rate counts what is older by less and less
 FEW_SECONDS = 5.0  # left, of which one more or less, such as the end of the program, is much
+SETTLED_SECONDS = 3.0  # of a stage, until its rate is that of the rest
 OVERDUE = 0.1  # of the time that a part has taken so far: left of it when it should have ended
 
 _run: ContextVar["Run | None"] = ContextVar("run", default=None)
@@ -62,9 +63,13 @@ class Stage:
         return self._units / self._seconds if self._units else None
 
     def left(self, now: float) -> float | None:
-        """Return the seconds left, by the rate or else as foreseen; None where unknown."""
+        """Return the seconds left, by the rate or else as foreseen; None where unknown.
+
+        What was foreseen is more than the rate of the first moments.
+        """
         since, expected = now - self.began, self.foreseen
-        if self.speed is not None and self.total is not None:
+        is_settled = expected is None or since >= SETTLED_SECONDS
+        if is_settled and self.speed is not None and self.total is not None:
             since, expected = now - self.last, (self.total - self.done) / self.speed
         return None if expected is None else max(expected - since, OVERDUE * since)
 
