@@ -15,7 +15,13 @@ from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_flag
 from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
-from streamrf.estimators.settings import check_unchanged, checked_weights, described, of_sums
+from streamrf.estimators.settings import (
+    check_unchanged,
+    checked_weights,
+    described,
+    of_sums,
+    ordered,
+)
 from streamrf.features import RAW_DTYPES, FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
@@ -33,7 +39,6 @@ from streamrf.sources import (
     named,
     names_of,
     same_labels,
-    target_places,
 )
 from streamrf.statistics import Statistics
 from streamrf.storage import digest
@@ -245,7 +250,7 @@ class RandomFeatureEstimator(BaseEstimator):
     def evaluate(self, X: Rows, y: Values = None, **options: Any) -> dict[str, Any]:
         """Return all figures of `Model.evaluate` on a source, a table, or on arrays X and y."""
         rows = X if is_for_source(X, y) else self._rows(X)
-        return self.model_.evaluate(rows, self._in_order(y), **options)
+        return self.model_.evaluate(rows, ordered(y, self._target_names), **options)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write model and settings, but no statistics, to an HDF5 file; see `load_model`."""
@@ -266,11 +271,8 @@ class RandomFeatureEstimator(BaseEstimator):
     @property
     def statistics_(self) -> Statistics:
         """The statistics of the rows seen, all features of the map."""
-        statistics = self._answer()[1]
-        if statistics is None:
-            raise AttributeError(
-                "a model file has no statistics; save them: statistics_.save(path)"
-            )
+        if (statistics := self._answer()[1]) is None:
+            raise AttributeError("a model file has no statistics; keep them: statistics_.save")
         return statistics
 
     @property
@@ -380,15 +382,10 @@ class RandomFeatureEstimator(BaseEstimator):
         return source
 
     def _rows(self, X: Rows) -> Any:
-        if is_lazy(X) or self.model_.encoder.is_of_table:
-            return X  # a table is read by the names of its columns
+        if is_lazy(X) or self.model_.encoder.is_of_table:  # read by the names of its columns
+            return X
         check_unmasked(X, "X")
         return validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
-
-    def _in_order(self, y: Values) -> Values:
-        """Return several targets in the order learnt from, where both have names."""
-        places = target_places(self._target_names or (), names_of(y, "y") or (), "y")
-        return y if places is None else np.asarray(y)[:, places]
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
         """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
@@ -396,18 +393,8 @@ class RandomFeatureEstimator(BaseEstimator):
         check_unmasked(y, "y")
         if reset:
             self._target_names = names_of(y, "y")
-        else:
-            y = self._in_order(y)
-        X, y = validate_data(
-            self,
-            as_known(X),
-            y,
-            accept_sparse="csr",
-            dtype=RAW_DTYPES,
-            multi_output=self._regression,
-            y_numeric=self._regression,
-            reset=reset,
-        )
-        if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, X)
-        return X, y, sample_weight
+        y = ordered(y, self._target_names)
+        of_values = {"multi_output": self._regression, "y_numeric": self._regression}
+        how: Any = {"accept_sparse": "csr", "dtype": RAW_DTYPES, "reset": reset, **of_values}
+        X, y = validate_data(self, as_known(X), y, **how)
+        return X, y, None if sample_weight is None else checked_weights(sample_weight, X)

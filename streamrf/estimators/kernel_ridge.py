@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
 )
 
 from streamrf.errors import DataError, ParameterError, warn
-from streamrf.estimators.settings import checked_weights
+from streamrf.estimators.settings import checked_weights, ordered
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
@@ -35,7 +35,6 @@ from streamrf.sources import (
     is_lazy,
     named,
     names_of,
-    target_places,
 )
 
 N_ROWS = 4096  # of which a matrix of kernel values takes 128 MiB
@@ -132,8 +131,7 @@ class _KernelRidge(BaseEstimator):
                 raise DataError(f"{X.where} has no targets to compare with; name the dataset: y=")
             X = X.adapted(self.model_.encoder.table, self.model_.labels)
             return X, np.concatenate([block.y for block in X.blocks()])
-        places = target_places(self._target_names or (), names_of(y, "y") or (), "y")
-        return X, y if places is None else np.asarray(y)[:, places]
+        return X, ordered(y, self._target_names)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

@@ -13,6 +13,7 @@ from streamrf.features import DESCRIBED
 from streamrf.jit.arrays import Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
+from streamrf.sources import names_of, target_places
 from streamrf.statistics import Statistics
 from streamrf.storage import Fields, Tree
 
@@ -84,6 +85,12 @@ def _value(fields: Fields, name: str) -> Any:
         found = Moments.from_tree(inner.tree("Moments"))
     inner.end()
     return found
+
+
+def ordered(y: Any, wanted: tuple[str, ...] | None) -> Any:
+    """Return several targets in the order of names learnt from, where both sides have names."""
+    places = target_places(wanted or (), names_of(y, "y") or (), "y")
+    return y if places is None else np.asarray(y)[:, places]
 
 
 def checked_weights(sample_weight: Any, X: Any) -> Floats:
