@@ -452,3 +452,13 @@ def test_messages_of_commands_name_options_as_typed(tmp_path, monkeypatch):
     answer(*fit, "--gamma", "0.3", "--components", "64")
     said = refused("evaluate", "s.h5", "rows.csv", "--y", "y")
     assert said == "s.h5 holds statistics, not a model"
+
+
+def test_brackets_in_a_pattern_stand_for_the_characters_in_them(tmp_path):
+    for number in (1, 2, 3):
+        np.save(tmp_path / f"X{number}.npy", np.full((5, 2), float(number)))
+        np.save(tmp_path / f"y{number}.npy", np.full(5, number))
+    for x, numbers in (("X[12]", [1, 2]), ("X[!12].npy", [3])):
+        source = srf.open_source(tmp_path, x=x, y=x.replace("X", "y"))
+        assert sorted({int(label) for block in source.blocks() for label in block.y}) == numbers
+        assert source.n_rows == 5 * len(numbers)

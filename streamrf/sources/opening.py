@@ -1,6 +1,5 @@
 """One door to all formats: what DATA of a command and `open_source` may be."""
 
-import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
 from glob import has_magic
@@ -24,7 +23,7 @@ from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
-from streamrf.sources.paths import bare, expand, is_url, listed
+from streamrf.sources.paths import bare, expand, is_url, listed, stand_ins
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.sparse_arrays import open_sparse
@@ -213,26 +212,15 @@ def _files(entry: str) -> Iterable[str]:
 
 def is_file_of(path: str, folder: str) -> bool:
     """Return whether a file is one of rows, or would be, to who opens a folder or pattern."""
-    if has_magic(folder):
-        root, wanted = folder, list[str]()
-        while has_magic(root):
-            root, name = os.path.split(root)
-            wanted.insert(0, name)
-        inner = os.path.relpath(os.path.realpath(path), os.path.realpath(root or "."))
-        return _is_meant(inner.split(os.sep), wanted)
-    inner = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+    root = folder
+    while has_magic(root):
+        root = os.path.dirname(root)
+    inner = os.path.relpath(os.path.realpath(path), os.path.realpath(root or "."))
+    if root != folder:
+        is_inside = inner.split(os.sep)[0] != ".."
+        return is_inside and stand_ins(folder[len(root) :].lstrip(os.sep), inner) is not None
     is_seen = all(name[0] not in "._" for name in inner.split(os.sep))  # nor "..", outside
     return os.path.isdir(folder) and is_seen and _ending(inner) in _ENDINGS
-
-
-def _is_meant(names: list[str], wanted: list[str]) -> bool:
-    """Return whether the pattern of a path, by its folders, means a path; "**" is any folders."""
-    if not wanted or not names:
-        return names == wanted
-    if wanted[0] == "**":
-        return any(_is_meant(names[i:], wanted[1:]) for i in range(len(names)))
-    is_one = names[0] != ".." and fnmatch.fnmatch(names[0], wanted[0])
-    return is_one and _is_meant(names[1:], wanted[1:])
 
 
 def _folders(entries: Iterable[Any]) -> Folders:

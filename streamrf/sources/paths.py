@@ -1,6 +1,7 @@
 """Files that paths, patterns and URLs mean, and how their bytes are read."""
 
 import difflib
+import fnmatch
 import glob
 import os
 import re
@@ -88,12 +89,22 @@ def stand_ins(pattern: str, name: str) -> tuple[str, ...] | None:
     --------
     >>> stand_ins("day*_[XY].npy", "day12_X.npy"), stand_ins("X.npy", "X.npy")
     (('12', 'X'), ())
+    >>> stand_ins("day*_[XY].npy", "day12_Z.npy"), stand_ins("*.npy", "a/X.npy")
+    (None, None)
     """
-    words = {"**/": "((?:.*/)?)", "*": "(.*)", "**": "(.*)"}
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*?|\?|\[!?\]?[^\]]*\])", pattern)
-    wild = [words.get(part, "(.)") if i % 2 else re.escape(part) for i, part in enumerate(parts)]
-    match = re.fullmatch("".join(wild), name, re.DOTALL)
+    for i, part in enumerate(parts):
+        wild = words.get(part) or _one_of(part) if i % 2 else ""
+        parts[i] = f"({wild})" if wild else re.escape(part)
+    match = re.fullmatch("".join(parts), name, re.DOTALL)
     return None if match is None else match.groups()
+
+
+def _one_of(part: str) -> str:
+    """Return the expression of a character among those in brackets."""
+    whole = fnmatch.translate(part)  # in a group, up to the end of the text
+    return whole[len("(?s:") : whole.rindex(")")]
 
 
 def raise_missing(name: str, path: str) -> NoReturn:
