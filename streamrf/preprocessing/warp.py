@@ -9,10 +9,10 @@ from streamrf.display import listed
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64
+from streamrf.preprocessing.moments import MAX_NAMED
 from streamrf.storage import Fields
 
 WARPS = ("diagonal", "full")
-MAX_NAMED = 10  # columns in a message
 
 
 @dataclass(frozen=True, eq=False, repr=False)

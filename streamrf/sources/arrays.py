@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from streamrf.errors import EmptySourceError
 from streamrf.sources.base import Arrays, Block, Store
-from streamrf.sources.columns import Columns
-from streamrf.sources.derived import columns_named, names_of
+from streamrf.sources.derived import names_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import as_matrix, as_numbers, as_targets, check_rank, weight_column
@@ -53,7 +52,7 @@ class ArraySource(SeekableSource):
         self, X: ArrayLike, y: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> None:
         self.where = "X"
-        self.names, self._target_names = names_of(X, "X"), names_of(y, "y")
+        self.names, self.target_names = names_of(X, "X"), names_of(y, "y")
         X = as_numbers(X, "X")
         check_rank(X.shape, "X")
         self.n_rows = len(X)
@@ -75,11 +74,6 @@ class ArraySource(SeekableSource):
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self._arrays if array is not None)
-
-    @property
-    def columns(self) -> Columns | None:
-        """The names of columns of a table, if X is one."""
-        return columns_named(self.names, self._target_names)
 
     @property
     def stores(self) -> list[Store]:

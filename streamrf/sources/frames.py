@@ -140,9 +140,14 @@ def is_dask_frame(X: Any) -> bool:
 def as_known(X: Any) -> Any:
     """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself."""
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
-    if not isinstance(X, Frame) or type(X).__module__.partition(".")[0] in known:
+    if not isinstance(X, Frame) or _library(X) in known:
         return X
     return _table(X, type(X).__name__)
+
+
+def _library(X: Any) -> str:
+    """Return the package that an object's class is of."""
+    return type(X).__module__.partition(".")[0]
 
 
 def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
@@ -161,7 +166,7 @@ def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
 def _table(frame: Any, where: str) -> Any:
     """Return an Arrow table, without the index that pandas' tables have."""
     pa = arrow()
-    is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
+    is_pandas = _library(frame) == "pandas"
     try:
         made = partial(pa.Table.from_pandas, preserve_index=False) if is_pandas else pa.table
         table = made(frame)

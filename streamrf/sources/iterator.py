@@ -136,8 +136,8 @@ class IteratorSource(Source):
         """Return the fingerprint of the rows with some columns; None if the key was given."""
         if self._key_is_given:
             return None
-        first = list(windowed(self._ahead(FINGERPRINT_ROWS).head, 0, FINGERPRINT_ROWS))
-        return [fingerprint(np.ascontiguousarray(joined(first).X[:, places]))]
+        rows = _first(self._ahead(FINGERPRINT_ROWS))
+        return [fingerprint(np.ascontiguousarray(rows.X[:, places]))]
 
     @property
     def stores(self) -> list[Store]:
@@ -147,8 +147,7 @@ class IteratorSource(Source):
     @property
     def settings(self) -> dict[str, str | None]:
         """Fingerprints of targets and weights; reads the first blocks, and keeps them."""
-        head = self._ahead(FINGERPRINT_ROWS).head
-        rows = joined(list(windowed(head, 0, FINGERPRINT_ROWS)))
+        rows = _first(self._ahead(FINGERPRINT_ROWS))
         return {"y": column_fingerprint(rows.y), "weights": column_fingerprint(rows.weights)}
 
     def blocks(
@@ -182,8 +181,7 @@ class IteratorSource(Source):
         if n_rows < 1:
             raise ParameterError(f"a sample of {n_rows} rows; expected at least 1")
         stream = self._ahead(max(n_rows, FINGERPRINT_ROWS))
-        rows = joined(list(windowed(stream.head, 0, n_rows)))
-        return self._block(rows, 0, self._key_of(stream))
+        return self._block(_first(stream, n_rows), 0, self._key_of(stream))
 
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._blocks, Iterator):
@@ -233,8 +231,7 @@ class IteratorSource(Source):
 
     def _key_of(self, stream: "Stream") -> str:
         if self._key is None:
-            first = list(windowed(stream.head, 0, FINGERPRINT_ROWS))
-            self._key = fingerprint(joined(first).X)
+            self._key = fingerprint(_first(stream).X)
         return self._key
 
     def _checked(self, items: Iterator) -> Generator[Arrays, None, None]:
@@ -305,6 +302,11 @@ def _opener(blocks: Any) -> Callable[[], Iterator]:
         f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function that"
         " makes one"
     )
+
+
+def _first(stream: Stream, n_rows: int = FINGERPRINT_ROWS) -> Arrays:
+    """Return the first rows of a stream, which are at hand."""
+    return joined(list(windowed(stream.head, 0, n_rows)))
 
 
 def _as_rows(item: Any, where: str) -> tuple[Arrays, Names, Names]:

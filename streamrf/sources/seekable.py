@@ -23,16 +23,17 @@ class SeekableSource(Source):
 
     Attributes
     ----------
-    names : of the columns, None where they have none
+    names, target_names : of the columns and of y, None where they have none
     """
 
     seekable = True
     n_rows: int
     names: tuple[str, ...] | None = None
+    target_names: tuple[str, ...] | None = None
 
     @property
     def columns(self) -> Columns | None:
-        return columns_named(self.names)
+        return columns_named(self.names, self.target_names)
 
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
         return named_as(self, columns)

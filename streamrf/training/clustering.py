@@ -1,6 +1,6 @@
 """Kernel k-means: Lloyd's rounds on features, each a pass of exact sums."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -153,7 +153,7 @@ def cluster(
             f"got {n_clusters!r}"
         )
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
-    encoder = replace(encoder, table=source.columns)
+    encoder = encoder.of_table(source.columns)
     first = _first(encoder, sample, n_clusters, random_state)
     looked_at = Reading(ArraySource(sample.X, None, sample.weights))
     clusters, _ = _lloyd(looked_at, first, SAMPLE_ROUNDS, RunOptions(n_threads=run.n_threads))
