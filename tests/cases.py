@@ -446,8 +446,9 @@ class KernelCase:
     domain : ``domain(X) -> X``, takes any rows to rows that the kernel accepts
     series_error : greatest error of the Maclaurin series (of a dot-product kernel) on the domain,
         relative to the greatest value there; above rounding where an infinite series is cut
-    rounding : how far below 0 the least eigenvalue of equal and opposite rows may fall, relative
-        to the greatest; more than 1e-12 where the kernel's slope has no bound
+    rounding : how far a value may be from the reference's, and the least eigenvalue of equal and
+        opposite rows below 0, relative to the greatest; more than 1e-12 where the kernel's slope
+        has no bound
     """
 
     name: str

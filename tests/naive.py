@@ -20,10 +20,10 @@ LANES = 16
 # The layouts.
 
 
-def lanes(X):
-    """Rows (n, width) as lanes (groups, width, 16) float32; lanes past the last row are zero."""
+def lanes(X, dtype=np.float32):
+    """Rows (n, width) as lanes (groups, width, 16); lanes past the last row are zero."""
     n, width = X.shape
-    out = np.zeros((-(-n // LANES), width, LANES), dtype=np.float32)
+    out = np.zeros((-(-n // LANES), width, LANES), dtype=dtype)
     for i in range(n):
         out[i // LANES, :, i % LANES] = X[i]
     return out
@@ -169,10 +169,13 @@ def cosine_sine(x):
     return np.cos(x), np.sin(x)
 
 
-def fourier(products, scales, offsets, amplitude, n_sines):
+def waves(products, scales, offsets, amplitude, n_sines):
     """Waves of the phases ``scales * products + offsets``, products (n, n_frequencies) in rows."""
     cosines, sines = cosine_sine(products.astype(np.float64) * scales + offsets)
     return amplitude * np.column_stack((cosines, sines[:, :n_sines]))
+
+
+fourier = waves  # of every group
 
 
 def structured_fourier(X, signs, scales, offsets, amplitude, n_sines):
@@ -211,12 +214,15 @@ def stretch(X, factors):
     return X * factors
 
 
-def transform(X, matrix):
-    """The rows times a matrix, summed column by column in float32."""
-    out = np.zeros(X.shape, dtype=np.float32)
+def project(X, matrix):
+    """``X @ matrix.T``, summed column by column in the dtype of the rows."""
+    out = np.zeros((len(X), len(matrix)), dtype=X.dtype)
     for k in range(X.shape[1]):
         out += matrix[:, k] * X[:, k : k + 1]
     return out
+
+
+transform = project  # in place
 
 
 def store(z, n):

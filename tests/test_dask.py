@@ -13,6 +13,7 @@ import pytest
 from distributed import Client, get_worker
 from distributed.protocol import dumps
 
+import clusters
 import integers
 import streamrf as srf
 from clusters import processes, wait_until_released
@@ -264,20 +265,23 @@ def test_the_job_is_cheap_to_send(path):
     assert len(pickle.dumps(pass_)) < 1 << 20 < pass_.statistics.gram.nbytes
 
 
-def test_the_memory_of_a_worker_is_told_before_and_kept(two_workers, path, caplog):
+def test_the_memory_of_a_worker_is_told_before_and_kept(path, caplog):
     told: list[Outlook] = []
     source = srf.HDF5Source(path)
     pass_ = begin(source, integers.features(1024), random_state=0)
-    with caplog.at_level("INFO", logger="streamrf"):
-        on_cluster = {"engine": two_workers, "parts": 12, "outlook": told.append}
+    with (
+        clusters.processes(2) as client,  # new ones: a peak is of all that a process has done
+        caplog.at_level("INFO", logger="streamrf"),
+    ):
+        on_cluster = {"engine": client, "parts": 12, "outlook": told.append}
         job_of(source, integers.features(1024), **on_cluster).fold(pass_)
+        peaks = [worker.peak_bytes for worker in engine.workers(client).values()]
     (outlook,) = told
     ours = [record for record in caplog.records if record.name == "streamrf"]
     assert [record.getMessage() for record in ours] == [str(outlook)]
     assert re.match(
         r"12 shards on 2 workers, each of which will use up to [\d.]+ MiB", str(outlook)
     )
-    peaks = [worker.peak_bytes for worker in engine.workers(two_workers).values()]
     assert len(peaks) == len(outlook.workers) == 2
     assert len(outlook.shards) == 12
     assert max(peaks) <= outlook.worker_bytes

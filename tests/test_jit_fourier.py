@@ -19,11 +19,10 @@ ONE = np.float32(1)
 def waves(phases):
     """Cosines and sines of float32 phases by the kernel."""
     m = -(-len(phases) // LANES)
-    products = np.zeros((m, 1, LANES), dtype=np.float32)
-    products.reshape(-1)[: len(phases)] = phases
-    out = np.empty((1, 2 * m, LANES), dtype=np.float32)
+    out = np.zeros((1, 2 * m, LANES), dtype=np.float32)
+    out.reshape(-1)[: len(phases)] = phases
     ones = np.ones(m, dtype=np.float32)
-    hadamard.fourier(products, ones, 0 * ones, ONE, m, out)
+    hadamard.fourier(ones, 0 * ones, ONE, m, out)
     cosines, sines = out.reshape(2, -1)[:, : len(phases)]
     return cosines, sines
 
@@ -134,10 +133,11 @@ def test_structured_waves_are_those_of_the_definition(kind, n, d, longer, m, sha
 def test_dense_waves_are_those_of_the_definition(rng, n_sines, groups):
     m = 7
     settings = waves_settings(rng, m, n_sines, 1.0)
-    products = rng.standard_normal((m, groups, LANES)).astype(np.float32)
+    products = rng.standard_normal((groups, m, LANES)).astype(np.float32)
     out = np.full((groups, m + n_sines + 1, LANES), -7, dtype=np.float32)
-    hadamard.fourier(products, *settings, out)
-    expected = naive.fourier(products.reshape(m, -1).T, *settings)
+    out[:, :m] = products
+    hadamard.fourier(*settings, out)
+    expected = naive.fourier(naive.rows(products, groups * LANES), *settings)
     Z = naive.rows(out, groups * LANES)
     np.testing.assert_allclose(Z[:, :-1], expected, atol=10 * EPSILON)
     assert (Z[:, -1] == -7).all()

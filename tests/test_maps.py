@@ -212,6 +212,18 @@ def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(case, rng, monkey
 
 
 @every_map
+def test_a_row_of_many_columns_has_the_same_bits_at_every_place(case, rng):
+    """Kernels of BLAS for AVX2 give the rows of one product other bits by their place in it."""
+    X = rows_of(case, rng, 40, 48)
+    features = case.make(n_components=case.exact_terms(48) + 70, random_state=0).fit(X)
+    if features.code:
+        pytest.skip("its products are not ours")
+    Z = features.transform(np.repeat(X[:3], 300, axis=0))
+    for same in np.split(Z, 3):
+        assert (same == same[0]).all()
+
+
+@every_map
 def test_a_described_map_gives_the_same_features(case, rng):
     X = rows_of(case, rng, 40)
     features = fitted(case, X, random_state=np.random.RandomState(0))

@@ -1,7 +1,7 @@
 """What a feature map offers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
 import numba
@@ -13,19 +13,17 @@ from streamrf.display import Card, Parametrized, clone
 from streamrf.errors import BadRowError, ParameterError, ShapeError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, unlocked
-from streamrf.jit.threads import featurising, on_single_blas_threads
+from streamrf.jit.threads import featurising
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import Kernel, Polynomial
 from streamrf.storage import Fields
 
 PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass through a map
-TILE_GROUPS = 8  # a dense tile is 8 groups of 16 rows: a fixed shape, so that its bits are fixed
 MAX_COMPONENTS = 2**31 - 1  # indices of components are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
 K = TypeVar("K", bound=Kernel)
 Seed = int | RandomState | None
-Project = Callable[[F32], F32]
 
 
 class FeatureMap(Parametrized, Card, ABC):
@@ -315,29 +313,6 @@ def _panel(features: FeatureMap, n_features: int) -> tuple[int, int]:
     per_group = 4 * lanes.LANES * features.lane_width(n_features)
     unit = features.grain * numba.get_num_threads()
     return max(unit, PANEL_BYTES // per_group // unit * unit), per_group
-
-
-def on_dense_tiles(x: F32, work: Callable[[slice, Project], None]) -> None:
-    """Call ``work(groups, project)`` on tiles of x (groups, d, 16), several at a time.
-
-    `groups` is a tile's slice, and ``project(W)`` returns ``W x`` there, (len(W), groups, 16), with
-    bits that depend on no other row: one BLAS thread multiplies W (m, d) and a fixed shape.
-    """
-    n_groups, d, width = x.shape
-
-    def tile(start: int) -> None:
-        groups = slice(start, min(start + TILE_GROUPS, n_groups))
-        rows = np.zeros((d, TILE_GROUPS, width), dtype=np.float32)
-        rows[:, : groups.stop - start] = x[groups].transpose(1, 0, 2)
-        columns = rows.reshape(d, -1)
-
-        def project(W: F32) -> F32:
-            product = (W @ columns).reshape(len(W), -1, width)
-            return product[:, : groups.stop - start]
-
-        work(groups, project)
-
-    on_single_blas_threads(tile, range(0, n_groups, TILE_GROUPS))
 
 
 def check_kernel(fitted: Fields, key: str, kind: type) -> Any:

@@ -8,16 +8,13 @@ from numpy.random import Generator
 
 from streamrf.errors import check_flag
 from streamrf.features.base import (
-    TILE_GROUPS,
     FeatureMap,
-    Project,
     Seed,
     check_kernel,
     learn_kernel,
-    on_dense_tiles,
     random_signs,
 )
-from streamrf.jit import hadamard
+from streamrf.jit import dense, hadamard
 from streamrf.jit.arrays import F32
 from streamrf.kernels import Gaussian, Kernel, ShiftInvariantKernel, SkewedChi2
 from streamrf.storage import Fields
@@ -127,7 +124,7 @@ class RandomFourier(FourierMap):
 
     @property
     def grain(self) -> int:
-        return TILE_GROUPS
+        return dense.TILE_GROUPS
 
     def _draw_frequencies(self, n_features: int, n_frequencies: int, rng: Generator) -> None:
         frequencies = self.kernel_.frequencies(rng, (n_frequencies, n_features))
@@ -138,14 +135,8 @@ class RandomFourier(FourierMap):
 
     def map_lanes(self, x: F32, out: F32) -> None:
         ones = np.ones_like(self.offsets_)
-
-        def work(groups: slice, project: Project) -> None:
-            products = project(self.frequencies_)
-            hadamard.fourier(
-                products, ones, self.offsets_, self._amplitude, self._n_sines, out[groups]
-            )
-
-        on_dense_tiles(x, work)
+        dense.project(self.frequencies_, ones, x, 0, False, out)
+        hadamard.fourier(ones, self.offsets_, self._amplitude, self._n_sines, out)
 
 
 class StructuredFourier(FourierMap):

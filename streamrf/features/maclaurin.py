@@ -8,17 +8,14 @@ from numpy.random import Generator
 from streamrf.errors import ParameterError, check_choice
 from streamrf.features import degrees
 from streamrf.features.base import (
-    TILE_GROUPS,
     FeatureMap,
-    Project,
     Seed,
     check_kernel,
     clone_with_seed,
     learn_kernel,
-    on_dense_tiles,
     random_signs,
 )
-from streamrf.jit import hadamard, lanes, products
+from streamrf.jit import dense, hadamard, lanes, products
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.kernels import MAX_TERMS, Composed, DotProductKernel, Kernel
 from streamrf.storage import Fields
@@ -330,7 +327,7 @@ class RandomMaclaurin(FeatureMap):
     def grain(self) -> int:
         if self.inner_ is not None:
             return self.inner_.grain
-        return TILE_GROUPS if self.projection == "rademacher" else 1
+        return dense.TILE_GROUPS if self.projection == "rademacher" else 1
 
     def _n_rows(self, n_features: int) -> int:
         return len(self.signs_) * hadamard.padded_length(n_features)
@@ -383,17 +380,10 @@ class RandomMaclaurin(FeatureMap):
         return self.inner_.kernel_.diagonal(rows).reshape(len(x), -1)
 
     def _map_dense(self, x: F32, first: int, out: F32) -> None:
-        levels = [int((self.degrees_ > j).sum()) for j in range(self.degrees_.max(initial=0))]
-
-        def work(groups: slice, project: Project) -> None:
-            offset = 0
-            for level, count in enumerate(levels):
-                product = project(self.signs_[offset : offset + count]).transpose(1, 0, 2)
-                offset += count
-                target = out[groups, first : first + count]
-                if level == 0:
-                    np.multiply(product, self.scales_[:count, np.newaxis], out=target)
-                else:
-                    target *= product
-
-        on_dense_tiles(x, work)
+        offset = 0
+        for level in range(self.degrees_.max(initial=0)):
+            count = int((self.degrees_ > level).sum())
+            signs = self.signs_[offset : offset + count]
+            offset += count
+            scales = np.ones_like(self.scales_[:count]) if level else self.scales_[:count]
+            dense.project(signs, scales, x, first, level > 0, out)

@@ -4,9 +4,10 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.errors import ParameterError, check_choice
-from streamrf.features.base import TILE_GROUPS, FeatureMap, Seed, check_kernel, learn_kernel
+from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel
+from streamrf.jit import dense
 from streamrf.jit.arrays import F32, F64, I64
-from streamrf.jit.lanes import LANES
+from streamrf.jit.dense import LANES, TILE_GROUPS
 from streamrf.jit.threads import on_single_blas_threads, single_blas_threads
 from streamrf.kernels import Gaussian, Kernel, codes_of, name_of
 from streamrf.storage import Fields
@@ -103,20 +104,20 @@ class Nystroem(FeatureMap):
         return 3 * n_features + 5 * self.n_components  # tiles are float64
 
     def map_lanes(self, x: F32, out: F32) -> None:
-        """Map tiles of a fixed shape on single BLAS threads, so that bits depend on no other row.
+        """Map tiles of rows, several at a time.
 
         Landmarks stand first: kernels of differences subtract the mean of their first rows.
         """
+        values = np.empty((len(x), self.n_components, LANES))
 
         def tile(start: int) -> None:
             part = x[start : start + TILE_GROUPS]
-            rows = np.zeros((TILE_GROUPS, LANES, x.shape[1]), dtype=np.float32)
-            rows[: len(part)] = part.transpose(0, 2, 1)
-            values = self.root_ @ self.kernel_(self.landmarks_, rows.reshape(-1, x.shape[1]))
-            z = values.reshape(self.n_components, TILE_GROUPS, LANES)[:, : len(part)]
-            out[start : start + TILE_GROUPS, : self.n_components] = z.transpose(1, 0, 2)
+            rows = part.transpose(0, 2, 1).reshape(-1, x.shape[1])
+            found = self.kernel_(self.landmarks_, rows).reshape(self.n_components, -1, LANES)
+            values[start : start + TILE_GROUPS] = found.transpose(1, 0, 2)
 
         on_single_blas_threads(tile, range(0, len(x), TILE_GROUPS))
+        dense.project(self.root_, np.ones(self.n_components), values, 0, False, out)
 
 
 def _leverage(K: F64, n_landmarks: int) -> F64:

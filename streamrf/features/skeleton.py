@@ -201,10 +201,10 @@ def _levels(salts: I64, x: F32, columns: I32, out: F32) -> None:
 
 def _waves(frequencies: F32, offsets: F32, x: F32, columns: I32, out: F32) -> None:
     """Fill out with ``sqrt(2) cos(<omega, x_s> + b)``."""
-    phases = np.empty((len(columns), 1, LANES), dtype=np.float32)
-    spaces.phases(x, columns, frequencies, phases[:, 0])
+    phases = np.empty((len(columns), LANES), dtype=np.float32)
+    spaces.phases(x, columns, frequencies, phases)
     ones, amplitude = np.ones_like(offsets), np.float32(np.sqrt(2))
-    hadamard.fourier(phases, ones, offsets, amplitude, 0, out[np.newaxis])
+    hadamard.waves(phases, ones, offsets, amplitude, 0, 0, out)
 
 
 def _scattered(leaves: I64) -> I64:

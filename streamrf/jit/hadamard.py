@@ -418,7 +418,7 @@ def _wrap(phases: F32) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _waves(
+def waves(
     phases: F32, scales: F32, offsets: F32, amplitude: float, n_sines: int, start: int, out: F32
 ) -> None:
     """Write the waves of consecutive frequencies, ``cos(scales * phases + offsets)``.
@@ -452,24 +452,18 @@ def _waves(
         cosines[i] = amplitude * _cosine_sine(flat[i])[0]
 
 
-@njit(nogil=True, cache=True)
-def fourier(
-    products: F32, scales: F32, offsets: F32, amplitude: float, n_sines: int, out: F32
-) -> None:
-    """Write the waves of `products`, ``<omega_i, x>``, as `_waves` does for each group.
+@njit(nogil=True, cache=True, parallel=True)
+def fourier(scales: F32, offsets: F32, amplitude: float, n_sines: int, out: F32) -> None:
+    """Write the waves of the products that stand in their place, as `waves` does for each group.
 
     Parameters
     ----------
-    products : (n_frequencies, groups, 16) float32
-    scales, offsets, amplitude, n_sines : see `_waves`
-    out : (groups, >= n_components, 16) float32
+    scales, offsets, amplitude, n_sines : see `waves`
+    out : (groups, >= n_components, 16) float32; ``<omega_i, x>`` in the first rows
     """
-    phases = np.empty((products.shape[0], LANES), np.float32)
-    for g in range(out.shape[0]):
-        for i in range(products.shape[0]):
-            for lane in range(LANES):
-                phases[i, lane] = products[i, g, lane]
-        _waves(phases, scales, offsets, amplitude, n_sines, 0, out[g])
+    for g in prange(out.shape[0]):
+        phases = out[g, : scales.shape[0]].copy()
+        waves(phases, scales, offsets, amplitude, n_sines, 0, out[g])
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -482,7 +476,7 @@ def structured_fourier(
     ----------
     x : (groups, d, 16) float32
     signs : (blocks, 3, padded) float32 of +-1; D_3, D_2, D_1 of each block
-    scales, offsets, amplitude, n_sines : see `_waves`
+    scales, offsets, amplitude, n_sines : see `waves`
     out : (groups, >= n_components, 16) float32
     """
     padded = signs.shape[2]
@@ -495,7 +489,7 @@ def structured_fourier(
             _signed_transform(buffer, signs[block, 2], buffer)
             start = block * padded
             count = min(padded, n_frequencies - start)
-            _waves(buffer[:count], scales, offsets, amplitude, n_sines, start, out[g])
+            waves(buffer[:count], scales, offsets, amplitude, n_sines, start, out[g])
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -518,7 +512,7 @@ def fastfood(
     signs : (blocks, d) float32 of +-1, the diagonals B
     permutations : (blocks, padded) int32; row j of ``P a`` is row ``permutations[j]`` of a
     normals : (blocks, padded) float32, the diagonals G
-    scales, offsets, amplitude, n_sines : see `_waves`
+    scales, offsets, amplitude, n_sines : see `waves`
     out : (groups, >= n_components, 16) float32
     """
     padded = normals.shape[1]
@@ -533,4 +527,4 @@ def fastfood(
             fwht(buffer)
             start = block * padded
             count = min(padded, n_frequencies - start)
-            _waves(buffer[:count], scales, offsets, amplitude, n_sines, start, out[g])
+            waves(buffer[:count], scales, offsets, amplitude, n_sines, start, out[g])

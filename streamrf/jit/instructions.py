@@ -88,15 +88,20 @@ TABLE = (
 )
 
 
-def available() -> tuple[Instruction, ...]:
-    """Return the rows that this processor has, if Numba compiles for it and no other."""
+def features() -> frozenset[str]:
+    """Return the names of what this processor can do, none if Numba compiles for another."""
     config = numba.config
     if config.CPU_NAME not in (None, "host") or config.CPU_FEATURES is not None:
-        return ()
+        return frozenset()
     if not config.ENABLE_AVX:
-        return ()
-    features = llvmlite.binding.get_host_cpu_features()
-    has = {name for name, is_there in features.items() if is_there}
+        return frozenset()
+    found = llvmlite.binding.get_host_cpu_features()
+    return frozenset(name for name, is_there in found.items() if is_there)
+
+
+def available() -> tuple[Instruction, ...]:
+    """Return the rows that this processor has."""
+    has = features()
     return tuple(row for row in TABLE if any(needs <= has for needs in row.needs))
 
 

@@ -11,7 +11,6 @@ from streamrf.jit.arrays import F32, F64, I64, Numbers
 LANES = 16
 TERMS = 8  # of a sum, added at a time
 STRETCH = 64  # features that a task takes
-ROWS = 4  # of a matrix, whose sums with the same lanes are kept at a time
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -91,37 +90,6 @@ def stretch(x: F32, factors: F32) -> None:
         for j in range(x.shape[1]):
             for lane in range(LANES):
                 x[g, j, lane] *= factors[j]
-
-
-@njit(nogil=True, cache=True, parallel=True)
-def transform(x: F32, matrix: F32) -> None:
-    """``x[g] = matrix @ x[g]`` for lanes x (groups, d, 16) and a matrix (d, d).
-
-    Every sum is in the order of the columns, in float32 and without fused operations, so that its
-    bits depend on the row and the matrix alone, on any processor.
-    """
-    d = matrix.shape[0]
-    padded = -(-d // TERMS) * TERMS  # zeros leave a sum as it is
-    M = np.zeros((padded, padded), np.float32)
-    M[:d, :d] = matrix
-    for g in prange(x.shape[0]):
-        rows = np.zeros((padded, LANES), np.float32)
-        rows[:d] = x[g]
-        sums = np.empty((ROWS, LANES), np.float32)
-        for j in range(0, d, ROWS):
-            sums[:] = 0.0
-            for start in range(0, padded, TERMS):
-                for lane in range(LANES):
-                    a, b, c, e = sums[0, lane], sums[1, lane], sums[2, lane], sums[3, lane]
-                    for k in range(start, start + TERMS):
-                        value = rows[k, lane]
-                        a += M[j, k] * value
-                        b += M[j + 1, k] * value
-                        c += M[j + 2, k] * value
-                        e += M[j + 3, k] * value
-                    sums[0, lane], sums[1, lane], sums[2, lane], sums[3, lane] = a, b, c, e
-            count = min(ROWS, d - j)
-            x[g, j : j + count] = sums[:count]
 
 
 @njit(nogil=True, cache=True, parallel=True)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError, check_kind
+from streamrf.jit.dense import inner_products
 from streamrf.kernels.base import Kernel
 from streamrf.kernels.dot_product import MAX_TERMS, DotProductKernel, Floats
 
@@ -99,7 +100,11 @@ class Columnwise(Kernel):
         self.check_settings()
         rows = np.asarray(X, dtype=np.float64)
         others = rows if Y is None else np.asarray(Y, dtype=np.float64)
-        return sum(a * rows**n @ (others**n).T for n, a in enumerate(self.series()) if a)
+        found = np.zeros((len(rows), len(others)))
+        for n, a in enumerate(self.series()):
+            if a:
+                found += inner_products(a * rows**n, others**n)
+        return found
 
 
 class KernelSum(Kernel):

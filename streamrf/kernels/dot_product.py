@@ -9,6 +9,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, DataError, ParameterError
+from streamrf.jit.dense import inner_products
 from streamrf.kernels.base import Kernel, distance_sample, is_finite
 
 MAX_TERMS = 1000  # of an infinite series
@@ -49,7 +50,7 @@ class DotProductKernel(Kernel):
         others = rows if Y is None else np.asarray(Y, dtype=np.float64)
         self.check_domain(np.square(rows).sum(axis=1))
         self.check_domain(np.square(others).sum(axis=1))
-        return self.function(rows @ others.T)
+        return self.function(inner_products(rows, others))
 
     def diagonal(self, X: NDArray[Any]) -> Floats:
         self.check_settings()

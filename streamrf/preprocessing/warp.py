@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.display import listed
 from streamrf.errors import ParameterError, ShapeError
-from streamrf.jit import lanes
+from streamrf.jit import dense, lanes
 from streamrf.jit.arrays import F32, F64
 from streamrf.preprocessing.moments import MAX_NAMED
 from streamrf.storage import Fields
@@ -82,7 +82,7 @@ class Warp:
 
     def load(self, x: F32) -> None:
         """Warp lanes x (groups, n_features, 16) where they are."""
-        (lanes.stretch if self.matrix.ndim == 1 else lanes.transform)(x, self.matrix)
+        (lanes.stretch if self.matrix.ndim == 1 else dense.transform)(x, self.matrix)
 
     def to_tree(self) -> dict[str, Any]:
         """Return the arrays as a tree."""

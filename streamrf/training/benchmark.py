@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import llvmlite.binding
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -247,10 +248,12 @@ def circumstances() -> dict[str, Any]:
 
 
 def _processor() -> str:
+    """Return its model and, as names of models may hide it, the compiler's name of its kind."""
+    kind = llvmlite.binding.get_host_cpu_name()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+            return f"{line.partition(':')[2].strip()} ({kind})"
+    return f"{platform.machine()} ({kind})"
 
 
 def commit() -> str | None:
