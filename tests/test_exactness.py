@@ -244,6 +244,19 @@ def test_outliers_among_fine_entries_are_exact(products, rng, share):
     np.testing.assert_array_equal(unpacked(gram.totals, 5), twin_of(Q))
 
 
+@pytest.mark.parametrize("writeable", [True, False])
+def test_rows_that_are_added_are_left_as_they_are(products, rng, writeable):
+    Q = np.rint(rng.normal(0, 512, (4000, 5))).astype(np.float32)
+    Q[rng.random(Q.shape) < 0.0005] = GREATEST
+    before = Q.copy()
+    Q.flags.writeable = writeable
+    gram = ExactGram(5, products=products())
+    gram.add(Q)
+    assert gram.n_splits > 0
+    np.testing.assert_array_equal(Q, before)
+    np.testing.assert_array_equal(unpacked(gram.totals, 5), twin_of(before))
+
+
 def test_usual_rows_of_512_levels_are_not_split(rng):
     if PRODUCTS is FloatProducts:
         pytest.skip("this processor has no AVX2")

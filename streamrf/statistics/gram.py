@@ -114,7 +114,7 @@ class IntegerGram(GramSum):
         return twin
 
     def add(self, Q: Features) -> None:
-        """Add integers Q (n, n_components) float32, entries within +-32767."""
+        """Add integers Q (n, n_components) float32, entries within +-32767; used, and left as is."""
         self.check(Q)
         for block in _blocks(Q):
             self._add_block(block)
@@ -163,14 +163,24 @@ class ExactGram(IntegerGram):
         self.n_splits += 1
         heavy = _heavy_rows(Q, squares, self._fits, len(Q) // HEAVY_SHARE)
         if len(heavy):
-            self._add_heavy(Q[heavy])
-            light = np.delete(Q, heavy, axis=0)
-            self._multiply(light, _column_squares(light))
+            self._multiply_light(Q, heavy, squares)
         elif len(Q) > SHORT_ROWS:
             for half in np.array_split(Q, 2):
                 self._add_block(half)
         else:
             self._add_heavy(Q.copy())
+
+    def _multiply_light(self, Q: Features, heavy: Indices, squares: Floats) -> None:
+        """Multiply all rows but a few, in whose place stand zeros meanwhile: a copy takes longer."""
+        rows = Q[heavy]
+        self._add_heavy(rows)
+        if not Q.flags.writeable:
+            Q = Q.copy()
+        Q[heavy] = 0
+        try:
+            self._multiply(Q, squares - _column_squares(rows))
+        finally:
+            Q[heavy] = rows
 
     def _fits(self, squares: Floats) -> bool:
         """Return whether rows with these column squares can be multiplied at once."""
