@@ -239,7 +239,7 @@ def circumstances() -> dict[str, Any]:
     libraries = ("numpy", "scipy", "numba", "scikit-learn", "h5py")
     return {
         "processor": _processor(),
-        "threads": numba.get_num_threads(),
+        "threads": numba.config.NUMBA_NUM_THREADS,  # to ask Numba itself would start them
         "load": round(os.getloadavg()[0], 2),
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in libraries},
