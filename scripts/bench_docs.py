@@ -142,6 +142,7 @@ def beside_the_product(bench: Lines, rivals: Lines) -> str:
             rows.append([
                 MAPS[name.split("-")[1]],
                 "coarse" if name.endswith("-coarse") else "exact",
+                kind(line),
                 f"{line['n_components']:,}",
                 f"{line['n_rows']:,}",
                 f"{statistics.median(line['pass_seconds']):.1f}",
@@ -152,8 +153,14 @@ def beside_the_product(bench: Lines, rivals: Lines) -> str:
                 mib(line["peak_bytes"]),
                 f"{100 * line['error']:.2f}",
             ])  # fmt: skip
-    head = ["map", "precision", "E", "rows", "pass, s", "`ssfrk`, s", "ratio", "aim", "rows/s"]
-    return table([*head, "peak, MiB", "error, %"], rows)
+    head = ["map", "precision", "processor", "E", "rows", "pass, s", "`ssfrk`, s", "ratio", "aim"]
+    return table([*head, "rows/s", "peak, MiB", "error, %"], rows)
+
+
+def kind(line: dict) -> str:
+    """Return the compiler's name of the processor of a line; early lines have none."""
+    found = re.search(r"\((\w+)\)$", line["processor"])
+    return found[1] if found else ""
 
 
 def choice(bench: Lines, rivals: Lines) -> str:
@@ -161,6 +168,7 @@ def choice(bench: Lines, rivals: Lines) -> str:
     rows = [
         [
             MAPS[line["map"]],
+            kind(line),
             f"{line['n_components']:,}",
             f"{line['n_rows']:,}",
             f"{statistics.median(line['pass_seconds']):.1f}",
@@ -171,7 +179,8 @@ def choice(bench: Lines, rivals: Lines) -> str:
         for name, line in bench.items()
         if name.startswith("choice-")
     ]
-    return table(["map", "E", "rows", "pass, s", "fit, s", "fit / pass", "aim"], rows)
+    head = ["map", "processor", "E", "rows", "pass, s", "fit, s", "fit / pass", "aim"]
+    return table(head, rows)
 
 
 def stages(bench: Lines, rivals: Lines) -> str:
