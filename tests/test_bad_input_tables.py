@@ -14,7 +14,7 @@ import scipy.sparse
 import streamrf as srf
 from cases import opened
 from commands import refused
-from streamrf.errors import StreamrfError
+from streamrf.errors import DataError, StreamrfError
 from streamrf.sources import check_rows
 
 LINES = "".join(f"{i},{i * 2},{i % 2}\n" for i in range(100))
@@ -308,3 +308,15 @@ def test_targets_beside_a_dask_frame_are_refused():
     for y in (frame["y"], np.arange(9)):
         with pytest.raises(StreamrfError, match="of a Dask data frame are columns of it: assign"):
             srf.open_source(frame[["a"]], y=y)
+
+
+def test_queries_and_folders_of_files_in_the_place_of_rows_are_refused_with_a_cure(tmp_path):
+    polars, dataset = pytest.importorskip("polars"), pytest.importorskip("pyarrow.dataset")
+    frame = polars.DataFrame({"a": np.arange(9.0), "y": np.arange(9) % 2})
+    frame.write_parquet(tmp_path / "rows.parquet")
+    files = dataset.dataset(tmp_path / "rows.parquet")
+    for rows, cure in ((frame.lazy(), r"X\.collect"), (files, r"X\.files")):
+        with pytest.raises(DataError, match=f"holds no rows yet; give .*{cure}"):
+            srf.open_source(rows, y="y")
+        with pytest.raises(DataError, match=f"holds no rows yet; give .*{cure}"):
+            srf.RandomFeatureClassifier().fit(rows, frame["y"])

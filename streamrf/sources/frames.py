@@ -16,6 +16,14 @@ from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
 
+WITHOUT_ROWS = {  # classes of queries and of files, and what to give in their place
+    ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
+    ("pyarrow", "FileSystemDataset"): "the names of its files, X.files",
+    ("pyarrow", "InMemoryDataset"): "X.to_table()",
+    ("pyarrow", "UnionDataset"): "its parts, one by one",
+}
+
+
 @runtime_checkable
 class Frame(Protocol):
     """A table of any library that exports Arrow (pandas, polars, pyarrow, DuckDB)."""
@@ -111,7 +119,10 @@ class DaskFrameTable(Table):
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a table in memory, or a Dask data frame."""
+    """Return whether X is a table in memory, or a Dask data frame; DataError for a query."""
+    name = type(X).__name__
+    if cure := WITHOUT_ROWS.get((_library(X), name)):
+        raise DataError(f"X is a {name}, which holds no rows yet; give {cure}")
     return is_dask_frame(X) or (isinstance(X, Frame) and len(X.shape) == 2)
 
 
