@@ -15,7 +15,6 @@ from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
-
 WITHOUT_ROWS = {  # classes of queries and of files, and what to give in their place
     ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
     ("pyarrow", "FileSystemDataset"): "the names of its files, X.files",

@@ -114,7 +114,7 @@ class IntegerGram(GramSum):
         return twin
 
     def add(self, Q: Features) -> None:
-        """Add integers Q (n, n_components) float32, entries within +-32767; used, and left as is."""
+        """Add integers Q (n, n_components) float32, entries within +-32767; left as it is."""
         self.check(Q)
         for block in _blocks(Q):
             self._add_block(block)
@@ -171,7 +171,7 @@ class ExactGram(IntegerGram):
             self._add_heavy(Q.copy())
 
     def _multiply_light(self, Q: Features, heavy: Indices, squares: Floats) -> None:
-        """Multiply all rows but a few, in whose place stand zeros meanwhile: a copy takes longer."""
+        """Multiply all rows but a few, in whose place are zeros meanwhile: a copy takes longer."""
         rows = Q[heavy]
         self._add_heavy(rows)
         if not Q.flags.writeable:
