@@ -14,7 +14,7 @@ import streamrf as srf
 from cases import write_hdf5
 from commands import answer, misused, refused, told
 from integers import assert_same_bytes, features
-from streamrf.errors import DataError, MergeError
+from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError
 
 N, D = 1200, 6
 RNG = np.random.default_rng(0)
@@ -303,3 +303,53 @@ def test_statistics_tell_what_they_hold():
     assert answer("stats", "info", "half.h5")["weight"] == 150
     assert "exact to rounding only" in told("stats", "info", "half.h5")
     assert "m.h5 holds a model, not statistics" in refused("stats", "info", "m.h5")
+
+
+def test_faded_rows_count_as_far_as_they_are_left(rng):
+    """Noise, deviations and penalties are those of as many fresh rows."""
+    map_ = srf.StructuredFourier(srf.Gaussian(0.3), 32, random_state=0)
+
+    def rows(n):
+        A = rng.normal(size=(n, 2))
+        return srf.ArraySource(A, np.sin(2 * A[:, 0]) + rng.normal(size=n))
+
+    faded = first = srf.accumulate(rows(500), map_, regression=True)
+    for _ in range(40):
+        faded = faded.scale(0.5) + srf.accumulate(rows(500), like=first, regression=True)
+    fresh = srf.accumulate(rows(1000), like=first, regression=True)
+    assert faded.weight == pytest.approx(fresh.weight)
+    alphas = [statistics.path().best_alpha() for statistics in (faded, fresh)]
+    assert 0.01 < alphas[0] / alphas[1] < 100
+    figures = faded.solve(alphas[0], uncertainty=True).evaluate(rows(2000), return_std=True)
+    assert figures["coverage"]["0.95"] == pytest.approx(0.95, abs=0.03)
+    assert faded.path().n_rows == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_factors_beyond_what_sums_of_floats_hold_are_refused(factor):
+    a = pass_over("values")
+    with pytest.raises(ParameterError, match="makes the rows weigh"):
+        a.scale(factor)
+
+
+@pytest.mark.parametrize("n_folds", [None, 2])
+def test_sums_that_absorbed_others_are_used_up(n_folds, tmp_path):
+    source = srf.ArraySource(X, LABELS)
+    a = srf.accumulate(source, features(64), rows=(0, 700), folds=n_folds)
+    b = srf.accumulate(source, like=a, rows=(700, None))
+    of_a = a.without_folds() if n_folds is None else a
+    expected = (a + b).to_tree()
+    both = a.absorb(b)
+    for ask in (lambda: a.absorb(b), lambda: a.save(tmp_path / "a"), lambda: of_a.solve(1.0)):
+        with pytest.raises(ConsumedError, match="absorb"):
+            ask()
+    assert_same_bytes(both.to_tree(), expected)
+
+
+def test_minus_zero_is_the_label_zero():
+    A = X[:200]
+    sides = [np.where(LABELS[:200] % 2, 1.0, zero) for zero in (-0.0, 0.0)]
+    a = srf.accumulate(srf.ArraySource(A, sides[0]), features(16))
+    b = srf.accumulate(srf.ArraySource(A + 1, sides[1]), like=a)
+    assert_same_bytes((a + b).to_tree(), (b + a).to_tree())
+    assert not np.signbit(a.labels).any()

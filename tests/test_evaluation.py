@@ -472,3 +472,21 @@ def test_rows_that_all_weigh_nothing_judge_nothing(regression):
     model = srf.accumulate(srf.ArraySource(X, y), features, regression=regression).solve(0.1)
     with pytest.raises(DataError, match="no rows to judge by, or all their weights are zero"):
         model.evaluate(srf.ArraySource(X, y, np.zeros(60)))
+
+
+@pytest.mark.parametrize("on_bad_rows", ["raise", "skip"])
+def test_predictions_do_not_look_at_the_targets_and_weights_of_a_source(rng, on_bad_rows):
+    X = rng.normal(size=(100, 3))
+    y = X[:, 0].copy()
+    statistics = srf.accumulate(srf.ArraySource(X, y), srf.Identity(), regression=True)
+    model = statistics.solve(1.0, uncertainty=True)
+    y[3], weights = np.nan, np.ones(100)
+    weights[7] = -1
+    source = srf.ArraySource(X, y, weights)
+    np.testing.assert_array_equal(model.predict(source, on_bad_rows=on_bad_rows), model.predict(X))
+    for own, others in zip(
+        model.predict(source, return_std=True), model.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(own, others)
+    with pytest.raises(DataError):
+        model.evaluate(source)

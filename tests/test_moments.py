@@ -485,3 +485,19 @@ def test_statistics_of_tables_hold_the_names_of_columns_once(rng):
     loaded = srf.Statistics.from_tree(first.to_tree())
     again = srf.accumulate(srf.open_source(named(X[::-1], y=y), y="y"), like=loaded)
     assert (first + again).moments.names == again.moments.names == ("a", "b")
+
+
+def test_a_made_column_of_the_name_of_another_has_its_own_scale(rng):
+    pandas = pytest.importorskip("pandas")
+    age = np.where(rng.random(400) < 0.2, np.nan, 40 + 10 * rng.standard_normal(400))
+    names = {"age": age, "age missing": 1000.0 + np.isnan(age)}
+    y = rng.integers(0, 2, 400)
+    for order in (names, dict(reversed(names.items()))):
+        source = srf.open_source(pandas.DataFrame(order).assign(y=y), y="y")
+        assert sorted(source.columns.outputs) == ["age", "age missing", "age missing_"]
+        plain, scaled = (
+            srf.accumulate(source, srf.Identity(), normalize="standard", scale_like=like)
+            for like in (None, srf.moments(source))
+        )
+        shifts = [found.encoder.preprocessing.shift for found in (plain, scaled)]
+        np.testing.assert_allclose(*shifts, rtol=1e-6)

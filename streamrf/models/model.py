@@ -189,7 +189,7 @@ class Model(Card, UncertainPredictor):
             values, deviations = self._scores_of(block), self._deviations(block.X, posterior)
             return block.n_unseen, block.position, self.decide(values), self.decide(deviations)
 
-        return told(map_blocks(reading, both, run))
+        return told(map_blocks(reading.of_rows_alone(), both, run))
 
     def predict_proba(self, source: Rows, **options: Any) -> Floats:
         """Return the probability of each class, float64 (n, n_classes); `options` as in `scored`.

@@ -7,7 +7,8 @@ of which ridge regression is the mean. With A the Gram of the centred features,
 - ``cov(w) = s2 (A + alpha I)^-1``;
 - the function's value at z has variance ``s2 h`` with ``h = 1 / weight + |L^-1 (z - mean)|^2``,
   where ``L L^T = A + alpha I``; a new target of weight 1 there has ``s2`` more;
-- s2 is estimated by ``RSS / (n_rows - dof)``, of the rows of weight above 0.
+- s2 is estimated by ``RSS / (n_rows - dof)``, of the rows of weight above 0; of
+  faded rows as many are counted as their weights add up to.
 """
 
 from dataclasses import dataclass

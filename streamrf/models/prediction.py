@@ -78,7 +78,7 @@ class Scorer(ABC):
         options : `on_bad_rows`, and `engine`, `parts`, `n_threads` and `progress` of `RunOptions`
         """
         reading, run = self.reading(source, start, stop, **options)
-        return told(map_blocks(reading, self._score, run, 8 * self.n_scores))
+        return told(map_blocks(reading.of_rows_alone(), self._score, run, 8 * self.n_scores))
 
     def _score(self, block: Block) -> tuple[int, int, Floats]:
         return block.n_unseen, block.position, self._scores_of(block)

@@ -56,7 +56,7 @@ class UncertainPredictor(Predictor):
         check_choice("kind", kind, ("leverage", "mahalanobis"))
         posterior = self._kept_posterior()
         reading, run = self.reading(source, **options)
-        found = np.concatenate(list(map_blocks(reading, self._leverages, run, 8)))
+        found = np.concatenate(list(map_blocks(reading.of_rows_alone(), self._leverages, run, 8)))
         is_leverage = kind == "leverage"
         return found if is_leverage else np.sqrt(np.maximum(found * posterior.weight - 1, 0.0))
 

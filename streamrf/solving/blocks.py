@@ -54,7 +54,7 @@ def left_out(pairs: Pairs, unit: Floats) -> Score:
     return score
 
 
-def evidence(normal: Normal, n_rows: int) -> Score:
+def evidence(normal: Normal, n_rows: float) -> Score:
     """Return minus twice the mean log evidence of rows and outputs, by the scales of features."""
     moments, squares = normal.centred_moments(), normal.centred_squares()
 

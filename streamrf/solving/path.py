@@ -32,7 +32,7 @@ class Path(Generic[Model]):
     residuals : (n_alphas, n_outputs) float64, (weighted) sums of squared residuals of the rows
         summed, in units of the targets; outputs are targets or bits of the code
     log_evidences : (n_alphas, n_outputs) float64, see `log_evidence`
-    n_rows : int, rows of weight above 0
+    n_rows : rows of weight above 0; of faded sums what is left of them, a float
     weight : float, sum of the rows' weights; `n_rows` where they carry none
     solve : ``solve(alpha)`` gives the model of a penalty or of one for each output
     """
@@ -41,7 +41,7 @@ class Path(Generic[Model]):
     dof: Floats
     residuals: Floats
     log_evidences: Floats
-    n_rows: int
+    n_rows: float
     weight: float
     solve: Callable[..., Model] = field(repr=False, compare=False)
 
@@ -111,7 +111,7 @@ def _least(scores: Floats, criterion: str) -> Indices:
 def trace(
     normal: Normal,
     alphas: Iterable[float],
-    n_rows: int,
+    n_rows: float,
     weight: float,
     unit: Floats,
     solve: Callable[..., Model],
@@ -160,7 +160,9 @@ def as_alphas(alphas: Iterable[float]) -> Floats:
     return np.array(table, dtype=np.float64)
 
 
-def log_evidence(fit: Fit, losses: Floats, n_rows: int, weight: float, n_components: int) -> Floats:
+def log_evidence(
+    fit: Fit, losses: Floats, n_rows: float, weight: float, n_components: int
+) -> Floats:
     """Return the log marginal likelihood of each output at the best noise variance.
 
     The centred targets are ``N(0, s2 (I + Z Z^T / alpha))`` on the ``n_rows - 1`` directions that

@@ -14,7 +14,7 @@ def posterior(
     factor: Floats,
     v: Floats,
     *,
-    n_rows: int,
+    n_rows: float,
     weight: float,
     unit: Floats,
     root_scale: float,
@@ -25,7 +25,8 @@ def posterior(
     ----------
     normal, alpha : what was solved
     factor, v : packed factor of the penalised Gram, and the solution by it
-    n_rows, weight : rows summed of weight above 0, and their weights
+    n_rows, weight : rows summed of weight above 0, or what is left of faded ones, and their
+        weights
     unit : (n_outputs,), what a sum of squares of 1 is worth
     root_scale : the root of a row of mean weight
 
@@ -40,8 +41,9 @@ def posterior(
     free = n_rows - dof
     if not free >= 1:
         raise DataError(
-            f"{width} features take all degrees of freedom of {n_rows} rows at alpha={alpha:g},"
-            " which leaves none to learn the noise from; give a greater alpha or more rows"
+            f"{width} features take all degrees of freedom of {n_rows:,.0f} rows at "
+            f"alpha={alpha:g}, which leaves none to learn the noise from; give a greater alpha or "
+            "more rows"
         )
     coef = v / normal.step
     explained = np.einsum("oj,oj->o", coef, normal.centred_moments())

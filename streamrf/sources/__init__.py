@@ -5,7 +5,7 @@ from streamrf.sources.base import Block, Source, Store, check_rows, require_sour
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
-from streamrf.sources.derived import named, names_of, target_places
+from streamrf.sources.derived import RowsAlone, named, names_of, target_places
 from streamrf.sources.frames import as_known
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
@@ -19,7 +19,7 @@ from streamrf.sources.labels import (
     narrowed,
     same_labels,
 )
-from streamrf.sources.ledger import Ledger
+from streamrf.sources.ledger import Ledger, check_once
 from streamrf.sources.opening import (
     are_names,
     as_source,
@@ -66,6 +66,7 @@ __all__ = [
     "Ledger",
     "MatrixSource",
     "Rows",
+    "RowsAlone",
     "SeekableSource",
     "Source",
     "SparseRows",
@@ -82,6 +83,7 @@ __all__ = [
     "check_known",
     "check_listed",
     "check_named",
+    "check_once",
     "check_rows",
     "check_unmasked",
     "class_factors",

@@ -188,8 +188,16 @@ class Columns:
 
     @functools.cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the columns of X."""
-        return tuple(name for column in self.columns for name in column.outputs)
+        """Names of the columns of X, none twice: those that are made give way to the table's."""
+        own = {column.name for column in self.columns}
+        found: dict[str, None] = {}  # in their order
+        for column in self.columns:
+            for name in column.outputs:
+                is_made = name != column.name
+                while name in found or (is_made and name in own):
+                    name += "_"
+                found[name] = None
+        return tuple(found)
 
     @property
     def is_plain(self) -> bool:

@@ -88,6 +88,17 @@ class Derived(Source):
         return self._changed(self._source.sample(n_rows))
 
 
+class RowsAlone(Derived):
+    """The rows of a source without targets and weights, which may then be bad or missing."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.has_targets = self.has_weights = False
+
+    def _changed(self, block: Block) -> Block:
+        return replace(block, y=None, weights=None)
+
+
 class Named(Derived):
     """A source of numbers, not sparse unless all are kept, whose columns have names.
 

@@ -27,6 +27,8 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
         )
     kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "O": str, "S": str}
     y = y.astype(kinds[y.dtype.kind]) if y.dtype.kind in kinds else y
+    if y.dtype.kind == "f":
+        y += 0.0  # -0.0 is the label 0
     if y.dtype.kind == "U":
         check_text(y, "labels")
     return y

@@ -50,8 +50,8 @@ class GramSum(ABC):
         """The sums, of shape (n_components (n_components + 1) / 2,) and `dtype`; not a copy."""
         if self._totals is None:
             raise ConsumedError(
-                "the memory of these sums was used up by solve(overwrite=True); save the "
-                "statistics before, or solve without overwrite"
+                "the memory of these sums was used up by solve(overwrite=True) or absorb; save "
+                "the statistics before, or solve without overwrite and add by +"
             )
         return self._totals
 

@@ -18,6 +18,7 @@ from streamrf.statistics.ridge import (
     Alphas,
     RidgeProblem,
     checked_weight,
+    effective_rows,
     normal_equations,
     total_weight,
 )
@@ -101,10 +102,7 @@ class Questions:
         0 with ``precision="float64"``.
         """
         calibration = self.encoder.calibration
-        n_rows: float = self.sums.n_weighted
-        if self.is_scaled:
-            n_rows = self.weight / (calibration.mean_weight or 1.0)
-        return calibration.noise_alpha(n_rows)
+        return calibration.noise_alpha(effective_rows(self.encoder, self.sums))
 
     def rounding_advice(
         self, alpha: ArrayLike, block_weights: ArrayLike | None = None

@@ -78,6 +78,17 @@ def total_weight(encoder: Encoder, sums: AbstractSums) -> float:
     return sums.targets.total * unit
 
 
+def effective_rows(encoder: Encoder, sums: AbstractSums) -> float:
+    """Return the rows of weight above 0; of faded sums (`Statistics.scale`) what is left of them.
+
+    Faded rows weigh less because they are old, not because they are less sure, so they are counted
+    by their weights in units of the mean weight: 100 rows faded to a half are 50.
+    """
+    if not sums.is_scaled:
+        return sums.n_weighted
+    return total_weight(encoder, sums) / (encoder.calibration.mean_weight or 1.0)
+
+
 def checked_weight(encoder: Encoder, sums: AbstractSums) -> float:
     """Return `total_weight`; raise DataError where it is 0, or too little for floats."""
     weight = total_weight(encoder, sums)
@@ -172,7 +183,7 @@ class RidgeProblem:
                 one,
                 factor,
                 v,
-                n_rows=self.sums.n_weighted,
+                n_rows=effective_rows(self.encoder, self.sums),
                 weight=total_weight(self.encoder, self.sums),
                 unit=self._square_unit(),
                 root_scale=self.encoder.calibration.root_scale,
@@ -213,7 +224,8 @@ class RidgeProblem:
         """Compare penalties by what the sums know of each; see `Statistics.path`."""
         normal = self.normal()
         alphas = normal.alpha_grid() if alphas is None else alphas
-        weight, n_rows = total_weight(self.encoder, self.sums), self.sums.n_weighted
+        weight = total_weight(self.encoder, self.sums)
+        n_rows = effective_rows(self.encoder, self.sums)
         with self._computing():
             return trace(normal, alphas, n_rows, weight, self._square_unit(), self.solve)
 
@@ -302,7 +314,7 @@ class RidgeProblem:
             folds = [self._fold(part) for part in parts]
             score = left_out(lambda: ((normal - fold, fold) for fold in folds), unit)
         else:
-            score = evidence(normal, self.sums.n_weighted)
+            score = evidence(normal, effective_rows(self.encoder, self.sums))
         with self._computing():
             weights = searched_weights(score, normal, self.encoder.blocks)
         return one * np.pad(weights, (0, int(blocks.max()) + 1 - len(weights)))

@@ -20,6 +20,7 @@ from streamrf.statistics.questions import Questions
 from streamrf.storage import Fields, loading
 
 KIND = "statistics"
+MAX_SCALED = 1e100  # weight of all rows, whose sums of squares are far greater
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,11 +97,18 @@ class Statistics(Card, Questions):
         The sums are no longer of integers, so they are marked (`is_scaled`), and so is whatever
         they are added to: from here on they are exact to rounding only. The ledger still counts the
         rows: they cannot be added again, nor removed any more, since how much of them is left is
-        not known. `alpha` keeps its size and so weighs more against smaller sums. ParameterError
-        unless `factor` is above 0.
+        not known. Deviations and criteria count faded rows as far as they are left: 100 rows
+        scaled by 0.5 are 50. `alpha` keeps its size and so weighs more against smaller sums.
+        ParameterError unless `factor` is above 0 and leaves sums that floats hold.
         """
         if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 < factor < np.inf:
             raise ParameterError(f"factor must be a number above 0, got {factor!r}")
+        weight = self.weight * float(factor)
+        if self.weight and not 1 / MAX_SCALED < weight < MAX_SCALED:
+            raise ParameterError(
+                f"factor={factor:g} makes the rows weigh {weight:.3g} together, and sums of "
+                f"floats are for {1 / MAX_SCALED:g} to {MAX_SCALED:g}"
+            )
         return replace(self, sums=self.sums.scaled(float(factor)))
 
     def check_alike(

@@ -245,17 +245,17 @@ class Sums(AbstractSums):
         if sign > 0 and self.gram.limit < EXACT_FLOAT64:  # beyond, 32 bits would wrap around
             self._check_together(other)
         targets = self.targets.combined(other.targets, sign)
-        out = self.gram.totals if in_place else np.empty_like(self.gram.totals)
-        (np.add if sign > 0 else np.subtract)(self.gram.totals, other.gram.totals, out=out)
+        ours = self.gram.surrender() if in_place else self.gram.totals
+        out = ours if in_place else np.empty_like(ours)
+        (np.add if sign > 0 else np.subtract)(ours, other.gram.totals, out=out)
         n_rows = self.n_rows + sign * other.n_rows
-        n_weightless = self.n_weightless + sign * other.n_weightless
         return type(self)(
             type(self.gram)(self.n_components, out),
             targets,
             n_rows,
             self.n_clipped + sign * other.n_clipped,
             self.is_scaled or other.is_scaled,
-            max(0, min(n_weightless, n_rows)),  # a file of an earlier version does not count them
+            max(0, min(self.n_weightless + sign * other.n_weightless, n_rows)),  # early files: 0
         )
 
     def _check_together(self, other: "Sums") -> None:

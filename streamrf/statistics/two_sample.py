@@ -13,7 +13,7 @@ from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.solving import frobenius
-from streamrf.statistics.ridge import normal_equations, total_weight
+from streamrf.statistics.ridge import effective_rows, normal_equations, total_weight
 from streamrf.statistics.statistics import Statistics, load_statistics
 from streamrf.statistics.unlabelled import feature_means
 
@@ -93,7 +93,7 @@ def _tail(a: Statistics, b: Statistics, squared: float) -> float:
     width = len(a.columns)
     with computing():
         for s in (a, b):
-            weight, n_rows = total_weight(s.encoder, s.sums), s.sums.n_weighted
+            weight, n_rows = total_weight(s.encoder, s.sums), effective_rows(s.encoder, s.sums)
             if n_rows < 2:
                 raise DataError(
                     "a test of two samples needs two rows of weight above 0 on each side"
