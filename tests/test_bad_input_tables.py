@@ -320,3 +320,32 @@ def test_queries_and_folders_of_files_in_the_place_of_rows_are_refused_with_a_cu
             srf.open_source(rows, y="y")
         with pytest.raises(DataError, match=f"holds no rows yet; give .*{cure}"):
             srf.RandomFeatureClassifier().fit(rows, frame["y"])
+
+
+@pytest.mark.parametrize(
+    ("x", "left_out"),
+    [(None, ["b", "c1"]), ("-c*", ["b"]), ("a,c*", ["c1"]), ("a", None), ("c0,a", None)],
+)
+def test_columns_that_only_later_files_have_are_told(x, left_out, tmp_path, monkeypatch, caplog):
+    """They were left out without a word, though files that lack a column are refused."""
+    monkeypatch.chdir(tmp_path)
+    text("1.csv", "a,c0,y\n" + LINES)()
+    text("2.csv", "c1,c0,y,b,a\n9,2,0,9,1\n9,2,1,9,1\n")()
+    text("3.csv", "a,c0,y,b\n1,2,0,9\n")()
+    source = srf.open_source(["1.csv", "2.csv", "3.csv"], x, "y")
+    assert {*source.columns.outputs} <= {"a", "c0"}
+    told = [sorted(re.findall("'(.*?)'", message)) for message in caplog.messages]
+    assert told == ([left_out] if left_out else [])
+    for message in caplog.messages:
+        assert message.startswith("1.csv lacks columns that later files have, such as 2.csv")
+
+
+@pytest.mark.parametrize("names", [["1.csv", "2.csv"], ["2.csv", "1.csv"]])
+def test_labels_that_are_numbers_here_and_flags_there_are_refused(names, tmp_path, monkeypatch):
+    """They were four classes: 0, 1, False and True."""
+    monkeypatch.chdir(tmp_path)
+    text("1.csv", CSV)()
+    text("2.csv", "a,b,y\n3,1,True\n4,1,False\n")()
+    with pytest.raises(StreamrfError, match=r"2\.csv: the target 'y' is True .* in 1\.csv int64"):
+        srf.open_source(names, y="y")
+    assert srf.open_source(names, "a,b").n_rows == 102

@@ -1,7 +1,11 @@
 """`streamrf predict` writes by the ending of the file, and reads standard input."""
 
+import gc
 import io
 import json
+import os
+import sys
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -13,7 +17,8 @@ from typer.testing import CliRunner
 import streamrf as srf
 from commands import answer, misused, refused, told
 from streamrf.cli import app
-from streamrf.cli.prediction import _rows
+from streamrf.cli.outputs import Field, output_class
+from streamrf.cli.prediction import _fill, _rows
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"age": RNG.integers(18, 80, 300), "city": RNG.choice(["Oslo", "Rome"], 300)})
@@ -229,3 +234,60 @@ def test_a_format_that_is_only_read_is_refused(name):
     """An HDF5 file was written under that name, which nothing could read then."""
     line = refused("predict", "one.h5", "X.npy", "--output", name)
     assert line.startswith(f"--output {name}: predictions are not written in the format of this")
+
+
+@pytest.mark.parametrize("output", [*(f"bad.{ending}" for ending in ENDINGS), "-"])
+def test_a_run_that_fails_prints_one_line(output, monkeypatch):
+    """pyarrow's writer of Parquet closed itself after its file, and printed a traceback."""
+    X = np.load("X.npy")
+    X[200] = np.inf
+    np.save("inf.npy", X)
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    assert "inf.npy, row 200" in refused("predict", "one.h5", "inf.npy", "-o", output)
+    gc.collect()
+    assert not printed
+    assert not os.path.exists(output)
+
+
+@pytest.mark.parametrize("ending", ENDINGS[:4])
+def test_a_file_whose_end_fails_is_told_once(ending, monkeypatch):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    fields = [Field("y", np.dtype(np.float64), ("y",), True)]
+    rows = SimpleNamespace(n_rows=100, labels=None)
+    parts = [(0, {"y": np.ones(100)})]
+    with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+        _fill(output_class(f"p.{ending}"), file, fields, rows, rows, parts)
+    gc.collect()
+    assert not printed
+
+
+@pytest.mark.parametrize("ending", ENDINGS[:4])
+def test_targets_that_are_called_like_deviations_keep_their_columns(ending):
+    """Parquet and Arrow lost a column, and CSV had two of one name."""
+    x = RNG.normal(size=100)
+    targets = ["v", "deviation of v"]
+    frame = pd.DataFrame({"a": x, targets[0]: x, targets[1]: 2 * x})
+    model = srf.RandomFeatureRegressor(srf.Identity(), alpha=1.0, uncertainty=True)
+    model.fit(srf.open_source(frame, y=targets)).save("named.h5")
+    frame.to_csv("targets.csv", index=False)
+    answer("predict", "named.h5", "targets.csv", "-o", f"named.{ending}", "--deviations")
+    found = read(f"named.{ending}")
+    assert [*found] == [*targets, "deviation of v_", "deviation of deviation of v"]
+    values, deviations = model.predict(frame[["a"]], return_std=True)
+    expected = np.concatenate((values, deviations), axis=1)
+    assert np.array_equal(np.stack([*found.values()], axis=1), expected)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "report"])
+def test_rows_to_judge_by_are_not_counted_twice(command):
+    """They were, where `fit` refuses the same files."""
+    words = "rows 0 to 299 of people.csv are in the sums already and would be counted twice"
+    given = {
+        "evaluate": ("people.csv", "people.csv"),
+        "report": ("--data", "people.csv", "--data", "people.csv", "-o", "r.html"),
+    }
+    assert words in refused(command, "people.h5", *given[command], "--y", "buys")
+    settings = ("--map", "identity", "--alpha", "1", "--model", "twice.h5")
+    assert words in refused("fit", "people.csv", "people.csv", "--y", "buys", *settings)

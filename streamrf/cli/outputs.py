@@ -1,5 +1,6 @@
 """Files of predictions, filled by blocks of rows in order: HDF5, CSV, Parquet, Arrow, NumPy."""
 
+import contextlib
 import csv
 import io
 import os
@@ -77,12 +78,15 @@ class Output(ABC):
     def end(self) -> None:  # noqa: B027 - most files end with their rows
         """Write what is after the rows."""
 
+    def abandon(self) -> None:  # noqa: B027 - most hold nothing
+        """Let go of the file, which stays unfinished; raises nothing."""
+
     def _columns(self, values: Values) -> list[np.ndarray]:
         return [column for field in self._fields for column in field.split(values[field.name])]
 
     @property
     def _names(self) -> list[str]:
-        return [name for field in self._fields for name in field.columns]
+        return unique_names([name for field in self._fields for name in field.columns])
 
 
 class HDF5Output(Output):
@@ -134,6 +138,10 @@ class CSVOutput(Output):
         self._text.flush()
         self._text.detach()
 
+    def abandon(self) -> None:
+        with contextlib.suppress(OSError):  # of a full disk
+            self._text.detach()
+
 
 class TSVOutput(CSVOutput):
     """The same with tabs."""
@@ -176,6 +184,10 @@ class ArrowOutput(Output):
         self._flush()
         self._writer.close()
 
+    def abandon(self) -> None:
+        with contextlib.suppress(Exception):  # what is wrong with the file has been told
+            self._writer.close()
+
 
 class ParquetOutput(ArrowOutput):
     """A Parquet file."""
@@ -184,6 +196,10 @@ class ParquetOutput(ArrowOutput):
         from pyarrow import parquet
 
         return parquet.ParquetWriter(self._file, schema)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._writer.is_open = False  # or, where that failed, it is closed once more and prints
 
 
 class NpyOutput(Output):
@@ -216,6 +232,22 @@ _OUTPUTS: dict[tuple[str, ...], type[Output]] = {
     (".arrow", ".feather", ".ipc"): ArrowOutput,
     (".npy",): NpyOutput,
 }
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return names of columns, none twice: later ones give way.
+
+    Examples
+    --------
+    >>> unique_names(["v", "deviation of v", "deviation of v"])
+    ['v', 'deviation of v', 'deviation of v_']
+    """
+    found: dict[str, None] = {}  # in their order
+    for name in names:
+        while name in found:
+            name += "_"
+        found[name] = None
+    return [*found]
 
 
 def output_class(path: str) -> type[Output]:

@@ -195,9 +195,13 @@ def _fill(
     predicted: Iterator[tuple[int, dict[str, np.ndarray]]],
 ) -> None:
     output = kind(file, fields, source.n_rows, model.labels)
-    for row, values in predicted:
-        output.put(row, values)
-    output.end()
+    try:
+        for row, values in predicted:
+            output.put(row, values)
+        output.end()
+    except BaseException:
+        output.abandon()  # while its file is open
+        raise
 
 
 def _write(

@@ -16,6 +16,7 @@ from streamrf.cli.options import option, wrong
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
+from streamrf.sources import check_once
 from streamrf.statistics import load_statistics
 
 LOADERS = {"model": load_model, "statistics": load_statistics}
@@ -61,6 +62,7 @@ def report(
         source = rows.source(data.data, columns) if data.data else None
         if source is not None:
             check(source)
+            check_once(source.stores)
         with computing(threads), showing(None if source is None else source.n_rows) as bar:
             figures = reports.write(
                 output,

@@ -1,6 +1,8 @@
 """The row ranges that a summary has counted, so that no row counts twice."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -89,18 +91,28 @@ class Ledger:
         if last is not None and last[-1, 1] == start:  # mostly: the next block
             self.ranges[key] = np.concatenate((last[:-1], [[last[-1, 0], stop]]))
             return
-        if last is not None:
-            i = int(np.searchsorted(last[:, 1], start, side="right"))  # the first that ends later
-            if i < len(last) and last[i, 0] < stop:
-                first, end = max(start, last[i, 0]), last[i, 1]
-                raise MergeError(
-                    f"rows {first} to {min(stop, end) - 1} of {name} are in the sums already and "
-                    "would be counted twice; stores are told apart by their first 64 rows. Sum the "
-                    f"rows from {end} on alone, if there are more: rows=({end}, None) (--rows "
-                    f"{end}:)"
-                )
+        repeated = self._repeated(key, name, start, stop)
+        if repeated is not None:
+            what, end = repeated
+            raise MergeError(
+                f"{what}. Sum the rows from {end} on alone, if there are more: rows=({end}, None) "
+                f"(--rows {end}:)"
+            )
         joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name})
         self.ranges, self.names = joined.ranges, joined.names
+
+    def _repeated(self, key: str, name: str, start: int, stop: int) -> tuple[str, int] | None:
+        """Return which of some rows are counted already, and where those end; None for none."""
+        ranges = self.ranges.get(key, np.empty((0, 2), dtype=np.int64))
+        i = int(np.searchsorted(ranges[:, 1], start, side="right"))  # the first that ends later
+        if i == len(ranges) or ranges[i, 0] >= stop:
+            return None
+        first, end = max(start, int(ranges[i, 0])), int(ranges[i, 1])
+        what = (
+            f"rows {first} to {min(stop, end) - 1} of {name} are in the sums already and would be "
+            "counted twice; stores are told apart by their first 64 rows"
+        )
+        return what, end
 
     def to_tree(self) -> dict:
         """Return the ranges as a tree."""
@@ -125,6 +137,17 @@ class Ledger:
             ledger.ranges[key], ledger.names[key] = rows, names.text(key)
         names.end()
         return ledger
+
+
+def check_once(stores: Iterable[Any]) -> None:
+    """Raise MergeError if rows of a `Store` are rows of an earlier one, too."""
+    ledger = Ledger()
+    for store in stores:
+        repeated = ledger._repeated(store.key, store.where, 0, store.n_rows)
+        if repeated is not None:
+            raise MergeError(f"{repeated[0]}. Leave that file out, or give it alone")
+        if store.n_rows:
+            ledger.add(store.key, store.where, 0, store.n_rows)
 
 
 def _uncounted(ranges: Indices, start: int, stop: int) -> tuple[int, int]:

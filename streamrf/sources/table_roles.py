@@ -4,6 +4,7 @@ import difflib
 import fnmatch
 import logging
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
@@ -70,6 +71,31 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
             )
         found |= dict.fromkeys(names)
     return list(found)
+
+
+def warn_of_more(tables: Sequence[Any], x: Wanted, used: Sequence[str]) -> None:
+    """Log which columns of later tables would be in X if the first table had them, too."""
+    first, types = tables[0], dict(tables[0].types)
+    more: dict[str, Any] = {}  # the first table with each
+    for table in tables[1:]:
+        new = [name for name in table.types if name not in types and name not in table.index]
+        more |= dict.fromkeys(new, table)
+        types |= {name: table.types[name] for name in new}
+    if not more:
+        return
+    default = [name for name in types if name not in used and name not in first.index]
+    wanted = chosen(SimpleNamespace(types=types, where=first.where), x, "x", default)
+    left_out = [name for name in wanted if name in more]
+    if left_out:
+        others = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
+        logger.warning(
+            "%s lacks columns that later files have, such as %s, and they are left out: %s%s; to "
+            "take them give all files the same columns",
+            first.where,
+            more[left_out[0]].where,
+            left_out[:_SHOWN],
+            others,
+        )
 
 
 def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:

@@ -19,7 +19,7 @@ from streamrf.sources.derived import target_places
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
-from streamrf.sources.table_roles import Wanted, roles
+from streamrf.sources.table_roles import Wanted, roles, warn_of_more
 from streamrf.sources.table_targets import of_kind, target_of
 from streamrf.sources.validation import weight_column
 
@@ -111,6 +111,8 @@ class TableSource(StoredSource[Table]):
         self.has_targets = bool(self._targets)
         self.has_weights = bool(self._weights)
         self._joined = _joined_types(tables, [*x_names, *self._targets, *self._weights])
+        _check_targets(tables, self._targets)
+        warn_of_more(tables, x, (*x_names, *self._targets, *self._weights))
         self._columns = Columns(tuple(_blank(name, self._joined[name]) for name in x_names))
         names = {"x": x_names, "y": self._targets, "weights": self._weights}
         settings = {key: ", ".join(value) or None for key, value in names.items()}
@@ -287,6 +289,23 @@ def _joined_types(tables: Sequence[Table], names: list[str]) -> dict[str, Any]:
                     )
                 types[name] = pa.string()
     return types
+
+
+def _check_targets(tables: Sequence[Table], targets: Sequence[str]) -> None:
+    """Raise ShapeError for a target of 0 and 1 here and of True and False there.
+
+    As texts, which columns of several types are read as, those would be four classes.
+    """
+    for name in targets:
+        first: dict[str | None, Table] = {}  # of each kind
+        for table in tables:
+            first.setdefault(kind_of(table.types[name]), table)
+        if first.keys() >= {"number", "boolean"}:
+            flags, numbers = first["boolean"], first["number"]
+            raise ShapeError(
+                f"{flags.where}: the target {name!r} is True or False, but in {numbers.where}"
+                f" {numbers.types[name]}; write it in one way in all files"
+            )
 
 
 def _warn_of_numbers(where: str, name: str, values: Any) -> None:
