@@ -577,3 +577,16 @@ def test_a_data_array_of_a_file_is_not_loaded(tmp_path):
     assert pickle.loads(pickle.dumps(srf.open_source(lazy, y=y))).sample(5).X.shape == (5, 6)
     with pytest.raises(ShapeError, match=r"y has 499 rows"):
         srf.open_source(lazy, y=y[1:])
+
+
+def test_the_index_that_pandas_writes_to_a_csv_file_is_left_out_and_told(tmp_path, caplog):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": np.arange(9.0) ** 2, "y": np.arange(9) % 2})
+    frame.to_csv(tmp_path / "rows.csv")
+    source = srf.open_source(tmp_path / "rows.csv", y="y")
+    assert source.columns.outputs == ("a",)
+    assert "without a name, the index of pandas, is left out" in caplog.text
+    caplog.clear()
+    (-frame).set_index("a").rename_axis("").to_csv(tmp_path / "reals.csv")  # no index of pandas
+    assert srf.open_source(tmp_path / "reals.csv").n_features == 2
+    assert not caplog.text

@@ -74,6 +74,8 @@ class CSVTable(Table):
                 f"{self.where}: 0 rows below the names of columns; expected 1 or more"
             )
         self.types = self._guessed(seen)
+        if self._names[0] == "" and arrow().types.is_integer(self.types[""]):
+            self.index = ("",)  # as pandas writes it
 
     @property
     def files(self) -> list[str]:

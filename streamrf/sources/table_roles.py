@@ -31,7 +31,8 @@ def roles(
     left_out = [name for name in table.index if name not in used and not name.startswith(INDEX)]
     if left_out:
         message = "%s: %s, the index of pandas, is left out; to take it name it: x= (--x)"
-        logger.warning(message, table.where, ", ".join(left_out))
+        shown = ", ".join(name or "the first column, without a name" for name in left_out)
+        logger.warning(message, table.where, shown)
     _check(table, names, targets, weighing)
     return names, targets, weighing
 
