@@ -40,6 +40,10 @@ class EmptySourceError(DataError):
     """A source without rows."""
 
 
+class ChangedFileError(DataError):
+    """A file that was written to while its rows were read."""
+
+
 class UnknownLabelError(DataError):
     """A label that the code book or the model does not know."""
 

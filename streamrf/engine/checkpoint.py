@@ -20,7 +20,13 @@ from streamrf import storage
 from streamrf.display import brief, printable
 from streamrf.engine.base import StateStore, Summary, Update
 from streamrf.engine.samples import Samples, are_known
-from streamrf.errors import CheckpointError, Interruption, StorageError, StreamrfError
+from streamrf.errors import (
+    ChangedFileError,
+    CheckpointError,
+    Interruption,
+    StorageError,
+    StreamrfError,
+)
 from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
 
@@ -260,7 +266,7 @@ class CheckpointWriter(Generic[S]):
             if error is None:
                 self._write()
                 self._leave()
-            elif isinstance(error, StreamrfError) and self._whole and self._write():
+            elif _spares_earlier_rows(error) and self._whole and self._write():
                 path, written = self._checkpoint.path, f"{self._written:,}"
                 logger.warning("%s holds the %s rows before the error", path, written)
 
@@ -309,6 +315,11 @@ class CheckpointWriter(Generic[S]):
             f"{self._checkpoint.path} holds {self._written:,} rows: run the same again to go on "
             "from there"
         )
+
+
+def _spares_earlier_rows(error: BaseException) -> bool:
+    """Return whether the rows counted before an error are right: not where files changed."""
+    return isinstance(error, StreamrfError) and not isinstance(error, ChangedFileError)
 
 
 def _check_folder(path: str) -> None:

@@ -1,11 +1,15 @@
 """`fold`: add a source's rows into a summary, in this process or on the workers of a cluster."""
 
-from collections.abc import Callable, Generator
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
 from streamrf.engine.base import R, Reading, Runner, S, StateStore, Update
 from streamrf.engine.dask import DaskRunner
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import RunOptions
+from streamrf.errors import ChangedFileError
 from streamrf.sources import Block, Source
 
 
@@ -14,6 +18,33 @@ def runner(run: RunOptions) -> Runner:
     if run.engine is None:
         return LocalRunner(run.n_threads, run.progress)
     return DaskRunner(run.engine, run.parts, run.progress, run.outlook)
+
+
+@contextmanager
+def _unchanged(source: Source) -> Iterator[None]:
+    """Raise ChangedFileError at the end if a file of a source was written to meanwhile.
+
+    Sizes and times of writing are compared, here and not on workers. A file that is taken away is
+    no matter: who has opened it reads on, and others raise.
+    """
+    before = {file: _state(file) for file in source.files}
+    yield
+    for file, state in before.items():
+        if state is not None and _state(file) not in (state, None):
+            raise ChangedFileError(
+                f"{file} was written to while it was read, so its rows changed and what was made of"
+                " them is not kept; run again when its writer has ended, or read a copy"
+            )
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    """Return size and time of writing; None of URLs, of folders, whose time says nothing of the
+    files in them, and of what is not there."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 def fold(
@@ -43,10 +74,12 @@ def fold(
     Raises
     ------
     StreamrfError
-        Bad rows, no rows, a cluster that fails.
+        Bad rows, no rows, a file that is written to meanwhile, a cluster that fails.
     """
     reading = source if isinstance(source, Reading) else Reading(source)
-    return runner(run or RunOptions()).fold(reading, zero, update, store or StateStore())
+    store = store or StateStore()
+    with store.guarding(zero, update) as guarded, _unchanged(reading.source):
+        return runner(run or RunOptions()).fold(reading, zero, guarded, store)
 
 
 def map_blocks(
@@ -62,6 +95,12 @@ def map_blocks(
     source, run : see `fold`
     function : picklable for a cluster
     row_bytes : size of the result of a row, which bounds the shards of a cluster
+
+    Raises
+    ------
+    StreamrfError
+        As `fold`; of a file that is written to meanwhile after the last block.
     """
     reading = source if isinstance(source, Reading) else Reading(source)
-    yield from runner(run or RunOptions()).map(reading, function, row_bytes)
+    with _unchanged(reading.source):
+        yield from runner(run or RunOptions()).map(reading, function, row_bytes)

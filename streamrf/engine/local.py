@@ -21,11 +21,10 @@ class LocalRunner(Runner):
         self._progress = progress
 
     def fold(self, reading: Reading, zero: S, update: Update[S], store: StateStore[S]) -> S:
-        """Add block by block; `store` guards the steps."""
-        with store.guarding(zero, update) as guarded:
-            for block in reading.blocks(self._progress, self._n_threads):
-                with computing(self._n_threads):
-                    guarded(zero, block)
+        """Add block by block."""
+        for block in reading.blocks(self._progress, self._n_threads):
+            with computing(self._n_threads):
+                update(zero, block)
         return zero
 
     def map(self, reading: Reading, function: Callable[[Block], R], row_bytes: int) -> Iterator[R]:
