@@ -290,4 +290,5 @@ def test_rows_to_judge_by_are_not_counted_twice(command):
     }
     assert words in refused(command, "people.h5", *given[command], "--y", "buys")
     settings = ("--map", "identity", "--alpha", "1", "--model", "twice.h5")
-    assert words in refused("fit", "people.csv", "people.csv", "--y", "buys", *settings)
+    for others in (("fit", *settings), ("select",)):
+        assert words in refused(*others, "people.csv", "people.csv", "--y", "buys")
