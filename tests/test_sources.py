@@ -23,6 +23,7 @@ from streamrf.sources import (
     check_rows,
     open_source,
 )
+from streamrf.sources.derived import RowsAlone
 from streamrf.sources.fingerprints import fingerprint
 from streamrf.sources.seekable import even_stretches
 from streamrf.sources.weighted import Known, Renamed, Unlabelled
@@ -67,7 +68,8 @@ def final_classes(kind):
 
 
 def test_every_source_has_a_row():
-    others = {Known, Unlabelled, Renamed}  # which check targets, or have others or other keys
+    # Those which check targets, have others or none, or other keys.
+    others = {Known, RowsAlone, Unlabelled, Renamed}
     assert {case.kind for case in SOURCES} == final_classes(Source) - others
 
 
@@ -691,3 +693,10 @@ def test_a_block_may_lose_all_its_rows():
     assert n_skipped == N
     assert clean.X.shape == (0, 5)
     assert clean.span == N
+
+
+def test_rows_alone_have_neither_targets_nor_weights():
+    source = RowsAlone(ArraySource(X, Y, WEIGHTS))
+    assert (source.has_targets, source.has_weights, source.n_rows) == (False, False, N)
+    assert_same(joined(source.blocks()), X, None, None)
+    assert source.sample(10).y is None
