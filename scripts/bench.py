@@ -106,11 +106,7 @@ def choice(name: str, n_components: int, n_rows: int, scale: Scale) -> dict:
         began = time.perf_counter()
         srf.accumulate(source, features, normalize="l2", random_state=0)
         passes.append(time.perf_counter() - began)
-        with watching() as seconds:
-            began = time.perf_counter()
-            clf.fit(source)
-            seconds["fit"] = time.perf_counter() - began
-        fits.append(seconds)
+        fits.append(_timed_fit(clf, source))
     ratios = [seconds["fit"] / whole for seconds, whole in zip(fits, passes, strict=True)]
     return {
         "map": name,
@@ -119,7 +115,7 @@ def choice(name: str, n_components: int, n_rows: int, scale: Scale) -> dict:
         "alpha": float(clf.alpha_),
         "fit_seconds": [seconds["fit"] for seconds in fits],
         "pass_seconds": passes,
-        "seconds": sorted(fits, key=lambda seconds: seconds["fit"])[len(fits) // 2],
+        "seconds": _median_fit(fits),
         "ratio": statistics.median(ratios),
         "ratios": ratios,
     }
@@ -162,11 +158,7 @@ def fit(
     srf.accumulate(source, features, normalize="l2", rows=(0, benchmark.FIRST_ROWS))
     fits, bare, peak = [], [], 0
     for _ in range(scale.repeats(repeats)):
-        with watching() as seconds:
-            began = time.perf_counter()
-            clf.fit(source)
-            seconds["fit"] = time.perf_counter() - began
-        fits.append(seconds)
+        fits.append(_timed_fit(clf, source))
         peak = peak or peak_bytes()
         bare.append(benchmark.bare_seconds(n_rows, clf.features_.n_components))
     whole = [seconds["fit"] for seconds in fits]
@@ -178,7 +170,7 @@ def fit(
         "error": clf.evaluate(mnist("test"))["error"],
         "alpha": float(clf.alpha_),
         "fit_seconds": whole,
-        "seconds": sorted(fits, key=lambda seconds: seconds["fit"])[len(fits) // 2],
+        "seconds": _median_fit(fits),
         "ssfrk_seconds": bare,
         "ratio": statistics.median(ratios),
         "rows_per_second": n_rows / statistics.median(whole),
@@ -269,6 +261,22 @@ def instructions(n_components: int, scale: Scale) -> dict:
         "instructions": [row.name for row in AVAILABLE],
         "least": least,
     }
+
+
+def _timed_fit(
+    clf: srf.RandomFeatureClassifier, source: srf.HDF5Source | srf.IteratorSource
+) -> dict[str, float]:
+    """Return the seconds of a fit by stage, with those of the whole as "fit"."""
+    with watching() as seconds:
+        began = time.perf_counter()
+        clf.fit(source)
+        seconds["fit"] = time.perf_counter() - began
+    return seconds
+
+
+def _median_fit(fits: list[dict[str, float]]) -> dict[str, float]:
+    """Return the stages of the fit of median time."""
+    return sorted(fits, key=lambda seconds: seconds["fit"])[len(fits) // 2]
 
 
 def _rows(n_rows: int) -> srf.HDF5Source | srf.IteratorSource:

@@ -137,7 +137,6 @@ def beside_the_product(bench: Lines, rivals: Lines) -> str:
     rows = []
     for name, line in bench.items():
         if name.startswith("ratio-"):
-            low, high = min(line["ratios"]), max(line["ratios"])
             aim = AIMS.get(name)
             rows.append([
                 MAPS[name.split("-")[1]],
@@ -147,7 +146,7 @@ def beside_the_product(bench: Lines, rivals: Lines) -> str:
                 f"{line['n_rows']:,}",
                 f"{statistics.median(line['pass_seconds']):.1f}",
                 f"{statistics.median(line['ssfrk_seconds']):.1f}",
-                f"**{line['ratio']:.2f}** ({low:.2f} to {high:.2f})",
+                spread(line),
                 "" if aim is None else f"{aim:.2f}",
                 f"{line['rows_per_second']:,.0f}",
                 mib(line["peak_bytes"]),
@@ -155,6 +154,11 @@ def beside_the_product(bench: Lines, rivals: Lines) -> str:
             ])  # fmt: skip
     head = ["map", "precision", "processor", "E", "rows", "pass, s", "`ssfrk`, s", "ratio", "aim"]
     return table([*head, "rows/s", "peak, MiB", "error, %"], rows)
+
+
+def spread(line: dict) -> str:
+    """Return the median ratio of a line, the least and the greatest."""
+    return f"**{line['ratio']:.2f}** ({min(line['ratios']):.2f} to {max(line['ratios']):.2f})"
 
 
 def kind(line: dict) -> str:
@@ -173,7 +177,7 @@ def choice(bench: Lines, rivals: Lines) -> str:
             f"{line['n_rows']:,}",
             f"{statistics.median(line['pass_seconds']):.1f}",
             f"{statistics.median(line['fit_seconds']):.1f}",
-            f"**{line['ratio']:.2f}** ({min(line['ratios']):.2f} to {max(line['ratios']):.2f})",
+            spread(line),
             f"{AIMS[name]:.2f}",
         ]
         for name, line in bench.items()

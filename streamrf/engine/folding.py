@@ -1,7 +1,6 @@
 """`fold`: add a source's rows into a summary, in this process or on the workers of a cluster."""
 
 import os
-import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
@@ -10,7 +9,7 @@ from streamrf.engine.dask import DaskRunner
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import RunOptions
 from streamrf.errors import ChangedFileError
-from streamrf.sources import Block, Source
+from streamrf.sources import Block, Source, version
 
 
 def runner(run: RunOptions) -> Runner:
@@ -30,21 +29,20 @@ def _unchanged(source: Source) -> Iterator[None]:
     before = {file: _state(file) for file in source.files}
     yield
     for file, state in before.items():
-        if state is not None and _state(file) not in (state, None):
+        if state and _state(file) not in (state, ""):
             raise ChangedFileError(
                 f"{file} was written to while it was read, so its rows changed and what was made of"
                 " them is not kept; run again when its writer has ended, or read a copy"
             )
 
 
-def _state(file: str) -> tuple[int, int] | None:
-    """Return size and time of writing; None of URLs, of folders, whose time says nothing of the
-    files in them, and of what is not there."""
+def _state(file: str) -> str:
+    """Return its version; "" of URLs, of folders, whose time says nothing of the files in them,
+    and of what is not there."""
     try:
-        found = os.stat(file)
-    except (OSError, ValueError):
-        return None
-    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+        return version(file) if os.path.isfile(file) else ""
+    except OSError:  # taken away in between
+        return ""
 
 
 def fold(

@@ -17,11 +17,11 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from streamrf.jit.arrays import F32, F64, Features
-from streamrf.jit.instructions import features
+from streamrf.jit.instructions import cpu_features
 
 LANES = 16
 TILE_GROUPS = 8  # of lanes that a task takes: rows of the matrix are read from memory once for all
-ROWS = 8 if "avx512f" in features() else 4  # of the matrix, whose sums the registers hold
+ROWS = 8 if "avx512f" in cpu_features() else 4  # of the matrix, whose sums the registers hold
 TASK_ROWS = 256  # of the matrix that a task takes
 
 

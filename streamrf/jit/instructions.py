@@ -88,7 +88,7 @@ TABLE = (
 )
 
 
-def features() -> frozenset[str]:
+def cpu_features() -> frozenset[str]:
     """Return the names of what this processor can do, none if Numba compiles for another."""
     config = numba.config
     if config.CPU_NAME not in (None, "host") or config.CPU_FEATURES is not None:
@@ -101,7 +101,7 @@ def features() -> frozenset[str]:
 
 def available() -> tuple[Instruction, ...]:
     """Return the rows that this processor has."""
-    has = features()
+    has = cpu_features()
     return tuple(row for row in TABLE if any(needs <= has for needs in row.needs))
 
 

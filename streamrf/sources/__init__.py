@@ -29,7 +29,7 @@ from streamrf.sources.opening import (
     is_lazy,
     open_source,
 )
-from streamrf.sources.paths import is_url
+from streamrf.sources.paths import is_url, version
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource
@@ -110,5 +110,6 @@ __all__ = [
     "stacked",
     "target_places",
     "uniform",
+    "version",
     "warn_of_unseen",
 ]
