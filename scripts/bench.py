@@ -457,13 +457,67 @@ def start(scale: Scale) -> dict:
     }
 
 
-def _write_digits(path: str) -> None:
+PREDICT = """
+import os, sys, time
+import numpy as np
+import streamrf as srf
+model = srf.load_model(sys.argv[1], estimator=sys.argv[3] == "estimator")
+model.predict(np.load(sys.argv[2]))
+print(time.clock_gettime(time.CLOCK_BOOTTIME) - float(os.environ["BEGAN"]))
+"""
+
+
+def first_prediction(scale: Scale) -> dict:
+    """Return the seconds from the start of a process to its first prediction, of one row.
+
+    Python's bytecode and the compiled loops are on disk. Of the command it is the whole process.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        data, model, estimator = (f"{folder}/{name}.h5" for name in ("digits", "model", "fitted"))
+        row, text = f"{folder}/row.npy", f"{folder}/row.csv"
+        X = _write_digits(data)
+        np.save(row, X[:1])
+        np.savetxt(text, X[:1], delimiter=",", header=",".join(map(str, range(64))), comments="")
+        source = srf.HDF5Source(data)
+        clf = srf.RandomFeatureClassifier(random_state=0).fit(source)
+        clf.save(estimator)
+        clf.model_.save(model)
+        bytecode = {"PYTHONPYCACHEPREFIX": f"{folder}/bytecode", "PYTHONDONTWRITEBYTECODE": ""}
+
+        def library(path: str, as_: str) -> float:
+            began = str(time.clock_gettime(time.CLOCK_BOOTTIME))
+            done = subprocess.run(
+                [sys.executable, "-c", PREDICT, path, row, as_],
+                check=True,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **bytecode, "BEGAN": began},
+            )
+            return float(done.stdout)
+
+        command = ["-m", "streamrf", "predict", model, text, "--output", "-"]
+        ways = {
+            "command": lambda: _seconds(command, **bytecode),
+            "model": lambda: library(model, "model"),
+            "model of an estimator": lambda: library(estimator, "model"),
+            "estimator": lambda: library(estimator, "estimator"),
+        }
+        for way in ways.values():
+            way()
+        found = {name: [way() for _ in range(scale.repeats(5))] for name, way in ways.items()}
+    return {
+        "seconds": {name: statistics.median(seconds) for name, seconds in found.items()},
+        "all_seconds": found,
+    }
+
+
+def _write_digits(path: str) -> np.ndarray:
     import h5py
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     with h5py.File(path, "w") as file:
         file["X"], file["y"] = X.astype(np.uint8), y
+    return X
 
 
 def _seconds(arguments: list[str], **environment: str) -> float:
@@ -483,6 +537,7 @@ ROWS = (7500, 15_000, 30_000, 60_000)
 
 CASES: dict[str, Callable[[Scale], dict]] = {
     "start": start,
+    "first-prediction": first_prediction,
     "hadamard-2^10": functools.partial(transforms, 1 << 10),
     "hadamard-2^15": functools.partial(transforms, 1 << 15),
     "hadamard-2^17": functools.partial(transforms, 1 << 17),

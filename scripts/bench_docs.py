@@ -343,6 +343,24 @@ def start(bench: Lines, rivals: Lines) -> str:
     return table(["", "seconds", "aim"], [[what, f"{s:.2f}", aim] for what, s, aim in rows])
 
 
+def first_prediction(bench: Lines, rivals: Lines) -> str:
+    """Tell how long a process takes to its first prediction."""
+    line = bench.get("first-prediction")
+    if line is None:
+        return ""
+    ways = {
+        "command": "`streamrf predict MODEL row.csv --output -`, to its end",
+        "model": "`load_model` of the file of a `Model`",
+        "model of an estimator": "`load_model(..., estimator=False)` of the file of an estimator",
+        "estimator": "`load_model` of the file of an estimator",
+    }
+    rows = [
+        [ways[way], f"{found[len(found) // 2]:.2f}", f"{found[0]:.2f} to {found[-1]:.2f}", "1.5"]
+        for way, found in ((way, sorted(line["all_seconds"][way])) for way in ways)
+    ]
+    return table(["first row by", "seconds", "of the runs", "aim"], rows)
+
+
 def fits(bench: Lines, rivals: Lines) -> str:
     """Tell time, memory and error of whole fits."""
     rows = [
@@ -374,6 +392,7 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
                 f"{run['n_rows']:,}",
                 f"{run['seconds']:.1f}",
                 f"{run['times_as_long']:.2f}",
+                f"{run['seconds_with_imports']:.1f}" if "seconds_with_imports" in run else "",
                 mib(run["peak_bytes"]),
                 f"{run['times_the_memory']:.1f}",
                 f"{100 * run['error']:.2f}",
@@ -382,7 +401,8 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
             for side, run in line["sides"].items()
         ]
         error = "variance left, %" if is_of_values(line) else "error, %"
-        head = ["side", "rows", "seconds", "times ours", "peak, MiB", "times ours", error]
+        seconds = ["seconds", "times ours", "with imports"]
+        head = ["side", "rows", *seconds, "peak, MiB", "times ours", error]
         versions = {}
         for run in line["sides"].values():
             versions |= run["versions"]
@@ -432,6 +452,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "paper": paper,
     "prediction": prediction,
     "start": start,
+    "first-prediction": first_prediction,
     "fits": fits,
     **{name: contest(name) for name in ("gaussian", "polynomial", "flights", "trees", *STREAMS)},
     "error-plot": image("error", "error against seconds"),

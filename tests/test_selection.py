@@ -11,7 +11,7 @@ from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
 from streamrf.solving import Trial, penalty
-from streamrf.training import Pass, finish, holdout
+from streamrf.training import Pass, finish, finishing, holdout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -196,6 +196,64 @@ def test_the_search_finds_the_valley_wherever_it_lies(monkeypatch, valley, n_sin
     assert [trial.model.alpha for trial in trials] == sorted(set(asked) - set(range(n_singular)))
     assert len(asked) == len(set(asked)) <= 6
     assert penalty.best(trials).model.alpha == max(valley, n_singular)
+
+
+@pytest.mark.parametrize("valley", range(25))
+@pytest.mark.parametrize("n_singular", [0, 3, 12])
+def test_from_a_guess_the_search_goes_downhill(monkeypatch, valley, n_singular):
+    """Also if nothing near the guess factors; a good guess takes few trials."""
+    asked = []
+
+    def solve(alphas):
+        asked.extend(alphas)
+        return [alpha for alpha in alphas if alpha >= n_singular]
+
+    def tried(models, held):
+        return [
+            Trial(SimpleNamespace(alpha=a, book="one"), off, off, losses=np.array([off]))
+            for a, off in ((alpha, abs(alpha - valley)) for alpha in models)
+        ]
+
+    monkeypatch.setattr(penalty, "tried", tried)
+    for guess in range(25):
+        asked.clear()
+        trials = penalty.searched(solve, list(range(25)), [], 4, guess)
+        assert [trial.model.alpha for trial in trials] == sorted(
+            set(asked) & {*range(n_singular, 25)}
+        )
+        assert len(asked) == len(set(asked))
+        assert penalty.best(trials).model.alpha == max(valley, n_singular)
+        if abs(guess - max(valley, n_singular)) <= 1:
+            assert len(asked) <= 6
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_many_features_try_fewer_penalties(monkeypatch, rows, kind):
+    """From what a part of the features guesses, a penalty as good as that among all is found."""
+    X, labels, values, _ = rows
+    y, regression = (values, True) if kind == "values" else (labels, False)
+    source = srf.ArraySource(X, y)
+    found = []
+    for least in (1 << 20, 256):
+        monkeypatch.setattr(finishing, "MIN_GUESSED", least)
+        pass_ = held_pass(source, map_=features(256), regression=regression)
+        found.append(finish(pass_, "auto")[0])
+    among_all, guessed = found
+    error, least_error = (dict(model.history)[model.alpha] for model in (guessed, among_all))
+    assert error <= 1.02 * least_error
+    assert len(guessed.history) < len(among_all.history)
+
+
+def test_a_part_with_the_least_penalty_does_not_guess(monkeypatch, rows):
+    """It holds all that it is given, and says nothing about more features."""
+    X, _, _, _ = rows
+    y = X @ np.arange(1.0, X.shape[1] + 1)  # no noise
+    models = []
+    for least in (1 << 20, 256):
+        monkeypatch.setattr(finishing, "MIN_GUESSED", least)
+        pass_ = held_pass(srf.ArraySource(X, y), map_=features(256), regression=True)
+        models.append(finish(pass_, "auto")[0])
+    assert models[0].history == models[1].history
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])

@@ -2,9 +2,18 @@
 
 import common
 
-import streamrf as srf
+from streamrf import (  # by name, so that it is now that they are imported
+    Gaussian,
+    HDF5Source,
+    IteratorSource,
+    Polynomial,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
+    RandomMaclaurin,
+    StructuredFourier,
+)
 
-POLYNOMIAL = srf.Polynomial(degree=7, coef0=1.0)
+POLYNOMIAL = Polynomial(degree=7, coef0=1.0)
 UNIT_GAMMAS = (0.5, 0.8, 1.1)  # of rows of unit length
 ALPHAS = (0.003, 0.03, 0.3)
 
@@ -26,14 +35,14 @@ def features(settings):
         return "auto"
     width = settings["width"]
     if settings["map"] == "polynomial":
-        return srf.RandomMaclaurin(POLYNOMIAL, width, h01=True)
-    return srf.StructuredFourier(srf.Gaussian(gamma=settings["gamma"]), width)
+        return RandomMaclaurin(POLYNOMIAL, width, h01=True)
+    return StructuredFourier(Gaussian(gamma=settings["gamma"]), width)
 
 
 def train(rows, settings):
     """Fit from the file."""
-    source = srf.HDF5Source(rows.path, x=f"{rows.part}/X", y=f"{rows.part}/y")
-    kind = srf.RandomFeatureClassifier if settings["classes"] else srf.RandomFeatureRegressor
+    source = HDF5Source(rows.path, x=f"{rows.part}/X", y=f"{rows.part}/y")
+    kind = RandomFeatureClassifier if settings["classes"] else RandomFeatureRegressor
     model = kind(
         features(settings),
         alpha=settings.get("alpha", "auto"),
@@ -41,7 +50,7 @@ def train(rows, settings):
         random_state=0,
     )
     if len(rows) < source.n_rows:
-        source = srf.IteratorSource(lambda: rows.blocks(4096))
+        source = IteratorSource(lambda: rows.blocks(4096))
     model.fit(source)
     return model.predict
 

@@ -289,6 +289,7 @@ def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
             **runs[0],
             "seconds": statistics.median(seconds),
             "all_seconds": seconds,
+            "seconds_with_imports": statistics.median(r["seconds_with_imports"] for r in runs),
             "peak_bytes": statistics.median(run["peak_bytes"] for run in runs),
             "times_as_long": statistics.median(
                 runs[side]["seconds"] / runs[OURS]["seconds"] for runs in rounds

@@ -1,6 +1,6 @@
 """Penalties and decoders chosen on rows held out of the sums."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -126,12 +126,13 @@ def searched(
     alphas: Sequence[float],
     held: HeldOut,
     stride: int = 2,
+    guess: int | None = None,
 ) -> list[Trial]:
     """Try every so many penalties, then those next to the best at half the stride, and so on.
 
     It ends where trying all would, unless the error has a valley narrower than that. Going downhill
     from the middle would try fewer, but rows of little signal have valleys at both ends: it was led
-    to ever smaller penalties where 0.1 was best.
+    to ever smaller penalties where 0.1 was best. Downhill from a good guess it is led nowhere.
 
     Parameters
     ----------
@@ -139,17 +140,34 @@ def searched(
     alphas : ascending
     held : rows held out
     stride : between the penalties tried first, a power of 2
+    guess : index of a penalty near the best; those two before and after it are tried first, and so
+        on downhill
 
     Returns
     -------
     list of Trial, by ascending penalty; empty if nothing factors
     """
-    trials = tried(solve(alphas[stride // 2 :: stride]), held)
+    seen: set[int] = set()
+    trials: list[Trial] = []
+
+    def try_all(indices: Iterable[int]) -> bool:
+        """Try those that are new; return whether there were any."""
+        new = [i for i in indices if i in range(len(alphas)) and i not in seen]
+        seen.update(new)
+        trials.extend(tried(solve([alphas[i] for i in new]), held))
+        return bool(new)
+
+    if guess is not None:
+        while try_all((guess - 2, guess, guess + 2)) and trials:
+            guess = alphas.index(safest(trials).model.alpha)
+    if trials:
+        stride = 2
+    else:
+        try_all(range(stride // 2, len(alphas), stride))
     while stride > 1:
         stride //= 2
         index = alphas.index(best(trials).model.alpha) if trials else len(alphas)
-        near = [i for i in (index - stride, index + stride) if 0 <= i < len(alphas)]
-        trials += tried(solve([alphas[i] for i in near]), held)
+        try_all((index - stride, index + stride))
     return sorted(trials, key=lambda trial: trial.model.alpha)
 
 

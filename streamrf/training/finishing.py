@@ -33,12 +33,21 @@ from streamrf.solving import (
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
-from streamrf.training.foresight import SOLVING, STRIDE, foresee_solving, held_units, n_factors
+from streamrf.training.foresight import (
+    MIN_GUESSED,
+    SOLVING,
+    STRIDE,
+    foresee_solving,
+    held_units,
+    n_factors,
+)
 from streamrf.training.passes import Pass
 
 Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
+PART = 8  # of the features, that guess a penalty
+SHIFT = 2  # penalties between the best of the part and, as a rule, that of all
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
 
 
@@ -82,7 +91,7 @@ def finish(
     is_auto = isinstance(alpha, str) and alpha == "auto"
     holds = is_auto or is_auto_decode(codes)
     width = pass_.statistics.encoder.n_components
-    of_factors = n_factors(is_auto) * width**3
+    of_factors = n_factors(is_auto, width) * width**3
     of_held = held_units(of_factors)
     begin(SOLVING, "", of_factors + of_held)
     found = _Choice(codes, block_weights=block_weights)
@@ -127,7 +136,8 @@ def foresee_finish(pass_: Pass, alpha: Any, n_rows: int | None) -> None:
     """Tell the run around how long `finish` will take after a pass over so many rows."""
     is_auto = isinstance(alpha, str) and alpha == "auto"
     n_held = 0.0 if pass_.holdout is None else pass_.holdout.share * (n_rows or 0)
-    foresee_solving(pass_.statistics.encoder.n_components, n_factors(is_auto), n_held)
+    width = pass_.statistics.encoder.n_components
+    foresee_solving(width, n_factors(is_auto, width), n_held)
 
 
 def is_auto_decode(codes: Codes | None) -> bool:
@@ -241,7 +251,25 @@ class _Search:
         if self.alpha is not None:
             return tried(solve([self.alpha]), self.held)
         alphas = (RELATIVE_ALPHAS * scale).tolist()
-        return searched(solve, alphas, self.held, STRIDE) if alphas[-1] > 0 else []
+        if not alphas[-1] > 0:
+            return []
+        return searched(solve, alphas, self.held, STRIDE, self._guess(statistics))
+
+    def _guess(self, statistics: Statistics) -> int | None:
+        """Return the index of a penalty near the best, by a part of the features.
+
+        None where all are few, or the part has nothing to say: with the least penalty it holds all
+        that it is given.
+        """
+        width = statistics.encoder.n_components
+        if width < MIN_GUESSED:
+            return None
+        part = statistics.select(np.sort(nested(width)[: width // PART]))
+        solve, scale = self._solver(part)
+        alphas = (RELATIVE_ALPHAS * scale).tolist()
+        trials = searched(solve, alphas, self.held, STRIDE)
+        index = alphas.index(safest(trials).model.alpha) if trials else 0
+        return min(index + SHIFT, len(alphas) - 1) if index else None
 
     def _solver(
         self, statistics: Statistics

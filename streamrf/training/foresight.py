@@ -10,6 +10,8 @@ from streamrf.jit.threads import computing
 from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
+MIN_GUESSED = 2048  # features of which a part guesses a penalty; of fewer, factors cost little
+N_GUESSED = 6  # penalties tried from there, as a rule
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
 GROWTH = 2.8  # power of the width: wider ones have a better rate, measured up to 12,288
@@ -42,9 +44,9 @@ def held_units(of_factors: float) -> float:
     return of_factors * of_rows / (seconds - of_rows) if seconds > of_rows else 0.0
 
 
-def n_factors(chooses: bool) -> float:
+def n_factors(chooses: bool, width: int) -> float:
     """Return the factors of all features that `finish` takes."""
-    tried = n_tried(len(RELATIVE_ALPHAS), STRIDE)
+    tried = N_GUESSED if width >= MIN_GUESSED else n_tried(len(RELATIVE_ALPHAS), STRIDE)
     return 1.0 + (tried + 1 / 8 if chooses else 0)  # half of the features once
 
 
