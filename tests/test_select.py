@@ -344,9 +344,17 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("gain", "width", "is_first"), [(0.3, 512, True), (0.3, 1024, False), (0.001, 512, False)]
+    ("gain", "width", "is_first"),
+    [
+        (0.1, 512, True),
+        (0.001, 512, False),
+        (0.1, 1024, False),
+        (0.3, 1024, True),
+        (0.3, 8192, False),
+        (0.6, 8192, True),
+    ],
 )
-def test_piecewise_linear_functions_win_by_more_than_noise_at_the_width_of_the_pass(
+def test_piecewise_linear_functions_win_by_noise_and_by_what_width_may_gain(
     rng, gain, width, is_first
 ):
     noise = rng.normal(size=(2, 400))

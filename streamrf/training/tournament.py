@@ -5,7 +5,6 @@ Rounds are planned by `planned_seconds`, not by the clock, so the same rows and 
 winner on every machine (design/0009-tournament.md).
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -51,13 +50,16 @@ def proven(ranked: list[Trial], width: int | None = None) -> list[Trial]:
     """Return trials with rough kinds first only if they gain by more than noise.
 
     Piecewise-linear functions are rough and along the columns' axes, and gain less by width than a
-    smooth kernel: so they must be seen to win at the width of the pass, where one is given. Where
-    they were not, a smooth kernel had the lower error on other rows (cod_rna, ijcnn1).
+    smooth kernel: so they must win by what the smooth one may still gain up to the width of the
+    pass, where one is given. Where they did not, a smooth kernel had the lower error on other rows
+    (cod_rna, ijcnn1).
     """
     smooth = [trial for trial in ranked if not _is_rough(trial)]
     if not smooth or not _is_rough(ranked[0]):
         return ranked
-    if width in (None, ranked[0].width) and is_better(ranked[0], smooth[0]):
+    n_doublings = np.log2(max(1.0, (width or 0) / smooth[0].width))
+    left = np.prod(1 - USUAL_GAIN * FADING ** np.arange(np.ceil(n_doublings)))
+    if ranked[0].error <= left * smooth[0].error and is_better(ranked[0], smooth[0]):
         return ranked
     return [*smooth, *filter(_is_rough, ranked)]
 
@@ -133,7 +135,10 @@ class Tournament:
             if best.candidate != leader:
                 chosen = self._wider(best.candidate, chosen, widths)
             chosen = min(chosen, best.candidate.kind.max_width)
-        return self._warped(ranked, best), chosen
+        final = self._warped(ranked, best)
+        if width is None and final.candidate != best.candidate:
+            chosen = self._wider(final.candidate, chosen, widths)
+        return final, chosen
 
     def _give_up_warps(self, ranked: list[Trial]) -> None:
         """Leave their share to the rest if no kernel that a warp is learnt with comes near."""
@@ -232,26 +237,33 @@ class Tournament:
     def _width(self, candidate: Candidate, widths: list[int]) -> int:
         """Return the least of widths that the widest one beats by less than `MIN_GAIN`.
 
-        Gains are measured as far as trials go, and foreseen beyond.
+        Gains are measured as far as trials go, all doublings at once, and foreseen beyond.
         """
-        judge, gain = self.judge, USUAL_GAIN
-        before: Trial | None = None
-        for n_left, (width, wider) in zip(
-            range(len(widths) - 1, 0, -1), itertools.pairwise(widths), strict=True
-        ):
-            if wider <= WIDTHS[2] and self._spends(candidate, wider, judge.n_fitted):
-                if before is None:
-                    before = judge.try_(candidate, width, judge.n_fitted, judge.n_held)
-                now = judge.try_(candidate, wider, judge.n_fitted, judge.n_held)
-                gain = 1 - now.error / before.error if before.error > 0 else 0.0
-                if not judge.regression:  # errors are counts of few; squares see more
-                    gain = max(gain, 1 - now.mse / before.mse)
-                before = now
-            else:
-                gain *= FADING
-            if 1 - np.prod(1 - gain * FADING ** np.arange(n_left)) < MIN_GAIN:
+        judge = self.judge
+        trials: list[Trial] = []
+        for width in widths:
+            if width > WIDTHS[2] or not self._spends(candidate, width, judge.n_fitted):
+                break
+            trials.append(judge.try_(candidate, width, judge.n_fitted, judge.n_held))
+        n, doubling = max(1, len(trials)), USUAL_GAIN * FADING
+        if n > 1:
+            mean = 1 - (1 - self._gain(trials[0], trials[-1])) ** (1 / (n - 1))
+            doubling = mean * FADING ** (n / 2)
+        foreseen = 1 - doubling * FADING ** np.arange(len(widths) - n)
+        for i, width in enumerate(widths):
+            left = np.prod(foreseen[max(0, i + 1 - n) :])
+            if i < n - 1:
+                left *= 1 - self._gain(trials[i], trials[-1])
+            if 1 - left < MIN_GAIN:
                 return width
         return widths[-1]
+
+    def _gain(self, before: Trial, now: Trial) -> float:
+        """Return by what share a width has less error, or squared error, than a narrower one."""
+        pairs = [(before.error, now.error)]
+        if not self.judge.regression:  # errors are counts of few; squares see more
+            pairs.append((before.mse, now.mse))
+        return max(1 - b / a if a > 0 else 0.0 for a, b in pairs)
 
     def _wider(self, candidate: Candidate, width: int, widths: list[int]) -> int:
         """Return a width or a wider one, sought again with another candidate where time allows."""
