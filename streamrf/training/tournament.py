@@ -46,19 +46,21 @@ def order_of(trials: Iterable[Trial]) -> list[Trial]:
     return near + left[len(near) :]
 
 
-def proven(ranked: list[Trial], width: int | None = None) -> list[Trial]:
+def proven(
+    ranked: list[Trial], width: int | None = None, doubling: float = USUAL_GAIN
+) -> list[Trial]:
     """Return trials with rough kinds first only if they gain by more than noise.
 
     Piecewise-linear functions are rough and along the columns' axes, and gain less by width than a
     smooth kernel: so they must win by what the smooth one may still gain up to the width of the
-    pass, where one is given. Where they did not, a smooth kernel had the lower error on other rows
-    (cod_rna, ijcnn1).
+    pass, where one is given, if a doubling gains as much as that. Where they did not, a smooth
+    kernel had the lower error on other rows (cod_rna, ijcnn1).
     """
     smooth = [trial for trial in ranked if not _is_rough(trial)]
     if not smooth or not _is_rough(ranked[0]):
         return ranked
     n_doublings = np.log2(max(1.0, (width or 0) / smooth[0].width))
-    left = np.prod(1 - USUAL_GAIN * FADING ** np.arange(np.ceil(n_doublings)))
+    left = np.prod(1 - doubling * FADING ** np.arange(np.ceil(n_doublings)))
     if ranked[0].error <= left * smooth[0].error and is_better(ranked[0], smooth[0]):
         return ranked
     return [*smooth, *filter(_is_rough, ranked)]
@@ -99,6 +101,7 @@ class Tournament:
         self._kept = 0.0 if warp is None else WARP_SHARE * budget
         self._left = budget - self._kept
         self._budget = budget
+        self._doubling = USUAL_GAIN  # of the width of a smooth kernel, as far as it was measured
         self._goal: tuple[int, int] | None = None  # width and rows of the pass, where known
         self._ahead: list[tuple[int, int, int]] = []  # about how many trials, their width and rows
 
@@ -129,8 +132,9 @@ class Tournament:
         tried_at = self._affordable(leader, chosen)
         self._ahead = [(4, tried_at, judge.n_fitted)]  # on other splits
         ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
-        ranked = proven(ranked, chosen)
-        best = proven(order_of(self._over_splits(self._rivals(ranked))), chosen)[0]
+        ranked = proven(ranked, chosen, self._doubling)
+        rivals = order_of(self._over_splits(self._rivals(ranked)))
+        best = proven(rivals, chosen, self._doubling)[0]
         if width is None:
             if best.candidate != leader:
                 chosen = self._wider(best.candidate, chosen, widths)
@@ -249,6 +253,8 @@ class Tournament:
         if n > 1:
             mean = 1 - (1 - self._gain(trials[0], trials[-1])) ** (1 / (n - 1))
             doubling = mean * FADING ** (n / 2)
+            if not _is_rough(trials[0]):
+                self._doubling = max(0.0, mean)
         foreseen = 1 - doubling * FADING ** np.arange(len(widths) - n)
         for i, width in enumerate(widths):
             left = np.prod(foreseen[max(0, i + 1 - n) :])
