@@ -188,6 +188,8 @@ def test_bits_agreed_before_the_pass(statistics):
     assert_same_model(model, statistics["bits.h5"].solve(1.0))
     line = refused("solve", "bits.h5", "--codes", "error-correcting", "--bits", "5", "--model", "n")
     assert "sums of the 3 bits of a code agreed before the pass, not of 5" in line
+    line = refused("solve", "bits.h5", "--codes", "one-vs-rest", "--model", "n")
+    assert "3 bits of a code agreed before the pass, not of one class against the rest" in line
 
 
 def test_in_words():

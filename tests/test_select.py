@@ -372,6 +372,18 @@ def test_piecewise_linear_functions_win_by_noise_and_by_what_width_may_gain(
     assert proven(smooth, width) == smooth
 
 
+@pytest.mark.parametrize("width", [1, 4, 5])
+def test_a_width_that_is_named_is_kept_by_what_follows_from_the_columns(width):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 4))
+    y = X @ [1.0, 2.0, 3.0, 4.0]  # linear features are the best, and five
+    found = srf.select(srf.ArraySource(X, y), n_components=width, random_state=0)
+    assert found.n_components <= width
+    assert ("none, linear" in found.table()["candidate"]) == (width == 5)
+    named = srf.select(srf.ArraySource(X, y), kernels=["linear"], n_components=width)
+    assert named.n_components == 5
+
+
 @pytest.mark.parametrize(("size", "column"), [(1e18, 2), (1e-15, slice(None)), (1e-44, slice(2))])
 def test_rows_that_some_candidates_cannot_hold_are_for_the_others(size, column):
     """Numbers of tweets, farads: without a scaling the squares of such columns are no float32."""

@@ -44,8 +44,8 @@ def cross_val_score(
     estimator : `RandomFeatureClassifier` or `RandomFeatureRegressor`, fitted or not; not changed
     y, sample_weight : of the rows of an array or table
     cv : number of folds, 2 to 100, from 3 on with ``alpha="auto"``; each keeps sums of its own
-    scoring : a figure of `Model.evaluate` such as "balanced_error", "auc" or "rmse"; None means
-        "accuracy" of classes, "r2" of values
+    scoring : a figure of `Model.evaluate` such as "balanced_error", "auc" or "rmse", of those that
+        are one number and need no probabilities; None means "accuracy" of classes, "r2" of values
     engine, parts : see `RunOptions`
 
     Returns
@@ -84,7 +84,7 @@ def cross_val_score(
     name = scoring
     if name is None:
         name = "r2" if models[0].book is None else "accuracy"
-    known = [key for key, value in figures[0].items() if value is None or isinstance(value, float)]
+    known = [key for key in figures[0] if any(isinstance(one[key], float) for one in figures)]
     check_choice("scoring", name, known)
     return np.array([figure[name] for figure in figures], dtype=np.float64)
 

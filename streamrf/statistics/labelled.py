@@ -222,6 +222,8 @@ class BitSums(TargetSums):
 
     def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         n_bits, wanted = self.matrix.shape[1], getattr(codes, "n_bits", None)
+        if isinstance(codes, OneVsRest):
+            wanted = "one class against the rest"
         if wanted not in (None, n_bits):
             raise ParameterError(
                 f"these are sums of the {n_bits} bits of a code agreed before the pass, not of "

@@ -140,6 +140,8 @@ def choose(
         return Selection(gaussian, scaling, warped, n_components=width)
     _check_warp(warp, sample.X.shape[1])
     field = _field(kernels, normalize, sample)
+    if kernels is None:
+        field = [c for c in field if _has_room(c, sample.X.shape[1], n_components, fits)]
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)
@@ -175,6 +177,14 @@ def _field(
             f"kernels (--kernels): {', '.join(names)} cannot be tried with normalize={normalize!r}"
         )
     return field
+
+
+def _has_room(
+    candidate: Candidate, n_features: int, n_components: int | None, fits: Callable[[int], bool]
+) -> bool:
+    """Return whether the width that follows from the columns, if any, is within what is allowed."""
+    width = candidate.kind.width_of(1, n_features)
+    return fits(width) and (n_components is None or width <= n_components)
 
 
 def _middle(field: list[Candidate]) -> Candidate:
