@@ -133,6 +133,15 @@ def check_path(path: Any, name: str = "path") -> None:
     check_kind(name, path, str | bytes | os.PathLike, "the name of a file")
 
 
+def check_unmasked(values: Any, where: str) -> None:
+    """Raise DataError for a masked array that hides entries, which NumPy would drop the mask of."""
+    if np.ma.is_masked(values):
+        raise DataError(
+            f"{where} is an array with {np.ma.count_masked(values):,} masked entries, which are no"
+            " rows to learn from; leave their rows out, or fill them: .filled(value)"
+        )
+
+
 def warn(message: str) -> None:
     """Issue a `StreamrfWarning` at the line that called the library."""
     here, level, frame = os.path.dirname(__file__) + os.sep, 2, sys._getframe(1)

@@ -16,7 +16,10 @@ from cases import write_hdf5
 from streamrf import (
     Identity,
     KernelRidgeClassifier,
+    KernelRidgeRegressor,
     RandomFeatureClassifier,
+    RandomFeatureKMeans,
+    RandomFeaturePCA,
     RandomFeatureRegressor,
     RandomFourier,
     accumulate,
@@ -503,6 +506,43 @@ def test_masks_are_not_dropped():
     for use in (lambda y: ArraySource(X, y), lambda y: clf.fit(X, y)):
         with refuses(DataError, "y is an array with 2 masked entries"):
             use(np.ma.masked_array(y, mask=y > 0))
+
+
+def fitted():
+    return RandomFeatureClassifier(RandomFourier(n_components=8), alpha=1.0).fit(X, Y)
+
+
+MASKED = np.ma.masked_array(X[:50], mask=X[:50] > 2.5)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: KernelRidgeClassifier().fit(MASKED, Y[:50]),
+        lambda: KernelRidgeRegressor().fit(MASKED, Y[:50]),
+        lambda: KernelRidgeRegressor().fit(X[:50], MASKED),
+        lambda: KernelRidgeClassifier().fit(X[:50], np.ma.masked_less(Y[:50], 1)),
+        lambda: KernelRidgeRegressor().fit(X[:50], Y[:50]).predict(MASKED),
+        lambda: (
+            KernelRidgeRegressor().fit(X[:50], Y[:50]).score(X[:50], np.ma.masked_less(Y[:50], 1))
+        ),
+        lambda: KernelRidgeRegressor().fit(X[:50], Y[:50], np.ma.masked_less(Y[:50], 1)),
+        lambda: RandomFeaturePCA().fit(MASKED),
+        lambda: RandomFeaturePCA().fit(X[:50]).transform(MASKED),
+        lambda: RandomFeatureKMeans(2).fit(MASKED),
+        lambda: RandomFeatureKMeans(2).fit(X[:50]).predict(MASKED),
+        lambda: RandomFourier().fit(MASKED),
+        lambda: RandomFourier().fit(X[:50]).transform(MASKED),
+        lambda: RandomFeatureRegressor().fit(X[:50], Y[:50], np.ma.masked_less(Y[:50], 1)),
+        lambda: RandomFeatureClassifier().fit(X[:50], Y[:50], np.ma.masked_less(Y[:50], 1)),
+        lambda: fitted().score(X, np.ma.masked_less(Y, 1)),
+        lambda: fitted().score(X, Y, np.ma.masked_less(Y, 1)),
+    ],
+)
+def test_masks_are_dropped_by_no_estimator_or_map(use):
+    """What was hidden was learnt from."""
+    with refuses(DataError, "masked entries", "filled"):
+        use()
 
 
 def test_good_weights_become_float64():

@@ -10,7 +10,7 @@ import integers
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf import engine
-from streamrf.errors import ParameterError, ShapeError
+from streamrf.errors import DataError, ParameterError, ShapeError
 
 N, WIDTH, CHUNK = 5000, 6, 500
 
@@ -101,3 +101,26 @@ def test_arrays_persisted_on_a_cluster_are_refused(arrays, two_workers):
 def test_what_is_no_dask_array_is_refused():
     with pytest.raises(ParameterError, match="X is a ndarray; expected a dask"):
         srf.DaskArraySource(np.eye(3))
+
+
+@pytest.mark.parametrize("role", range(3))
+def test_masked_entries_of_a_chunk_are_refused(arrays, role):
+    """What was hidden was read; also where it is not in the first rows."""
+    parts = [*arrays, np.ones(N)]
+    hidden = np.ma.masked_array(parts[role], mask=False)
+    hidden[-1] = np.ma.masked
+    parts[role] = hidden
+    lazy = [da.from_array(part, (CHUNK, *part.shape[1:])) for part in parts]
+    source = srf.DaskArraySource(*lazy)
+    with pytest.raises(DataError, match="masked entries, which are no rows to learn from"):
+        srf.accumulate(source, integers.features(), random_state=0, on_bad_rows="skip")
+    if role:
+        with pytest.raises(DataError, match=f"{('y', 'weights')[role - 1]} is an array with 1"):
+            srf.DaskArraySource(lazy[0], *parts[1:])
+
+
+def test_masked_entries_have_no_prediction(arrays):
+    X, y = arrays
+    model = srf.accumulate(srf.ArraySource(X, y), integers.features(), random_state=0).solve(1.0)
+    with pytest.raises(DataError, match="X is an array with 1 masked entries"):
+        model.predict(da.from_array(np.ma.masked_equal(X, X[-1, -1]), (CHUNK, WIDTH)))

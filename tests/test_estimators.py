@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
-from streamrf.errors import DataError, ParameterError, UnknownLabelError
+from streamrf.errors import BadRowError, DataError, ParameterError, UnknownLabelError
 
 # The only checks of scikit-learn that are expected to fail, and why.
 EXPECTED_FAILURES = {
@@ -262,3 +262,70 @@ def test_settings_of_the_sums_cannot_change_between_batches(begin, change, rng):
     estimator.set_params(alpha=2.0).partial_fit(X, y)
     with pytest.raises(ParameterError, match="and the rows so far are summed with"):
         estimator.set_params(**change).partial_fit(X, y)
+
+
+def test_weights_of_classes_cannot_come_or_go_between_batches(rng):
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    clf = classifier(alpha=1.0).partial_fit(X, y)
+    with pytest.raises(ParameterError, match=r"class_weight was set to \{0: 2.0\}.*with None: set"):
+        clf.set_params(class_weight={0: 2.0}).partial_fit(X, y)
+    clf = classifier(alpha=1.0, class_weight={0: 2.0}).partial_fit(X, y)
+    assert clf.set_params(class_weight={0: 4.0}).partial_fit(X, y).statistics_.n_rows == 120
+    with pytest.raises(ParameterError, match="class_weight was set to None"):
+        clf.set_params(class_weight=None).partial_fit(X, y)
+    assert clf.partial_fit(X, y, sample_weight=np.ones(60)).statistics_.n_rows == 180
+
+
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.KernelRidgeClassifier])
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "UInt8", "string", "category"])
+def test_nullable_labels_are_what_they_hold(kind, dtype, rng):
+    pandas = pytest.importorskip("pandas")
+    X = rng.normal(size=(60, 3))
+    plain = {"boolean": X[:, 0] > 0, "string": np.where(X[:, 0] > 0, "up", "down")}
+    y = plain.get(dtype, (X[:, 0] > 0) + 1)
+    given = pandas.Series(y, dtype=dtype)
+    settings = {"random_state": 0} if kind is srf.RandomFeatureClassifier else {}
+    ours, theirs = (kind(alpha=1.0, **settings).fit(X, labels) for labels in (given, y))
+    assert ours.classes_.dtype.kind == theirs.classes_.dtype.kind
+    assert ours.predict(X).tolist() == theirs.predict(X).tolist()
+    assert ours.score(X, given) == theirs.score(X, y)
+    summed = srf.accumulate(srf.ArraySource(X, given), srf.RandomFourier(n_components=8))
+    assert ours.classes_.dtype == summed.labels.dtype
+
+
+def test_great_nullable_labels_are_kept_and_missing_ones_refused(rng):
+    pandas = pytest.importorskip("pandas")
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2 + 2**60
+    assert classifier(alpha=1.0).fit(X, pandas.Series(y, dtype="Int64")).classes_.tolist() == [
+        2**60,
+        2**60 + 1,
+    ]
+    for dtype in ("Int64", "boolean"):
+        missing = pandas.Series([True, False, None] * 20, dtype=dtype)
+        with pytest.raises(DataError, match="row 2"):
+            classifier(alpha=1.0).fit(X, missing)
+
+
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.RandomFeatureRegressor])
+@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
+def test_bad_rows_of_arrays_are_named_or_skipped_with_targets_and_weights(kind, fit, rng):
+    X, weights = rng.normal(size=(600, 3)), rng.uniform(1, 2, 600)
+    y = (X[:, 0] > 0).astype(float)
+    features = srf.RandomFourier(n_components=16, random_state=0)
+    estimator = kind(features, alpha=1.0, random_state=0)
+    bad, rows = [500, 510, 520], np.delete(np.arange(600), [500, 510, 520])
+    for array, row, value in zip((X, y, weights), bad, (np.inf, np.nan, np.nan), strict=True):
+        kept, array[row] = array[row].copy(), value
+        with pytest.raises(BadRowError, match=f"row {row}: .*on_bad_rows='skip'"):
+            getattr(clone(estimator), fit)(X, y, sample_weight=weights)
+        array[row] = kept
+    X[500, 1], y[510], weights[520] = np.inf, np.nan, np.nan
+    estimator.set_params(on_bad_rows="skip")
+    skipped = getattr(clone(estimator), fit)(X, y, sample_weight=weights)
+    source = srf.ArraySource(X, y, weights)
+    assert skipped.statistics_.n_rows == 597
+    if fit == "fit":
+        assert np.array_equal(skipped.coef_, clone(estimator).fit(source).coef_)
+    assert skipped.statistics_.weight == pytest.approx(weights[rows].sum(), rel=1e-3)
+    with pytest.raises(ValueError, match="infinity"):
+        skipped.predict(X)

@@ -196,3 +196,58 @@ def test_a_class_without_a_row_among_those_fitted_is_told():
     with pytest.warns(StreamrfWarning, match="n_rows=50 rows fitted have none of class 7"):
         srf.KernelRidgeClassifier(n_rows=50).fit(X, y)
     assert srf.KernelRidgeClassifier(n_rows=400).fit(X, y).classes_.tolist() == [0, 1, 7]
+
+
+def test_scores_weigh_rows_as_their_source_does(rng):
+    X, weights = rng.normal(size=(400, 3)), np.repeat([1e-3, 1.0], 200)
+    y = (X[:, 0] > 0) ^ (weights < 1)
+    source = srf.ArraySource(X, y, weights)
+    clf = srf.KernelRidgeClassifier().fit(source)
+    assert clf.score(source) == pytest.approx(np.average(clf.predict(X) == y, weights=weights))
+    assert clf.score(source) == clf.score(X, y, weights) > 0.9
+    regressor = srf.KernelRidgeRegressor().fit(source)
+    assert regressor.score(source) == pytest.approx(regressor.score(X, y, weights))
+    with pytest.raises(ParameterError, match="a source gives its own targets and weights"):
+        clf.score(source, sample_weight=weights)
+
+
+@pytest.mark.parametrize("n_weighing", [20, 300])
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_rows_of_no_weight_take_no_place_among_those_fitted(rng, n_weighing, is_stream):
+    X, weights = rng.normal(size=(6000, 3)), np.zeros(6000)
+    weighing = np.sort(rng.choice(6000, n_weighing, replace=False))
+    weights[weighing] = 1.0
+    given = X, X[:, 0], weights
+    source = srf.IteratorSource([given]) if is_stream else srf.ArraySource(*given)
+    found = srf.KernelRidgeRegressor(n_rows=50).fit(source).X_fit_
+    places = np.flatnonzero((X[weighing, :1].astype(np.float32) == found[:, 0]).any(axis=1))
+    assert len(places) == len(found) == min(n_weighing, 50)
+    if is_stream:
+        assert places.tolist() == list(range(len(places)))
+    else:
+        assert np.diff(places).max() <= n_weighing / 50 * 2 + 1
+    regressor = srf.KernelRidgeRegressor(n_rows=50).fit(*given)
+    assert len(regressor.X_fit_) == min(n_weighing, 50)
+
+
+def test_bad_weights_of_rows_that_are_not_fitted_are_refused(rng):
+    X, weights = rng.normal(size=(100, 3)), np.ones(100)
+    for value in (np.nan, -1.0):
+        weights[7], weights[::2] = value, 0.0
+        with pytest.raises(ValueError, match="weight"):
+            srf.KernelRidgeRegressor(n_rows=10).fit(X, X[:, 0], weights)
+
+
+def test_a_class_that_weighs_nothing_is_not_missed(rng):
+    X, y = rng.normal(size=(100, 2)), np.arange(100) % 3
+    clf = srf.KernelRidgeClassifier(n_rows=80).fit(X, y, (y > 0) * 1.0)
+    assert clf.classes_.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("value", [0.1, 1e9 / 3])
+def test_a_constant_target_is_predicted_exactly(rng, value):
+    X = np.repeat(rng.normal(size=(40, 3)), 3, axis=0)
+    y = np.column_stack((np.full(120, value), X[:, 0]))
+    fitted = srf.KernelRidgeRegressor().fit(X, y)
+    assert (fitted.predict(X)[:, 0] == value).all()
+    assert srf.KernelRidgeRegressor().fit(X, y[:, 0]).score(X, y[:, 0]) == 1.0

@@ -17,6 +17,8 @@ from streamrf.errors import ParameterError, check_flag
 from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
 from streamrf.estimators.settings import (
     check_unchanged,
+    checked_labels,
+    checked_rows,
     checked_weights,
     described,
     of_sums,
@@ -32,8 +34,8 @@ from streamrf.sources import (
     Source,
     as_known,
     as_source,
+    as_targets,
     check_known,
-    check_unmasked,
     is_for_source,
     is_lazy,
     named,
@@ -167,7 +169,7 @@ class RandomFeatureEstimator(BaseEstimator):
         if is_first:
             self._pass, self._waiting, self._classes, self._solved = None, [], classes, None
             self._begun_with = of_sums(self)
-        check_unchanged(self, getattr(self, "_begun_with", {}))  # which old pickles lack
+        check_unchanged(self, source.has_weights)
         job = self._job(source, self._classes)  # raises for settings that do not fit
         if batch is not None and self._waiting is not None:
             check_batch(job.source, None, self.on_bad_rows)
@@ -384,17 +386,15 @@ class RandomFeatureEstimator(BaseEstimator):
     def _rows(self, X: Rows) -> Any:
         if is_lazy(X) or self.model_.encoder.is_of_table:  # read by the names of its columns
             return X
-        check_unmasked(X, "X")
         return validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
-        """Return X, y and weights as scikit-learn's conventions want them checked; X may be CSR."""
-        check_unmasked(X, "X")
-        check_unmasked(y, "y")
+        """Return X, maybe CSR, y and weights checked but for NaN, which the pass names or skips."""
         if reset:
             self._target_names = names_of(y, "y")
         y = ordered(y, self._target_names)
-        of_values = {"multi_output": self._regression, "y_numeric": self._regression}
-        how: Any = {"accept_sparse": "csr", "dtype": RAW_DTYPES, "reset": reset, **of_values}
-        X, y = validate_data(self, as_known(X), y, **how)
-        return X, y, None if sample_weight is None else checked_weights(sample_weight, X)
+        how = {"accept_sparse": "csr", "ensure_all_finite": False, "reset": reset}
+        rows = checked_rows(self, X, y, **how)
+        n_rows = rows.shape[0]
+        y = as_targets(y, n_rows, "y") if self._regression else checked_labels(y, n_rows)
+        return rows, y, None if sample_weight is None else checked_weights(sample_weight, n_rows)

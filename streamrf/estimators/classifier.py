@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
+from streamrf.estimators.settings import compared
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Warp
@@ -60,7 +59,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     warp_rounds : how often the warp is learnt from the rows warped so far
     scale_like : moments of all rows (`streamrf.moments`), or their file, to scale columns by
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
-    on_bad_rows : "raise" or "skip" rows with NaN or infinity; arrays are always checked
+    on_bad_rows : "raise" or "skip" rows with NaN or infinity in `fit` and `partial_fit`
     memory_limit, n_threads, verbose : see `RunOptions`
     random_state : int, RandomState or None
 
@@ -175,16 +174,9 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Return the accuracy on a source, or on arrays X and y."""
         if isinstance(X, Source) or are_names(X, y):
             return self.evaluate(X, y, weights=sample_weight)["accuracy"]
-        return super().score(X, y, sample_weight)
+        return super().score(X, *compared(y, sample_weight))
 
     @property
     def classes_(self) -> NDArray[Any]:
         """Labels, sorted."""
         return self.model_.labels
-
-    def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
-        check_listed(y, "y")
-        X, y, sample_weight = super()._checked(X, y, sample_weight, reset)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return X, y, sample_weight

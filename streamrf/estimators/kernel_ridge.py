@@ -6,17 +6,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamrf.errors import DataError, ParameterError, warn
-from streamrf.estimators.settings import checked_weights, ordered
+from streamrf.errors import DataError, ParameterError, check_unmasked, warn
+from streamrf.estimators.settings import checked_labels, checked_rows, checked_weights, compared
 from streamrf.features import RAW_DTYPES, Identity
-from streamrf.jit.arrays import F32, Array, Floats
+from streamrf.jit.arrays import F32, Array, Floats, Indices
 from streamrf.kernels import Gaussian, Kernel
 from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_decode
 from streamrf.preprocessing import Encoder, as_columns, check_spread
@@ -29,10 +25,10 @@ from streamrf.sources import (
     as_known,
     as_labels,
     as_source,
-    check_listed,
     check_rows,
     is_for_source,
     is_lazy,
+    joined,
     named,
     names_of,
 )
@@ -74,25 +70,22 @@ class _KernelRidge(BaseEstimator):
             X, y = self._checked(X, y)
             given = y
             if sample_weight is not None:
-                sample_weight = checked_weights(sample_weight, X)
+                sample_weight = checked_weights(sample_weight, len(X))
+                assert_all_finite(sample_weight, input_name="sample_weight")
+                given = y[sample_weight > 0]
             names = getattr(self, "feature_names_in_", None)
             source = named(ArraySource(X, y, sample_weight), names)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
-        block = check_rows(source.sample(n_rows), "raise")[0]
-        if len(block.X) > n_rows:  # samples are of about as many rows as asked for
-            X, y, weights = block.arrays.take(np.arange(n_rows) * len(block.X) // n_rows)
-            block = replace(block, X=X, y=y, weights=weights)
+        block = _spread(source, n_rows)
         if given is not None and is_classifier(self) and len(block.X) < len(given):
             _warn_of_lost(as_labels(given), as_labels(block.y))
-        if block.weights is not None and not (block.weights > 0).all():
-            kept = block.weights > 0
-            block = replace(block, X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
         if not len(block.X):
             raise DataError(f"{source.where} has no rows to fit, or all their weights are zero")
         return block, source.columns
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
+        check_unmasked(y, "y")
         return validate_data(
             self, as_known(X), y, dtype=RAW_DTYPES, multi_output=True, y_numeric=True
         )
@@ -112,32 +105,77 @@ class _KernelRidge(BaseEstimator):
         self.kernel_ = kernel.learn(rows)
         self.kernel_.check_settings()
         weights = np.ones(len(rows)) if block.weights is None else block.weights
-        rows, targets, weights = _merged(rows, targets, weights)
+        constant = np.where(targets.min(axis=0) == targets.max(axis=0), targets[0], 0.0)
+        rows, targets, weights = _merged(rows, targets - constant, weights)  # a mean is rounded
         dual = Dual(self.kernel_(rows), targets, weights)
         chosen = isinstance(self.alpha, str)
         self.alpha_ = dual.best_alpha() if chosen else check_alpha(self.alpha)
-        self.dual_coef_, self.intercept_ = dual.solve(self.alpha_)
+        self.dual_coef_, intercept = dual.solve(self.alpha_)
+        self.intercept_ = intercept + constant
         self.X_fit_ = rows
         function = self.kernel_.expansion(rows, self.dual_coef_)
         encoder = replace(encoder, table=table)
         self.model_ = KernelExpansion(encoder, function, self.intercept_, labels, book)
         return self
 
-    def _to_score(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return rows and their targets, in the order fitted, as scikit-learn scores them."""
+    def _to_score(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return rows, targets in the order fitted, and weights, as scikit-learn scores them."""
         if isinstance(X, Source) or are_names(X, y):
-            X = as_source(X, y)
+            X = as_source(X, y, sample_weight)
             if not X.has_targets:
                 raise DataError(f"{X.where} has no targets to compare with; name the dataset: y=")
             X = X.adapted(self.model_.encoder.table, self.model_.labels)
-            return X, np.concatenate([block.y for block in X.blocks()])
-        return X, ordered(y, self._target_names)
+            y, weights = zip(*((block.y, block.weights) for block in X.blocks()), strict=True)
+            return X, np.concatenate(y), np.concatenate(weights) if X.has_weights else None
+        return X, *compared(y, sample_weight, self._target_names)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         if not (is_lazy(X) or self.model_.encoder.is_of_table):
             X = validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
         return self.model_.all_scores(X)
+
+
+def _spread(source: Source, n_rows: int) -> Block:
+    """Return at most `n_rows` rows that weigh, spread over all; the first ones of an iterator."""
+    block = check_rows(source.sample(n_rows), "raise")[0]
+    if block.weights is None or (block.weights > 0).all():
+        return _thinned(block, n_rows)
+    if not source.seekable:
+        n_read = n_rows
+        while np.count_nonzero(block.weights) < n_rows and len(block.X) >= n_read:
+            n_read *= 2
+            block = check_rows(source.sample(n_read), "raise")[0]
+        return _taken(block, _weighing(block)[:n_rows])
+    held, every, n_seen = _taken(block, slice(0)).arrays, 1, 0
+    for more in source.blocks():
+        kept = _weighing(check_rows(more, "raise")[0])
+        which = np.arange(n_seen, n_seen + len(kept)) % every == 0
+        n_seen += len(kept)
+        if which.any():
+            held = joined([held, more.arrays.take(kept[which])])
+        while len(held.X) > 2 * n_rows:
+            every *= 2
+            held = held.take(slice(None, None, 2))
+    X, y, weights = held
+    return _thinned(replace(block, X=X, y=y, weights=weights, kept=None), n_rows)
+
+
+def _weighing(block: Block) -> Indices:
+    """Return the indices of the rows of a block that weigh, int64."""
+    return np.flatnonzero(np.asarray(block.weights))
+
+
+def _thinned(block: Block, n_rows: int) -> Block:
+    """Return at most `n_rows` rows of a block: samples are of about as many as asked for."""
+    n = len(block.X)
+    return block if n <= n_rows else _taken(block, np.arange(n_rows) * n // n_rows)
+
+
+def _taken(block: Block, rows: Any) -> Block:
+    """Return some rows of a block."""
+    X, y, weights = block.arrays.take(rows)
+    return replace(block, X=X, y=y, weights=weights, kept=None)
 
 
 def _warn_of_lost(given: Array, kept: Array) -> None:
@@ -177,8 +215,8 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
     kernel : any kernel of streamrf; None means ``Gaussian("median")``
     alpha : float, as in `sklearn.kernel_ridge.KernelRidge`, or "auto": of 21 penalties the one of
         least squared error on rows left out one by one
-    n_rows : of more rows than these, as many are fitted, spread over all (the first of an
-        iterator). Memory and time grow with its square and cube
+    n_rows : of more rows that weigh than these, as many are fitted, spread over all (the first of
+        an iterator). Memory and time grow with its square and cube
     normalize : scaling of rows, see `RandomFeatureClassifier`
 
     Attributes
@@ -215,7 +253,7 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination R2 on a source, a table, or arrays X and y."""
         check_is_fitted(self)
-        return float(super().score(*self._to_score(X, y), sample_weight))
+        return float(super().score(*self._to_score(X, y, sample_weight)))
 
     def predict(self, X: Any) -> Floats:
         """Return values of the rows of an array or Source, (n,) or (n, n_targets) as fitted."""
@@ -280,18 +318,15 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
         return self._solve(block, table, book.matrix[index], self.classes_, book)
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
-        check_listed(y, "y")
-        X, y = validate_data(
-            self, as_known(X), y, dtype=RAW_DTYPES, multi_output=True, ensure_min_samples=2
-        )
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return X, y
+        X = checked_rows(self, X, y, ensure_min_samples=2)
+        labels = checked_labels(y, len(X))
+        assert_all_finite(labels, input_name="y")
+        return X, labels
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on a source, a table, or arrays X and y."""
         check_is_fitted(self)
-        return float(super().score(*self._to_score(X, y), sample_weight))
+        return float(super().score(*self._to_score(X, y, sample_weight)))
 
     def predict(self, X: Any) -> Array:
         """Return the label of each row of an array or Source, (n,)."""

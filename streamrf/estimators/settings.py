@@ -1,19 +1,21 @@
 """Settings of estimators as trees, and back by a closed table of classes."""
 
 import os
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from streamrf import storage
 from streamrf.display import Parametrized, clone
-from streamrf.errors import DataError, ParameterError
-from streamrf.features import DESCRIBED
-from streamrf.jit.arrays import Floats
+from streamrf.errors import DataError, ParameterError, check_unmasked
+from streamrf.features import DESCRIBED, RAW_DTYPES
+from streamrf.jit.arrays import Array, Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
-from streamrf.sources import names_of, target_places
+from streamrf.sources import as_known, as_targets, names_of, target_places, weight_column
 from streamrf.statistics import Statistics
 from streamrf.storage import Fields, Tree
 
@@ -23,18 +25,23 @@ OF_SUMS = (
     "features", "n_components", "kernels", "normalize", "warp", "warp_rounds", "scale_like",
     "precision",
 )  # fmt: skip
+NEEDS_WEIGHTS = "class_weight"  # sums with weights take others, and those without take none
 
 
 def of_sums(estimator: Any) -> dict[str, str]:
     """Return the parameters that sums are of, as they are shown."""
-    return {name: repr(getattr(estimator, name)) for name in OF_SUMS}
+    return {name: repr(getattr(estimator, name)) for name in (*OF_SUMS, NEEDS_WEIGHTS)}
 
 
-def check_unchanged(estimator: Any, begun_with: dict[str, str]) -> None:
-    """Raise ParameterError for a parameter set anew that sums have the old value of."""
+def check_unchanged(estimator: Any, has_weights: bool) -> None:
+    """Raise ParameterError for a parameter set anew that sums have the old value of.
+
+    Weights of classes may be others, but not come or go where rows have none of their own.
+    """
     now = of_sums(estimator)
-    for name, began in begun_with.items():
-        if now[name] != began:
+    for name, began in getattr(estimator, "_begun_with", {}).items():  # which old pickles lack
+        is_free = name == NEEDS_WEIGHTS and (has_weights or "None" not in (began, now[name]))
+        if now[name] != began and not is_free:
             raise ParameterError(
                 f"{name} was set to {now[name]}, and the rows so far are summed with {began}: "
                 "set it back, or begin anew by fit or a clone"
@@ -93,16 +100,50 @@ def ordered(y: Any, wanted: tuple[str, ...] | None) -> Any:
     return y if places is None else np.asarray(y)[:, places]
 
 
-def checked_weights(sample_weight: Any, X: Any) -> Floats:
-    """Return weights, one for each row of X, as scikit-learn's conventions want them checked.
+def compared(y: Any, sample_weight: Any, wanted: tuple[str, ...] | None = None) -> tuple[Any, Any]:
+    """Return targets and weights of rows that are scored, as `fit` reads them; None of None.
 
-    DataError if all are zero.
+    Nullable targets of pandas are what they hold, several are in the order of `wanted`. Raise
+    DataError for masked entries.
     """
-    given = np.asarray(sample_weight)
-    if given.dtype.kind in "biuf" and given.size and not given.any():
+    check_unmasked(sample_weight, "sample_weight")
+    y = ordered(y, wanted)
+    if y is not None:
+        y = as_targets(y, len(np.atleast_1d(np.asarray(y))), "y")
+    return y, sample_weight
+
+
+def checked_rows(estimator: Any, X: Any, y: Any, **how: Any) -> Any:
+    """Return X as scikit-learn's conventions want it checked; raise ValueError if y is None."""
+    given = None if y is None else "no_validation"
+    return validate_data(estimator, as_known(X), given, dtype=RAW_DTYPES, **how)
+
+
+def checked_labels(y: Any, n_rows: int) -> Array:
+    """Return labels (n_rows,), as scikit-learn's conventions want them checked but for NaN.
+
+    Nullable ones of pandas become integers, booleans or strings, as `accumulate` has them.
+    """
+    if np.asarray(y).ndim == 2:
+        column_or_1d(y, warn=True)
+    labels = as_targets(y, n_rows, "y")
+    known = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels
+    if len(known):
+        check_classification_targets(known)
+    return labels
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> Floats:
+    """Return weights, one for each row, from an array or a number; NaN and infinity are left in.
+
+    DataError if all are zero, or some are masked.
+    """
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n_rows, sample_weight)
+    weights: Floats = weight_column(sample_weight, n_rows, "sample_weight")
+    if n_rows and not weights.any():
         raise DataError(
-            f"sample_weight: the weights of all {given.size:,} rows are zero, so they teach "
-            "nothing; leave such a batch out"
+            f"sample_weight: the weights of all {n_rows:,} rows are zero, so they teach nothing; "
+            "leave such a batch out"
         )
-    weights: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64)
     return weights

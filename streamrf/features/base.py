@@ -10,7 +10,7 @@ from numpy.random import Generator, RandomState
 from numpy.typing import ArrayLike
 
 from streamrf.display import Card, Parametrized, clone
-from streamrf.errors import BadRowError, ParameterError, ShapeError
+from streamrf.errors import BadRowError, ParameterError, ShapeError, check_unmasked
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.threads import featurising
@@ -169,6 +169,7 @@ class FeatureMap(Parametrized, Card, ABC):
         """Draw the map for rows as wide as X; only data-dependent maps read its values."""
         from sklearn.utils.validation import validate_data
 
+        check_unmasked(X, "X")
         rows = validate_data(self, X, dtype=RAW_DTYPES, ensure_non_negative=not self.takes_negative)
         self.draw_for(rows.shape[1], np.asarray(rows, dtype=np.float32))
         return self
@@ -203,11 +204,14 @@ class FeatureMap(Parametrized, Card, ABC):
         ------
         BadRowError
             Rows so large that features are NaN or infinite.
+        DataError
+            Masked entries.
         """
         from sklearn.utils._set_output import _wrap_data_with_container
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self, "n_features_in_")
+        check_unmasked(X, "X")
         rows = np.ascontiguousarray(validate_data(self, X, dtype=RAW_DTYPES, reset=False))
         n, d = rows.shape
         if out is None:

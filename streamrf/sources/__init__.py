@@ -1,12 +1,12 @@
 """Sources of rows."""
 
 from streamrf.sources.arrays import ArraySource
-from streamrf.sources.base import Block, Source, Store, check_rows, require_source
+from streamrf.sources.base import Block, Source, Store, check_rows, joined, require_source
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.derived import RowsAlone, named, names_of, target_places
-from streamrf.sources.frames import as_known
+from streamrf.sources.frames import as_known, is_frame
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
@@ -37,7 +37,7 @@ from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacke
 from streamrf.sources.standard_input import open_text
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
-from streamrf.sources.validation import check_unmasked
+from streamrf.sources.validation import as_matrix, as_targets, weight_column
 from streamrf.sources.weighted import (
     BALANCED,
     ClassWeight,
@@ -76,8 +76,10 @@ __all__ = [
     "are_names",
     "as_known",
     "as_labels",
+    "as_matrix",
     "as_rows",
     "as_source",
+    "as_targets",
     "by_columns",
     "check_class_weight",
     "check_known",
@@ -85,17 +87,18 @@ __all__ = [
     "check_named",
     "check_once",
     "check_rows",
-    "check_unmasked",
     "class_factors",
     "deformed_mnist",
     "dense_pieces",
     "find_labels",
     "is_file_of",
     "is_for_source",
+    "is_frame",
     "is_known",
     "is_lazy",
     "is_url",
     "join_labels",
+    "joined",
     "known_by",
     "named",
     "named_factors",
@@ -112,4 +115,5 @@ __all__ = [
     "uniform",
     "version",
     "warn_of_unseen",
+    "weight_column",
 ]

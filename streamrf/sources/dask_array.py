@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
+from streamrf.errors import (
+    DataError,
+    EmptySourceError,
+    ParameterError,
+    ShapeError,
+    check_unmasked,
+)
 from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
@@ -32,6 +38,8 @@ class DaskArraySource(SeekableSource):
     ------
     ShapeError
         Chunks of unknown size, a wrong rank, or y or weights of another length.
+    DataError
+        Masked entries; those of a chunk are found when it is read.
     EmptySourceError
         No rows.
 
@@ -55,6 +63,7 @@ class DaskArraySource(SeekableSource):
         for name, array in (("X", X), ("y", y), ("weights", weights)):
             _check_known(name, array)
             _check_not_persisted(name, array)
+            check_unmasked(array, name)
         check_rank(X.shape, "X")
         self.n_rows = X.shape[0]
         self.n_features = int(np.prod(X.shape[1:]))
@@ -71,7 +80,7 @@ class DaskArraySource(SeekableSource):
         self._borders = [0, *accumulate(X.chunks[0])]
         self.has_targets = y is not None
         self.has_weights = weights is not None
-        self._keys = fingerprints(as_matrix(_computed(X[:FINGERPRINT_ROWS]), "X"))
+        self._keys = fingerprints(as_matrix(_computed(X[:FINGERPRINT_ROWS], "X"), "X"))
 
     @property
     def stores(self) -> list[Store]:
@@ -83,8 +92,8 @@ class DaskArraySource(SeekableSource):
         """Fingerprints of targets and weights."""
         head = self._arrays.take(slice(0, FINGERPRINT_ROWS))
         return {
-            "y": column_fingerprint(_computed(head.y)),
-            "weights": column_fingerprint(_computed(head.weights)),
+            "y": column_fingerprint(_computed(head.y, "y")),
+            "weights": column_fingerprint(_computed(head.weights, "weights")),
         }
 
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
@@ -98,7 +107,8 @@ class DaskArraySource(SeekableSource):
         return self._borders[index - 1], self._borders[index]
 
     def _rows(self, low: int, high: int) -> Arrays:
-        X, y, weights = map(_computed, self._arrays.take(slice(low, high)))
+        parts = self._arrays.take(slice(low, high))
+        X, y, weights = map(_computed, parts, parts._fields)
         if len(X) != high - low:
             raise DataError(f"X, rows {low} to {high - 1}: the chunks gave shape {X.shape}")
         return Arrays(
@@ -114,10 +124,11 @@ def is_dask_array(X: Any) -> bool:
     return dask is not None and isinstance(X, dask.Array)
 
 
-def _computed(array: Any) -> Any:
-    """Compute an array in this thread; None of None."""
+def _computed(array: Any, name: str) -> Any:
+    """Compute an array in this thread; None of None. Raise DataError for masked entries."""
     if is_dask_array(array):
         array = array.compute(scheduler="synchronous")
+    check_unmasked(array, name)
     return None if array is None else np.asarray(array)
 
 

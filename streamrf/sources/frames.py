@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from streamrf.errors import DataError, MissingPackageError, ShapeError
+from streamrf.errors import DataError, MissingPackageError, ShapeError, check_unmasked
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
@@ -148,7 +148,11 @@ def is_dask_frame(X: Any) -> bool:
 
 
 def as_known(X: Any) -> Any:
-    """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself."""
+    """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself.
+
+    DataError for masked entries, whose mask scikit-learn drops.
+    """
+    check_unmasked(X, "X")
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
     if not isinstance(X, Frame) or _library(X) in known:
         return X

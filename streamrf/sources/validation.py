@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError, ShapeError
+from streamrf.errors import DataError, ShapeError, check_unmasked
 from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows, is_scipy_sparse
 
@@ -87,15 +87,6 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
             ) from error
     matrix_dtype(X.dtype, where)
     return X
-
-
-def check_unmasked(values: Any, where: str) -> None:
-    """Raise DataError for a masked array that hides entries, which NumPy would drop the mask of."""
-    if np.ma.is_masked(values):
-        raise DataError(
-            f"{where} is an array with {np.ma.count_masked(values):,} masked entries, which are no"
-            " rows to learn from; leave their rows out, or fill them: .filled(value)"
-        )
 
 
 def check_rank(shape: tuple[int, ...], where: str) -> None:
