@@ -1,5 +1,7 @@
 """Predictions and figures follow their definitions, in one block or in many."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -386,6 +388,35 @@ def test_rows_of_another_width_are_refused(classifier, rows):
             use(X[:, :3])
     with pytest.raises(ShapeError, match=message):
         classifier.evaluate(X[:, :3], NAMES[y])
+
+
+def test_a_model_has_a_coefficient_for_each_feature(classifier):
+    """Others read beyond the array."""
+    for change in ({"coef": np.ones((1, 3))}, {"intercept": np.zeros(9)}):
+        with pytest.raises(ShapeError, match=r"coef has shape .* expected"):
+            replace(classifier, **change)
+
+
+@pytest.mark.parametrize(
+    "made", [np.ndarray.tolist, lambda X: X.astype(">f8"), lambda X: X.astype(object)]
+)
+def test_outputs_take_the_arrays_that_predictions_take(classifier, rows, made):
+    X = rows[0][:50]
+    for method in (classifier.outputs, classifier.scores):
+        np.testing.assert_array_equal(method(made(X)), method(X))
+
+
+@pytest.mark.parametrize("wrong", [np.ones((2, 4), complex), np.ones(4), np.ones((2, 4), str)])
+def test_outputs_refuse_the_arrays_that_predictions_refuse(classifier, wrong):
+    for method in (classifier.outputs, classifier.scores, classifier.predict):
+        with pytest.raises(ShapeError):
+            method(wrong)
+
+
+def test_outputs_do_not_guess_the_columns_of_tables(classifier, rows):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(DataError, match=r"X is a DataFrame.*give it to predict"):
+        classifier.scores(pandas.DataFrame(rows[0]))
 
 
 def test_targets_unlike_those_of_the_model_are_refused(classifier, regressor, rows):

@@ -377,6 +377,22 @@ def test_moments_check_the_rows(rng):
     assert srf.moments(srf.ArraySource(X), on_bad_rows="skip").n_rows == 4999
 
 
+def test_rows_that_are_added_by_hand_are_checked(rng):
+    """Rows of another width were read and written beyond the arrays; NaN was counted."""
+    X = rng.standard_normal((300, 4))
+    found = srf.moments(srf.ArraySource(X))
+    for wrong in (np.ones((1, 3)), np.ones((2, 20_000)), np.ones(4)):
+        with pytest.raises(ShapeError):
+            found.add(wrong)
+    for value in (np.nan, np.inf):
+        with pytest.raises(BadRowError, match="X, row 1: column 2"):
+            found.add(np.where(np.arange(12).reshape(3, 4) == 6, value, 0.0))
+    assert found.n_rows == 300
+    found.add(X.astype(">f8").tolist())
+    np.testing.assert_allclose(found.mean, X.mean(axis=0), atol=1e-4)
+    assert found.n_rows == 600
+
+
 def test_moments_on_the_command_line(rng, tmp_path):
     X = rng.standard_normal((500, 3)) * [1, 10, 100]
     with h5py.File(tmp_path / "d.h5", "w") as file:

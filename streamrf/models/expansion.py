@@ -36,8 +36,8 @@ class KernelExpansion(Scorer):
         return len(self.intercept if self.labels is None else self.labels)
 
     def scores(self, X: Array) -> Floats:
-        self.encoder.check_width(X)
-        outputs = self.function(self.encoder.preprocessing.apply(X)) + self.intercept
+        rows = self.encoder.preprocessing.apply(self.encoder.raw(X))
+        outputs = self.function(rows) + self.intercept
         return outputs if self.book is None else self.book.scores(outputs)
 
     def all_scores(self, source: Rows) -> Floats:

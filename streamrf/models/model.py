@@ -79,6 +79,9 @@ class Model(Card, UncertainPredictor):
     estimator: Tree | None = None
     refinement: Refinement | None = None
 
+    def __post_init__(self) -> None:
+        self.encoder.check_coef(self.coef, self.intercept)
+
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: what is predicted, from how much."""
         is_one = np.ndim(self.alpha) == 0

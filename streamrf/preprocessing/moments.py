@@ -14,7 +14,7 @@ from streamrf.display import Card, listed
 from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, unlocked
-from streamrf.sources import SparseRows, by_columns
+from streamrf.sources import Block, SparseRows, as_matrix, by_columns, check_rows
 from streamrf.storage import Fields
 
 # Of the totals, which are integers of any size: those of the lowest class.
@@ -120,7 +120,25 @@ class Moments(Card):
         return len(self.sample.centre)
 
     def add(self, X: Any) -> None:
-        """Add rows X (n, d), finite, or sparse."""
+        """Add rows X (n, d) of numbers, or sparse.
+
+        Raises
+        ------
+        ShapeError
+            Rows of another width.
+        BadRowError
+            NaN, infinity or a value beyond 1e150.
+        """
+        X = as_matrix(X, "X")
+        if X.shape[1] != self.n_features:
+            raise ShapeError(
+                f"X has {X.shape[1]} features, but the moments are of {self.n_features}; give rows "
+                "of the same columns"
+            )
+        self.count(check_rows(Block(X, None, None, 0, "", 0, len(X), None, "X"), "raise")[0].X)
+
+    def count(self, X: Any) -> None:
+        """Add rows X (n, d) of a `Block`, which were checked."""
         sample, d = self.sample, self.n_features
         if self._partial is None:
             shapes = (d, 2), (d, columns.N_CLASSES), (d, columns.N_CLASSES)

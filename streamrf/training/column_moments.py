@@ -27,7 +27,7 @@ class _Summary(Summary):
 
     def update(self, block: Block) -> None:
         """Add a block."""
-        self.moments.add(block.X)
+        self.moments.count(block.X)
 
     def fresh(self) -> "_Summary":
         return _Summary(self.moments.copy())

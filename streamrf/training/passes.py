@@ -178,7 +178,7 @@ class Pass(State):
             sums.add(Q, roots, y, n_clipped, rows.indices)
             if self.statistics.moments is not None:
                 with stage("moments"):
-                    self.statistics.moments.add(rows.X)
+                    self.statistics.moments.count(rows.X)
             if self._variation is not None:
                 self._variation.look(rows.X)
 
