@@ -256,6 +256,17 @@ def test_the_evidence_of_a_search_is_the_log_density():
     np.testing.assert_allclose(np.diff(scores), -2 * np.diff(densities) / len(X), rtol=1e-4)
 
 
+def test_a_target_that_never_varies_has_no_say_in_the_weights_of_greatest_evidence():
+    X, y = load_diabetes(return_X_y=True)
+    found = []
+    for targets in (y, np.stack((y, np.full(len(y), 7.0)), axis=1)):
+        source = srf.ArraySource(10 * X, targets)
+        statistics = srf.accumulate(source, gaussians(), regression=True)
+        found.append(statistics.solve(block_weights="auto").block_weights)
+    assert np.ptp(found[0]) > 0
+    np.testing.assert_allclose(*found, rtol=1e-9)
+
+
 def waves(n_rows, seed):
     """Rows whose target moves at one scale only, with noise."""
     rng = np.random.default_rng(seed)

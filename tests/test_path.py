@@ -181,6 +181,41 @@ def test_a_path_of_classes_is_over_the_bits_of_the_code(codes):
         )
 
 
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_outputs_that_never_vary_have_no_say_in_the_penalty(weighted, precision, rng):
+    """Their density without noise is infinite: the least penalty was taken, whatever the others."""
+    X = rng.normal(size=(400, 4))
+    y = np.sin(X[:, 0]) + 0.5 * rng.normal(size=400)
+    labels = (X[:, 0] > 0) * 1 + (X[:, 2] > 1)
+    weights = rng.uniform(0.5, 3, 400) if weighted else None
+    pairs = [
+        ((y, {}), (np.stack((y, np.full(400, 1e6 + 0.1)), axis=1), {})),
+        ((labels, {"classes": [0, 1, 2]}), (labels, {"classes": [0, 1, 2, 7]})),
+    ]
+    for pair in pairs:
+        alone, beside = (
+            srf.accumulate(
+                srf.ArraySource(X, targets, weights), features(60), precision=precision, **settings
+            ).path()
+            for targets, settings in pair
+        )
+        np.testing.assert_allclose(beside.log_evidence, alone.log_evidence, rtol=1e-9)
+        np.testing.assert_allclose(beside.gcvs.sum(axis=1), alone.gcvs.sum(axis=1), rtol=1e-9)
+        for criterion in ("gcv", "evidence"):
+            best = alone.best_alpha(criterion)
+            assert alone.alphas[0] < best == beside.best_alpha(criterion)
+            each = [*alone.best_alphas(criterion), alone.alphas.max()]
+            assert beside.best_alphas(criterion).tolist() == each
+
+
+def test_targets_that_never_vary_leave_the_greatest_penalty():
+    X, _ = load_diabetes(return_X_y=True)
+    source = srf.ArraySource(X, np.full(len(X), 3.0))
+    path = srf.accumulate(source, features(20), regression=True).path([1.0, 9, 2])
+    assert path.best_alpha() == path.best_alpha("evidence") == 9
+
+
 def test_a_path_gives_the_model_of_any_penalty():
     statistics, *_ = regression(weighted=False)
     path = statistics.path(ALPHAS)

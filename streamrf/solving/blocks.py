@@ -55,8 +55,12 @@ def left_out(pairs: Pairs, unit: Floats) -> Score:
 
 
 def evidence(normal: Normal, n_rows: float) -> Score:
-    """Return minus twice the mean log evidence of rows and outputs, by the scales of features."""
+    """Return minus twice the mean log evidence of rows and outputs, by the scales of features.
+
+    Outputs that never vary are left out.
+    """
     moments, squares = normal.centred_moments(), normal.centred_squares()
+    varies = normal.varying()
 
     def score(scales: Floats) -> float:
         scaled = normal.scaled(scales)
@@ -72,8 +76,8 @@ def evidence(normal: Normal, n_rows: float) -> Score:
         norms = np.einsum("jo,jo->o", solution, solution, dtype=np.float64)
         fit = Fit(1.0, np.nan, 2 * float(np.log(diagonal).sum()), explained, norms)
         losses = np.maximum(squares - explained, 0.0)
-        found = log_evidence(fit, losses, n_rows, 1.0, len(scales))
-        return -2 * float(found.mean()) / n_rows
+        found = log_evidence(fit, losses, varies, n_rows, 1.0, len(scales))
+        return -2 * float(found.sum()) / max(1, int(varies.sum())) / n_rows
 
     return score
 

@@ -19,6 +19,7 @@ from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
 
+STILL = 1e-13  # share of a constant target's squares that its rounding may leave about the mean
 UNEVEN = 1e6  # a feature that varies so many times as much as the least tenth drowns them
 # Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
 # 1e-7 and 1e-3.
@@ -220,6 +221,10 @@ class Normal:
     def centred_squares(self) -> Floats:
         """Return the squares of the centred targets, (n_outputs,)."""
         return self.squares - self.totals**2 / self.weight
+
+    def varying(self) -> Mask:
+        """Return which targets vary by more than rounding, (n_outputs,)."""
+        return self.centred_squares() > STILL * self.squares
 
     def scatter(self, alpha: float | Floats, v: Floats) -> Floats:
         """Return the squares and products of outputs about their means, (n_outputs, n_outputs).

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from streamrf.errors import ParameterError, SolveError
-from streamrf.jit.arrays import Floats, Indices
+from streamrf.jit.arrays import Floats, Mask
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
 
@@ -22,7 +22,8 @@ class Path(Generic[Model]):
     """What every penalty gives, found from the sums alone.
 
     A penalty that does not factor in float64 has NaN for `dof` and `residuals`, an infinite `gcv`
-    and an evidence of minus infinity.
+    and an evidence of minus infinity. An output that never varies, such as the bit of a class
+    without rows, has residuals and a log evidence of 0 at any other: it has no say in the best.
 
     Parameters
     ----------
@@ -76,19 +77,31 @@ class Path(Generic[Model]):
     def best_alpha(self, criterion: str = "gcv") -> float:
         """Return the penalty of least `gcv` or greatest `log_evidence` ("evidence").
 
-        SolveError if no penalty has a finite one.
+        The greatest of several that are alike. SolveError if no penalty has a finite one.
         """
         scores = _scores(self.gcvs, self.log_evidences, criterion).sum(axis=1, keepdims=True)
-        return float(self.alphas[_least(scores, criterion)[0]])
+        return float(self._least(scores, criterion)[0])
 
     def best_alphas(self, criterion: str = "gcv") -> Floats:
-        """Return the best penalty of each output by itself, float64 (n_outputs,)."""
-        scores = _scores(self.gcvs, self.log_evidences, criterion)
-        return self.alphas[_least(scores, criterion)]
+        """Return the best penalty of each output by itself, float64 (n_outputs,).
+
+        For an output that never varies all penalties are alike, and it is the greatest.
+        """
+        return self._least(_scores(self.gcvs, self.log_evidences, criterion), criterion)
 
     def model(self, criterion: str = "gcv") -> Model:
         """Return the model of `best_alpha`; ``path.solve(alpha)`` gives that of any other."""
         return self.solve(self.best_alpha(criterion))
+
+    def _least(self, scores: Floats, criterion: str) -> Floats:
+        """Return the greatest penalty of least score by column; SolveError if none is finite."""
+        least = scores.min(axis=0)
+        if np.isposinf(least).any():
+            raise SolveError(
+                f"the {criterion} of all {len(scores)} penalties is infinite: they do not factor, "
+                "or leave the rows no degrees of freedom; give greater ones"
+            )
+        return np.where(scores == least, self.alphas[:, np.newaxis], -np.inf).max(axis=0)
 
 
 def _scores(gcvs: Floats, evidences: Floats, criterion: str) -> Floats:
@@ -96,16 +109,6 @@ def _scores(gcvs: Floats, evidences: Floats, criterion: str) -> Floats:
     if criterion not in CRITERIA:
         raise ParameterError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
     return gcvs if criterion == "gcv" else -evidences
-
-
-def _least(scores: Floats, criterion: str) -> Indices:
-    """Return the row of the least score in each column; raise SolveError where none is finite."""
-    if np.isposinf(scores).all(axis=0).any():
-        raise SolveError(
-            f"the {criterion} of all {len(scores)} penalties is infinite: they do not factor, or "
-            "leave the rows no degrees of freedom; give greater ones"
-        )
-    return scores.argmin(axis=0)
 
 
 def trace(
@@ -129,7 +132,8 @@ def trace(
     dof = np.full(len(table), np.nan)
     residuals = np.full((len(table), len(unit)), np.nan)
     evidences = np.full((len(table), len(unit)), -np.inf)
-    squares = normal.centred_squares()
+    varies = normal.varying()
+    squares = np.where(varies, normal.centred_squares(), 0.0)
     with computing(1):  # products of 64 x 64 blocks: threads would only wait for each other
         for i, alpha in enumerate(table):
             try:
@@ -139,7 +143,7 @@ def trace(
             dof[i] = fit.dof + 1
             residuals[i] = np.maximum(squares - fit.explained - alpha * fit.norms, 0.0) * unit
             losses = np.maximum(squares - fit.explained, 0.0) * unit
-            evidences[i] = log_evidence(fit, losses, n_rows, weight, len(normal.step))
+            evidences[i] = log_evidence(fit, losses, varies, n_rows, weight, len(normal.step))
     if np.isnan(dof).all():
         raise SolveError(
             f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
@@ -161,12 +165,13 @@ def as_alphas(alphas: Iterable[float]) -> Floats:
 
 
 def log_evidence(
-    fit: Fit, losses: Floats, n_rows: float, weight: float, n_components: int
+    fit: Fit, losses: Floats, varies: Mask, n_rows: float, weight: float, n_components: int
 ) -> Floats:
     """Return the log marginal likelihood of each output at the best noise variance.
 
     The centred targets are ``N(0, s2 (I + Z Z^T / alpha))`` on the ``n_rows - 1`` directions that
-    the intercept leaves, and ``s2 = loss / (n_rows - 1)`` is the best.
+    the intercept leaves, and ``s2 = loss / (n_rows - 1)`` is the best. 0 for targets that never
+    vary, whose density at no noise is infinite whatever the penalty.
     """
     if fit.alpha == 0:  # no prior, no evidence
         return np.full(len(losses), -np.inf)
@@ -174,4 +179,4 @@ def log_evidence(
     with np.errstate(divide="ignore"):
         densities = free * (np.log(2 * np.pi * losses / free) + 1)
     spread = fit.log_determinant - n_components * np.log(fit.alpha) + np.log(weight)
-    return -0.5 * (densities + spread)
+    return np.where(varies, -0.5 * (densities + spread), 0.0)
