@@ -223,6 +223,36 @@ def test_a_model_keeps_what_was_found_doubtful(tmp_path):
     assert any("class 1 is never predicted" in note for note in rare.notes)
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_probabilities_that_were_not_fitted_are_told(loss):
+    y = np.random.default_rng(0).permutation(40) % 2
+    features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 16, random_state=0)
+    few = srf.RandomFeatureClassifier(features, loss=loss, random_state=0).fit(X[:40], y)
+    (note,) = few.model_.notes
+    assert few.model_.probabilities.n_rows == 0
+    n_held = int(note.partition(" of 40 rows are held out, too few to choose alpha and fit")[0])
+    assert 0 < n_held < 10
+    assert "alpha is a thousandth of the mean square of a feature, and probabilities are" in note
+    given = srf.RandomFeatureClassifier(features, alpha=0.1, loss=loss).fit(X[:40], y)
+    assert given.model_.notes == ()
+    many = srf.RandomFeatureClassifier(features, loss=loss, random_state=0)
+    many.fit(X[:400], X[:400, 0] > 0)
+    assert not any("too few" in note for note in many.model_.notes)
+
+
+def test_a_penalty_and_a_decoder_that_were_not_chosen_are_told():
+    features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 16, random_state=0)
+    values = srf.RandomFeatureRegressor(features, random_state=0).fit(X[:30], X[:30, 0])
+    (note,) = values.model_.notes
+    assert "too few to choose alpha by, so alpha is a thousandth" in note
+    assert "probabilities" not in note
+    codes = srf.OneVsRest(decode="auto")
+    classes = srf.RandomFeatureClassifier(features, alpha=0.1, codes=codes, random_state=0)
+    (note,) = classes.fit(X[:30], np.arange(30) % 3).model_.notes
+    assert "too few to choose the decoder and fit probabilities by, so the first is taken" in note
+    assert "thousandth" not in note
+
+
 def test_the_page_says_what_is_doubtful():
     from streamrf.report.measuring import _notes
 

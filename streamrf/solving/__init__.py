@@ -4,7 +4,13 @@ from streamrf.solving.blocks import BlockWeights, evidence, left_out, searched_w
 from streamrf.solving.crossvalidation import CrossValidation, cross_validate
 from streamrf.solving.dual import Dual
 from streamrf.solving.family import Family
-from streamrf.solving.findings import class_finding, nested, penalty_finding, width_finding
+from streamrf.solving.findings import (
+    class_finding,
+    few_finding,
+    nested,
+    penalty_finding,
+    width_finding,
+)
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha, check_penalties
 from streamrf.solving.path import Path, as_alphas, trace
@@ -50,6 +56,7 @@ __all__ = [
     "class_finding",
     "cross_validate",
     "evidence",
+    "few_finding",
     "frobenius",
     "held_scores",
     "is_above",

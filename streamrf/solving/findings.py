@@ -36,6 +36,31 @@ def penalty_finding(alpha: float, tried: Sequence[float] | Floats) -> str | None
     )
 
 
+def few_finding(n_held: int, n_rows: int, is_auto: bool, of_classes: bool) -> str:
+    """Return a sentence on rows held out that are too few to choose by.
+
+    Parameters
+    ----------
+    n_held, n_rows : rows held out, of so many that weigh
+    is_auto : whether the penalty was to be chosen, and not only a decoder
+    of_classes : whether there are probabilities to fit
+    """
+    fitted, guess = "", ""
+    if of_classes:
+        fitted = " and fit probabilities"
+        guess = "probabilities are a guess until fit_probabilities is given other rows"
+    if not is_auto:
+        chosen, taken, cure = "the decoder", f"the first is taken, and {guess}", "decode, --decode"
+    else:
+        rule = "alpha is a thousandth of the mean square of a feature"
+        taken = f"{rule}, and {guess}" if of_classes else rule
+        chosen, cure = "alpha", "alpha, --alpha"
+    return (
+        f"{n_held:,} of {n_rows:,} rows are held out, too few to choose {chosen}{fitted} by, so "
+        f"{taken}: give more rows, or {chosen} itself ({cure})"
+    )
+
+
 def width_finding(n_narrow: int, n: int, narrow: float, error: float) -> str | None:
     """Return a sentence if squared errors of nested widths still fall by a tenth at the last."""
     if n < MIN_WIDTH or not error < (1 - CLEAR_GAIN) * narrow:

@@ -23,6 +23,7 @@ from streamrf.solving import (
     HeldOut,
     Trial,
     class_finding,
+    few_finding,
     held_scores,
     is_above,
     nested,
@@ -189,7 +190,10 @@ class _Search:
         """Choose weights of blocks, a penalty, a decoder and, if fewer, the features to keep."""
         kept = pass_.finished()
         if not self._is_enough(kept):
-            return _Choice(self.codes[0], block_weights=self.block_weights)
+            n_held, of_classes = self.held.n_rows, kept.labels is not None
+            n_rows = n_held + kept.sums.n_weighted
+            note = few_finding(n_held, n_rows, self.alpha is None, of_classes)
+            return _Choice(self.codes[0], block_weights=self.block_weights, notes=(note,))
         search = self
         if isinstance(self.block_weights, str):
             problem = kept.problem(self.codes[0], self.random_state)

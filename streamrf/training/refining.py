@@ -166,7 +166,7 @@ def refine(
     Returns
     -------
     Model, with `refinement`: the loss, and the objective found by each pass; without the history
-    and the notes of the choice by the squared loss
+    and the notes of the choice by the squared loss, but that too few rows are held out to choose by
 
     Raises
     ------
@@ -213,9 +213,11 @@ def refine(
         if settled and promised < TOLERANCE:
             break
     refinement = Refinement(loss, tuple(found))
+    model = replace(model, refinement=refinement, history=())  # that of the squared loss
     if chooses:
-        model = replace(model, probabilities=_probabilities(fair, held_out))
-    return replace(model, refinement=refinement, history=(), notes=())  # of the squared loss
+        return replace(model, probabilities=_probabilities(fair, held_out), notes=())
+    was_chosen = model.probabilities is None or model.probabilities.n_rows
+    return replace(model, notes=() if was_chosen else model.notes)
 
 
 def _check_passes(max_passes: Any) -> None:
