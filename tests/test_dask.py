@@ -22,6 +22,7 @@ from passes import begin, job_of
 from streamrf import engine
 from streamrf.engine import Outlook
 from streamrf.errors import (
+    ClusterError,
     ConsumedError,
     DataError,
     MemoryBudgetError,
@@ -341,6 +342,20 @@ class _Turn(engine.ShardTask):
         began = time.monotonic()
         time.sleep(0.05)
         return began, time.monotonic()
+
+
+def test_a_client_that_is_closed_is_told(two_workers, rng):
+    X = rng.normal(size=(100, 3))
+    source = srf.ArraySource(X, X[:, 0] > 0)
+    model = srf.accumulate(source, integers.features()).solve(1.0)
+    client = Client(two_workers.scheduler.address, set_as_default=False)
+    client.close()
+    for work in (
+        lambda: srf.accumulate(source, integers.features(), engine=client),
+        lambda: model.predict(source, engine=client),
+    ):
+        with pytest.raises(ClusterError, match="the client given as engine is closed"):
+            work()
 
 
 def test_a_cluster_without_workers_is_told(monkeypatch, path):

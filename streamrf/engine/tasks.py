@@ -50,8 +50,11 @@ def workers(client: "Client") -> dict[str, Worker]:
     Raises
     ------
     ClusterError
-        If none comes, or one cannot import streamrf, or has other versions than this process.
+        If the client is closed, or no worker comes, or one cannot import streamrf, or has other
+        versions than this process.
     """
+    if client.status in ("closing", "closed"):  # its calls would end in errors of internals
+        raise ClusterError("the client given as engine is closed; give one that is open")
     with cluster_errors(client):
         found: dict[str, Worker] = {}
         while not found:
