@@ -296,6 +296,61 @@ def test_sums_of_one_class_have_their_page(tmp_path, digits):
     assert page.drawings == []
 
 
+def test_sums_with_an_empty_fold_have_their_page(tmp_path, rng):
+    sums = accumulated(rng.normal(size=(8, 3)), np.arange(8) % 2, folds=5)
+    _, page = written(tmp_path / "r.html", statistics=sums)
+    text = "".join(page.words)
+    assert "of the 5 folds, number" in text
+    assert "Generalised cross-validation is least" in text
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["sums", "model"])
+def test_sums_of_three_rows_that_weigh_have_their_page(tmp_path, rng, given):
+    """With more features no penalty leaves a degree of freedom."""
+    X, y, w = rng.normal(size=(40, 3)), np.arange(40) % 2, (np.arange(40) < 3) * 1.0
+    for folds in (None, 3):
+        source = srf.ArraySource(X, y, w)
+        sums = srf.accumulate(source, features(), folds=folds, random_state=0)
+        model = sums.solve(1.0) if given else None
+        written(tmp_path / "r.html", statistics=sums, model=model)
+
+
+def test_a_pruned_model_has_a_page_with_all_statistics(tmp_path, digits, sums):
+    pruned = sums.prune(16)
+    model = pruned.solve(0.5)
+    figures, page = written(tmp_path / "r.html", model=model, statistics=sums)
+    assert figures["gcv_alpha"] == pruned.path().best_alpha()
+    assert {f"{gcv:.5g}" for gcv in pruned.path().gcv} <= set(page.cells)
+    assert "in 16 features, kept of 40" in " ".join("".join(page.words).split())
+    other = sums.select(np.setdiff1d(np.arange(40), pruned.columns))
+    with pytest.raises(ParameterError, match="different feature maps"):
+        report.write(tmp_path / "no.html", model=model, statistics=other)
+
+
+def test_a_better_penalty_is_told_before_the_width(tmp_path):
+    r = np.random.default_rng(0)
+    X = r.normal(size=(900, 3))
+    y = np.sin(2 * X[:, 0]) + 0.1 * r.normal(size=900)
+    labels = np.where(y > 0, "up", "down")
+    map_ = srf.StructuredFourier(srf.Gaussian(0.3), 64, random_state=0)
+    for targets, figure in ((y, "rmse"), (labels, "error")):
+        sums = srf.accumulate(srf.ArraySource(X[:600], targets[:600]), map_)
+        test = {"data": X[600:], "y": targets[600:]}
+        models = {alpha: sums.solve(alpha) for alpha in sums.path().alphas}
+        errors = {a: m.evaluate(X[600:], targets[600:])[figure] for a, m in models.items()}
+        best = min((a for a in errors if a > sums.rounding_alpha), key=errors.get)
+        told = f"The penalty is what limits: alpha={best:.3g} brings the "
+        for given, is_told in ((sums.solve(50.0), True), (models[best], False)):
+            _, page = written(tmp_path / "r.html", statistics=sums, model=given, **test)
+            text = " ".join("".join(page.words).split())
+            assert (told in text) == is_told
+            assert ("The width is what limits" in text) != is_told
+            assert ("lies well inside" in text) != is_told
+            _, page = written(tmp_path / "r.html", statistics=sums, model=given)
+            found = "brings generalised cross-validation to" in "".join(page.words)
+            assert found == is_told
+
+
 def test_a_missing_package_is_told_before_the_work(tmp_path, sums, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'streamrf\[plots\]'"):

@@ -49,7 +49,8 @@ def measure(
 
     Parameters
     ----------
-    model, statistics : one of them at least, of the same map if both
+    model, statistics : one of them at least, of the same map if both; of statistics of more
+        features than the model keeps, those of its features are measured
     source : rows with targets, or None
     stage : called with the name of what comes next
     options : of the pass over the source, see `Model.scored`
@@ -57,6 +58,7 @@ def measure(
     if model is None and statistics is None:
         raise ParameterError("a report needs a model, statistics, or both")
     if model is not None and statistics is not None:
+        statistics = _of_features(model, statistics)
         _check_alike(model, statistics)
     if source is not None and not source.has_targets:
         raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
@@ -93,6 +95,15 @@ def _notes(found: Findings) -> Iterator[str]:
     yield from filter(None, notes)
 
 
+def _of_features(model: Model, statistics: Statistics) -> Statistics:
+    """Return the statistics of the features that a pruned model keeps, if these hold them all."""
+    index = {column: i for i, column in enumerate(statistics.encoder.columns.tolist())}
+    kept = [index[column] for column in model.encoder.columns.tolist() if column in index]
+    if not len(kept) == model.encoder.n_components < len(index):
+        return statistics
+    return statistics.select(kept)
+
+
 def _check_alike(model: Model, statistics: Statistics) -> None:
     for name, digest in model.encoder.digests.items():
         if statistics.encoder.digests[name] != digest:
@@ -121,13 +132,18 @@ def _measure_sums(
     """Measure what the sums hold; return the models of narrower choices."""
     problem = _problem(statistics, found.model)
     with _timed(found, stage, "penalties"):
-        found.path = problem.path()
-    if statistics.n_folds:
-        with _timed(found, stage, "folds"):
-            found.folds = problem.cross_validate()
+        path = problem.path()
+        path.best_alpha()  # raises where there is none, before anything is told of the penalties
     if found.model is None:
         with _timed(found, stage, "model of the best penalty"):
-            found.model = found.path.model()
+            found.model = path.model()
+    found.path = path
+    if statistics.n_folds:
+        try:
+            with _timed(found, stage, "folds"):
+                found.folds = problem.cross_validate()
+        except (DataError, SolveError) as error:  # as of a fold without rows
+            found.omitted.append(f"The folds cannot be left out in turn: {error}.")
     with _timed(found, stage, "spectrum"):
         found.spectrum = _spectrum(statistics, found.model)
     with _timed(found, stage, "narrower choices"):
