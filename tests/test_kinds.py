@@ -91,7 +91,7 @@ def test_the_field_is_named_widened_and_narrowed():
     assert {c.kernel for c in crossed(["gaussian", "exp-chi2"])} == {"gaussian", "exp-chi2"}
     assert [c.normalize for c in crossed(["arc-cosine"], "standard")] == []
     assert {c.normalize for c in crossed(["chi2"], "max")} == {"max"}
-    assert len(crossed()) == 43  # docs/selection.md says so
+    assert len(crossed()) == 44  # docs/selection.md says so
     for wrong in ("rbf", ["gaussian", 3]):
         with pytest.raises(ParameterError, match="to choose from, which are gaussian, laplacian"):
             srf.accumulate(srf.ArraySource(np.eye(3), [0, 1, 1]), "auto", kernels=wrong)

@@ -306,7 +306,7 @@ KINDS: dict[str, Kind] = {
         first=(32,),
         every=(8, 32),
         cost=0.5,
-        scalings=(None,),  # those of columns change nothing
+        scalings=(None, "asinh"),  # linear ones of columns change nothing
         is_rough=True,
     ),
     "arc-cosine": Kind(
