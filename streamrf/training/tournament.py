@@ -352,13 +352,17 @@ def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
 
 
 def _spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
-    """Return the best candidates, at most four of a kernel and two of a kernel and scaling."""
+    """Return the best candidates, at most four of a kernel and two of a kernel and scaling.
+
+    Of a rough kind only one: its scalings are alike, and would take the places of others.
+    """
     kept: list[Candidate] = []
     for trial in ranked:
         mine = trial.candidate
         same = [candidate for candidate in kept if candidate.kernel == mine.kernel]
         alike = [candidate for candidate in same if candidate.normalize == mine.normalize]
-        if len(kept) < n_kept and len(same) < 4 and len(alike) < 2:
+        most = 1 if _is_rough(trial) else 4
+        if len(kept) < n_kept and len(same) < most and len(alike) < 2:
             kept.append(mine)
     return kept
 
