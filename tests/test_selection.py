@@ -217,7 +217,10 @@ def test_from_a_guess_the_search_goes_downhill(monkeypatch, valley, n_singular):
     monkeypatch.setattr(penalty, "tried", tried)
     for guess in range(25):
         asked.clear()
-        trials = penalty.searched(solve, list(range(25)), [], 4, guess)
+        trials = penalty.downhill(solve, list(range(25)), [], guess)
+        if guess + 2 < n_singular:
+            assert trials == []
+            continue
         assert [trial.model.alpha for trial in trials] == sorted(
             set(asked) & {*range(n_singular, 25)}
         )
@@ -225,6 +228,39 @@ def test_from_a_guess_the_search_goes_downhill(monkeypatch, valley, n_singular):
         assert penalty.best(trials).model.alpha == max(valley, n_singular)
         if abs(guess - max(valley, n_singular)) <= 1:
             assert len(asked) <= 6
+
+
+@pytest.mark.parametrize("book", [None, "one"], ids=["values", "classes"])
+def test_the_surest_penalty_is_not_at_the_end_of_what_was_tried(monkeypatch, book):
+    """Whatever the rows held out say, unless it is at the end of the grid."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        losses = rng.normal(size=(25, 9)) ** 2 + 0.02 * (np.arange(25.0)[:, np.newaxis] - 12) ** 2
+
+        def tried(models, held, losses=losses):
+            rows = [losses[model.alpha] for model in models]
+            return [
+                Trial(model, row.mean(), row.mean(), row, row)
+                for model, row in zip(models, rows, strict=True)
+            ]
+
+        def solve(alphas):
+            return [SimpleNamespace(alpha=alpha, book=book) for alpha in alphas]
+
+        monkeypatch.setattr(penalty, "tried", tried)
+        trials = penalty.downhill(solve, list(range(25)), [], int(rng.integers(25)))
+        found = {trial.model.alpha for trial in trials}
+        surest = penalty.safest(trials).model.alpha
+        assert {surest - 1, surest + 1} & {*range(25)} <= found
+
+
+@pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, 0.0)])
+def test_blocks_that_weigh_nothing_are_no_guess(monkeypatch, rows, weights):
+    X, _, values, _ = rows
+    monkeypatch.setattr(finishing, "MIN_GUESSED", 64)
+    map_ = srf.Concatenate([srf.Identity(), srf.RandomFourier(n_components=90)])
+    model = srf.RandomFeatureRegressor(map_, block_weights=weights, random_state=0).fit(X, values)
+    assert model.model_.encoder.n_components == (90 if weights[1] else 4)
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])

@@ -121,54 +121,88 @@ def tried(
     return [Trial(model, float(figure), float(mse), *rows) for model, figure, mse, *rows in columns]
 
 
-def searched(
-    solve: Callable[[Sequence[float]], list[Model]],
-    alphas: Sequence[float],
-    held: HeldOut,
-    stride: int = 2,
-    guess: int | None = None,
-) -> list[Trial]:
-    """Try every so many penalties, then those next to the best at half the stride, and so on.
-
-    It ends where trying all would, unless the error has a valley narrower than that. Going downhill
-    from the middle would try fewer, but rows of little signal have valleys at both ends: it was led
-    to ever smaller penalties where 0.1 was best. Downhill from a good guess it is led nowhere.
+class _Tries:
+    """Trials of penalties by their indices, each once.
 
     Parameters
     ----------
     solve : returns the models of some penalties, but for those that do not factor
     alphas : ascending
     held : rows held out
+    """
+
+    def __init__(
+        self,
+        solve: Callable[[Sequence[float]], list[Model]],
+        alphas: Sequence[float],
+        held: HeldOut,
+    ) -> None:
+        self._solve, self._alphas, self._held = solve, alphas, held
+        self._seen: set[int] = set()
+        self.trials: list[Trial] = []
+
+    def add(self, indices: Iterable[int]) -> bool:
+        """Try those that are new; return whether there were any."""
+        new = [i for i in indices if i in range(len(self._alphas)) and i not in self._seen]
+        self._seen.update(new)
+        self.trials += tried(self._solve([self._alphas[i] for i in new]), self._held)
+        return bool(new)
+
+    def index(self, trial: Trial) -> int:
+        """Return the index of the penalty of a trial."""
+        return self._alphas.index(trial.model.alpha)
+
+    def ascending(self) -> list[Trial]:
+        """Return the trials by ascending penalty."""
+        return sorted(self.trials, key=lambda trial: trial.model.alpha)
+
+
+def searched(
+    solve: Callable[[Sequence[float]], list[Model]],
+    alphas: Sequence[float],
+    held: HeldOut,
+    stride: int = 2,
+) -> list[Trial]:
+    """Try every so many penalties, then those next to the best at half the stride, and so on.
+
+    It ends where trying all would, unless the error has a valley narrower than that. Going downhill
+    from the middle would try fewer, but rows of little signal have valleys at both ends: it was led
+    to ever smaller penalties where 0.1 was best.
+
+    Parameters
+    ----------
+    solve, alphas, held : see `_Tries`
     stride : between the penalties tried first, a power of 2
-    guess : index of a penalty near the best; those two before and after it are tried first, and so
-        on downhill
 
     Returns
     -------
     list of Trial, by ascending penalty; empty if nothing factors
     """
-    seen: set[int] = set()
-    trials: list[Trial] = []
-
-    def try_all(indices: Iterable[int]) -> bool:
-        """Try those that are new; return whether there were any."""
-        new = [i for i in indices if i in range(len(alphas)) and i not in seen]
-        seen.update(new)
-        trials.extend(tried(solve([alphas[i] for i in new]), held))
-        return bool(new)
-
-    if guess is not None:
-        while try_all((guess - 2, guess, guess + 2)) and trials:
-            guess = alphas.index(safest(trials).model.alpha)
-    if trials:
-        stride = 2
-    else:
-        try_all(range(stride // 2, len(alphas), stride))
+    tries = _Tries(solve, alphas, held)
+    tries.add(range(stride // 2, len(alphas), stride))
     while stride > 1:
         stride //= 2
-        index = alphas.index(best(trials).model.alpha) if trials else len(alphas)
-        try_all((index - stride, index + stride))
-    return sorted(trials, key=lambda trial: trial.model.alpha)
+        index = tries.index(best(tries.trials)) if tries.trials else len(alphas)
+        tries.add((index - stride, index + stride))
+    return tries.ascending()
+
+
+def downhill(
+    solve: Callable[[Sequence[float]], list[Model]],
+    alphas: Sequence[float],
+    held: HeldOut,
+    guess: int,
+) -> list[Trial]:
+    """Try penalties around the surest so far, until both of its neighbours have been tried.
+
+    It begins two places to either side of the index `guess`. `solve`, `alphas` and `held` are those
+    of `searched`; empty if nothing near the guess factors.
+    """
+    tries, centre = _Tries(solve, alphas, held), guess
+    for stride in (2, 1):
+        while tries.add((centre - stride, centre, centre + stride)) and tries.trials:
+            centre = tries.index(safest(tries.trials))
+    return tries.ascending()
 
 
 def n_tried(n_alphas: int, stride: int) -> int:

@@ -23,6 +23,7 @@ from streamrf.solving import (
     HeldOut,
     Trial,
     class_finding,
+    downhill,
     few_finding,
     held_scores,
     is_above,
@@ -257,16 +258,18 @@ class _Search:
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         if not alphas[-1] > 0:
             return []
-        return searched(solve, alphas, self.held, STRIDE, self._guess(statistics))
+        guess = self._guess(statistics)
+        trials = [] if guess is None else downhill(solve, alphas, self.held, guess)
+        return trials or searched(solve, alphas, self.held, STRIDE)
 
     def _guess(self, statistics: Statistics) -> int | None:
         """Return the index of a penalty near the best, by a part of the features.
 
-        None where all are few, or the part has nothing to say: with the least penalty it holds all
-        that it is given.
+        None where all are few, where blocks of them may weigh nothing, or where the part takes the
+        least penalty: it then holds all that it is given, and more features may want another.
         """
         width = statistics.encoder.n_components
-        if width < MIN_GUESSED:
+        if width < MIN_GUESSED or self.block_weights is not None:
             return None
         part = statistics.select(np.sort(nested(width)[: width // PART]))
         solve, scale = self._solver(part)
