@@ -339,7 +339,7 @@ def test_a_better_penalty_is_told_before_the_width(tmp_path):
         models = {alpha: sums.solve(alpha) for alpha in sums.path().alphas}
         errors = {a: m.evaluate(X[600:], targets[600:])[figure] for a, m in models.items()}
         best = min((a for a in errors if a > sums.rounding_alpha), key=errors.get)
-        told = f"The penalty is what limits: alpha={best:.3g} brings the "
+        told = f"The penalty is what limits: alpha={best:.3g} has an "
         for given, is_told in ((sums.solve(50.0), True), (models[best], False)):
             _, page = written(tmp_path / "r.html", statistics=sums, model=given, **test)
             text = " ".join("".join(page.words).split())
@@ -347,7 +347,7 @@ def test_a_better_penalty_is_told_before_the_width(tmp_path):
             assert ("The width is what limits" in text) != is_told
             assert ("lies well inside" in text) != is_told
             _, page = written(tmp_path / "r.html", statistics=sums, model=given)
-            found = "brings generalised cross-validation to" in "".join(page.words)
+            found = "less error by generalised cross-validation than" in "".join(page.words)
             assert found == is_told
 
 

@@ -64,9 +64,10 @@ def _better_penalty(found: Findings) -> str | None:
     if better is None:
         return None
     alpha, gain = f"{better[0]:.3g}", better[1]
+    others = ", and test that on other rows" if found.errors_by_alpha else ""
     return (
-        f"The penalty is what limits: alpha={alpha} brings {gain}; solve or fit with it (alpha, "
-        f"--alpha {alpha})."
+        f"The penalty is what limits: alpha={alpha} {gain}; solve or fit with it (alpha, --alpha "
+        f"{alpha}){others}."
     )
 
 
@@ -77,16 +78,20 @@ def _by_data(found: Findings) -> tuple[float, str] | None:
     figure = "error" if "error" in found.error else "rmse"
     tried = {alpha: report[figure] for alpha, report in found.errors_by_alpha}
     alpha = min(filter(partial(_is_felt, found), tried), key=tried.__getitem__, default=None)
-    own = found.error[figure]
+    own, n_rows = found.error[figure], found.error["n_rows"]
     if alpha is None or not (error := tried[alpha]) < (1 - CLEAR_ROOT) * own:
         return None
     if figure == "rmse":
-        return alpha, f"the {number(own)} of alpha={found.model.alpha:.3g} down to {number(error)}"
-    n_rows = found.error["n_rows"]
-    if (own - error) * n_rows < 2 * np.sqrt(own * n_rows):  # two deviations of a count
+        is_clear = 1 - (error / own) ** 2 > 2 * np.sqrt(2 / n_rows)  # deviations of a mean square
+        name, was, now = "RMSE", number(own), number(error)
+    else:
+        is_clear = (own - error) * n_rows >= 2 * np.sqrt(own * n_rows)  # of a count
+        name, was, now = "error", percent(own), percent(error)
+    if not is_clear:
         return None
-    was = f"the {percent(own)} wrong of alpha={found.model.alpha:.3g}"
-    return alpha, f"{was} down to {percent(error)}"
+    return alpha, (
+        f"has an {name} of {now} on these rows in place of {was} (alpha={found.model.alpha:.3g})"
+    )
 
 
 def _by_sums(found: Findings, own: float) -> tuple[float, str] | None:
@@ -108,7 +113,7 @@ def _by_sums(found: Findings, own: float) -> tuple[float, str] | None:
         return None
     less = f"{100 * (1 - errors[best] / near):.0f} %"
     return float(alphas[best]), (
-        f"generalised cross-validation to {less} or more below that of alpha={own:.3g}"
+        f"has {less} less error by generalised cross-validation than alpha={own:.3g}, or better"
     )
 
 
