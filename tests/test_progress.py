@@ -201,7 +201,7 @@ def test_rows_held_out_count_in_the_stage_of_solving(monkeypatch):
     srf.RandomFeatureRegressor(features, verbose=True, random_state=0).fit(X, np.sin(X[:, 0]))
     (name, _, before), (last, total, after) = stages[-2:]
     assert (name, last) == ("reading", "solving")
-    of_factors = n_factors(True, 64) * 64**3
+    of_factors = n_factors(chooses=True, width=64) * 64**3
     of_held = total - of_factors
     assert of_held > 0
     summed = of_held / of_factors  # of the time of factors and of scores, which take as long

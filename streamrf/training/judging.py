@@ -179,7 +179,7 @@ class Judge:
             return
         foresee(READING, trial.slowness * self._row_seconds(trial.candidate, width, n_rows))
         if self._width != width:
-            foresee_solving(width, n_factors(True, width))
+            foresee_solving(width, n_factors(chooses=True, width=width))
             self._width = width
 
     def _row_seconds(self, candidate: Candidate, width: int, n_rows: int) -> float:

@@ -130,7 +130,7 @@ class Kind:
     objection : why rows (n, d) are none for it, or ""
     leads : whether the width of the pass may be sought with it
     teaches : the kernel of the ridge that a warp is learnt with, where it is one
-    is_rough : whether it must win at the width of the pass, and by more than noise
+    is_rough : whether it must win by more than noise and than others may gain by width
     takes_negative : whether rows may have negative entries
     """
 

@@ -354,7 +354,7 @@ def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
 def _spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
     """Return the best candidates, at most four of a kernel and two of a kernel and scaling.
 
-    Of a rough kind only one: its scalings are alike, and would take the places of others.
+    Of a rough kind only the best, so that its scalings leave room for others.
     """
     kept: list[Candidate] = []
     for trial in ranked:
