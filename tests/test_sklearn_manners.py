@@ -190,7 +190,7 @@ def test_scores_of_values_weights_and_other_figures():
     assert (scores > 0.9).all()
 
 
-@pytest.mark.parametrize("scoring", ["log_loss", "brier", "reliability", "classes"])
+@pytest.mark.parametrize("scoring", ["log_loss", "brier", "reliability"])
 def test_scores_by_fold_offer_no_figure_that_they_lack(scoring):
     with pytest.raises(ParameterError, match=r"no fold has it; there are .*balanced_error") as told:
         srf.cross_val_score(X, classifier(alpha=0.1), Y, scoring=scoring)
