@@ -195,12 +195,12 @@ def downhill(
 ) -> list[Trial]:
     """Try penalties around the surest so far, until both of its neighbours have been tried.
 
-    It begins two places to either side of the index `guess`. `solve`, `alphas` and `held` are those
-    of `searched`; empty if nothing near the guess factors.
+    It begins with the index `guess`, whose factor may serve those two places to either side.
+    `solve`, `alphas` and `held` are those of `searched`; empty if nothing near the guess factors.
     """
     tries, centre = _Tries(solve, alphas, held), guess
     for stride in (2, 1):
-        while tries.add((centre - stride, centre, centre + stride)) and tries.trials:
+        while tries.add((centre, centre - stride, centre + stride)) and tries.trials:
             centre = tries.index(safest(tries.trials))
     return tries.ascending()
 
