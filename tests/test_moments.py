@@ -387,6 +387,8 @@ def test_rows_that_are_added_by_hand_are_checked(rng):
     for value in (np.nan, np.inf):
         with pytest.raises(BadRowError, match="X, row 1: column 2"):
             found.add(np.where(np.arange(12).reshape(3, 4) == 6, value, 0.0))
+    with pytest.raises(DataError, match=r"X is a Table.*give it to streamrf\.moments"):
+        found.add(pyarrow.table(dict(zip("dcba", X.T, strict=True))))
     assert found.n_rows == 300
     found.add(X.astype(">f8").tolist())
     np.testing.assert_allclose(found.mean, X.mean(axis=0), atol=1e-4)

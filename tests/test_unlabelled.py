@@ -1,5 +1,7 @@
 """Answers without labels: components, distances of samples, novelty, clusters, alignment."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import mahalanobis
@@ -11,7 +13,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
 from integers import assert_same_bytes
-from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError
+from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError, ShapeError
 from streamrf.statistics import two_sample
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -67,6 +69,14 @@ def test_components_are_of_merged_and_weighted_rows():
 def test_there_are_as_many_components_as_features(k):
     with pytest.raises(ParameterError, match="k must be an integer from 1 to the 60"):
         summed(X).principal_components(k)
+
+
+def test_components_have_a_coefficient_for_each_feature():
+    """Others read beyond the array."""
+    found = summed(X).principal_components(3)
+    with pytest.raises(ShapeError, match=r"coef has shape \(3, 9\).*expected"):
+        replace(found, components=np.ones((3, 9)))
+    assert_same_bytes(found.scores(X[:9].tolist()), found.transform(X[:9]))
 
 
 def test_there_are_no_more_components_than_rows():

@@ -31,6 +31,9 @@ class PrincipalComponents(Scorer):
     mean: Floats
     whiten: bool = False
 
+    def __post_init__(self) -> None:
+        self.encoder.check_coef(self.components, self.explained_variance)
+
     @property
     def n_scores(self) -> int:
         return len(self.components)
@@ -39,8 +42,7 @@ class PrincipalComponents(Scorer):
         """Return the components with `whiten`: what they transform has variances of 1."""
         return replace(self, whiten=True)
 
-    def scores(self, X: Array) -> Floats:
-        """Return the coordinates of raw rows, float64 (n, k)."""
+    def _scores(self, X: Array) -> Floats:
         calibration = self.encoder.calibration
         axes = self.components
         if self.whiten:  # directions without variance stay as they are, as in scikit-learn

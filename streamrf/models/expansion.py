@@ -35,9 +35,8 @@ class KernelExpansion(Scorer):
     def n_scores(self) -> int:
         return len(self.intercept if self.labels is None else self.labels)
 
-    def scores(self, X: Array) -> Floats:
-        rows = self.encoder.preprocessing.apply(self.encoder.raw(X))
-        outputs = self.function(rows) + self.intercept
+    def _scores(self, X: Array) -> Floats:
+        outputs = self.function(self.encoder.preprocessing.apply(X)) + self.intercept
         return outputs if self.book is None else self.book.scores(outputs)
 
     def all_scores(self, source: Rows) -> Floats:

@@ -98,13 +98,16 @@ class Model(Card, UncertainPredictor):
 
     def outputs(self, X: Array) -> Floats:
         """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""
+        return self._outputs(self.encoder.raw(X))
+
+    def _outputs(self, X: Array) -> Floats:
         return self.encoder.linear(X, self.coef, self.intercept)
 
-    def scores(self, X: Array) -> Floats:
+    def _scores(self, X: Array) -> Floats:
         if self.book is None:
-            return self.outputs(X)
+            return self._outputs(X)
         if self._class_coef is None:
-            return self.book.scores(self.outputs(X))
+            return self.book.scores(self._outputs(X))
         return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
 
     @functools.cached_property
@@ -251,7 +254,7 @@ class Model(Card, UncertainPredictor):
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
             known = ~book.is_absent[index]
-            return self.scores(block.X)[known] / book.margin, index[known], weight[known]
+            return self._scores(block.X)[known] / book.margin, index[known], weight[known]
 
         columns = zip(*map_blocks(reading, scored, run), strict=True)
         scores, index, weight = (np.concatenate(column) for column in columns)

@@ -39,9 +39,13 @@ class Scorer(ABC):
     def n_scores(self) -> int:
         """Scores of a row: classes or targets."""
 
-    @abstractmethod
     def scores(self, X: Array) -> Floats:
         """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
+        return self._scores(self.encoder.raw(X))
+
+    @abstractmethod
+    def _scores(self, X: Array) -> Floats:
+        """Return `scores` of the rows of a block, which were checked."""
 
     def reading(
         self,
@@ -89,7 +93,7 @@ class Scorer(ABC):
         Minus infinity is the score of a class that cannot be, so not all of a row are.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # which is told below
-            scores = self.scores(block.X)
+            scores = self._scores(block.X)
         bad = ~(scores < np.inf).all(axis=1) | (scores == -np.inf).all(axis=1)
         if bad.any():
             row = block.row + int(block.offsets[np.argmax(bad)])

@@ -10,7 +10,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.display import stage
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import (
     DESCRIBED,
     FeatureMap,
@@ -27,7 +27,7 @@ from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
 from streamrf.preprocessing.warp import Warp
-from streamrf.sources import Block, Columns, Rows, as_matrix, is_frame
+from streamrf.sources import Block, Columns, Rows, as_matrix, check_no_frame
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 
 DRAW_BYTES = 64 << 20  # of the calibration rows that a map is drawn from
@@ -187,7 +187,7 @@ class Encoder:
 
     def scale(self, X: Any, out: NDArray[Any]) -> None:
         """Fill `out` (n, n_components) of any float with ``(z - shift) / step``, not rounded."""
-        X = self.raw(X)
+        self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         ones = np.ones(len(X))
         with featurising(), stage("featurise"):
@@ -203,8 +203,7 @@ class Encoder:
         coef : (n_outputs, n_components) float64
         intercept : (n_outputs,) float64
         """
-        X = self.raw(X)
-        self.check_coef(coef, intercept)
+        self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         coef = np.ascontiguousarray(coef.T)
         out = np.empty((len(X), len(intercept)))
@@ -254,11 +253,7 @@ class Encoder:
 
         ShapeError if they have another width, DataError for a table.
         """
-        if is_frame(X):
-            raise DataError(
-                f"X is a {type(X).__name__}, whose columns are not looked up by name here; give it "
-                "to predict or decision_function, or its numbers as an array"
-            )
+        check_no_frame(X, "predict or decision_function")
         X = as_matrix(X, "X")
         self.check_width(X)
         return X

@@ -14,7 +14,7 @@ from streamrf.display import Card, listed
 from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
 from streamrf.jit.arrays import F64, I64, unlocked
-from streamrf.sources import Block, SparseRows, as_matrix, by_columns, check_rows
+from streamrf.sources import Block, SparseRows, as_matrix, by_columns, check_no_frame, check_rows
 from streamrf.storage import Fields
 
 # Of the totals, which are integers of any size: those of the lowest class.
@@ -124,11 +124,14 @@ class Moments(Card):
 
         Raises
         ------
+        DataError
+            A table, whose columns might be in another order.
         ShapeError
             Rows of another width.
         BadRowError
             NaN, infinity or a value beyond 1e150.
         """
+        check_no_frame(X, "streamrf.moments")
         X = as_matrix(X, "X")
         if X.shape[1] != self.n_features:
             raise ShapeError(

@@ -1,12 +1,12 @@
 """Sources of rows."""
 
 from streamrf.sources.arrays import ArraySource
-from streamrf.sources.base import Block, Source, Store, check_rows, joined, require_source
+from streamrf.sources.base import Arrays, Block, Source, Store, check_rows, joined, require_source
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.derived import RowsAlone, named, names_of, target_places
-from streamrf.sources.frames import as_known, is_frame
+from streamrf.sources.frames import as_known, check_no_frame, is_frame
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
@@ -54,6 +54,7 @@ from streamrf.sources.weighted import (
 __all__ = [
     "BALANCED",
     "ArraySource",
+    "Arrays",
     "Block",
     "ClassWeight",
     "ClassWeighted",
@@ -85,6 +86,7 @@ __all__ = [
     "check_known",
     "check_listed",
     "check_named",
+    "check_no_frame",
     "check_once",
     "check_rows",
     "class_factors",

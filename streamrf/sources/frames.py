@@ -125,6 +125,15 @@ def is_frame(X: Any) -> bool:
     return is_dask_frame(X) or (isinstance(X, Frame) and len(X.shape) == 2)
 
 
+def check_no_frame(X: Any, reader: str) -> None:
+    """Raise DataError for a table where columns are told by place; `reader` reads them by name."""
+    if is_frame(X):
+        raise DataError(
+            f"X is a {type(X).__name__}, whose columns are not looked up by name here; give it to "
+            f"{reader}, or its numbers as an array"
+        )
+
+
 def is_mixed(X: Any) -> bool:
     """Return whether X is a table with holes or other columns than plain numbers; or of Dask."""
     if not is_frame(X) or is_dask_frame(X):

@@ -36,6 +36,9 @@ class Clusters(Scorer):
     centres: Floats
     weights: Floats
 
+    def __post_init__(self) -> None:
+        self.encoder.check_coef(self.centres, self.weights)
+
     @property
     def n_scores(self) -> int:
         return len(self.centres)
@@ -46,7 +49,7 @@ class Clusters(Scorer):
         slope = 2 * self.centres * self.encoder.calibration.step
         return slope, -np.square(self.centres).sum(axis=1)
 
-    def scores(self, X: Array) -> Floats:
+    def _scores(self, X: Array) -> Floats:
         """Return ``|z|^2`` less the squared distance of rows to each centre, (n, n_clusters)."""
         return self.encoder.linear(X, *self.linear)
 
