@@ -134,11 +134,11 @@ def check_path(path: Any, name: str = "path") -> None:
 
 
 def check_unmasked(values: Any, where: str) -> None:
-    """Raise DataError for a masked array that hides entries, which NumPy would drop the mask of."""
-    if np.ma.is_masked(values):
+    """Raise DataError for a masked array that hides entries, whose mask NumPy would drop."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
-            f"{where} is an array with {np.ma.count_masked(values):,} masked entries, which are no"
-            " rows to learn from; leave their rows out, or fill them: .filled(value)"
+            f"{where} is an array with {np.ma.count_masked(values):,} masked entries; leave"
+            " their rows out, or fill them: .filled(value)"
         )
 
 

@@ -545,6 +545,12 @@ def test_masks_are_dropped_by_no_estimator_or_map(use):
         use()
 
 
+def test_a_column_called_mask_masks_nothing():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "_mask": X[:, 0] > 0})
+    assert KernelRidgeRegressor(n_rows=20).fit(frame, X[:, 0]).n_features_in_ == 2
+
+
 def test_good_weights_become_float64():
     got = weight_column([1, 0], 2, "weights")
     assert got.dtype == np.float64

@@ -112,7 +112,7 @@ def test_masked_entries_of_a_chunk_are_refused(arrays, role):
     parts[role] = hidden
     lazy = [da.from_array(part, (CHUNK, *part.shape[1:])) for part in parts]
     source = srf.DaskArraySource(*lazy)
-    with pytest.raises(DataError, match="masked entries, which are no rows to learn from"):
+    with pytest.raises(DataError, match="masked entries; leave their rows out, or fill them"):
         srf.accumulate(source, integers.features(), random_state=0, on_bad_rows="skip")
     if role:
         with pytest.raises(DataError, match=f"{('y', 'weights')[role - 1]} is an array with 1"):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
-from streamrf.errors import BadRowError, DataError, ParameterError, UnknownLabelError
+from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, UnknownLabelError
 
 # The only checks of scikit-learn that are expected to fail, and why.
 EXPECTED_FAILURES = {
@@ -276,6 +276,16 @@ def test_weights_of_classes_cannot_come_or_go_between_batches(rng):
     assert clf.partial_fit(X, y, sample_weight=np.ones(60)).statistics_.n_rows == 180
 
 
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.RandomFeatureRegressor])
+def test_a_score_names_targets_of_another_length(kind, rng):
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    for estimator in (kind(features, alpha=1.0).fit(X, y), srf.KernelRidgeClassifier().fit(X, y)):
+        for rows in (X, X.tolist()):
+            with pytest.raises(ShapeError, match="y has 59 rows but X has 60"):
+                estimator.score(rows, y[1:])
+
+
 @pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.KernelRidgeClassifier])
 @pytest.mark.parametrize("dtype", ["Int64", "boolean", "UInt8", "string", "category"])
 def test_nullable_labels_are_what_they_hold(kind, dtype, rng):
@@ -300,15 +310,27 @@ def test_great_nullable_labels_are_kept_and_missing_ones_refused(rng):
         2**60,
         2**60 + 1,
     ]
-    for dtype in ("Int64", "boolean"):
-        missing = pandas.Series([True, False, None] * 20, dtype=dtype)
-        with pytest.raises(DataError, match="row 2"):
-            classifier(alpha=1.0).fit(X, missing)
+    missing = [True, False, None] * 20
+    for dtype, error in (("Int64", "the target is NaN"), ("boolean", "<NA> is not a number")):
+        with pytest.raises(DataError, match=f"row 2: {error}"):
+            classifier(alpha=1.0).fit(X, pandas.Series(missing, dtype=dtype))
+    skipping = classifier(alpha=1.0, on_bad_rows="skip")
+    assert skipping.fit(X, pandas.Series(missing, dtype="Int64")).statistics_.n_rows == 40
+    with pytest.raises(DataError, match="row 2: <NA> is not a number"):
+        skipping.fit(X, pandas.Series(missing, dtype="boolean"))
 
 
-@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.RandomFeatureRegressor])
-@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
-def test_bad_rows_of_arrays_are_named_or_skipped_with_targets_and_weights(kind, fit, rng):
+@pytest.mark.parametrize(
+    ("kind", "fit", "options"),
+    [
+        (srf.RandomFeatureClassifier, "fit", {}),
+        (srf.RandomFeatureClassifier, "partial_fit", {}),
+        (srf.RandomFeatureClassifier, "partial_fit", {"classes": [0, 1]}),
+        (srf.RandomFeatureRegressor, "fit", {}),
+        (srf.RandomFeatureRegressor, "partial_fit", {}),
+    ],
+)
+def test_bad_rows_of_arrays_are_named_or_skipped_with_targets_and_weights(kind, fit, options, rng):
     X, weights = rng.normal(size=(600, 3)), rng.uniform(1, 2, 600)
     y = (X[:, 0] > 0).astype(float)
     features = srf.RandomFourier(n_components=16, random_state=0)
@@ -317,11 +339,11 @@ def test_bad_rows_of_arrays_are_named_or_skipped_with_targets_and_weights(kind, 
     for array, row, value in zip((X, y, weights), bad, (np.inf, np.nan, np.nan), strict=True):
         kept, array[row] = array[row].copy(), value
         with pytest.raises(BadRowError, match=f"row {row}: .*on_bad_rows='skip'"):
-            getattr(clone(estimator), fit)(X, y, sample_weight=weights)
+            getattr(clone(estimator), fit)(X, y, sample_weight=weights, **options)
         array[row] = kept
     X[500, 1], y[510], weights[520] = np.inf, np.nan, np.nan
     estimator.set_params(on_bad_rows="skip")
-    skipped = getattr(clone(estimator), fit)(X, y, sample_weight=weights)
+    skipped = getattr(clone(estimator), fit)(X, y, sample_weight=weights, **options)
     source = srf.ArraySource(X, y, weights)
     assert skipped.statistics_.n_rows == 597
     if fit == "fit":
@@ -329,3 +351,14 @@ def test_bad_rows_of_arrays_are_named_or_skipped_with_targets_and_weights(kind, 
     assert skipped.statistics_.weight == pytest.approx(weights[rows].sum(), rel=1e-3)
     with pytest.raises(ValueError, match="infinity"):
         skipped.predict(X)
+
+
+@pytest.mark.parametrize("as_rows", [lambda *rows: rows, lambda *rows: (srf.ArraySource(*rows),)])
+def test_labels_that_are_skipped_need_not_be_among_the_classes(as_rows, rng):
+    X = rng.normal(size=(60, 3))
+    y = np.where(np.arange(60) == 7, np.nan, np.arange(60) % 2)
+    clf = classifier(alpha=1.0, on_bad_rows="skip").partial_fit(*as_rows(X, y))
+    clf.partial_fit(*as_rows(X + 1, y), classes=[0, 1])
+    assert clf.statistics_.n_rows == 118
+    with pytest.raises(UnknownLabelError, match=r"the label 2\.0 is none of"):
+        clf.partial_fit(*as_rows(X + 2, y + 1), classes=[0, 1])

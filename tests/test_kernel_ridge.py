@@ -231,11 +231,38 @@ def test_rows_of_no_weight_take_no_place_among_those_fitted(rng, n_weighing, is_
 
 
 def test_bad_weights_of_rows_that_are_not_fitted_are_refused(rng):
-    X, weights = rng.normal(size=(100, 3)), np.ones(100)
+    X, weights = rng.normal(size=(6000, 3)), np.ones(6000)
     for value in (np.nan, -1.0):
-        weights[7], weights[::2] = value, 0.0
-        with pytest.raises(ValueError, match="weight"):
-            srf.KernelRidgeRegressor(n_rows=10).fit(X, X[:, 0], weights)
+        weights[17] = value
+        for rows in ((X, X[:, 0], weights), (srf.ArraySource(X, X[:, 0], weights),)):
+            with pytest.raises(BadRowError, match="X, row 17: the weight is"):
+                srf.KernelRidgeRegressor(n_rows=50).fit(*rows)
+
+
+def test_bad_weights_next_to_a_table_with_categories_are_refused(rng):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": rng.normal(size=6000), "b": ["x", "y"] * 3000})
+    weights = np.where(np.arange(6000) == 17, -1.0, 1.0)
+    with pytest.raises(BadRowError, match="row 17: the weight is -1"):
+        srf.KernelRidgeRegressor(n_rows=50).fit(frame, frame["a"].to_numpy(), weights)
+
+
+def test_rows_of_no_weight_at_the_head_of_a_stream_are_not_kept(rng, monkeypatch):
+    X, n_asked = rng.normal(size=(20_000, 3)), []
+    sample = srf.IteratorSource.sample
+
+    def counted(self, n_rows):
+        n_asked.append(n_rows)
+        return sample(self, n_rows)
+
+    monkeypatch.setattr(srf.IteratorSource, "sample", counted)
+    weights = (np.arange(20_000) >= 19_000) * 1.0
+    blocks = (
+        (X[i : i + 500], X[i : i + 500, 0], weights[i : i + 500]) for i in range(0, 20_000, 500)
+    )
+    fitted = srf.KernelRidgeRegressor(n_rows=50).fit(srf.IteratorSource(blocks))
+    assert np.array_equal(fitted.X_fit_, X[19_000:19_050].astype(np.float32))
+    assert max(n_asked) <= 50
 
 
 def test_a_class_that_weighs_nothing_is_not_missed(rng):

@@ -174,7 +174,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Return the accuracy on a source, or on arrays X and y."""
         if isinstance(X, Source) or are_names(X, y):
             return self.evaluate(X, y, weights=sample_weight)["accuracy"]
-        return super().score(X, *compared(y, sample_weight))
+        return super().score(X, *compared(X, y, sample_weight))
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """Exact kernel ridge regression of few rows."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamrf.errors import DataError, ParameterError, check_unmasked, warn
 from streamrf.estimators.settings import checked_labels, checked_rows, checked_weights, compared
 from streamrf.features import RAW_DTYPES, Identity
-from streamrf.jit.arrays import F32, Array, Floats, Indices
+from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
 from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_decode
 from streamrf.preprocessing import Encoder, as_columns, check_spread
 from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
+    Arrays,
     ArraySource,
     Block,
     Source,
@@ -71,13 +73,14 @@ class _KernelRidge(BaseEstimator):
             given = y
             if sample_weight is not None:
                 sample_weight = checked_weights(sample_weight, len(X))
-                assert_all_finite(sample_weight, input_name="sample_weight")
                 given = y[sample_weight > 0]
             names = getattr(self, "feature_names_in_", None)
             source = named(ArraySource(X, y, sample_weight), names)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
-        block = _spread(source, n_rows)
+        if isinstance(source, ArraySource) or not is_lazy(X):
+            _check_weights(source)
+        block = _weighing_sample(source, n_rows)
         if given is not None and is_classifier(self) and len(block.X) < len(given):
             _warn_of_lost(as_labels(given), as_labels(block.y))
         if not len(block.X):
@@ -127,7 +130,7 @@ class _KernelRidge(BaseEstimator):
             X = X.adapted(self.model_.encoder.table, self.model_.labels)
             y, weights = zip(*((block.y, block.weights) for block in X.blocks()), strict=True)
             return X, np.concatenate(y), np.concatenate(weights) if X.has_weights else None
-        return X, *compared(y, sample_weight, self._target_names)
+        return X, *compared(X, y, sample_weight, self._target_names)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
@@ -136,34 +139,50 @@ class _KernelRidge(BaseEstimator):
         return self.model_.all_scores(X)
 
 
-def _spread(source: Source, n_rows: int) -> Block:
+def _check_weights(source: Source) -> None:
+    """Raise BadRowError for a bad weight of any row in memory, be it fitted or not."""
+    for block in source.blocks() if source.has_weights else ():
+        check_rows(replace(block, X=np.empty((len(block.X), 0)), y=None), "raise")
+
+
+def _weighing_sample(source: Source, n_rows: int) -> Block:
     """Return at most `n_rows` rows that weigh, spread over all; the first ones of an iterator."""
     block = check_rows(source.sample(n_rows), "raise")[0]
     if block.weights is None or (block.weights > 0).all():
         return _thinned(block, n_rows)
-    if not source.seekable:
-        n_read = n_rows
-        while np.count_nonzero(block.weights) < n_rows and len(block.X) >= n_read:
-            n_read *= 2
-            block = check_rows(source.sample(n_read), "raise")[0]
-        return _taken(block, _weighing(block)[:n_rows])
-    held, every, n_seen = _taken(block, slice(0)).arrays, 1, 0
-    for more in source.blocks():
-        kept = _weighing(check_rows(more, "raise")[0])
-        which = np.arange(n_seen, n_seen + len(kept)) % every == 0
-        n_seen += len(kept)
-        if which.any():
-            held = joined([held, more.arrays.take(kept[which])])
-        while len(held.X) > 2 * n_rows:
-            every *= 2
-            held = held.take(slice(None, None, 2))
-    X, y, weights = held
+    parts = map(_weighing, source.blocks())
+    none = _taken(block, slice(0)).arrays
+    X, y, weights = (_spread if source.seekable else _first)(none, parts, n_rows)
     return _thinned(replace(block, X=X, y=y, weights=weights, kept=None), n_rows)
 
 
-def _weighing(block: Block) -> Indices:
-    """Return the indices of the rows of a block that weigh, int64."""
-    return np.flatnonzero(np.asarray(block.weights))
+def _weighing(block: Block) -> Arrays:
+    """Return the rows of a block that weigh; raise BadRowError if one is bad."""
+    rows = check_rows(block, "raise")[0].arrays
+    return rows.take(np.flatnonzero(rows.weights))
+
+
+def _first(held: Arrays, parts: Iterable[Arrays], n_rows: int) -> Arrays:
+    """Return the rows held and those of the first parts, until there are `n_rows`."""
+    for part in parts:
+        held = joined([held, part])
+        if len(held.X) >= n_rows:
+            break
+    return held.take(slice(n_rows))
+
+
+def _spread(held: Arrays, parts: Iterable[Arrays], n_rows: int) -> Arrays:
+    """Return every 2^k-th row of all parts, twice `n_rows` at most."""
+    every, n_seen = 1, 0
+    for part in parts:
+        which = np.arange(-n_seen % every, len(part.X), every)
+        n_seen += len(part.X)
+        if len(which):
+            held = joined([held, part.take(which)])
+        while len(held.X) > 2 * n_rows:
+            every *= 2
+            held = held.take(slice(None, None, 2))
+    return held
 
 
 def _thinned(block: Block, n_rows: int) -> Block:
@@ -216,7 +235,8 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
     alpha : float, as in `sklearn.kernel_ridge.KernelRidge`, or "auto": of 21 penalties the one of
         least squared error on rows left out one by one
     n_rows : of more rows that weigh than these, as many are fitted, spread over all (the first of
-        an iterator). Memory and time grow with its square and cube
+        an iterator, which is used up if some of its first rows weigh nothing). Memory and time
+        grow with its square and cube
     normalize : scaling of rows, see `RandomFeatureClassifier`
 
     Attributes

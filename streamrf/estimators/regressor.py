@@ -89,7 +89,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         """Return the coefficient of determination R2 on a source, or on arrays X and y."""
         if isinstance(X, Source) or are_names(X, y):
             return self.evaluate(X, y, weights=sample_weight)["r2"]
-        return super().score(X, *compared(y, sample_weight, self._target_names))
+        return super().score(X, *compared(X, y, sample_weight, self._target_names))
 
     def partial_fit(self, X: Rows, y: Values = None, sample_weight: Values = None) -> Self:
         """Add rows, y (n_rows,) or (n_rows, n_targets); see `RandomFeatureClassifier`."""

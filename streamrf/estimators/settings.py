@@ -25,12 +25,11 @@ OF_SUMS = (
     "features", "n_components", "kernels", "normalize", "warp", "warp_rounds", "scale_like",
     "precision",
 )  # fmt: skip
-NEEDS_WEIGHTS = "class_weight"  # sums with weights take others, and those without take none
 
 
 def of_sums(estimator: Any) -> dict[str, str]:
     """Return the parameters that sums are of, as they are shown."""
-    return {name: repr(getattr(estimator, name)) for name in (*OF_SUMS, NEEDS_WEIGHTS)}
+    return {name: repr(getattr(estimator, name)) for name in (*OF_SUMS, "class_weight")}
 
 
 def check_unchanged(estimator: Any, has_weights: bool) -> None:
@@ -40,12 +39,18 @@ def check_unchanged(estimator: Any, has_weights: bool) -> None:
     """
     now = of_sums(estimator)
     for name, began in getattr(estimator, "_begun_with", {}).items():  # which old pickles lack
-        is_free = name == NEEDS_WEIGHTS and (has_weights or "None" not in (began, now[name]))
-        if now[name] != began and not is_free:
+        if name == "class_weight" and (has_weights or _are_both_given(began, now[name])):
+            continue
+        if now[name] != began:
             raise ParameterError(
                 f"{name} was set to {now[name]}, and the rows so far are summed with {began}: "
                 "set it back, or begin anew by fit or a clone"
             )
+
+
+def _are_both_given(began: str, now: str) -> bool:
+    """Return whether a parameter was, and is, another than None, as they are shown."""
+    return began != repr(None) and now != repr(None)
 
 
 def described(settings: dict[str, Any]) -> Tree:
@@ -100,17 +105,26 @@ def ordered(y: Any, wanted: tuple[str, ...] | None) -> Any:
     return y if places is None else np.asarray(y)[:, places]
 
 
-def compared(y: Any, sample_weight: Any, wanted: tuple[str, ...] | None = None) -> tuple[Any, Any]:
-    """Return targets and weights of rows that are scored, as `fit` reads them; None of None.
+def compared(
+    X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None = None
+) -> tuple[Any, Any]:
+    """Return targets and weights of rows X that are scored, as `fit` reads them; None of None.
 
     Nullable targets of pandas are what they hold, several are in the order of `wanted`. Raise
-    DataError for masked entries.
+    DataError for masked entries, ShapeError for targets of another length.
     """
     check_unmasked(sample_weight, "sample_weight")
     y = ordered(y, wanted)
     if y is not None:
-        y = as_targets(y, len(np.atleast_1d(np.asarray(y))), "y")
+        n_rows = _known_length(X)
+        y = as_targets(y, len(np.atleast_1d(np.asarray(y))) if n_rows is None else n_rows, "y")
     return y, sample_weight
+
+
+def _known_length(X: Any) -> int | None:
+    """Return the number of rows of an array or table; None where it is known by reading them."""
+    n_rows = len(X) if isinstance(X, list | tuple) else next(iter(getattr(X, "shape", ())), None)
+    return int(n_rows) if isinstance(n_rows, int | np.integer) else None
 
 
 def checked_rows(estimator: Any, X: Any, y: Any, **how: Any) -> Any:

@@ -103,8 +103,13 @@ def find_labels(
 
 
 def check_known(y: ArrayLike, classes: ArrayLike) -> None:
-    """Raise UnknownLabelError for a label that is none of the classes said to be all."""
-    labels, found = np.unique(as_labels(classes)), np.unique(as_labels(y))
+    """Raise UnknownLabelError for a label that is none of the classes said to be all.
+
+    NaN and infinity are no labels: `check_rows` names or leaves out their rows.
+    """
+    y = np.asarray(y)
+    given = y[np.isfinite(y)] if y.dtype.kind == "f" else y
+    labels, found = np.unique(as_labels(classes)), np.unique(as_labels(given))
     unknown = find_labels(labels, found)[1]
     if unknown.any():
         raise UnknownLabelError(

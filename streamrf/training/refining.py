@@ -216,8 +216,8 @@ def refine(
     model = replace(model, refinement=refinement, history=())  # that of the squared loss
     if chooses:
         return replace(model, probabilities=_probabilities(fair, held_out), notes=())
-    was_chosen = model.probabilities is None or model.probabilities.n_rows
-    return replace(model, notes=() if was_chosen else model.notes)
+    has_too_few = model.probabilities is not None and model.probabilities.n_rows == 0
+    return replace(model, notes=model.notes if has_too_few else ())
 
 
 def _check_passes(max_passes: Any) -> None:

@@ -47,8 +47,8 @@ class Settings:
     codes : target codes of the classes; None means `OneVsRest`
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
-        code can be chosen at the solve, and a label that is not among them joins them. Sums by bit
-        refuse it
+        code can be chosen at the solve. Sums by class take labels that are not among them; sums by
+        bit raise UnknownLabelError
     class_weight : factors of the rows' weights by label, "balanced" (so that all classes weigh the
         same, by their shares in a peek of up to 20,000 rows), or None. Rows are weighed as they are
         read, since one Gram is summed for all classes; give a dict where sums are to be added
