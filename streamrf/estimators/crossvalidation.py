@@ -85,7 +85,7 @@ def cross_val_score(
     if name is None:
         name = "r2" if models[0].book is None else "accuracy"
     known = [key for key in figures[0] if any(isinstance(one[key], float) for one in figures)]
-    if name in figures[0] and name not in known:
+    if isinstance(name, str) and name in set(figures[0]) - set(known):
         raise ParameterError(f"scoring={name!r}: no fold has it; there are {', '.join(known)}")
     check_choice("scoring", name, known)
     return np.array([figure[name] for figure in figures], dtype=np.float64)
