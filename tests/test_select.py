@@ -13,7 +13,7 @@ from integers import assert_same_bytes
 from streamrf.cli import app
 from streamrf.display import Run
 from streamrf.display.stages import following, now
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, MemoryBudgetError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.training import feature_choice
 from streamrf.training.candidates import Candidate, ScaledRows, crossed
@@ -382,6 +382,14 @@ def test_a_width_that_is_named_is_kept_by_what_follows_from_the_columns(width):
     assert ("none, linear" in found.table()["candidate"]) == (width == 5)
     named = srf.select(srf.ArraySource(X, y), kernels=["linear"], n_components=width)
     assert named.n_components == 5
+
+
+@pytest.mark.parametrize("limit", [1, "1 KiB"])
+def test_memory_that_holds_no_features_is_told(limit):
+    X = np.random.default_rng(0).normal(size=(900, 4))
+    clf = srf.RandomFeatureClassifier(memory_limit=limit, random_state=0)
+    with pytest.raises(MemoryBudgetError):
+        clf.fit(X, X[:, 0] > 0)
 
 
 @pytest.mark.parametrize(("size", "column"), [(1e18, 2), (1e-15, slice(None)), (1e-44, slice(2))])

@@ -184,7 +184,7 @@ def _has_room(
 ) -> bool:
     """Return whether the width that follows from the columns, if any, is within what is allowed."""
     width = candidate.kind.width_of(1, n_features)
-    return fits(width) and (n_components is None or width <= n_components)
+    return width == 1 or (fits(width) and (n_components is None or width <= n_components))
 
 
 def _middle(field: list[Candidate]) -> Candidate:
