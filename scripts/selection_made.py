@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from selection import error
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
@@ -173,8 +174,7 @@ def compared(name: str, seed: int) -> dict:
         began = time.perf_counter()
         found = kind(random_state=seed).fit(train, t).predict(test)
         line[f"{side}_seconds"] = round(time.perf_counter() - began, 1)
-        wrong = np.sqrt(np.mean((found - truth) ** 2)) if regression else np.mean(found != truth)
-        line[side] = float(wrong if regression else 100 * wrong)
+        line[side] = error(found, truth, regression)
     return line
 
 

@@ -15,7 +15,14 @@ from streamrf.features import DESCRIBED, RAW_DTYPES
 from streamrf.jit.arrays import Array, Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
-from streamrf.sources import as_known, as_targets, names_of, target_places, weight_column
+from streamrf.sources import (
+    as_known,
+    as_targets,
+    names_of,
+    target_places,
+    weight_column,
+    without_gaps,
+)
 from streamrf.statistics import Statistics
 from streamrf.storage import Fields, Tree
 
@@ -141,7 +148,7 @@ def checked_labels(y: Any, n_rows: int) -> Array:
     if np.asarray(y).ndim == 2:
         column_or_1d(y, warn=True)
     labels = as_targets(y, n_rows, "y")
-    known = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels
+    known = without_gaps(labels)
     if len(known):
         check_classification_targets(known)
     return labels

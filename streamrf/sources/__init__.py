@@ -6,7 +6,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.derived import RowsAlone, named, names_of, target_places
-from streamrf.sources.frames import as_known, check_no_frame, is_frame
+from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
@@ -18,6 +18,7 @@ from streamrf.sources.labels import (
     join_labels,
     narrowed,
     same_labels,
+    without_gaps,
 )
 from streamrf.sources.ledger import Ledger, check_once
 from streamrf.sources.opening import (
@@ -95,7 +96,6 @@ __all__ = [
     "find_labels",
     "is_file_of",
     "is_for_source",
-    "is_frame",
     "is_known",
     "is_lazy",
     "is_url",
@@ -118,4 +118,5 @@ __all__ = [
     "version",
     "warn_of_unseen",
     "weight_column",
+    "without_gaps",
 ]

@@ -102,13 +102,14 @@ def find_labels(
     return index, labels[index] != y
 
 
-def check_known(y: ArrayLike, classes: ArrayLike) -> None:
-    """Raise UnknownLabelError for a label that is none of the classes said to be all.
+def without_gaps(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return labels without NaN and infinity, which are none: `check_rows` takes their rows."""
+    return labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels
 
-    NaN and infinity are no labels: `check_rows` names or leaves out their rows.
-    """
-    y = np.asarray(y)
-    given = y[np.isfinite(y)] if y.dtype.kind == "f" else y
+
+def check_known(y: ArrayLike, classes: ArrayLike) -> None:
+    """Raise UnknownLabelError for a label that is none of the classes said to be all."""
+    given = without_gaps(np.asarray(y))
     labels, found = np.unique(as_labels(classes)), np.unique(as_labels(given))
     unknown = find_labels(labels, found)[1]
     if unknown.any():

@@ -18,6 +18,7 @@ from streamrf.sources import (
     class_factors,
     named_factors,
     of_targets,
+    without_gaps,
 )
 from streamrf.statistics import Statistics
 from streamrf.training.feature_choice import peek
@@ -91,7 +92,7 @@ def task_of(source: Source) -> str:
         if (finite != np.floor(finite)).any():
             return "regression"
     labels = of_targets(sample, as_labels)
-    labels = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels
+    labels = without_gaps(labels)
     n_classes, n = len(np.unique(labels)), len(labels)
     many = y.dtype.kind == "f" and n_classes > MAX_FLOAT_CLASSES
     if many or (n >= MIN_TASK_ROWS and n_classes > MAX_CLASS_SHARE * n):
