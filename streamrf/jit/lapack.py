@@ -53,6 +53,13 @@ def solve(factor: Numbers, B: Numbers) -> None:
     _call("pftrs", b"N", b"L", n, n_columns, factor, B, n, info)
 
 
+def factor_square(square: Numbers) -> bool:
+    """Overwrite the lower triangle of a square in C order by its Cholesky factor (`potrf`)."""
+    n, info = len(square), ctypes.c_int(0)
+    _call("potrf", b"U", n, square, n, info)
+    return info.value == 0
+
+
 def _call(name: str, *arguments: Any) -> None:
     """Call the routine of the arrays' dtype; every argument goes by its address."""
     arrays = [value for value in arguments if isinstance(value, np.ndarray)]

@@ -12,7 +12,7 @@ from streamrf.jit.arrays import F64, I64, Numbers
 
 
 @njit(nogil=True, cache=True)
-def _shape(n: int) -> tuple[int, int, int]:
+def layout(n: int) -> tuple[int, int, int]:
     """Rows, columns and the offset of the diagonal in the packed array."""
     if n % 2 == 0:
         return n + 1, n // 2, 1
@@ -53,7 +53,7 @@ def flush(partial: Numbers, totals: Numbers) -> None:
 def centred(packed: Numbers, sums: F64, weight: float, scale: F64, out: F64) -> None:
     """``out = diag(scale) (G - sums sums^T / weight) diag(scale)``, packed to packed."""
     n = sums.size
-    n_rows, n_columns, offset = _shape(n)
+    n_rows, n_columns, offset = layout(n)
     for task in prange(n_columns):
         column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
         for row in range(n_rows):
@@ -65,7 +65,7 @@ def centred(packed: Numbers, sums: F64, weight: float, scale: F64, out: F64) -> 
 @njit(nogil=True, cache=True)
 def add_diagonal(packed: F64, values: F64) -> None:
     """``G += diag(values)``, in place."""
-    n_rows, n_columns, offset = _shape(values.size)
+    n_rows, n_columns, offset = layout(values.size)
     for i in range(values.size):
         packed[_index(i, i, n_rows, n_columns, offset)] += values[i]
 
@@ -73,7 +73,7 @@ def add_diagonal(packed: F64, values: F64) -> None:
 @njit(nogil=True, cache=True)
 def diagonal(packed: Numbers, out: F64) -> None:
     """``out = diag(G)``."""
-    n_rows, n_columns, offset = _shape(out.size)
+    n_rows, n_columns, offset = layout(out.size)
     for i in range(out.size):
         out[i] = packed[_index(i, i, n_rows, n_columns, offset)]
 
@@ -82,7 +82,7 @@ def diagonal(packed: Numbers, out: F64) -> None:
 def unpack(packed: Numbers, out: F64) -> None:
     """``out = G`` as a full symmetric (n, n) matrix."""
     n = out.shape[0]
-    n_rows, n_columns, offset = _shape(n)
+    n_rows, n_columns, offset = layout(n)
     for task in prange(n_columns):
         column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
         for row in range(n_rows):
@@ -95,7 +95,7 @@ def unpack(packed: Numbers, out: F64) -> None:
 @njit(nogil=True, cache=True)
 def column(packed: Numbers, j: int, out: F64) -> None:
     """``out = G[:, j]``."""
-    n_rows, n_columns, offset = _shape(out.size)
+    n_rows, n_columns, offset = layout(out.size)
     for i in range(out.size):
         out[i] = packed[_index(i, j, n_rows, n_columns, offset)]
 
@@ -111,8 +111,8 @@ def select(packed: Numbers, n: int, columns: I64, out: Numbers) -> None:
     columns : (m,) int64, rows and columns to keep, in any order
     out : the packed (m, m) matrix
     """
-    n_rows, n_columns, offset = _shape(n)
-    out_rows, out_columns, out_offset = _shape(columns.size)
+    n_rows, n_columns, offset = layout(n)
+    out_rows, out_columns, out_offset = layout(columns.size)
     for task in prange(out_columns):
         out_column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
         for row in range(out_rows):
@@ -132,8 +132,8 @@ def add_selected(values: Numbers, columns: I64, n: int, packed: Numbers) -> None
     n : order of G
     packed : the packed (n, n) matrix
     """
-    n_rows, n_columns, offset = _shape(n)
-    of_rows, of_columns, of_offset = _shape(columns.size)
+    n_rows, n_columns, offset = layout(n)
+    of_rows, of_columns, of_offset = layout(columns.size)
     for column in range(of_columns):
         for row in range(of_rows):
             i, j = _entry(row, column, of_columns, of_offset)

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamrf.display import advance
 from streamrf.errors import ParameterError, SolveError
-from streamrf.jit import lapack, packed, symmetric
+from streamrf.jit import cholesky, lapack, packed, symmetric
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
@@ -253,7 +253,7 @@ class Normal:
         """Return the packed Cholesky factor of ``work + alpha I`` in the same memory, or None."""
         n = len(self.step)
         packed.add_diagonal(work, np.full(n, float(alpha)))
-        is_factor = lapack.factor(work, n)
+        is_factor = cholesky.factor(work, n)
         advance(n**3, "solving")
         return work if is_factor else None
 

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from streamrf.display import foresee, now
-from streamrf.jit import lapack, packed
+from streamrf.jit import cholesky, packed
 from streamrf.jit.threads import computing
 from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
@@ -61,6 +61,6 @@ def _factor_seconds(n: int) -> float:
             work = np.full(n * (n + 1) // 2, 1e-6)
             packed.add_diagonal(work, np.ones(n))
             began = time.perf_counter()
-            lapack.factor(work, n)
+            cholesky.factor(work, n)
             seconds.append(time.perf_counter() - began)
     return min(seconds) / n_threads

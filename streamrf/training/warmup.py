@@ -28,7 +28,7 @@ from streamrf.features import (
     TreeGated,
     TreeSketch,
 )
-from streamrf.jit import lanes, lzf
+from streamrf.jit import cholesky, lanes, lzf, packed
 from streamrf.kernels import BaseSpace, Polynomial, Skeleton
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import WARPS
@@ -78,6 +78,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"{warp} warp", partial(default, warp=warp)
     yield "codes", partial(default, codes=codes, classes=np.arange(N_CLASSES))
     yield "what follows a fit", partial(_use, maps[0])
+    for dtype in (np.float64, np.float32):
+        yield f"{np.dtype(dtype).name} factors", partial(_factor, dtype)
     chunk = np.frombuffer(bytes(2), np.uint8)
     yield "chunks of LZF", partial(lzf.expand, chunk, np.empty(1, np.uint8))
 
@@ -132,6 +134,13 @@ def _use(features: FeatureMap) -> None:
     found = accumulate(ArraySource(X, y), features, random_state=0)
     pruned = found.prune(N_COMPONENTS // 2)  # along a path of penalties
     pruned.solve(1.0)
+
+
+def _factor(dtype: type) -> None:
+    n = cholesky.MIN_COLUMNS
+    identity: np.ndarray = np.zeros(n * (n + 1) // 2, dtype)
+    packed.add_diagonal(identity, np.ones(n))
+    cholesky.factor(identity, n)
 
 
 def _rows(dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,357 @@
+"""Cholesky factors of packed symmetric matrices, in place, by tasks of one thread each.
+
+LAPACK's `pftrf` waits for all threads after every small product, which takes three to twenty times
+as long where another program has one of their cores; and OpenBLAS has no kernels for processors
+newer than itself. Here a task is a strip of rows of one block of columns: it takes all products
+with the columns before at once (left-looking), so that tasks are long and each reads and writes its
+strip once. Shapes of tasks do not depend on the threads, so neither do the bits.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from streamrf.jit import lapack
+from streamrf.jit.arrays import Numbers
+from streamrf.jit.instructions import cpu_features
+from streamrf.jit.packed import layout
+from streamrf.jit.threads import Task, computing, single_blas_threads
+
+Range = tuple[int, int]  # first, and one past the last
+Each = Callable[[Task, Iterable[Any]], None]
+
+MIN_COLUMNS = 1024  # of fewer LAPACK's factor takes less than these tasks
+COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
+GROUP = 32  # of a block's columns, solved one after the other before they go into products
+STRIP = 256  # rows of a task: its sums and a block of its factors lie in the second cache
+IS_WIDE = "avx512f" in cpu_features()
+HAS_FMA = IS_WIDE or "fma" in cpu_features()
+ROWS = 8 if IS_WIDE else 6  # of a strip, whose sums the registers hold
+LANE_BYTES = 128 if IS_WIDE else 64  # of each
+
+
+def _make_add() -> Any:
+    """Make ``f(a, i, b, j, depth, sums, k)``: ``sums[k:] += a[i:]^T b[j:]`` of flat arrays.
+
+    With shapes (depth, ROWS), (depth, lanes) and (ROWS, lanes) from those places on.
+    """
+
+    @intrinsic
+    def compiled(
+        typingctx: Any, a: Any, i: Any, b: Any, j: Any, depth: Any, sums: Any, k: Any
+    ) -> Any:
+        if {(array.layout, array.dtype) for array in (a, b, sums)} != {("C", a.dtype)}:
+            raise TypingError("products of strips take arrays in the order of C, of one dtype")
+        at = types.intp
+        signature = types.void(a, at, b, at, at, sums, at)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            left, right, out = (
+                builder.gep(
+                    cgutils.create_struct_proxy(signature.args[n])(
+                        context, builder, value=args[n]
+                    ).data,
+                    [args[n + 1]],
+                )
+                for n in (0, 2, 5)
+            )
+            is_single = signature.args[0].dtype == types.float32
+            number = ir.FloatType() if is_single else ir.DoubleType()
+            align = 4 if is_single else 8
+            lanes = LANE_BYTES // align
+            word, vector = ir.IntType(64), ir.VectorType(number, lanes)
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            fused = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(vector, [vector] * 3),
+                f"llvm.fma.v{lanes}f{8 * align}",
+            )
+            right, out = (builder.bitcast(p, vector.as_pointer()) for p in (right, out))
+            before = builder.block
+            loop = builder.append_basic_block("depth")
+            after = builder.append_basic_block("after")
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            step = builder.phi(word)
+            step.add_incoming(word(0), before)
+            totals = [builder.phi(vector) for _ in range(ROWS)]
+            values = builder.load(builder.gep(right, [step]), align=align)
+            following = builder.add(step, word(1))
+            row = builder.gep(left, [builder.mul(step, word(ROWS))])
+            for r, total in enumerate(totals):
+                factor = builder.load(builder.gep(row, [word(r)]))
+                one = builder.insert_element(
+                    ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0)
+                )
+                factors = builder.shuffle_vector(one, one, everywhere)
+                if HAS_FMA:
+                    added = builder.call(fused, [factors, values, total])
+                else:
+                    added = builder.fadd(total, builder.fmul(factors, values))
+                total.add_incoming(ir.Constant(vector, [0.0] * lanes), before)
+                total.add_incoming(added, loop)
+            step.add_incoming(following, loop)
+            builder.cbranch(builder.icmp_signed("<", following, args[4]), loop, after)
+            builder.position_at_end(after)
+            for r, total in enumerate(totals):  # apart, so that errors grow by blocks, not by rows
+                place = builder.gep(out, [word(r)])
+                added = builder.fadd(builder.load(place, align=align), total.incomings[1][0])
+                builder.store(added, place, align=align)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return compiled
+
+
+_add = _make_add()  # never called where loops are not compiled
+
+
+@njit(nogil=True, cache=True)
+def _strides(n: int, column: int) -> tuple[int, int, int]:
+    """Where (0, 0) would be, and the steps of a row and a column, on the side of a column."""
+    n_rows, n_columns, offset = layout(n)
+    if column < n_columns:
+        return offset, 1, n_rows
+    return (1 - offset - n_columns) * n_rows - n_columns, n_rows, 1
+
+
+@njit(nogil=True, cache=True)
+def _panels(
+    packed: Numbers,
+    n: int,
+    rows: Range,
+    columns: Range,
+    width: int,
+    out: Numbers,
+    start: int,
+) -> None:
+    """Lay rows of a block of columns out in panels (depth, width), the last filled up by zeros."""
+    first, by_row, by_column = _strides(n, columns[0])
+    depth = columns[1] - columns[0]
+    m = rows[1] - rows[0]
+    size = depth * width
+    if by_row == 1:
+        for k in range(depth):
+            source = first + rows[0] + (columns[0] + k) * by_column
+            place = start + k * width
+            top = 0
+            if width == ROWS:  # a constant, so that the loop is unrolled
+                for _ in range(m // ROWS):
+                    for r in range(ROWS):
+                        out[place + r] = packed[source + top + r]
+                    top += ROWS
+                    place += size
+            else:
+                for _ in range(m // width):
+                    for r in range(width):
+                        out[place + r] = packed[source + top + r]
+                    top += width
+                    place += size
+            for r in range(m - top):
+                out[place + r] = packed[source + top + r]
+    else:
+        for i in range(m):
+            source = first + (rows[0] + i) * by_row + columns[0]
+            place = start + i // width * size + i % width
+            for k in range(depth):
+                out[place + k * width] = packed[source + k]
+    if m % width:
+        place = start + m // width * size
+        for k in range(depth):
+            for r in range(m % width, width):
+                out[place + k * width + r] = 0
+
+
+@njit(nogil=True, cache=True)
+def _update(
+    packed: Numbers,
+    n: int,
+    rows: Range,
+    columns: Range,
+    blocks: Numbers,
+    factors: Numbers,
+    lanes: int,
+) -> None:
+    """Take from a strip the products with the columns before, laid out in `factors`."""
+    n_strips = (rows[1] - rows[0] + ROWS - 1) // ROWS
+    n_panels = (columns[1] - columns[0] + lanes - 1) // lanes
+    size = ROWS * lanes
+    strip = np.empty(n_strips * ROWS * COLUMNS, packed.dtype)
+    sums = np.zeros(n_panels * n_strips * size, packed.dtype)
+    for block in range(blocks.shape[0]):
+        start, stop = blocks[block, 0], blocks[block, 1]
+        depth = stop - start
+        _panels(packed, n, rows, (start, stop), ROWS, strip, 0)
+        for p in range(n_panels):
+            right = (start * n_panels + p * depth) * lanes
+            for s in range(n_strips):
+                _add(
+                    strip, s * depth * ROWS, factors, right, depth, sums, (p * n_strips + s) * size
+                )
+    first, by_row, by_column = _strides(n, columns[0])
+    for j in range(columns[0], columns[1]):
+        p, lane = (j - columns[0]) // lanes, (j - columns[0]) % lanes
+        for s in range(n_strips):
+            top = rows[0] + s * ROWS
+            source = (p * n_strips + s) * size + lane
+            target = first + top * by_row + j * by_column
+            for r in range(max(0, j - top), min(ROWS, rows[1] - top)):
+                packed[target + r * by_row] -= sums[source + r * lanes]
+
+
+@njit(nogil=True, cache=True)
+def _solve(
+    packed: Numbers,
+    n: int,
+    rows: Range,
+    columns: Range,
+    square: Numbers,
+    factors: Numbers,
+    lanes: int,
+) -> None:
+    """Overwrite a strip S below a block's factor L by ``S L^-T``.
+
+    Parameters
+    ----------
+    square : L
+    factors : rows of L in groups of `GROUP`, each with the columns before it, as panels of lanes
+    """
+    width = columns[1] - columns[0]
+    n_strips = (rows[1] - rows[0] + ROWS - 1) // ROWS
+    x = np.empty(n_strips * width * ROWS, packed.dtype)
+    _panels(packed, n, rows, columns, ROWS, x, 0)
+    sums = np.empty(ROWS * lanes, packed.dtype)
+    group = np.empty((GROUP, n_strips * ROWS), packed.dtype)
+    for start in range(0, width, GROUP):
+        m = min(GROUP, width - start)
+        for s in range(n_strips):
+            place = (s * width + start) * ROWS
+            for k in range(m):
+                for r in range(ROWS):
+                    group[k, s * ROWS + r] = x[place + k * ROWS + r]
+            for p in range((m + lanes - 1) // lanes if start else 0):
+                sums[:] = 0
+                right = _place(start) + p * start * lanes
+                _add(x, s * width * ROWS, factors, right, start, sums, 0)
+                for k in range(p * lanes, min((p + 1) * lanes, m)):
+                    for r in range(ROWS):
+                        group[k, s * ROWS + r] -= sums[r * lanes + k - p * lanes]
+        for j in range(m):
+            inverse = 1 / square[start + j, start + j]
+            for i in range(group.shape[1]):
+                group[j, i] *= inverse
+            for k in range(j + 1, m):
+                value = square[start + k, start + j]
+                for i in range(group.shape[1]):
+                    group[k, i] -= value * group[j, i]
+        for s in range(n_strips):
+            place = (s * width + start) * ROWS
+            for k in range(m):
+                for r in range(ROWS):
+                    x[place + k * ROWS + r] = group[k, s * ROWS + r]
+    first, by_row, by_column = _strides(n, columns[0])
+    for k in range(width):
+        for s in range(n_strips):
+            top = rows[0] + s * ROWS
+            target = first + top * by_row + (columns[0] + k) * by_column
+            for r in range(min(ROWS, rows[1] - top)):
+                packed[target + r * by_row] = x[(s * width + k) * ROWS + r]
+
+
+@njit(nogil=True, cache=True)
+def _place(start: int) -> int:
+    """Return where the factors of the group that begins there begin."""
+    return start * (start - GROUP) // 2
+
+
+@njit(nogil=True, cache=True)
+def _lower(packed: Numbers, n: int, columns: Range, lanes: int) -> Numbers:
+    """Return the factor of a block laid out for `_solve`."""
+    width = columns[1] - columns[0]
+    out = np.empty(_place((width + GROUP - 1) // GROUP * GROUP), packed.dtype)
+    for start in range(GROUP, width, GROUP):
+        rows = (columns[0] + start, columns[0] + min(start + GROUP, width))
+        _panels(packed, n, rows, (columns[0], columns[0] + start), lanes, out, _place(start))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _copy(packed: Numbers, n: int, columns: Range, out: Numbers, back: bool) -> None:
+    """Copy the lower triangle of a block on the diagonal to a square, or back."""
+    first, by_row, by_column = _strides(n, columns[0])
+    for j in range(columns[0], columns[1]):
+        for i in range(j, columns[1]):
+            place = first + i * by_row + j * by_column
+            if back:
+                packed[place] = out[i - columns[0], j - columns[0]]
+            else:
+                out[i - columns[0], j - columns[0]] = packed[place]
+
+
+def factor(packed: Numbers, n: int) -> bool:
+    """Overwrite a matrix of order n by its Cholesky factor; return whether it has one.
+
+    Parameters
+    ----------
+    packed : (n (n + 1) / 2,) float32 or float64, see `streamrf.jit.packed`
+    n : int
+    """
+    if n < MIN_COLUMNS or numba.config.DISABLE_JIT:
+        with computing(1):
+            return lapack.factor(packed, n)
+    half = layout(n)[1]  # beyond which columns are stored transposed
+    blocks = [*_cut(0, half, COLUMNS), *_cut(half, n, COLUMNS)]
+    factors = np.empty((n - 1) * COLUMNS, packed.dtype)
+    with single_blas_threads() as each:
+        return all(
+            _factor_block(packed, n, blocks[:number], columns, factors, each)
+            for number, columns in enumerate(blocks)
+        )
+
+
+def _factor_block(
+    packed: Numbers, n: int, before: list[Range], columns: Range, factors: Numbers, each: Each
+) -> bool:
+    """Factor a block of columns; those before it are factors already.
+
+    Parameters
+    ----------
+    factors : memory for the rows of the factors before it
+    each : see `single_blas_threads`
+    """
+    lanes = LANE_BYTES // packed.itemsize
+    width = columns[1] - columns[0]
+    padded = -(-width // lanes) * lanes
+
+    def lay_out(block: Range) -> None:
+        _panels(packed, n, columns, block, lanes, factors, block[0] * padded)
+
+    def update(rows: Range) -> None:
+        _update(packed, n, rows, columns, np.array(before), factors, lanes)
+
+    def solve(rows: Range) -> None:
+        _solve(packed, n, rows, columns, square, lower, lanes)
+
+    if before:
+        each(lay_out, before)
+        each(update, _cut(columns[0], n, STRIP))
+    square = np.zeros((width, width), packed.dtype)
+    _copy(packed, n, columns, square, False)
+    if not lapack.factor_square(square):
+        return False
+    _copy(packed, n, columns, square, True)
+    lower = _lower(packed, n, columns, lanes)
+    each(solve, _cut(columns[1], n, STRIP))
+    return True
+
+
+def _cut(start: int, stop: int, size: int) -> list[Range]:
+    return [(first, min(first + size, stop)) for first in range(start, stop, size)]

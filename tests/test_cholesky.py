@@ -1,0 +1,68 @@
+"""Blocked packed factors: LAPACK and NumPy as twins."""
+
+import numpy as np
+import pytest
+
+import naive
+from streamrf.jit import cholesky, lapack, packed
+from streamrf.jit.threads import computing
+
+DTYPES = [np.float32, np.float64]
+EVEN = cholesky.COLUMNS  # of a block: orders around halves and wholes of it
+
+
+def positive(rng, n, dtype):
+    """Return a packed matrix of order n whose eigenvalues are spread."""
+    A = rng.normal(size=(n, 40)) * 3.0
+    return naive.packed(A @ A.T + np.diag(rng.uniform(0.5, 2.0, n))).astype(dtype)
+
+
+def lower(factor, n):
+    """Return the lower triangle that a packed factor is."""
+    return np.tril(naive.full(factor.astype(float), n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "n", [1, 2, 7, 300, 2 * EVEN - 1, 2 * EVEN, 2 * EVEN + 1, 2 * EVEN + 77, 3 * EVEN + 130]
+)
+def test_a_factor_is_that_of_lapack(rng, n, dtype, monkeypatch):
+    monkeypatch.setattr(cholesky, "MIN_COLUMNS", 1)
+    given = positive(rng, n, dtype)
+    expected, found = given.copy(), given.copy()
+    assert lapack.factor(expected, n)
+    assert cholesky.factor(found, n)
+    eps, A, L = np.finfo(dtype).eps, naive.full(given.astype(float), n), lower(found, n)
+    np.testing.assert_allclose(L @ L.T, A, rtol=0, atol=40 * eps * np.abs(A).max())
+    L_lapack = lower(expected, n)
+    np.testing.assert_allclose(L, L_lapack, rtol=0, atol=500 * eps * np.abs(L_lapack).max())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_factor_has_the_same_bits_on_any_number_of_threads(rng, dtype):
+    n = cholesky.MIN_COLUMNS + 301
+    given = positive(rng, n, dtype)
+    found = []
+    for n_threads in (1, 2):
+        factor = given.copy()
+        with computing(n_threads):
+            assert cholesky.factor(factor, n)
+        found.append(factor.tobytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("at", [0, 700, -1])
+def test_a_matrix_that_is_not_positive_definite_has_no_factor(rng, at):
+    n = cholesky.MIN_COLUMNS + 500
+    given = positive(rng, n, np.float64)
+    values = np.zeros(n)
+    values[at] = -1e6
+    packed.add_diagonal(given, values)
+    assert not cholesky.factor(given, n)
+
+
+def test_a_matrix_with_nan_has_no_finite_factor(rng):
+    n = cholesky.MIN_COLUMNS
+    given = positive(rng, n, np.float64)
+    given[-5] = np.nan
+    assert not (cholesky.factor(given, n) and np.isfinite(given).all())
