@@ -146,7 +146,7 @@ def test_the_path_is_a_table(statistics):
 def test_a_path_writes_no_model_unless_asked():
     before = set(Path().iterdir())
     figures = answer("solve", "classes.h5", "--path")
-    assert (figures["model"], figures["alpha"], len(figures["alphas"])) == (None, None, 13)
+    assert (figures["model"], figures["alpha"], len(figures["alphas"])) == (None, None, 17)
     assert set(Path().iterdir()) == before
     figures, model = model_of("classes.h5", "--path", "--alpha", "3")
     assert (figures["alpha"], figures["criterion"], len(figures["alphas"])) == (3, None, 1)
@@ -196,7 +196,7 @@ def test_in_words():
     text = told("solve", "classes.h5", "--model", "m.h5")
     assert re.fullmatch(
         r"rows +900 of 6 columns, summed before\nfeatures +40\nclasses +4\n"
-        r"alpha +\S+, the best of 13 by generalised cross-validation\n"
+        r"alpha +\S+, the best of 17 by generalised cross-validation\n"
         r"time +\S+ m?s\nwritten +m\.h5\n",
         text,
     )

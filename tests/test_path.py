@@ -227,11 +227,11 @@ def test_a_path_gives_the_model_of_any_penalty():
         path.best_alpha("aic")
 
 
-def test_without_alphas_the_path_spans_ten_decades():
+def test_without_alphas_the_path_spans_thirteen_decades():
     statistics, *_ = regression(weighted=False)
     alphas = statistics.path().alphas
-    assert len(alphas) == 13
-    assert alphas[-1] / alphas[0] == pytest.approx(1e10)
+    assert len(alphas) == 17
+    assert alphas[-1] / alphas[0] == pytest.approx(10 ** (40 / 3))
 
 
 def test_every_target_may_have_a_penalty_of_its_own():

@@ -129,7 +129,7 @@ def by_hand(pass_, X, y, weights):
     held_Z = encoder.features.transform(encoder.preprocessing.apply(X[held]))
     held_weights = np.ones(len(held)) if weights is None else weights[held]
     truth = y[held]
-    for relative in 10.0 ** np.linspace(-10, 0, 25):
+    for relative in 10.0 ** (np.arange(35) * 10 / 24 - 10):
         model = Ridge(alpha=relative * scale, solver="cholesky").fit(Z, targets, plain_weights)
         outputs = model.predict(held_Z.astype(np.float64))
         if statistics.labels is None:
@@ -178,67 +178,115 @@ def test_auto_takes_the_penalty_of_least_error_on_the_rows_held_out(rows, kind, 
     assert_same_bytes(statistics.to_tree(), plain.to_tree())
 
 
-@pytest.mark.parametrize("valley", range(9))
+PLACES = [4.0**k for k in range(25)]  # penalties that stand for their places in a list
+
+
+def place(one):
+    """Return the place of a penalty, or of that of a trial."""
+    alpha = one.model.alpha if isinstance(one, Trial) else one
+    return round(np.log(alpha) / np.log(4.0))
+
+
+@pytest.mark.parametrize("valley", range(12))
 @pytest.mark.parametrize("n_singular", [0, 4, 7])
 def test_the_search_finds_the_valley_wherever_it_lies(monkeypatch, valley, n_singular):
-    """Penalties stand for their own models; the least `n_singular` of them do not factor."""
+    """Also beyond the nine penalties given; the least `n_singular` of them do not factor."""
     asked = []
 
     def solve(alphas):
-        asked.extend(alphas)
-        return [alpha for alpha in alphas if alpha >= n_singular]
+        asked.extend(map(place, alphas))
+        return [alpha for alpha in alphas if place(alpha) >= n_singular]
 
     def tried(models, held):
-        return [Trial(SimpleNamespace(alpha=a), abs(a - valley), 0.0) for a in models]
+        return [Trial(SimpleNamespace(alpha=a), abs(place(a) - valley), 0.0) for a in models]
 
     monkeypatch.setattr(penalty, "tried", tried)
-    trials = penalty.searched(solve, list(range(9)), [])
-    assert [trial.model.alpha for trial in trials] == sorted(set(asked) - set(range(n_singular)))
-    assert len(asked) == len(set(asked)) <= 6
-    assert penalty.best(trials).model.alpha == max(valley, n_singular)
+    trials = penalty.searched(solve, PLACES[:9], [])
+    assert [place(trial) for trial in trials] == sorted(set(asked) - set(range(n_singular)))
+    assert len(asked) == len(set(asked)) <= 7 + max(0, valley - 7) // 2
+    assert place(penalty.best(trials)) == max(valley, n_singular)
 
 
 @pytest.mark.parametrize("valley", range(25))
 @pytest.mark.parametrize("n_singular", [0, 3, 12])
-def test_from_a_guess_the_search_goes_downhill(monkeypatch, valley, n_singular):
-    """Also if nothing near the guess factors; a good guess takes few trials."""
+def test_from_a_start_the_search_goes_downhill(monkeypatch, valley, n_singular):
+    """Also if nothing near the start factors; a good start takes few trials."""
     asked = []
 
     def solve(alphas):
-        asked.extend(alphas)
-        return [alpha for alpha in alphas if alpha >= n_singular]
+        asked.extend(map(place, alphas))
+        return [alpha for alpha in alphas if place(alpha) >= n_singular]
 
     def tried(models, held):
         return [
             Trial(SimpleNamespace(alpha=a, book="one"), off, off, losses=np.array([off]))
-            for a, off in ((alpha, abs(alpha - valley)) for alpha in models)
+            for a, off in ((alpha, abs(place(alpha) - valley)) for alpha in models)
         ]
 
     monkeypatch.setattr(penalty, "tried", tried)
-    for guess in range(25):
+    for start in range(25):
         asked.clear()
-        trials = penalty.downhill(solve, list(range(25)), [], guess)
-        if guess + 2 < n_singular:
+        trials = penalty.downhill(solve, PLACES, [], [start])
+        if start < n_singular:
             assert trials == []
             continue
-        assert [trial.model.alpha for trial in trials] == sorted(
-            set(asked) & {*range(n_singular, 25)}
-        )
+        assert [place(trial) for trial in trials] == sorted(set(asked) - set(range(n_singular)))
         assert len(asked) == len(set(asked))
-        assert penalty.best(trials).model.alpha == max(valley, n_singular)
-        if abs(guess - max(valley, n_singular)) <= 1:
+        assert place(penalty.best(trials)) == max(valley, n_singular)
+        if abs(start - max(valley, n_singular)) <= 1:
             assert len(asked) <= 6
+
+
+def test_of_several_starts_the_best_goes_on(monkeypatch):
+    """A curve of two valleys; the deeper one has a slope that no step can be sure of."""
+    curve = np.minimum(5.0 + np.abs(np.arange(25) - 20), 1.0 + np.abs(np.arange(25) - 6))
+
+    def tried(models, held):
+        errors = [np.array([curve[min(place(a), 24)]]) for a in models]
+        alike = [SimpleNamespace(alpha=a, book="one") for a in models]
+        return [Trial(m, e[0], e[0], e, e) for m, e in zip(alike, errors, strict=True)]
+
+    monkeypatch.setattr(penalty, "tried", tried)
+    found = [
+        place(penalty.best(penalty.downhill(list, PLACES, [], starts)))
+        for starts in ([20], [20, 9], [3])
+    ]
+    assert found == [20, 6, 6]
+    trials = tried(PLACES, [])
+    assert [place(trial) for trial in penalty.valleys(trials)] == [6]
+    curve[15:] -= 3.6
+    assert [place(trial) for trial in penalty.valleys(tried(PLACES, []))] == [6, 20]
+
+
+def test_small_steps_downhill_are_taken(monkeypatch):
+    """Each is less than a standard error, all of them are not."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(25, 400))
+
+    def tried(models, held):
+        rows = [noise[place(m.alpha) % 25] + 5.0 + 0.02 * abs(place(m.alpha) - 3) for m in models]
+        return [Trial(m, r.mean(), r.mean(), r, r) for m, r in zip(models, rows, strict=True)]
+
+    def solve(alphas):
+        return [SimpleNamespace(alpha=alpha, book=None) for alpha in alphas]
+
+    monkeypatch.setattr(penalty, "tried", tried)
+    noise -= noise.mean(axis=1, keepdims=True)
+    trials = penalty.downhill(solve, PLACES, [], [20])
+    assert place(penalty.best(trials)) == 3
 
 
 @pytest.mark.parametrize("book", [None, "one"], ids=["values", "classes"])
 def test_the_surest_penalty_is_not_at_the_end_of_what_was_tried(monkeypatch, book):
-    """Whatever the rows held out say, unless it is at the end of the grid."""
+    """Whatever the rows held out say, unless it is at the end of all that may be tried."""
     rng = np.random.default_rng(0)
+    n_places = 25 + 7  # 4^7 is beyond 1e4
     for _ in range(200):
-        losses = rng.normal(size=(25, 9)) ** 2 + 0.02 * (np.arange(25.0)[:, np.newaxis] - 12) ** 2
+        away = np.arange(float(n_places))[:, np.newaxis] - 12
+        losses = rng.normal(size=(n_places, 9)) ** 2 + 0.02 * away**2
 
         def tried(models, held, losses=losses):
-            rows = [losses[model.alpha] for model in models]
+            rows = [losses[place(model.alpha)] for model in models]
             return [
                 Trial(model, row.mean(), row.mean(), row, row)
                 for model, row in zip(models, rows, strict=True)
@@ -248,10 +296,10 @@ def test_the_surest_penalty_is_not_at_the_end_of_what_was_tried(monkeypatch, boo
             return [SimpleNamespace(alpha=alpha, book=book) for alpha in alphas]
 
         monkeypatch.setattr(penalty, "tried", tried)
-        trials = penalty.downhill(solve, list(range(25)), [], int(rng.integers(25)))
-        found = {trial.model.alpha for trial in trials}
-        surest = penalty.safest(trials).model.alpha
-        assert {surest - 1, surest + 1} & {*range(25)} <= found
+        trials = penalty.downhill(solve, PLACES, [], [int(rng.integers(25))])
+        found = {place(trial) for trial in trials}
+        surest = place(penalty.safest(trials))
+        assert {surest - 1, surest + 1} & {*range(n_places)} <= found
 
 
 @pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, 0.0)])
@@ -280,28 +328,45 @@ def test_many_features_try_fewer_penalties(monkeypatch, rows, kind):
     assert len(guessed.history) < len(among_all.history)
 
 
-def test_a_part_with_the_least_penalty_does_not_guess(monkeypatch, rows):
-    """It holds all that it is given, and says nothing about more features."""
-    X, _, _, _ = rows
-    y = X @ np.arange(1.0, X.shape[1] + 1)  # no noise
+def test_half_with_the_least_penalty_says_nothing(monkeypatch, rows):
+    """It holds all that it is given, and more features may want another."""
+    X, _, values, _ = rows
+    monkeypatch.setattr(finishing, "valleys", lambda trials: trials[:1])
+    least = finishing.searched
+
+    def to_the_least(solve, alphas, held, stride):
+        return least(solve, alphas, held, 1)  # all of them, so that the first is the least
+
     models = []
-    for least in (1 << 20, 256):
-        monkeypatch.setattr(finishing, "MIN_GUESSED", least)
-        pass_ = held_pass(srf.ArraySource(X, y), map_=features(256), regression=True)
+    for smallest in (1 << 20, 256):
+        monkeypatch.setattr(finishing, "MIN_GUESSED", smallest)
+        monkeypatch.setattr(finishing, "searched", to_the_least)
+        pass_ = held_pass(srf.ArraySource(X, values), map_=features(256), regression=True)
         models.append(finish(pass_, "auto")[0])
     assert models[0].history == models[1].history
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])
-def test_too_few_rows_to_choose_by_take_a_fixed_share(rows, kind):
+def test_too_few_rows_to_choose_by_take_the_evidence(rows, kind):
     X, labels, values, _ = rows
     y, regression = (values, True) if kind == "values" else (labels, False)
     pass_ = held_pass(srf.ArraySource(X[:20], y[:20]), regression=regression)
     model, statistics = finish(pass_, "auto")
     assert model.history == ()
-    Z, _, _ = plain_problem(statistics, X[:20], y[:20])
-    scale = np.mean(((Z - Z.mean(axis=0)) ** 2).sum(axis=0))
-    assert model.alpha == pytest.approx(1e-3 * scale)
+    assert model.alpha == statistics.path().best_alpha("evidence")
+    assert "evidence" in model.notes[0]
+
+
+def test_few_noisy_rows_are_not_overfitted(rng):
+    """By the evidence, and by rows held out beyond the usual penalties where features abound."""
+    for n in (40, 150):
+        X = rng.normal(size=(n + 500, 5))
+        truth = X[:, 0]
+        y = truth + 3 * rng.normal(size=n + 500)
+        map_ = srf.RandomFourier(srf.Gaussian(0.1), 600, random_state=0)
+        model = srf.RandomFeatureRegressor(map_, random_state=0).fit(X[:n], y[:n])
+        assert np.mean((model.predict(X[n:]) - truth[n:]) ** 2) < 2 * truth[n:].var()  # 50 by 1e-3
+        assert model.alpha_ > model.statistics_.alpha_scale()
 
 
 def test_features_that_never_vary_still_give_a_model(rows):
@@ -436,7 +501,7 @@ def test_an_iterator_that_cannot_be_read_twice_is_enough(rows, kind, alpha):
     assert blocks.begun
     with pytest.raises(AssertionError, match="second time"):
         list(blocks)
-    assert len(fitted.model_.history) == (10 if alpha == "auto" else 0)
+    assert len(fitted.model_.history) >= 10 if alpha == "auto" else not fitted.model_.history
     # 900 rows calibrate an iterator as they do an array, so the model is that of the array
     same = estimator(kind, alpha=alpha).fit(srf.ArraySource(X, y, weights))
     assert_same_bytes(fitted.model_.coef, same.model_.coef)

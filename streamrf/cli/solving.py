@@ -100,7 +100,7 @@ class PenaltyOptions:
 
     panel: ClassVar = "Penalty"
     alpha: list[float] | None = option(
-        "Ridge penalty, or the best of several; auto: the best of ten decades.",
+        "Ridge penalty, or the best of several; auto: the best of 13 decades.",
         default="auto",
         metavar="auto|NUMBER,...",
         read=_penalties,

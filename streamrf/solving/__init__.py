@@ -26,6 +26,7 @@ from streamrf.solving.penalty import (
     safest,
     searched,
     tried,
+    valleys,
 )
 from streamrf.solving.pruning import check_kept, most_useful
 from streamrf.solving.spectrum import frobenius, principal
@@ -75,5 +76,6 @@ __all__ = [
     "searched_weights",
     "trace",
     "tried",
+    "valleys",
     "width_finding",
 ]

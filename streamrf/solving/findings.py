@@ -52,7 +52,7 @@ def few_finding(n_held: int, n_rows: int, is_auto: bool, of_classes: bool) -> st
     if not is_auto:
         chosen, taken, cure = "the decoder", f"the first is taken, and {guess}", "decode, --decode"
     else:
-        rule = "alpha is a thousandth of the mean square of a feature"
+        rule = "alpha is that of the greatest evidence of their sums"
         taken = f"{rule}, and {guess}" if of_classes else rule
         chosen, cure = "alpha", "alpha, --alpha"
     return (

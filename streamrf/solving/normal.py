@@ -110,8 +110,8 @@ class Normal:
         return float(self.diagonal().mean())
 
     def alpha_grid(self) -> Floats:
-        """Return 13 penalties, over ten decades, that suit the size of the features."""
-        return (self.mean_diagonal() or 1.0) * RELATIVE_ALPHAS[::2]
+        """Return 17 penalties, over 13 decades, that suit the size of the features."""
+        return (self.mean_diagonal() or 1.0) * 10.0 ** (np.arange(17) * 10 / 12 - 10)
 
     def ridge(self, alpha: float, work: Array | None = None) -> tuple[Floats, Floats]:
         """Return v (n_outputs, n_components) and b (n_outputs,) of the model ``b r + <v, q>``.

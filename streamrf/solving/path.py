@@ -10,11 +10,13 @@ from streamrf.errors import ParameterError, SolveError
 from streamrf.jit.arrays import Floats, Mask
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
+from streamrf.solving.spectrum import LowRank
 
 Model = TypeVar("Model")  # what `solve` returns; models live on a floor above
 CRITERIA = ("gcv", "evidence")
 # Share of the degrees of freedom: its rounding errors were 4e-6 at a penalty of 1e-11.
 MIN_LEFT = 1e-4
+FEW = 8  # times as many features as rows, from which on the Gram has few eigenvalues to find
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def trace(
     weight: float,
     unit: Floats,
     solve: Callable[..., Model],
+    rank: int,
 ) -> Path[Model]:
     """Follow the penalties; raise SolveError if none of them factors.
 
@@ -126,9 +129,11 @@ def trace(
     normal : of all rows, with squares
     alphas, n_rows, weight, solve : see `Path`
     unit : (n_outputs,), what a sum of squares of 1 is worth
+    rank : rows that weigh, of which there may be far fewer than features
     """
     table = as_alphas(alphas)
-    reduced = Reduced(normal)
+    is_low = FEW * rank < len(normal.step)
+    reduced = LowRank(normal, rank) if is_low else Reduced(normal)
     dof = np.full(len(table), np.nan)
     residuals = np.full((len(table), len(unit)), np.nan)
     evidences = np.full((len(table), len(unit)), -np.inf)

@@ -15,6 +15,8 @@ from streamrf.sources import Rows, as_labels, find_labels
 
 FEW_OUTPUTS = 32  # for which a second BLAS thread is waited for longer than it works
 SCORED_ROWS = 1024
+GREATER = 1e4  # of the greatest penalty, how far a search may go on
+SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
 
@@ -127,7 +129,7 @@ class _Tries:
     Parameters
     ----------
     solve : returns the models of some penalties, but for those that do not factor
-    alphas : ascending
+    alphas : ascending, in one ratio; indices beyond go on up to `GREATER` times the last
     held : rows held out
     """
 
@@ -137,7 +139,10 @@ class _Tries:
         alphas: Sequence[float],
         held: HeldOut,
     ) -> None:
-        self._solve, self._alphas, self._held = solve, alphas, held
+        last, ratio = alphas[-1], alphas[-1] / alphas[-2]
+        n_more = int(np.log(GREATER) / np.log(ratio) + 0.5)
+        self._alphas = [*alphas, *(last * ratio**k for k in range(1, n_more + 1))]
+        self._solve, self._held = solve, held
         self._seen: set[int] = set()
         self.trials: list[Trial] = []
 
@@ -151,6 +156,13 @@ class _Tries:
     def index(self, trial: Trial) -> int:
         """Return the index of the penalty of a trial."""
         return self._alphas.index(trial.model.alpha)
+
+    def walk(self, stride: int, pick: Callable[[Sequence[Trial]], Trial]) -> None:
+        """Try what lies at a stride from the trial picked, until that is known on both sides."""
+        while self.trials:
+            centre = self.index(pick(self.trials))
+            if not self.add((centre - stride, centre + stride)):
+                return
 
     def ascending(self) -> list[Trial]:
         """Return the trials by ascending penalty."""
@@ -167,7 +179,8 @@ def searched(
 
     It ends where trying all would, unless the error has a valley narrower than that. Going downhill
     from the middle would try fewer, but rows of little signal have valleys at both ends: it was led
-    to ever smaller penalties where 0.1 was best.
+    to ever smaller penalties where 0.1 was best. Where the greatest is the best, it goes on: fewer
+    noisy rows than features want a penalty of many times the mean square of a feature.
 
     Parameters
     ----------
@@ -181,27 +194,46 @@ def searched(
     tries = _Tries(solve, alphas, held)
     tries.add(range(stride // 2, len(alphas), stride))
     while stride > 1:
+        tries.walk(stride, best)  # beyond the greatest, if that is the best
         stride //= 2
         index = tries.index(best(tries.trials)) if tries.trials else len(alphas)
         tries.add((index - stride, index + stride))
     return tries.ascending()
 
 
+def valleys(trials: Sequence[Trial]) -> list[Trial]:
+    """Return trials of ascending penalties that err less than both neighbours, the best first.
+
+    Those that err more than `SHALLOW` times as much as the best are left out.
+    """
+    errors = np.array([np.inf, *(trial.mse for trial in trials), np.inf])
+    is_low = (errors[1:-1] <= errors[:-2]) & (errors[1:-1] <= errors[2:])
+    low = [trial for trial, is_one in zip(trials, is_low, strict=True) if is_one]
+    first = best(trials)
+    others = [t for t in low if t is not first and t.mse <= SHALLOW * first.mse]
+    return [first, *others]
+
+
 def downhill(
     solve: Callable[[Sequence[float]], list[Model]],
     alphas: Sequence[float],
     held: HeldOut,
-    guess: int,
+    starts: Sequence[int],
 ) -> list[Trial]:
-    """Try penalties around the surest so far, until both of its neighbours have been tried.
+    """Try penalties around the best of some, until those next to it have been tried.
 
-    It begins with the index `guess`, whose factor may serve those two places to either side.
-    `solve`, `alphas` and `held` are those of `searched`; empty if nothing near the guess factors.
+    And those next to the surest, which is the one that is taken. `solve`, `alphas` and `held` are
+    those of `searched`; empty if no start factors.
+
+    Parameters
+    ----------
+    starts : indices; the first is tried first, so that its factor may serve the others
     """
-    tries, centre = _Tries(solve, alphas, held), guess
-    for stride in (2, 1):
-        while tries.add((centre, centre - stride, centre + stride)) and tries.trials:
-            centre = tries.index(safest(tries.trials))
+    tries = _Tries(solve, alphas, held)
+    tries.add(starts)
+    tries.walk(2, best)
+    tries.walk(1, best)
+    tries.walk(1, safest)
     return tries.ascending()
 
 

@@ -1,12 +1,55 @@
-"""What the Gram says by itself: principal components, and how far the labels lie along it."""
+"""The eigenvalues of the Gram: principal components, and solutions from a few of them."""
 
 import numpy as np
 from scipy.linalg import eigh
 
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
-from streamrf.solving.normal import Normal, check_finite
+from streamrf.solving.normal import Fit, Normal, check_alpha, check_finite
+
+SPARE = 8  # random directions more than the rank
+
+
+class LowRank:
+    """What `Reduced` tells of penalties, of a Gram of few rows, from its few eigenvalues.
+
+    The range of the Gram is that of its products with as many random vectors as it has rows
+    (Halko, Martinsson and Tropp, SIAM Review 53(2), 2011), exactly but for rounding.
+
+    Parameters
+    ----------
+    normal : of at most `n_rows` rows, fewer than features
+    n_rows : int
+    """
+
+    def __init__(self, normal: Normal, n_rows: int):
+        width = len(normal.step)
+        vectors = np.random.default_rng(0).normal(size=(width, min(n_rows + SPARE, width)))
+        found = normal.product(vectors)
+        check_finite(found)
+        basis = np.linalg.qr(found)[0]
+        inner = basis.T @ normal.product(basis)
+        values, rotation = eigh((inner + inner.T) / 2)
+        self._width = width
+        self._values = np.maximum(values, 0.0)
+        self._parts = rotation.T @ (basis.T @ normal.centred_moments().T)
+
+    def fit(self, alpha: float) -> Fit:
+        """Return what is known of a penalty; raise SolveError for one lost in the rounding."""
+        check_alpha(alpha)
+        values = self._values
+        if not alpha > np.finfo(np.float64).eps * self._width * values.max():
+            raise SolveError(f"alpha={alpha:.3g} is too small for sums of so few rows")
+        shrunk = self._parts / (values + alpha)[:, np.newaxis]
+        determinant = np.log(values + alpha).sum() + (self._width - len(values)) * np.log(alpha)
+        return Fit(
+            float(alpha),
+            float((values / (values + alpha)).sum()),
+            float(determinant),
+            (shrunk * self._parts).sum(axis=0),
+            np.square(shrunk).sum(axis=0),
+        )
 
 
 def principal(normal: Normal, n_kept: int) -> tuple[Floats, Floats, float]:

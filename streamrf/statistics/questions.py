@@ -151,7 +151,7 @@ class Questions:
         return self.normal().mean_diagonal()
 
     def alpha_grid(self) -> Floats:
-        """Return 13 penalties, over ten decades, that suit the size of the features."""
+        """Return 17 penalties, over 13 decades, that suit the size of the features."""
         return self.normal().alpha_grid()
 
     def problem(
@@ -219,7 +219,7 @@ class Questions:
 
         Parameters
         ----------
-        alphas : penalties; None means 13, over ten decades, that suit the size of the features
+        alphas : penalties; None means 17, over 13 decades, that suit the size of the features
         codes, random_state : see `solve`
         """
         return self.problem(codes, random_state).path(alphas)

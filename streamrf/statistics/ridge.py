@@ -227,7 +227,8 @@ class RidgeProblem:
         weight = total_weight(self.encoder, self.sums)
         n_rows = effective_rows(self.encoder, self.sums)
         with self._computing():
-            return trace(normal, alphas, n_rows, weight, self._square_unit(), self.solve)
+            unit, rank = self._square_unit(), self.sums.n_weighted
+            return trace(normal, alphas, n_rows, weight, unit, self.solve, rank)
 
     def cross_validate(self, alphas: Alphas = None) -> CrossValidation[Model]:
         """Return the exact K-fold errors of many penalties; see `Statistics.cross_validate`."""

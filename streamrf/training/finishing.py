@@ -32,6 +32,7 @@ from streamrf.solving import (
     safest,
     searched,
     tried,
+    valleys,
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
@@ -48,9 +49,8 @@ from streamrf.training.passes import Pass
 Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
-PART = 8  # of the features, that guess a penalty
-SHIFT = 2  # penalties between the best of the part and, as a rule, that of all
-FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out to choose one
+MIN_EVIDENT = 1e-6  # relative, the least that the evidence may take; a factor in float32 has it
+FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out, and the sums have no evidence
 
 
 def finish(
@@ -114,7 +114,7 @@ def finish(
     if is_auto and found.alpha is not None:
         alpha = found.alpha
     elif is_auto:
-        alpha = FALLBACK_ALPHA * (statistics.alpha_scale() or 1.0)  # 0: features that never vary
+        alpha = _evident(statistics, found.codes, random_state)
     kept = statistics
     if found.columns is not None:
         kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
@@ -258,25 +258,24 @@ class _Search:
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         if not alphas[-1] > 0:
             return []
-        guess = self._guess(statistics)
-        trials = [] if guess is None else downhill(solve, alphas, self.held, guess)
+        starts = self._starts(statistics)
+        trials = downhill(solve, alphas, self.held, starts) if starts else []
         return trials or searched(solve, alphas, self.held, STRIDE)
 
-    def _guess(self, statistics: Statistics) -> int | None:
-        """Return the index of a penalty near the best, by a part of the features.
+    def _starts(self, statistics: Statistics) -> list[int]:
+        """Return indices of penalties near the best, by those of half of the features.
 
-        None where all are few, where blocks of them may weigh nothing, or where the part takes the
+        None where all are few, where blocks of them may weigh nothing, or where the half takes the
         least penalty: it then holds all that it is given, and more features may want another.
         """
         width = statistics.encoder.n_components
         if width < MIN_GUESSED or self.block_weights is not None:
-            return None
-        part = statistics.select(np.sort(nested(width)[: width // PART]))
-        solve, scale = self._solver(part)
+            return []
+        solve, scale = self._solver(_half(statistics))
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         trials = searched(solve, alphas, self.held, STRIDE)
-        index = alphas.index(safest(trials).model.alpha) if trials else 0
-        return min(index + SHIFT, len(alphas) - 1) if index else None
+        found = [int(np.searchsorted(alphas, t.model.alpha)) for t in valleys(trials)]
+        return found if found and found[0] else []
 
     def _solver(
         self, statistics: Statistics
@@ -307,10 +306,29 @@ class _Search:
         width = statistics.encoder.n_components
         if width < 2:
             return None
-        half = statistics.select(np.sort(nested(width)[: width // 2]))
-        narrow = tried(self._solver(half)[0]([leader.model.alpha])[:1], self.held)
+        solve = self._solver(_half(statistics))[0]
+        narrow = tried(solve([leader.model.alpha])[:1], self.held)
         if not narrow:
             return None
         if not is_above(narrow[0].squares - leader.squares, 2.0):
             return None
         return width_finding(width // 2, width, narrow[0].mse, leader.mse)
+
+
+def _evident(statistics: Statistics, codes: Codes | None, random_state: int) -> float:
+    """Return the penalty of greatest evidence, which needs no rows; a guess where there is none."""
+    scale = statistics.alpha_scale() or 1.0  # 0: features that never vary
+    alphas = statistics.alpha_grid()
+    try:
+        path = statistics.path(
+            alphas[alphas >= MIN_EVIDENT * scale], codes, random_state=random_state
+        )
+        return float(path.best_alpha("evidence"))
+    except StreamrfError:
+        return FALLBACK_ALPHA * scale
+
+
+def _half(statistics: Statistics) -> Statistics:
+    """Return the statistics of half of the features, those a map of half the width would have."""
+    width = statistics.encoder.n_components
+    return statistics.select(np.sort(nested(width)[: width // 2]))
