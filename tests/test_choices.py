@@ -41,6 +41,8 @@ def trained(y, codes=None, alpha="auto", **options):
         (RARE, "classification"),
         (np.arange(N) % 1000, "classification"),
         (np.where(SIGNAL > 0, np.nan, 1.0), "classification"),
+        (1e19 * (1.0 + np.arange(N)), "regression"),  # of which every float is whole
+        (np.arange(N) % 150 + 10_000, "classification"),
     ],
 )
 def test_the_task_is_that_of_the_numbers(y, task):
@@ -52,6 +54,7 @@ def test_the_task_is_that_of_the_numbers(y, task):
     [
         (np.arange(N) % 101 * 1.0, "101 different targets"),
         (np.arange(N), "1,500 different targets"),
+        (np.arange(N) % 150 * 20, "150 different targets"),  # prices, say
         (np.arange(N).astype(str), "1,500 different labels"),
     ],
 )
@@ -232,7 +235,7 @@ def test_probabilities_that_were_not_fitted_are_told(loss):
     assert few.model_.probabilities.n_rows == 0
     n_held = int(note.partition(" of 40 rows are held out, too few to choose alpha and fit")[0])
     assert 0 < n_held < 10
-    assert "alpha is a thousandth of the mean square of a feature, and probabilities are" in note
+    assert "alpha is that of the greatest evidence of their sums, and probabilities are" in note
     given = srf.RandomFeatureClassifier(features, alpha=0.1, loss=loss).fit(X[:40], y)
     assert given.model_.notes == ()
     many = srf.RandomFeatureClassifier(features, loss=loss, random_state=0)
@@ -244,7 +247,7 @@ def test_a_penalty_and_a_decoder_that_were_not_chosen_are_told():
     features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 16, random_state=0)
     values = srf.RandomFeatureRegressor(features, random_state=0).fit(X[:30], X[:30, 0])
     (note,) = values.model_.notes
-    assert "too few to choose alpha by, so alpha is a thousandth" in note
+    assert "too few to choose alpha by, so alpha is that of the greatest evidence" in note
     assert "probabilities" not in note
     codes = srf.OneVsRest(decode="auto")
     classes = srf.RandomFeatureClassifier(features, alpha=0.1, codes=codes, random_state=0)

@@ -304,6 +304,11 @@ def test_a_gain_within_its_noise_is_none():
     assert not is_better(trial([0, 1] * 10 + [1] * 9 + [0] * 71), plain)  # 10 right, 9 wrong
     assert is_better(trial([0] * 10 + [1] * 10 + [0] * 80), plain)
     assert not is_better(plain, trial([0] * 10 + [1] * 10 + [0] * 80))
+    better = trial([0] * 10 + [1] * 10 + [0] * 80)
+    for unit in (1e-200, 1e200):  # of squared targets: squares of their squares are no floats
+        small, large = (replace(t, losses=t.losses * unit) for t in (better, plain))
+        assert is_better(small, large)
+        assert not is_better(large, small)
 
 
 def test_the_plan_counts_what_is_still_to_be_learnt(ridge_rows):

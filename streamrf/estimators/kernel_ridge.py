@@ -34,6 +34,7 @@ from streamrf.sources import (
     named,
     names_of,
 )
+from streamrf.training import warn_of_far_columns
 
 N_ROWS = 4096  # of which a matrix of kernel values takes 128 MiB
 
@@ -104,6 +105,7 @@ class _KernelRidge(BaseEstimator):
             raise ParameterError(f"alpha must be a number or 'auto', got {self.alpha!r}")
         check_spread(targets.min(axis=0), targets.max(axis=0))
         encoder = Encoder.calibrate(Identity(), block, normalize=self.normalize)
+        warn_of_far_columns(encoder, block.X)
         rows = encoder.preprocessing.apply(block.X)
         self.kernel_ = kernel.learn(rows)
         self.kernel_.check_settings()

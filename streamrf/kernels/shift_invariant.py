@@ -149,8 +149,9 @@ def median_spread(sample: NDArray[Any], order: int) -> float:
     spreads = spreads[spreads > 0]
     if not spreads.size:
         raise DataError(
-            f"the {len(rows)} sample rows are all equal, so gamma='median' cannot be learnt from "
-            "them: give more rows, or gamma as a number"
+            f"the {len(rows)} sample rows are all equal in single precision, so "
+            "gamma='median' cannot be learnt from them: give more rows, gamma as a number, or a "
+            "scaling (normalize, --normalize)"
         )
     return float(np.median(spreads))
 

@@ -15,6 +15,7 @@ from streamrf.training.refining import HeldRows, check_job, refine, refine_job
 from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up
+from streamrf.training.wide_steps import warn_of_far_columns
 
 __all__ = [
     "AUTO",
@@ -46,4 +47,5 @@ __all__ = [
     "refine_job",
     "select",
     "warm_up",
+    "warn_of_far_columns",
 ]

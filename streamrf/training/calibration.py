@@ -25,7 +25,7 @@ from streamrf.training.feature_choice import Selection, choose, learnt, peek
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
-from streamrf.training.wide_steps import warn_of_wide_steps
+from streamrf.training.wide_steps import warn_of_far_columns, warn_of_wide_steps
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 HUGE = 1e15  # of a value, from where on powers of it may overflow
@@ -89,6 +89,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         except BadRowError as error:
             raise BadRowError(f"{sample.where}{_huge_row(sample)}: {error}") from error
         warn_of_wide_steps(encoder, sample.X)
+        if chosen is None:
+            warn_of_far_columns(encoder, sample.X, column_names(source))
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
         moments = Moments.zero(Sample.of(sample.X), column_names(source))

@@ -135,6 +135,6 @@ def gamma_unit(X: Floats, kernel: str, pairs: Indices) -> float:
 
     It is 0 or infinite, which no kernel takes, where float32 cannot hold it.
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         size = KINDS[kernel].size(X[pairs[0]], X[pairs[1]])
         return float(1 / size) if size > 0 else 1.0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import DataError, ParameterError, warn
+from streamrf.jit.arrays import Array
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
     BALANCED,
@@ -24,7 +25,9 @@ from streamrf.statistics import Statistics
 from streamrf.training.feature_choice import peek
 from streamrf.training.settings import AUTO, Settings
 
-MAX_FLOAT_CLASSES = 100  # that are whole numbers; more are taken for values
+MAX_NUMBERED = 100  # classes that are whole floats, or integers with gaps; more are like values
+WHOLE = 2.0**53  # from which on every float is whole
+GAPS = 2  # numbers from the least to the greatest for each that occurs, with which they have gaps
 MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so many
 
 
@@ -81,20 +84,19 @@ def cures_of(settings: Settings) -> dict[str, str]:
 def task_of(source: Source) -> str:
     """Return "regression" for fractions or several targets a row, else "classification".
 
-    DataError if nearly every row has a class of its own, or over 100 classes are whole floats.
+    DataError if nearly every row has a class of its own, or if over 100 classes are whole floats or
+    integers of which at most half occur, as prices are.
     """
     sample = source.sample(CALIBRATION_ROWS)
     y = np.asarray(sample.y)
     if y.ndim > 1:
         return "regression"
-    if y.dtype.kind == "f":
-        finite = y[np.isfinite(y)]
-        if (finite != np.floor(finite)).any():
-            return "regression"
+    if y.dtype.kind == "f" and _is_of_values(y[np.isfinite(y)]):
+        return "regression"
     labels = of_targets(sample, as_labels)
     labels = without_gaps(labels)
     n_classes, n = len(np.unique(labels)), len(labels)
-    many = y.dtype.kind == "f" and n_classes > MAX_FLOAT_CLASSES
+    many = n_classes > MAX_NUMBERED and (y.dtype.kind == "f" or _has_gaps(y, n_classes))
     if many or (n >= MIN_TASK_ROWS and n_classes > MAX_CLASS_SHARE * n):
         what = "labels" if y.dtype.kind == "U" else "targets"
         raise DataError(
@@ -103,6 +105,18 @@ def task_of(source: Source) -> str:
             "(--task regression, --task classification)"
         )
     return "classification"
+
+
+def _is_of_values(y: Array) -> bool:
+    """Return whether floats have fractions, or are many beyond those that could have."""
+    if (y != np.floor(y)).any():
+        return True
+    return bool((np.abs(y) >= WHOLE).any() and len(np.unique(y)) > MAX_NUMBERED)
+
+
+def _has_gaps(y: Array, n_classes: int) -> bool:
+    """Return whether integers y leave out as many numbers as they have."""
+    return y.dtype.kind in "iu" and int(y.max()) - int(y.min()) + 1 >= GAPS * n_classes
 
 
 def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:

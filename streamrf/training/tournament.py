@@ -328,6 +328,8 @@ def is_better(a: Trial, b: Trial) -> bool:
     if not np.isfinite(a.error) or not np.isfinite(b.error):
         return bool(a.error < b.error)
     gains = b.losses - a.losses  # of errors and of squares
+    size = np.abs(gains).max(axis=1, keepdims=True)
+    gains = gains / np.where(size > 0, size, 1.0)  # squares of squares would overflow or vanish
     noise = np.sqrt(gains.shape[1]) * gains.std(axis=1) * np.array(WARP_NOISE)
     return bool((gains.sum(axis=1) > noise).all())
 

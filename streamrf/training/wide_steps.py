@@ -1,12 +1,16 @@
-"""Steps of the rounding that a few rows make too wide for all others."""
+"""Columns and steps whose roundings are too wide for what the rows differ by."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from streamrf.errors import warn
 from streamrf.preprocessing import Encoder
+from streamrf.sources import SparseRows
+from streamrf.training.column_moments import named_columns
 
+FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 LOOKED_AT, MAX_LOST = 256, 0.2  # rows, and the share of features that steps may be too wide for
 
 
@@ -32,4 +36,24 @@ def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
             "rows are so much longer that they make the steps too wide for all others; take those "
             "out, or use normalize='asinh' (--normalize asinh) or precision='float64' "
             "(--precision float64)"
+        )
+
+
+def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> None:
+    """Warn of columns of X (n, d) that float32, which maps and kernels take, hardly tells apart.
+
+    Those that no scaling moves to 0 and that vary by little next to what they are, as times do.
+    """
+    if isinstance(X, SparseRows) or encoder.preprocessing.normalize in ("standard", "asinh"):
+        return
+    middle = X.mean(axis=0, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        spread = X.std(axis=0, dtype=np.float64)
+    found = np.flatnonzero((spread > 0) & (spread * FAR < np.abs(middle))).tolist()
+    if found:
+        first = found[0]
+        warn(
+            f"{named_columns(found, tuple(names))} of X: the values vary by {spread[first]:.2g} "
+            f"around {middle[first]:.6g}, of which single precision keeps next to nothing; use "
+            "normalize='standard' (--normalize standard), or take a constant from them"
         )

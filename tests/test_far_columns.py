@@ -1,0 +1,44 @@
+"""Columns that vary by little next to what they are, in single precision."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import streamrf as srf
+
+OFFSET = np.array([0.0, 1e7, 0.0])
+
+
+@pytest.fixture
+def X(rng):
+    return rng.normal(size=(300, 3))
+
+
+def fits(normalize):
+    kernel = srf.Gaussian(0.25)
+    map_ = srf.RandomFourier(kernel, 32, random_state=0)
+    yield srf.RandomFeatureRegressor(map_, alpha=1.0, normalize=normalize, random_state=0)
+    yield srf.KernelRidgeRegressor(kernel, alpha=1.0, normalize=normalize)
+
+
+@pytest.mark.parametrize("normalize", [None, "l2"])
+def test_columns_far_from_0_are_told(X, normalize):
+    for estimator in fits(normalize):
+        with pytest.warns(srf.errors.StreamrfWarning, match=r"column 1 of X: .*1e\+07.*standard"):
+            estimator.fit(X + OFFSET, X[:, 0])
+
+
+@pytest.mark.parametrize(("offset", "normalize"), [(1.0, "standard"), (1e-4, None), (0.0, None)])
+def test_columns_that_are_scaled_or_near_are_not(X, offset, normalize):
+    for estimator in fits(normalize):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            estimator.fit(X + offset * OFFSET, X[:, 0])
+
+
+def test_a_constant_column_is_not_far(X):
+    X[:, 1] = 1e7
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        next(fits(None)).fit(X, X[:, 0])
