@@ -253,7 +253,7 @@ def test_a_penalty_and_a_decoder_that_were_not_chosen_are_told():
     classes = srf.RandomFeatureClassifier(features, alpha=0.1, codes=codes, random_state=0)
     (note,) = classes.fit(X[:30], np.arange(30) % 3).model_.notes
     assert "too few to choose the decoder and fit probabilities by, so the first is taken" in note
-    assert "thousandth" not in note
+    assert "evidence" not in note
 
 
 def test_the_page_says_what_is_doubtful():

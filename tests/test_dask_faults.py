@@ -21,7 +21,7 @@ import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf import engine
-from streamrf.engine import ShardTask, map_in_order, map_reduce, tasks, workers
+from streamrf.engine import ShardTask, failures, map_in_order, map_reduce, tasks, workers
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import versions
 from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
@@ -109,7 +109,7 @@ def test_workers_lost_while_they_are_asked_are_not_there():
 def test_a_run_that_waits_for_workers_says_so_once_each_time(monkeypatch, caplog):
     monkeypatch.setattr(tasks, "PATIENCE", 0.0)
     monkeypatch.setattr(tasks, "LOOK_SECONDS", 0.0)
-    client = Mock(run_on_scheduler=Mock(return_value={}))
+    client = Mock(run_on_scheduler=Mock(return_value={}), run=Mock(return_value={}))
     run = tasks._Run(client, None, "shard")
     for there, n_told in [({}, 1), ({}, 1), ({"tcp://a": 1}, 1), ({}, 2), ({}, 2)]:
         client.nthreads = Mock(return_value=there)
@@ -128,6 +128,37 @@ def test_all_workers_killed_at_once_change_nothing(client, accumulate, alone, tm
 
     statistics = accumulate(engine=client, parts=PARTS, progress=after(PARTS // 2, kill))
     assert saved(statistics, tmp_path) == alone
+
+
+@dataclass(frozen=True)
+class _Unread(ShardTask):
+    """Can be read once only, as by the one worker that has a module."""
+
+    folder: Path
+
+    def summarise(self, start, stop, n_threads):
+        time.sleep(0.1)
+        return np.array([stop - start])
+
+    def __reduce__(self):
+        return _read_once, (self.folder,)
+
+
+def _read_once(folder):
+    try:
+        (folder / "read").mkdir()
+    except FileExistsError:
+        raise ImportError("no module named theirs") from None
+    return _Unread(folder)
+
+
+@pytest.mark.usefixtures("looking_often")
+def test_a_worker_that_cannot_read_a_task_is_told(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(failures, "LASTING", 0.5)
+    client.wait_for_workers(2, timeout=30)
+    shards = [(i, i + 1) for i in range(20)]
+    with pytest.raises(ClusterError, match=r"tcp://.* cannot read .*no module named theirs"):
+        map_reduce(client, _Unread(tmp_path), shards)
 
 
 def retire(client, address):

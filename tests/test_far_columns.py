@@ -42,3 +42,9 @@ def test_a_constant_column_is_not_far(X):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         next(fits(None)).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-300])
+def test_tiny_columns_are_no_constants(X, size):
+    model = srf.RandomFeatureRegressor(random_state=0).fit(X * size, X[:, 0])
+    assert model.score(X * size, X[:, 0]) > 0.9

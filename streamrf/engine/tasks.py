@@ -17,7 +17,7 @@ from uuid import uuid4
 import cloudpickle
 
 from streamrf.engine.base import Progress
-from streamrf.engine.failures import address_of, cluster_errors
+from streamrf.engine.failures import Unread, address_of, cluster_errors
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import (
     ShardTask,
@@ -26,6 +26,7 @@ from streamrf.engine.worker import (
     merge,
     processing_at_paused,
     summarise,
+    undelivered,
     versions,
 )
 from streamrf.errors import ClusterError
@@ -42,6 +43,9 @@ MERGE_FIRST = 10  # priority: sums that wait hold memory
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 WAIT_SECONDS = 1.0
 PATIENCE = 60.0  # seconds for a first worker
+UNREAD = (
+    9.0  # seconds in which what could not be read, by a worker that is leaving, may be sent anew
+)
 
 
 def workers(client: "Client") -> dict[str, Worker]:
@@ -189,6 +193,7 @@ class _Run:
         self._told: float | None = None  # of which time it was told that there are none since
         self._addresses: list[str] = []
         self._paused: set[str] = set()
+        self._unread = Unread()
         self._place_of: dict[Any, str] = {}  # of the shards that are not done, by key
         self._n_shards: Counter[str] = Counter()  # that are not done, by address
         self._calls: dict[Any, tuple] = {}  # of the tasks that are not done, by key
@@ -273,6 +278,7 @@ class _Run:
         self._looked = now
         self._count_workers()
         with cluster_errors(self.client):
+            self._unread.check(self.client.run(undelivered, self._name, on_error="ignore"), now)
             paused = self.client.run_on_scheduler(processing_at_paused, self._name)
             self._paused = set(paused)
             if not paused:

@@ -90,6 +90,23 @@ def executing(dask_worker: Any) -> list:
     return [task.key for task in dask_worker.state.executing]
 
 
+def undelivered(run: str, dask_worker: Any) -> str | None:
+    """Return why what tasks of a run wait for could not be read here, such as a missing module.
+
+    Dask keeps the reason to itself, and the tasks wait for ever.
+    """
+    return next(
+        (
+            task.exception_text
+            for task in dask_worker.state.tasks.values()
+            if task.state == "error"
+            and run in str(task.key)
+            and any(one.state == "waiting" for one in task.dependents)
+        ),
+        None,
+    )
+
+
 def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:
     """Return the keys of a run's tasks at workers that are paused, by their addresses."""
     return {

@@ -57,7 +57,7 @@ class Preprocessing:
         if normalize in ("standard", "asinh"):
             if moments is None:
                 shift = by_columns(X, lambda X: X.mean(axis=0, dtype=np.float64))
-                deviation = by_columns(X, lambda X: X.std(axis=0, dtype=np.float64))
+                deviation = by_columns(X, _deviation)
             else:
                 shift, deviation = moments.mean, moments.deviation
                 deviation[moments.hidden_columns()] = 0.0  # not known: taken as constant
@@ -127,3 +127,13 @@ class Preprocessing:
         if not len(shift):
             raise fields.wrong("shift", "is empty; expected one number for each column")
         return cls(normalize, shift, inverse_scale, warp)
+
+
+def _deviation(X: Any) -> F64:
+    """Return the standard deviations of columns, also of those whose squares underflow."""
+    found = X.std(axis=0, dtype=np.float64)
+    for j in np.flatnonzero((found == 0) & (X.min(axis=0) != X.max(axis=0))):
+        column = X[:, j].astype(np.float64)
+        size = np.abs(column).max()
+        found[j] = (column / size).std() * size
+    return found

@@ -253,14 +253,10 @@ def is_above(differences: Floats, n_errors: float = 1.0) -> bool:
     return bool(scaled.sum() > n_errors * np.sqrt(len(scaled)) * scaled.std())
 
 
-def safest(trials: Sequence[Trial]) -> Trial:
-    """Return the surest of the trials that the rows held out cannot tell from the best.
+def alike(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that the rows held out cannot tell from the best.
 
     Those whose paired differences of errors from the best's are within a standard error on average.
-    For values the one of the greatest penalty: where errors have heavy tails, small penalties gain
-    nothing that can be measured on most rows, and miss others by far (california_housing, 512
-    features: RMSE 73,900 by the least error held out, 56,000 so). For classes the one of the least
-    squared error, which sees more than counts of few.
     """
     leader = best(trials)
     is_values = leader.model.book is None
@@ -274,10 +270,21 @@ def safest(trials: Sequence[Trial]) -> Trial:
         apart = trial.squares - leader.squares if is_values else trial.losses - leader.losses
         return not is_above(apart)
 
-    alike = filter(is_alike, trials)
-    if is_values:
-        return max(alike, key=lambda trial: trial.model.alpha)
-    return min(alike, key=lambda trial: (trial.mse, trial.figure))
+    return [trial for trial in trials if is_alike(trial)]
+
+
+def safest(trials: Sequence[Trial]) -> Trial:
+    """Return the surest of the trials that the rows held out cannot tell from the best.
+
+    For values the one of the greatest penalty: where errors have heavy tails, small penalties gain
+    nothing that can be measured on most rows, and miss others by far (california_housing, 512
+    features: RMSE 73,900 by the least error held out, 56,000 so). For classes the one of the least
+    squared error, which sees more than counts of few.
+    """
+    found = alike(trials)
+    if found[0].model.book is None:
+        return max(found, key=lambda trial: trial.model.alpha)
+    return min(found, key=lambda trial: (trial.mse, trial.figure))
 
 
 def held_scores(model: Model, held: HeldOut) -> tuple[Floats, NDArray[np.int64], Floats]:

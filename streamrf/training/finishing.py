@@ -22,6 +22,7 @@ from streamrf.solving import (
     BlockWeights,
     HeldOut,
     Trial,
+    alike,
     class_finding,
     downhill,
     few_finding,
@@ -49,6 +50,8 @@ from streamrf.training.passes import Pass
 Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
+FEW_HELD = 100  # rows held out, below which the sums have a say in the penalty too
+MAX_TRACED = 4096  # features of which they are asked: a full matrix is held for a while
 MIN_EVIDENT = 1e-6  # relative, the least that the evidence may take; a factor in float32 has it
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out, and the sums have no evidence
 
@@ -216,14 +219,13 @@ class _Search:
         self, kept: Statistics, trials: list[Trial], columns: NDArray[np.int64] | None
     ) -> _Choice:
         """Return the best of trials, with probabilities and what to doubt."""
-        leader = safest(trials)
+        leader, trials = self._led(kept, trials)
         model = leader.model
-        word = None if model.book is None else model.book.decode
-        alike = [t for t in trials if t.model.book is None or t.model.book.decode == word]
-        history = tuple((float(trial.model.alpha), trial.figure) for trial in alike)
-        chosen = next((c for c in self.codes if c is not None and c.decode == word), self.codes[0])
+        same = [trial for trial in trials if _decode(trial.model) == _decode(model)]
+        history = tuple(sorted((float(trial.model.alpha), trial.figure) for trial in same))
         notes: list[str | None] = []
-        if kept.rounding_advice(model.alpha, model.block_weights) is None:  # which says what to do
+        is_told = kept.rounding_advice(model.alpha, model.block_weights) is not None  # what to do
+        if not is_told and leader.mse > 0:
             notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader))
@@ -235,7 +237,7 @@ class _Search:
             counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
             notes.append(class_finding(model.labels, *counts))
         return _Choice(
-            chosen,
+            self._code(model),
             float(model.alpha),
             self.block_weights,
             columns,
@@ -243,6 +245,37 @@ class _Search:
             history,
             tuple(note for note in notes if note is not None),
         )
+
+    def _led(self, kept: Statistics, trials: list[Trial]) -> tuple[Trial, list[Trial]]:
+        """Return the trial to take, and all trials.
+
+        Where few rows are held out, the penalty of greatest evidence of the others is tried too,
+        and taken: for classes unless the rows held out speak against it, as errors are counts of
+        few; for values as far as they allow.
+        """
+        leader = safest(trials)
+        is_narrow = kept.encoder.n_components <= MAX_TRACED
+        if self.held.n_rows >= FEW_HELD or self.block_weights is not None or not is_narrow:
+            return leader, trials
+        try:
+            path = kept.path(None, self._code(leader.model), random_state=self.random_state)
+            alpha = path.best_alpha("evidence")
+        except StreamrfError:  # of none of them
+            return leader, trials
+        alphas = [trial.model.alpha for trial in trials]
+        if alpha not in alphas:
+            trials = [*trials, *tried(self._solver(kept)[0]([alpha]), self.held)]
+        same = [t for t in trials if _decode(t.model) == _decode(leader.model)]
+        if leader.model.book is None:
+            same = alike(same)
+        nearest = min(same, key=lambda trial: abs(np.log(trial.model.alpha / alpha)))
+        is_worse = is_above(nearest.losses - leader.losses, 2.0)
+        return (leader if is_worse else nearest), trials
+
+    def _code(self, model: Model) -> Codes | None:
+        """Return the code, by its decoder, that a model is of."""
+        named = (code for code in self.codes if code is not None and code.decode == _decode(model))
+        return next(named, self.codes[0])
 
     def _is_enough(self, statistics: Statistics) -> bool:
         """Return whether there are rows that weigh, and classes, to choose by."""
@@ -313,6 +346,11 @@ class _Search:
         if not is_above(narrow[0].squares - leader.squares, 2.0):
             return None
         return width_finding(width // 2, width, narrow[0].mse, leader.mse)
+
+
+def _decode(model: Model) -> str | None:
+    """Return the word of a model's decoder, None for values."""
+    return None if model.book is None else model.book.decode
 
 
 def _evident(statistics: Statistics, codes: Codes | None, random_state: int) -> float:
