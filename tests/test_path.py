@@ -11,6 +11,7 @@ import streamrf as srf
 from plain import hat_matrix, plain_features, plain_targets
 from streamrf import storage
 from streamrf.errors import DataError, FormatError, ParameterError, SolveError
+from streamrf.solving import path
 from streamrf.solving.tridiagonal import ROWS, Tridiagonal
 
 ALPHAS = [1e-4, 1e-2, 1.0, 30.0]
@@ -309,3 +310,30 @@ def test_a_penalty_that_does_not_factor_is_marked_and_never_the_best(rng):
     assert path.best_alpha() == path.best_alpha("evidence") == 1.0
     with pytest.raises(SolveError, match="none of the 1 penalties factors"):
         statistics.path([0.0])
+
+
+@pytest.mark.parametrize("n_rows", [3, 20])
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_few_rows_have_the_path_of_the_reduction(rng, monkeypatch, n_rows, weighted, precision):
+    X, y = rng.normal(size=(n_rows, 4)), rng.normal(size=(n_rows, 2))
+    weights = rng.uniform(0.5, 3, n_rows) if weighted else None
+    source = srf.ArraySource(X, y, weights)
+    map_ = srf.RandomFourier(srf.Gaussian(0.3), 200, random_state=0)
+    statistics = srf.accumulate(source, map_, regression=True, precision=precision)
+    alphas = np.array([1e-2, 1.0, 100.0]) * statistics.alpha_scale()
+    found = statistics.path(alphas)
+    monkeypatch.setattr(path, "FEW", 1000)
+    expected = statistics.path(alphas)
+    for name in ("dof", "residuals", "log_evidences", "gcvs"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-5)
+    assert found.best_alpha("evidence") == expected.best_alpha("evidence")
+
+
+def test_a_penalty_lost_in_the_rounding_of_few_rows_does_not_factor(rng):
+    source = srf.ArraySource(rng.normal(size=(20, 4)), rng.normal(size=20))
+    map_ = srf.RandomFourier(srf.Gaussian(0.3), 200, random_state=0)
+    statistics = srf.accumulate(source, map_, regression=True)
+    found = statistics.path([0.0, 1e-30, 1.0])
+    assert np.isnan(found.dof).tolist() == [True, True, False]
+    assert found.best_alpha() == 1.0

@@ -10,7 +10,7 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.solving import Trial, penalty
+from streamrf.solving import Path, Trial, penalty
 from streamrf.training import Pass, finish, finishing, holdout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -355,6 +355,39 @@ def test_too_few_rows_to_choose_by_take_the_evidence(rows, kind):
     assert model.history == ()
     assert model.alpha == statistics.path().best_alpha("evidence")
     assert "evidence" in model.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_where_few_rows_are_held_out_the_evidence_has_a_say(rows, kind, monkeypatch):
+    X, labels, values, _ = rows
+    y, regression = (values, True) if kind == "values" else (labels, False)
+
+    def fitted(n_rows):
+        pass_ = held_pass(srf.ArraySource(X[:n_rows], y[:n_rows]), regression=regression)
+        alpha = pass_.copy().finished().path().best_alpha("evidence")  # of the rows not held out
+        return finish(pass_, "auto")[0], alpha
+
+    model, evident = fitted(150)
+    tried = [alpha for alpha, _ in model.history]
+    assert sorted(tried) == tried
+    if kind == "classes":
+        assert model.alpha == evident
+    assert evident in tried
+    away = abs(np.log(model.alpha / evident))
+    monkeypatch.setattr(finishing, "FEW_HELD", 0)
+    alone, _ = fitted(150)
+    assert away <= abs(np.log(alone.alpha / evident))
+    assert len(model.history) in (len(alone.history), len(alone.history) + 1)
+    many, evident = fitted(N)
+    assert evident not in [alpha for alpha, _ in many.history]
+
+
+def test_rows_held_out_may_speak_against_the_evidence(rows, monkeypatch):
+    X, labels, _, _ = rows
+    monkeypatch.setattr(Path, "best_alpha", lambda path, criterion: float(path.alphas[-1]))
+    pass_ = held_pass(srf.ArraySource(X[:300], labels[:300]))
+    model, _ = finish(pass_, "auto")
+    assert model.alpha < max(alpha for alpha, _ in model.history)
 
 
 def test_few_noisy_rows_are_not_overfitted(rng):
