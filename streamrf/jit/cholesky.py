@@ -28,6 +28,7 @@ Range = tuple[int, int]  # first, and one past the last
 Each = Callable[[Task, Iterable[Any]], None]
 
 MIN_COLUMNS = 1024  # of fewer LAPACK's factor takes less than these tasks
+FEW_COLUMNS = 32  # of a right-hand side
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
 GROUP = 32  # of a block's columns, solved one after the other before they go into products
 STRIP = 256  # rows of a task: its sums and a block of its factors lie in the second cache
@@ -315,6 +316,18 @@ def factor(packed: Numbers, n: int) -> bool:
             _factor_block(packed, n, blocks[:number], columns, factors, each)
             for number, columns in enumerate(blocks)
         )
+
+
+def solve(factor: Numbers, B: Numbers) -> None:
+    """Overwrite B by ``(L L^T)^-1 B``, few columns by one thread: more would wait for each other.
+
+    Parameters
+    ----------
+    factor : packed L
+    B : (n, n_columns) in Fortran order, of the same dtype
+    """
+    with computing(1 if B.shape[1] < FEW_COLUMNS else None):
+        lapack.solve(factor, B)
 
 
 def _factor_block(

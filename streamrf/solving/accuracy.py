@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamrf.jit import lapack
+from streamrf.jit import cholesky
 from streamrf.jit.arrays import Array, Floats
 
 SURE_DIGITS = 2  # fewer are told
@@ -25,7 +25,7 @@ def inverse_norm(factor: Array, scale: Floats) -> float:
 
     def apply(x: Floats) -> Floats:
         column = np.asfortranarray((scale * x)[:, np.newaxis], dtype=factor.dtype)
-        lapack.solve(factor, column)
+        cholesky.solve(factor, column)
         return scale * column[:, 0]
 
     x, norm = np.full(n, 1 / n), 0.0
@@ -89,7 +89,7 @@ def refined(
     before = np.inf
     for _ in range(STEPS):
         change = np.asfortranarray(residual(x), dtype=factor.dtype)
-        lapack.solve(factor, change)
+        cholesky.solve(factor, change)
         size = float(np.abs(change).max(initial=0.0))
         if not size < before / 2:
             break

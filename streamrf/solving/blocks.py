@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.jit import lapack, packed
+from streamrf.jit import cholesky, packed
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Kernel
 from streamrf.solving.crossvalidation import squared_errors
@@ -69,7 +69,7 @@ def evidence(normal: Normal, n_rows: float) -> Score:
             return np.inf
         m = np.asfortranarray((moments * scales).T, dtype=factor.dtype)
         solution = m.copy(order="F")
-        lapack.solve(factor, solution)
+        cholesky.solve(factor, solution)
         diagonal = np.empty(len(scales))
         packed.diagonal(factor, diagonal)
         explained = np.einsum("jo,jo->o", m, solution, dtype=np.float64)

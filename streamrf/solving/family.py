@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from scipy.linalg import qr
 
-from streamrf.jit import lapack
+from streamrf.jit import cholesky
 from streamrf.jit.arrays import Array, Floats
 from streamrf.solving.normal import Normal, check_alpha
 
@@ -139,7 +139,7 @@ def _applied(factor: Array, R: Floats) -> Floats:
     """Return ``(L L^T)^-1 R`` with columns of length 1, or 0."""
     size = np.linalg.norm(R, axis=0)
     X = np.asfortranarray(R / np.where(size > 0, size, 1.0), dtype=factor.dtype)
-    lapack.solve(factor, X)
+    cholesky.solve(factor, X)
     found = X.astype(np.float64)
     size = np.linalg.norm(found, axis=0)
     return np.nan_to_num(found / np.where(size > 0, size, 1.0))

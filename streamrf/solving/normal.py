@@ -14,7 +14,7 @@ import numpy as np
 
 from streamrf.display import advance
 from streamrf.errors import ParameterError, SolveError
-from streamrf.jit import cholesky, lapack, packed, symmetric
+from streamrf.jit import cholesky, packed, symmetric
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
 from streamrf.solving.tridiagonal import Tridiagonal
@@ -204,7 +204,7 @@ class Normal:
     def solved(self, factor: Floats) -> tuple[Floats, Floats]:
         """Return v and b by the factor of the penalised Gram."""
         solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
-        lapack.solve(factor, solution)
+        cholesky.solve(factor, solution)
         check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False))
 
