@@ -312,6 +312,12 @@ def flush(partial, totals):
     return np.zeros_like(partial), totals + partial
 
 
+def layout(n):
+    """Rows and columns of the packed array, and of how many rows the diagonal lies lower."""
+    offset = 0 if n % 2 else 1
+    return n + offset, n * (n + 1) // 2 // (n + offset), offset
+
+
 def centred(packed_gram, sums, weight, scale):
     """``diag(scale) (G - sums sums^T / weight) diag(scale)``."""
     gram = full(packed_gram, len(sums))

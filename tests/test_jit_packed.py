@@ -108,3 +108,10 @@ def test_flushing_moves_everything_into_the_totals(rng, length, n_threads, dtype
         packed.flush(partial, totals)
     np.testing.assert_array_equal(partial, expected_partial, strict=True)
     np.testing.assert_array_equal(totals, expected_totals, strict=True)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 1024])
+def test_the_layout_holds_the_triangle(n):
+    assert packed.layout(n) == naive.layout(n)
+    n_rows, n_columns, _ = packed.layout(n)
+    assert n_rows * n_columns == n * (n + 1) // 2

@@ -10,7 +10,7 @@ from streamrf.errors import DataError, StreamrfWarning
 from streamrf.models import Probabilities
 from streamrf.sources import uniform
 from streamrf.training import holdout
-from streamrf.training.finishing import FALLBACK_ALPHA
+from streamrf.training.finishing import MIN_EVIDENT
 from streamrf.training.passes import Pass
 
 RNG = np.random.default_rng(0)
@@ -28,8 +28,10 @@ FEW = (np.arange(1000) < 8) * 1.0
 @pytest.mark.parametrize("weights", [~IS_HELD * 1.0, FEW], ids=["none held", "eight rows"])
 def test_too_few_weighted_rows_choose_no_penalty(kind, y, weights):
     fitted = kind(MAP, random_state=0).fit(ROWS, y, sample_weight=weights)
-    scale = fitted.statistics_.alpha_scale()
-    assert fitted.alpha_ == pytest.approx(FALLBACK_ALPHA * scale)
+    sums = fitted.statistics_
+    alphas = sums.alpha_grid()
+    path = sums.path(alphas[alphas >= MIN_EVIDENT * sums.alpha_scale()])
+    assert fitted.alpha_ == path.best_alpha("evidence")
     assert fitted.model_.history == ()
     (note,) = fitted.model_.notes
     assert "rows are held out, too few to choose alpha" in note
