@@ -44,6 +44,7 @@ from streamrf.training.foresight import (
     foresee_solving,
     held_units,
     n_factors,
+    part_width,
 )
 from streamrf.training.passes import Pass
 
@@ -296,15 +297,16 @@ class _Search:
         return trials or searched(solve, alphas, self.held, STRIDE)
 
     def _starts(self, statistics: Statistics) -> list[int]:
-        """Return indices of penalties near the best, by those of half of the features.
+        """Return indices of penalties near the best, by those of half of the features or fewer.
 
-        None where all are few, where blocks of them may weigh nothing, or where the half takes the
+        None where all are few, where blocks of them may weigh nothing, or where the part takes the
         least penalty: it then holds all that it is given, and more features may want another.
         """
         width = statistics.encoder.n_components
         if width < MIN_GUESSED or self.block_weights is not None:
             return []
-        solve, scale = self._solver(_half(statistics))
+        part = _part(statistics, part_width(width))
+        solve, scale = self._solver(part)
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         trials = searched(solve, alphas, self.held, STRIDE)
         found = [int(np.searchsorted(alphas, t.model.alpha)) for t in valleys(trials)]
@@ -339,7 +341,7 @@ class _Search:
         width = statistics.encoder.n_components
         if width < 2:
             return None
-        solve = self._solver(_half(statistics))[0]
+        solve = self._solver(_part(statistics, width // 2))[0]
         narrow = tried(solve([leader.model.alpha])[:1], self.held)
         if not narrow:
             return None
@@ -366,7 +368,6 @@ def _evident(statistics: Statistics, codes: Codes | None, random_state: int) -> 
         return FALLBACK_ALPHA * scale
 
 
-def _half(statistics: Statistics) -> Statistics:
-    """Return the statistics of half of the features, those a map of half the width would have."""
-    width = statistics.encoder.n_components
-    return statistics.select(np.sort(nested(width)[: width // 2]))
+def _part(statistics: Statistics, width: int) -> Statistics:
+    """Return the statistics of some features, those a map of that width would have."""
+    return statistics.select(np.sort(nested(statistics.encoder.n_components)[:width]))

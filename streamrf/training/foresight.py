@@ -10,7 +10,7 @@ from streamrf.jit.threads import computing
 from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
-MIN_GUESSED = 4096  # features of which half tell where to search; of fewer, factors cost little
+MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, factors cost little
 N_GUESSED = 6  # penalties tried from there, as a rule
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
@@ -47,8 +47,15 @@ def held_units(of_factors: float) -> float:
 def n_factors(chooses: bool, width: int) -> float:
     """Return the factors of all features that `finish` takes."""
     among_all = n_tried(len(RELATIVE_ALPHAS), STRIDE)
-    tried = N_GUESSED + among_all / 8 if width >= MIN_GUESSED else among_all
+    tried = float(among_all)
+    if width >= MIN_GUESSED:
+        tried = N_GUESSED + among_all * (part_width(width) / width) ** 3
     return 1.0 + (tried + 1 / 8 if chooses else 0)  # half of the features once
+
+
+def part_width(width: int) -> int:
+    """Return how many features tell where to search: half, but at most 4,096 or an eighth."""
+    return min(width // 2, max(MIN_GUESSED, width // 8))
 
 
 def _factor_seconds(n: int) -> float:
