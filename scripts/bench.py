@@ -32,7 +32,7 @@ from shared import ROOT, data_folder, keep, lines
 
 import streamrf as srf
 from streamrf.display import forget_peak, peak_bytes, watching
-from streamrf.jit import hadamard, lanes, lapack, packed
+from streamrf.jit import cholesky, hadamard, lanes, lapack, packed
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
@@ -226,6 +226,40 @@ def products(n_components: int, scale: Scale) -> dict:
         "exactness_share": keeping / (adding + keeping),
         "times_ssfrk": medians["ssfrk"] / (medians["layout"] + medians["product"]),
     }
+
+
+def factors(n_components: int, scale: Scale) -> dict:
+    """Return seconds of Cholesky factors, our own and LAPACK's in turn, by dtype.
+
+    On one thread, on all, and on all beside a process that keeps one core busy, as others do.
+    """
+    n = scale.width(n_components)
+    ways = {"own": cholesky.factor, "pftrf": lapack.factor}
+    busy = [sys.executable, "-c", "while True: pass"]
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for dtype in (np.float64, np.float32):
+        given = np.full(n * (n + 1) // 2, 0.5, dtype)
+        packed.add_diagonal(given, np.full(n, 1.0))
+        work = np.empty_like(given)
+        for where, n_threads in (("one thread", 1), ("all", None), ("all, one busy", None)):
+            other = subprocess.Popen(busy) if where == "all, one busy" else None
+            times: dict[str, list[float]] = {name: [] for name in ways}
+            try:
+                for number in range(1 + scale.repeats(3)):
+                    for name, way in ways.items():
+                        work[:] = given
+                        with computing(n_threads):
+                            began = time.perf_counter()
+                            way(work, n)
+                        if number:
+                            times[name].append(time.perf_counter() - began)
+                        time.sleep(0.1)  # until the threads of BLAS sleep
+            finally:
+                if other is not None:
+                    other.kill()
+                    other.wait()
+            seconds[f"{np.dtype(dtype).name}, {where}"] = times
+    return {"n_components": n, "times": seconds}
 
 
 def instructions(n_components: int, scale: Scale) -> dict:
@@ -555,6 +589,7 @@ CASES: dict[str, Callable[[Scale], dict]] = {
         f"product-{width}": functools.partial(products, width)
         for width in (1024, 4096, 8192, 16384)
     },
+    **{f"factor-{width}": functools.partial(factors, width) for width in (2048, 8192, 16384)},
     **{f"instructions-{width}": functools.partial(instructions, width) for width in (1024, 4096)},
     "predict-4096": functools.partial(prediction, 4096),
     "rows": rows,

@@ -233,6 +233,22 @@ def products(bench: Lines, rivals: Lines) -> str:
     return table([*head, "times as fast as `ssfrk`", "check and flush, %"], rows)
 
 
+def factors(bench: Lines, rivals: Lines) -> str:
+    """Tell the rates of Cholesky factors."""
+    rows = []
+    for name, line in bench.items():
+        if not name.startswith("factor-"):
+            continue
+        work = line["n_components"] ** 3 / 3e9
+        for where, times in line["times"].items():
+            own, other = (statistics.median(times[way]) for way in ("own", "pftrf"))
+            what = [f"{line['n_components']:,}", kind(line), *where.split(", ", 1)]
+            rates = [f"{work / own:.0f}", f"{work / other:.0f}"]
+            rows.append([*what, f"{1e3 * own:,.0f}", *rates, f"{other / own:.2f}"])
+    head = ["E", "processor", "dtype", "threads", "own, ms", "own, GFLOP/s", "`pftrf`, GFLOP/s"]
+    return table([*head, "times as fast"], rows)
+
+
 def instructions(bench: Lines, rivals: Lines) -> str:
     """Tell what a block costs by every instruction."""
     rows = []
@@ -446,6 +462,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "choice": choice,
     "wide": wide,
     "products": products,
+    "factors": factors,
     "instructions": instructions,
     "transforms": transforms,
     "rows": rows_table,

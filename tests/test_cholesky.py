@@ -8,7 +8,7 @@ from streamrf.jit import cholesky, lapack, packed
 from streamrf.jit.threads import computing
 
 DTYPES = [np.float32, np.float64]
-EVEN = cholesky.COLUMNS  # of a block: orders around halves and wholes of it
+EVEN = 512  # columns: orders around halves and wholes of blocks
 
 
 def positive(rng, n, dtype):
@@ -22,11 +22,13 @@ def lower(factor, n):
     return np.tril(naive.full(factor.astype(float), n))
 
 
+@pytest.mark.parametrize("wide", [1, 1 << 20], ids=["wide blocks", "narrow blocks"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "n", [1, 2, 7, 300, 2 * EVEN - 1, 2 * EVEN, 2 * EVEN + 1, 2 * EVEN + 77, 3 * EVEN + 130]
 )
-def test_a_factor_is_that_of_lapack(rng, n, dtype, monkeypatch):
+def test_a_factor_is_that_of_lapack(rng, n, dtype, wide, monkeypatch):
+    monkeypatch.setattr(cholesky, "WIDE", wide)
     monkeypatch.setattr(cholesky, "MIN_COLUMNS", 1)
     given = positive(rng, n, dtype)
     expected, found = given.copy(), given.copy()
@@ -40,7 +42,7 @@ def test_a_factor_is_that_of_lapack(rng, n, dtype, monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_factor_has_the_same_bits_on_any_number_of_threads(rng, dtype):
-    n = cholesky.MIN_COLUMNS + 301
+    n = cholesky.MIN_COLUMNS + 30
     given = positive(rng, n, dtype)
     found = []
     for n_threads in (1, 2):
@@ -52,8 +54,9 @@ def test_a_factor_has_the_same_bits_on_any_number_of_threads(rng, dtype):
 
 
 @pytest.mark.parametrize("at", [0, 700, -1])
-def test_a_matrix_that_is_not_positive_definite_has_no_factor(rng, at):
-    n = cholesky.MIN_COLUMNS + 500
+def test_a_matrix_that_is_not_positive_definite_has_no_factor(rng, at, monkeypatch):
+    monkeypatch.setattr(cholesky, "MIN_COLUMNS", 1)
+    n = 2 * EVEN + 300
     given = positive(rng, n, np.float64)
     values = np.zeros(n)
     values[at] = -1e6
@@ -61,8 +64,9 @@ def test_a_matrix_that_is_not_positive_definite_has_no_factor(rng, at):
     assert not cholesky.factor(given, n)
 
 
-def test_a_matrix_with_nan_has_no_finite_factor(rng):
-    n = cholesky.MIN_COLUMNS
+def test_a_matrix_with_nan_has_no_finite_factor(rng, monkeypatch):
+    monkeypatch.setattr(cholesky, "MIN_COLUMNS", 1)
+    n = 2 * EVEN
     given = positive(rng, n, np.float64)
     given[-5] = np.nan
     assert not (cholesky.factor(given, n) and np.isfinite(given).all())

@@ -27,9 +27,10 @@ from streamrf.jit.threads import Task, computing, single_blas_threads
 Range = tuple[int, int]  # first, and one past the last
 Each = Callable[[Task, Iterable[Any]], None]
 
-MIN_COLUMNS = 1024  # of fewer LAPACK's factor takes less than these tasks
+MIN_COLUMNS = 2048  # of fewer LAPACK's factor on one thread takes less than these tasks
 FEW_COLUMNS = 32  # of a right-hand side
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
+WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
 GROUP = 32  # of a block's columns, solved one after the other before they go into products
 STRIP = 256  # rows of a task: its sums and a block of its factors lie in the second cache
 IS_WIDE = "avx512f" in cpu_features()
@@ -309,8 +310,9 @@ def factor(packed: Numbers, n: int) -> bool:
         with computing(1):
             return lapack.factor(packed, n)
     half = layout(n)[1]  # beyond which columns are stored transposed
-    blocks = [*_cut(0, half, COLUMNS), *_cut(half, n, COLUMNS)]
-    factors = np.empty((n - 1) * COLUMNS, packed.dtype)
+    width = COLUMNS if n >= WIDE else COLUMNS // 2
+    blocks = [*_cut(0, half, width), *_cut(half, n, width)]
+    factors = np.empty((n - 1) * width, packed.dtype)
     with single_blas_threads() as each:
         return all(
             _factor_block(packed, n, blocks[:number], columns, factors, each)
