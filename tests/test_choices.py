@@ -60,7 +60,9 @@ def test_the_task_is_that_of_the_numbers(y, task):
 )
 def test_a_forgotten_task_is_asked_for(y, what):
     source = srf.ArraySource(X, y)
-    with pytest.raises(DataError, match=rf"{what} in 1,500 rows.*--task regression"):
+    with pytest.raises(
+        DataError, match=rf"{what}(, from .* to .*,)? in 1,500 rows.*--task regression"
+    ):
         srf.accumulate(source, fourier(8))
     assert srf.accumulate(source, fourier(8), task="classification").labels is not None
     if y.dtype.kind != "U":

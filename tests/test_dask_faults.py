@@ -2,8 +2,10 @@
 
 import functools
 import os
+import re
 import shutil
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -153,12 +155,56 @@ def _read_once(folder):
 
 
 @pytest.mark.usefixtures("looking_often")
-def test_a_worker_that_cannot_read_a_task_is_told(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(failures, "LASTING", 0.5)
+def test_a_worker_that_cannot_read_a_task_leaves_it_to_others(client, tmp_path, caplog):
     client.wait_for_workers(2, timeout=30)
     shards = [(i, i + 1) for i in range(20)]
-    with pytest.raises(ClusterError, match=r"tcp://.* cannot read .*no module named theirs"):
-        map_reduce(client, _Unread(tmp_path), shards)
+    assert map_reduce(client, _Unread(tmp_path), shards).tolist() == [20]
+    assert re.search("tcp://.* cannot read what it is sent: .*no module named theirs", caplog.text)
+
+
+def test_workers_none_of_which_can_read_are_told():
+    answers = {"a": ("ImportError", ["one"]), "b": ("ImportError", ["two"])}
+    unread = failures.Unread(lambda: answers)
+
+    def look():
+        found = unread.look({"a", "b"})
+        unread._thread.join()
+        return found
+
+    assert (look(), look()) == ({}, {"a": ["one"], "b": ["two"]})
+    with pytest.raises(ClusterError, match=r"cannot read .* nor can others: ImportError"):
+        look()
+    assert unread.shunned == {"a", "b"}
+
+
+@pytest.mark.usefixtures("looking_often")
+def test_a_worker_that_does_not_answer_stops_no_other(client, tmp_path, monkeypatch):
+    """A stopped process neither computes nor answers, until Dask gives it up or it goes on."""
+    client.wait_for_workers(2, timeout=30)
+    pid = next(iter(client.run(os.getpid).values()))
+    done, at_once = [], threading.Event()
+
+    def progress(n_rows):
+        done.append(n_rows)
+        if len(done) == 2:
+            os.kill(pid, signal.SIGSTOP)
+        if len(done) == 12:  # of the others
+            at_once.set()
+
+    def go_on():
+        at_once.wait(20)
+        os.kill(pid, signal.SIGCONT)
+
+    helper = threading.Thread(target=go_on)
+    helper.start()
+    try:
+        counted = map_reduce(
+            client, _Count(tmp_path), [(i, i + 1) for i in range(20)], progress=progress
+        )
+    finally:
+        helper.join()
+    assert at_once.is_set()
+    assert sorted(counted.shards) == [(i, i + 1) for i in range(20)]
 
 
 def retire(client, address):

@@ -37,8 +37,9 @@ def test_columns_that_are_scaled_or_near_are_not(X, offset, normalize):
             estimator.fit(X + offset * OFFSET, X[:, 0])
 
 
-def test_a_constant_column_is_not_far(X):
-    X[:, 1] = 1e7
+@pytest.mark.parametrize("value", [1e7, 0.1, -273.15])
+def test_a_constant_column_is_not_far(X, value):
+    X[:, 1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         next(fits(None)).fit(X, X[:, 0])

@@ -1,7 +1,10 @@
 """What Dask raises where a cluster fails, as errors of ours."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from streamrf.errors import ClusterError, StreamrfError, first_line
@@ -9,7 +12,7 @@ from streamrf.errors import ClusterError, StreamrfError, first_line
 if TYPE_CHECKING:
     from distributed import Client
 
-LASTING = 9.0  # seconds; before that, what a worker that leaves could not read may be sent anew
+logger = logging.getLogger("streamrf")
 
 
 @contextmanager
@@ -40,21 +43,49 @@ def cluster_errors(client: "Client") -> Iterator[None]:
 
 
 class Unread:
-    """What workers could not read of what a run has sent them, and since when."""
+    """What workers could not read of what a run has sent them.
 
-    def __init__(self) -> None:
-        self._since: dict[str, float] = {}  # by address
+    A worker that does not answer, such as one that is stopped, keeps nobody waiting: a thread asks.
 
-    def check(self, reasons: dict[str, str | None], now: float) -> None:
-        """Raise ClusterError for the first worker, by address, of which that has not passed."""
-        why = {address: reason for address, reason in reasons.items() if reason is not None}
-        self._since = {address: self._since.get(address, now) for address in why}
-        for address, since in self._since.items():
-            if now >= since + LASTING:
+    Parameters
+    ----------
+    ask : returns by address why, and the keys of the tasks that wait for it, or None
+    """
+
+    def __init__(self, ask: Callable[[], dict[str, tuple[str, list] | None]]) -> None:
+        self._ask = ask
+        self._thread: Thread | None = None
+        self._found: dict[str, tuple[str, list]] = {}
+        self._times: Counter[str] = Counter()  # that a worker could not, by address
+        self.shunned: set[str] = set()  # addresses that are to get no more
+
+    def look(self, addresses: Iterable[str]) -> dict[str, list]:
+        """Return the keys of tasks that wait in vain, by address; ask again.
+
+        A worker that leaves may fail once; one that fails again is shunned, and ClusterError is
+        raised where all `addresses` are.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            return {}
+        found, self._found = self._found, {}
+        self._times.update(found.keys())
+        for address, (why, _) in found.items():
+            if self._times[address] > 1 and address not in self.shunned:
+                self.shunned.add(address)
+                logger.warning("the worker %s cannot read what it is sent: %s", address, why)
+            if self.shunned.issuperset(addresses):
                 raise ClusterError(
-                    f"the worker {address} cannot read what the run sends it: {why[address]}; all "
-                    "workers need the modules that the rows and the features are made of"
+                    f"the worker {address} cannot read what the run sends it, nor can others: {why}"
+                    "; workers need the modules that the rows and the features are made of"
                 )
+        self._thread = Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return {address: keys for address, (_, keys) in found.items()}
+
+    def _look(self) -> None:
+        with suppress(Exception):  # of a client that is lost or closed, which others will meet too
+            answers = self._ask()
+            self._found = {name: found for name, found in answers.items() if found is not None}
 
 
 def address_of(client: "Client") -> str:

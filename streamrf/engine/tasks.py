@@ -43,9 +43,6 @@ MERGE_FIRST = 10  # priority: sums that wait hold memory
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 WAIT_SECONDS = 1.0
 PATIENCE = 60.0  # seconds for a first worker
-UNREAD = (
-    9.0  # seconds in which what could not be read, by a worker that is leaving, may be sent anew
-)
 
 
 def workers(client: "Client") -> dict[str, Worker]:
@@ -193,7 +190,7 @@ class _Run:
         self._told: float | None = None  # of which time it was told that there are none since
         self._addresses: list[str] = []
         self._paused: set[str] = set()
-        self._unread = Unread()
+        self._unread = Unread(lambda: client.run(undelivered, self._name, on_error="ignore"))
         self._place_of: dict[Any, str] = {}  # of the shards that are not done, by key
         self._n_shards: Counter[str] = Counter()  # that are not done, by address
         self._calls: dict[Any, tuple] = {}  # of the tasks that are not done, by key
@@ -267,7 +264,9 @@ class _Run:
         self.alive.pop(future.key).release()
 
     def move(self) -> dict[Any, "Future"]:
-        """Send anew what waits at paused workers, every few seconds; return the futures by old key.
+        """Send anew what waits at some workers, every few seconds; return the futures by old key.
+
+        At those that are paused, or cannot read what it waits for.
 
         Dask sends nothing to a worker that is paused for its memory, but what waits there waits
         until it goes on, which may be never; Dask's work stealing leaves the last task behind.
@@ -277,16 +276,16 @@ class _Run:
             return {}
         self._looked = now
         self._count_workers()
+        in_vain = self._unread.look(self._addresses)
         with cluster_errors(self.client):
-            self._unread.check(self.client.run(undelivered, self._name, on_error="ignore"), now)
             paused = self.client.run_on_scheduler(processing_at_paused, self._name)
-            self._paused = set(paused)
-            if not paused:
-                return {}
-            begun = self.client.run(executing, workers=list(paused), on_error="ignore")
+            self._paused = {*paused, *self._unread.shunned}
+            begun = {}
+            if paused:
+                begun = self.client.run(executing, workers=list(paused), on_error="ignore")
         moved = {}
-        for address, keys in paused.items():
-            for key in set(keys) - set(begun.get(address, keys)):
+        for address, keys in [*paused.items(), *in_vain.items()]:
+            for key in set(keys) - set(begun.get(address, () if address in in_vain else keys)):
                 if key in self._calls and not self.alive[key].done():
                     moved[key] = self._again(key)
         return moved

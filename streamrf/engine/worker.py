@@ -90,21 +90,16 @@ def executing(dask_worker: Any) -> list:
     return [task.key for task in dask_worker.state.executing]
 
 
-def undelivered(run: str, dask_worker: Any) -> str | None:
-    """Return why what tasks of a run wait for could not be read here, such as a missing module.
+def undelivered(run: str, dask_worker: Any) -> tuple[str, list] | None:
+    """Return why what tasks of a run wait for could not be read here, and the keys of the tasks.
 
-    Dask keeps the reason to itself, and the tasks wait for ever.
+    Such as a missing module. Dask keeps that to itself, and the tasks would wait for ever.
     """
-    return next(
-        (
-            task.exception_text
-            for task in dask_worker.state.tasks.values()
-            if task.state == "error"
-            and run in str(task.key)
-            and any(one.state == "waiting" for one in task.dependents)
-        ),
-        None,
-    )
+    for task in dask_worker.state.tasks.values():
+        waiting = [one.key for one in task.dependents if one.state == "waiting"]
+        if task.state == "error" and waiting and run in str(task.key):
+            return task.exception_text, waiting
+    return None
 
 
 def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:

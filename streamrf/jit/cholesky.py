@@ -27,7 +27,7 @@ from streamrf.jit.threads import Task, computing, single_blas_threads
 Range = tuple[int, int]  # first, and one past the last
 Each = Callable[[Task, Iterable[Any]], None]
 
-MIN_COLUMNS = 2048  # of fewer LAPACK's factor on one thread takes less than these tasks
+MIN_COLUMNS = {4: 3072, 8: 2048}  # by bytes of a number; of fewer LAPACK on one thread takes less
 FEW_COLUMNS = 32  # of a right-hand side
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
@@ -93,10 +93,7 @@ def _make_add() -> Any:
                     ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0)
                 )
                 factors = builder.shuffle_vector(one, one, everywhere)
-                if HAS_FMA:
-                    added = builder.call(fused, [factors, values, total])
-                else:
-                    added = builder.fadd(total, builder.fmul(factors, values))
+                added = builder.call(fused, [factors, values, total])
                 total.add_incoming(ir.Constant(vector, [0.0] * lanes), before)
                 total.add_incoming(added, loop)
             step.add_incoming(following, loop)
@@ -306,7 +303,9 @@ def factor(packed: Numbers, n: int) -> bool:
     packed : (n (n + 1) / 2,) float32 or float64, see `streamrf.jit.packed`
     n : int
     """
-    if n < MIN_COLUMNS or numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT or not HAS_FMA:
+        return lapack.factor(packed, n)
+    if n < MIN_COLUMNS[packed.itemsize]:
         with computing(1):
             return lapack.factor(packed, n)
     half = layout(n)[1]  # beyond which columns are stored transposed
@@ -318,6 +317,11 @@ def factor(packed: Numbers, n: int) -> bool:
             _factor_block(packed, n, blocks[:number], columns, factors, each)
             for number, columns in enumerate(blocks)
         )
+
+
+def spare_bytes(n: int) -> int:
+    """Return the memory that a factor of order n in float64 takes next to the matrix."""
+    return 8 * n * (COLUMNS if n >= WIDE else COLUMNS // 2)
 
 
 def solve(factor: Numbers, B: Numbers) -> None:

@@ -13,7 +13,7 @@ from streamrf.solving.findings import (
 )
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha, check_penalties
-from streamrf.solving.path import Path, as_alphas, trace
+from streamrf.solving.path import Path, as_alphas, is_low_rank, trace
 from streamrf.solving.penalty import (
     KEPT_BYTES,
     HeldOut,
@@ -24,6 +24,7 @@ from streamrf.solving.penalty import (
     held_scores,
     is_above,
     n_tried,
+    place,
     safest,
     searched,
     tried,
@@ -65,12 +66,14 @@ __all__ = [
     "frobenius",
     "held_scores",
     "is_above",
+    "is_low_rank",
     "left_out",
     "line_step",
     "most_useful",
     "n_tried",
     "nested",
     "penalty_finding",
+    "place",
     "posterior",
     "principal",
     "safest",

@@ -36,12 +36,15 @@ def penalty_finding(alpha: float, tried: Sequence[float] | Floats) -> str | None
     )
 
 
-def few_finding(n_held: int, n_rows: int, is_auto: bool, of_classes: bool) -> str:
+def few_finding(
+    n_held: int, n_others: int, is_auto: bool, of_classes: bool, is_one: bool = False
+) -> str:
     """Return a sentence on rows held out that are too few to choose by.
 
     Parameters
     ----------
-    n_held, n_rows : rows held out, of so many that weigh
+    n_held, n_others : rows held out, and the others that weigh
+    is_one : whether the others, which are enough, are of one class
     is_auto : whether the penalty was to be chosen, and not only a decoder
     of_classes : whether there are probabilities to fit
     """
@@ -55,9 +58,12 @@ def few_finding(n_held: int, n_rows: int, is_auto: bool, of_classes: bool) -> st
         rule = "alpha is that of the greatest evidence of their sums"
         taken = f"{rule}, and {guess}" if of_classes else rule
         chosen, cure = "alpha", "alpha, --alpha"
+    few = f"{n_held:,} of {n_held + n_others:,} rows are held out, too few"
+    if is_one:
+        few = f"the {n_others:,} rows not held out are of one class, too few"
     return (
-        f"{n_held:,} of {n_rows:,} rows are held out, too few to choose {chosen}{fitted} by, so "
-        f"{taken}: give more rows, or {chosen} itself ({cure})"
+        f"{few} to choose {chosen}{fitted} by, so {taken}: give more rows, or {chosen} itself "
+        f"({cure})"
     )
 
 

@@ -16,7 +16,7 @@ Model = TypeVar("Model")  # what `solve` returns; models live on a floor above
 CRITERIA = ("gcv", "evidence")
 # Share of the degrees of freedom: its rounding errors were 4e-6 at a penalty of 1e-11.
 MIN_LEFT = 1e-4
-FEW = 8  # times as many features as rows, from which on the Gram has few eigenvalues to find
+FEW = 8  # times as many features as rows, from which on `LowRank` is quicker than `Reduced`
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def trace(
     rank : rows that weigh, of which there may be far fewer than features
     """
     table = as_alphas(alphas)
-    is_low = FEW * rank < len(normal.step)
+    is_low = is_low_rank(rank, len(normal.step))
     reduced = LowRank(normal, rank) if is_low else Reduced(normal)
     dof = np.full(len(table), np.nan)
     residuals = np.full((len(table), len(unit)), np.nan)
@@ -155,6 +155,11 @@ def trace(
             "give greater ones"
         )
     return Path(table, dof, residuals, evidences, n_rows, weight, solve)
+
+
+def is_low_rank(n_rows: int, width: int) -> bool:
+    """Return whether there are so few rows that the Gram has few eigenvalues to find."""
+    return FEW * n_rows < width
 
 
 def as_alphas(alphas: Iterable[float]) -> Floats:

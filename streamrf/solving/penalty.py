@@ -148,7 +148,8 @@ class _Tries:
 
     def add(self, indices: Iterable[int]) -> bool:
         """Try those that are new; return whether there were any."""
-        new = [i for i in indices if i in range(len(self._alphas)) and i not in self._seen]
+        within = [i for i in dict.fromkeys(indices) if i in range(len(self._alphas))]
+        new = [i for i in within if i not in self._seen]
         self._seen.update(new)
         self.trials += tried(self._solve([self._alphas[i] for i in new]), self._held)
         return bool(new)
@@ -201,14 +202,24 @@ def searched(
     return tries.ascending()
 
 
+def place(alpha: float, alphas: Sequence[float]) -> int:
+    """Return the index of a penalty among ascending ones in one ratio, also beyond their end."""
+    return round(np.log(alpha / alphas[0]) / np.log(alphas[1] / alphas[0]))
+
+
 def valleys(trials: Sequence[Trial]) -> list[Trial]:
     """Return trials of ascending penalties that err less than both neighbours, the best first.
 
-    Those that err more than `SHALLOW` times as much as the best are left out.
+    Those that err more than `SHALLOW` times as much as the best are left out. Of the decoders of a
+    code, which share their squared errors, the best one counts.
     """
-    errors = np.array([np.inf, *(trial.mse for trial in trials), np.inf])
+    of_alpha: dict[float, list[Trial]] = {}
+    for trial in trials:
+        of_alpha.setdefault(trial.model.alpha, []).append(trial)
+    found = [best(some) for some in of_alpha.values()]
+    errors = np.array([np.inf, *(trial.mse for trial in found), np.inf])
     is_low = (errors[1:-1] <= errors[:-2]) & (errors[1:-1] <= errors[2:])
-    low = [trial for trial, is_one in zip(trials, is_low, strict=True) if is_one]
+    low = [trial for trial, is_one in zip(found, is_low, strict=True) if is_one]
     first = best(trials)
     others = [t for t in low if t is not first and t.mse <= SHALLOW * first.mse]
     return [first, *others]
@@ -238,7 +249,7 @@ def downhill(
 
 
 def n_tried(n_alphas: int, stride: int) -> int:
-    """Return how many of the penalties `searched` tries."""
+    """Return how many of the penalties `searched` tries, if none beyond is better."""
     return len(range(stride // 2, n_alphas, stride)) + 2 * (stride.bit_length() - 1)
 
 

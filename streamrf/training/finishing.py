@@ -28,8 +28,10 @@ from streamrf.solving import (
     few_finding,
     held_scores,
     is_above,
+    is_low_rank,
     nested,
     penalty_finding,
+    place,
     safest,
     searched,
     tried,
@@ -52,7 +54,7 @@ Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
 FEW_HELD = 100  # rows held out, below which the sums have a say in the penalty too
-MAX_TRACED = 4096  # features of which they are asked: a full matrix is held for a while
+MAX_TRACED = 4096  # features of which they are asked, of many rows: a full matrix is held
 MIN_EVIDENT = 1e-6  # relative, the least that the evidence may take; a factor in float32 has it
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out, and the sums have no evidence
 
@@ -74,8 +76,8 @@ def finish(
     Parameters
     ----------
     pass_ : used up
-    alpha : float or (n_outputs,) floats, or "auto": the best of `RELATIVE_ALPHAS` on the rows
-        held out, which also fit the probabilities of classes
+    alpha : float or (n_outputs,) floats, or "auto": the best on the rows held
+        out, which also fit the probabilities of classes
     prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
         rows held out have no say in which, so that they choose the penalty fairly: first one to
         prune with, then one for the features kept.
@@ -178,7 +180,7 @@ class _Search:
 
     Parameters
     ----------
-    alpha : the only penalty, or None to choose from `RELATIVE_ALPHAS`
+    alpha : the only penalty, or None to choose one
     codes : alike but for their decoders
     random_state : seed of the code book
     held : rows and their features
@@ -195,9 +197,10 @@ class _Search:
         """Choose weights of blocks, a penalty, a decoder and, if fewer, the features to keep."""
         kept = pass_.finished()
         if not self._is_enough(kept):
-            n_held, of_classes = self.held.n_rows, kept.labels is not None
-            n_rows = n_held + kept.sums.n_weighted
-            note = few_finding(n_held, n_rows, self.alpha is None, of_classes)
+            n_held, n_others = self.held.n_rows, kept.sums.n_weighted
+            of_classes = kept.labels is not None
+            is_one = of_classes and min(n_held, n_others) >= MIN_HELD
+            note = few_finding(n_held, n_others, self.alpha is None, of_classes, is_one)
             return _Choice(self.codes[0], block_weights=self.block_weights, notes=(note,))
         search = self
         if isinstance(self.block_weights, str):
@@ -255,8 +258,8 @@ class _Search:
         few; for values as far as they allow.
         """
         leader = safest(trials)
-        is_narrow = kept.encoder.n_components <= MAX_TRACED
-        if self.held.n_rows >= FEW_HELD or self.block_weights is not None or not is_narrow:
+        is_decided = self.alpha is not None or self.held.n_rows >= FEW_HELD
+        if is_decided or self.block_weights is not None or not _is_traced(kept):
             return leader, trials
         try:
             path = kept.path(None, self._code(leader.model), random_state=self.random_state)
@@ -264,7 +267,7 @@ class _Search:
         except StreamrfError:  # of none of them
             return leader, trials
         alphas = [trial.model.alpha for trial in trials]
-        if alpha not in alphas:
+        if not np.isclose(alphas, alpha, rtol=1e-6).any():  # of another grid
             trials = [*trials, *tried(self._solver(kept)[0]([alpha]), self.held)]
         same = [t for t in trials if _decode(t.model) == _decode(leader.model)]
         if leader.model.book is None:
@@ -299,7 +302,7 @@ class _Search:
     def _starts(self, statistics: Statistics) -> list[int]:
         """Return indices of penalties near the best, by those of half of the features or fewer.
 
-        None where all are few, where blocks of them may weigh nothing, or where the part takes the
+        Empty where all are few, where blocks of them may weigh nothing, or where the part takes the
         least penalty: it then holds all that it is given, and more features may want another.
         """
         width = statistics.encoder.n_components
@@ -309,7 +312,7 @@ class _Search:
         solve, scale = self._solver(part)
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         trials = searched(solve, alphas, self.held, STRIDE)
-        found = [int(np.searchsorted(alphas, t.model.alpha)) for t in valleys(trials)]
+        found = [place(trial.model.alpha, alphas) for trial in valleys(trials)]
         return found if found and found[0] else []
 
     def _solver(
@@ -350,6 +353,12 @@ class _Search:
         return width_finding(width // 2, width, narrow[0].mse, leader.mse)
 
 
+def _is_traced(statistics: Statistics) -> bool:
+    """Return whether the evidence takes little time and memory."""
+    width = statistics.encoder.n_components
+    return width <= MAX_TRACED or is_low_rank(statistics.sums.n_weighted, width)
+
+
 def _decode(model: Model) -> str | None:
     """Return the word of a model's decoder, None for values."""
     return None if model.book is None else model.book.decode
@@ -359,6 +368,8 @@ def _evident(statistics: Statistics, codes: Codes | None, random_state: int) -> 
     """Return the penalty of greatest evidence, which needs no rows; a guess where there is none."""
     scale = statistics.alpha_scale() or 1.0  # 0: features that never vary
     alphas = statistics.alpha_grid()
+    if not _is_traced(statistics):
+        return FALLBACK_ALPHA * scale
     try:
         path = statistics.path(
             alphas[alphas >= MIN_EVIDENT * scale], codes, random_state=random_state

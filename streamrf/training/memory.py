@@ -10,6 +10,7 @@ import psutil
 
 from streamrf.display import format_bytes
 from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.jit.cholesky import spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import KEPT_BYTES
 from streamrf.statistics import ExactGram, GramSum, packed_size
@@ -159,7 +160,7 @@ def _sum_bytes(
     factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize
     adding = total + gram.partial_bytes
     each = adding if not n_folds else total + n_folds * adding
-    totals = n_components * (n_components + 1) // 2 * (each + factor)
+    totals = n_components * (n_components + 1) // 2 * (each + factor) + spare_bytes(n_components)
     targets = (4 + n_folds) * 8 * n_components * n_outputs
     return totals + targets
 

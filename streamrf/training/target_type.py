@@ -99,10 +99,11 @@ def task_of(source: Source) -> str:
     many = n_classes > MAX_NUMBERED and (y.dtype.kind == "f" or _has_gaps(y, n_classes))
     if many or (n >= MIN_TASK_ROWS and n_classes > MAX_CLASS_SHARE * n):
         what = "labels" if y.dtype.kind == "U" else "targets"
+        between = "" if y.dtype.kind == "U" else f", from {labels.min():,} to {labels.max():,},"
         raise DataError(
-            f"{source.where}: {n_classes:,} different {what} in {n:,} rows are more like values "
-            "than classes; say which they are by task='regression' or task='classification' "
-            "(--task regression, --task classification)"
+            f"{source.where}: {n_classes:,} different {what}{between} in {n:,} rows are more like "
+            "values than classes; say which they are by task='regression' or "
+            "task='classification' (--task regression, --task classification)"
         )
     return "classification"
 

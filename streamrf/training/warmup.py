@@ -137,7 +137,7 @@ def _use(features: FeatureMap) -> None:
 
 
 def _factor(dtype: type) -> None:
-    n = cholesky.MIN_COLUMNS
+    n = cholesky.MIN_COLUMNS[np.dtype(dtype).itemsize]
     identity: np.ndarray = np.zeros(n * (n + 1) // 2, dtype)
     packed.add_diagonal(identity, np.ones(n))
     cholesky.factor(identity, n)

@@ -49,7 +49,8 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     middle = X.mean(axis=0, dtype=np.float64)
     with np.errstate(over="ignore"):
         spread = X.std(axis=0, dtype=np.float64)
-    found = np.flatnonzero((spread > 0) & (spread * FAR < np.abs(middle))).tolist()
+    varies = X.min(axis=0) != X.max(axis=0)  # the mean of equal values is rounded
+    found = np.flatnonzero(varies & (spread * FAR < np.abs(middle))).tolist()
     if found:
         first = found[0]
         warn(
