@@ -409,6 +409,22 @@ def test_rows_held_out_may_speak_against_the_evidence(rows, monkeypatch):
     assert model.alpha < max(alpha for alpha, _ in model.history)
 
 
+def test_the_units_of_several_targets_have_no_say(rows):
+    X = rows[0]
+    rng = np.random.default_rng(0)
+    targets = np.column_stack([np.sin(X[:, 0]), rng.normal(size=len(X)), np.full(len(X), 3.0)])
+    found = [
+        estimator("values").fit(X, targets * [1.0, unit, 1.0]).model_
+        for unit in (1.0, 2.0**-20, 2.0**20, 2.0**200)
+    ]
+    assert len({model.alpha for model in found}) == 1
+    figures = [np.array(model.history)[:, 1] / model.history[0][1] for model in found]
+    for others in figures[1:]:
+        np.testing.assert_allclose(others, figures[0], rtol=1e-6)
+    plain = (model for model in (estimator("values").fit(X, targets[:, 0]).model_,))
+    assert next(plain).history[0][1] < 1  # a mean square of one target, as it was
+
+
 def test_few_noisy_rows_are_not_overfitted(rng):
     """By the evidence, and by rows held out beyond the usual penalties where features abound."""
     for n in (40, 150):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from streamrf.sources import Rows, as_labels, find_labels
 FEW_OUTPUTS = 32  # for which a second BLAS thread is waited for longer than it works
 SCORED_ROWS = 1024
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
+TINY = 1e-100  # of the greatest spread of a target, below which one counts as constant
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
@@ -27,7 +29,8 @@ class Trial:
     Parameters
     ----------
     model : of the rows not held out
-    figure : share of wrong labels, or mean squared error, on the rows held out
+    figure : share of wrong labels, or mean squared error, on the rows held out; several targets
+        count alike, whatever their units: see `HeldOut.shares`
     mse : mean squared error of the outputs there
     squares : (n_held,) float64, the weighted share of each row in it
     losses : (n_held,) float64, the weighted share of each row in `figure`
@@ -73,6 +76,21 @@ class HeldOut:
             Z = self._features(number)
             yield part, (Z if is_all else Z[:, index]).astype(np.float64)
 
+    @cached_property
+    def shares(self) -> Floats:
+        """What squared errors of each target count times, (n_targets,), so that units have no say.
+
+        Errors are then relative to the target's variance here, in units of their mean.
+        """
+        y = np.concatenate([as_columns(part.y) for part in self._parts])
+        size = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
+        spread = (y / size).std(axis=0) * size
+        if not spread.any():
+            return np.ones(y.shape[1])
+        spread /= spread.max()
+        mean = np.square(spread).mean()
+        return np.where(spread > TINY, mean / np.square(np.maximum(spread, TINY)), 1.0)
+
     def _features(self, number: int) -> Array:
         if number < len(self._kept):
             return self._kept[number]
@@ -105,14 +123,15 @@ def tried(
             found = np.split(Z @ coef.T, len(models), axis=1)
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
+            shares: Floats | float = 1.0
             if model.book is None:
-                truth = as_columns(part.y)
+                truth, shares = as_columns(part.y), held.shares
             else:
                 index, unknown = find_labels(model.labels, as_labels(part.y))
                 chosen = model.book.scores(outputs).argmax(axis=1)
                 rows[1, i] = weights * ((chosen != index) | unknown)
                 truth = model.book.matrix[index]
-            rows[0, i] = weights * measure(outputs, truth).mean(axis=1)
+            rows[0, i] = weights * (shares * measure(outputs, truth)).mean(axis=1)
             if model.book is None:
                 rows[1, i] = rows[0, i]
         parts.append(rows)
@@ -264,10 +283,10 @@ def is_above(differences: Floats, n_errors: float = 1.0) -> bool:
     return bool(scaled.sum() > n_errors * np.sqrt(len(scaled)) * scaled.std())
 
 
-def alike(trials: Sequence[Trial]) -> list[Trial]:
+def alike(trials: Sequence[Trial], n_errors: float = 1.0) -> list[Trial]:
     """Return the trials that the rows held out cannot tell from the best.
 
-    Those whose paired differences of errors from the best's are within a standard error on average.
+    Those whose paired differences of errors from the best's are within so many standard errors.
     """
     leader = best(trials)
     is_values = leader.model.book is None
@@ -279,7 +298,7 @@ def alike(trials: Sequence[Trial]) -> list[Trial]:
 
     def is_alike(trial: Trial) -> bool:
         apart = trial.squares - leader.squares if is_values else trial.losses - leader.losses
-        return not is_above(apart)
+        return not is_above(apart, n_errors)
 
     return [trial for trial in trials if is_alike(trial)]
 

@@ -54,6 +54,7 @@ Codes = OneVsRest | ErrorCorrectingCodes
 
 MIN_HELD = 10
 FEW_HELD = 100  # rows held out, below which the sums have a say in the penalty too
+DOUBT = 2.0  # standard errors, by which the rows held out may speak against it
 MAX_TRACED = 4096  # features of which they are asked, of many rows: a full matrix is held
 MIN_EVIDENT = 1e-6  # relative, the least that the evidence may take; a factor in float32 has it
 FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out, and the sums have no evidence
@@ -271,9 +272,9 @@ class _Search:
             trials = [*trials, *tried(self._solver(kept)[0]([alpha]), self.held)]
         same = [t for t in trials if _decode(t.model) == _decode(leader.model)]
         if leader.model.book is None:
-            same = alike(same)
+            same = alike(same, DOUBT)
         nearest = min(same, key=lambda trial: abs(np.log(trial.model.alpha / alpha)))
-        is_worse = is_above(nearest.losses - leader.losses, 2.0)
+        is_worse = is_above(nearest.losses - leader.losses, DOUBT)
         return (leader if is_worse else nearest), trials
 
     def _code(self, model: Model) -> Codes | None:

@@ -14,7 +14,7 @@ MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, 
 N_GUESSED = 6  # penalties tried from there, as a rule
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
-GROWTH = 2.8  # power of the width: wider ones have a better rate, measured up to 12,288
+GROWTH = 2.8  # power of the width: wider ones, by LAPACK or our own, have a better rate
 READING, SOLVING, CHOOSING = "reading", "solving", "choosing features"
 
 
