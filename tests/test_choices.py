@@ -1,5 +1,6 @@
 """What is decided for the user: the task, weights of classes, the decoder; and what he is told."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,6 +33,7 @@ def trained(y, codes=None, alpha="auto", **options):
     return finish(job.fold(begin(job)), alpha, codes)[0]
 
 
+@pytest.mark.filterwarnings("ignore:.*are taken for classes")
 @pytest.mark.parametrize(
     ("y", "task"),
     [
@@ -67,6 +69,23 @@ def test_a_forgotten_task_is_asked_for(y, what):
     assert srf.accumulate(source, fourier(8), task="classification").labels is not None
     if y.dtype.kind != "U":
         assert srf.accumulate(source, fourier(8), task="regression").labels is None
+
+
+@pytest.mark.parametrize(
+    ("y", "is_told"),
+    [
+        (np.arange(N) % 60, True),
+        (np.arange(N) % 50, False),
+        (np.arange(N) % 50 * 1.0, False),
+        (np.arange(N) % 60 * 1.0, True),
+        ((np.arange(N) % 60).astype(str), False),
+    ],
+)
+def test_many_classes_that_are_numbers_are_told(y, is_told):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert task_of(srf.ArraySource(X, y)) == "classification"
+    assert is_told == any("are taken for classes" in str(one.message) for one in caught)
 
 
 def test_tasks_that_contradict_are_refused():

@@ -279,6 +279,31 @@ def test_a_penalty_given_is_not_chosen_with_the_decoder(rows):
     assert not any("penalty" in note for note in fitted.model_.notes)
 
 
+def test_the_greatest_of_penalties_that_are_alike_is_no_limit(rng):
+    """Rows held out cannot tell it from the best, which is among the least."""
+    X = rng.uniform(-1, 1, size=(600, 1))
+    map_ = srf.RandomFourier(srf.Gaussian(1.0), 64, random_state=0)
+    noisy = np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=600)
+    model = srf.RandomFeatureRegressor(map_, random_state=0).fit(X, noisy).model_
+    figures = dict(model.history)
+    assert min(figures, key=figures.get) < model.alpha
+    assert not any("penalty tried" in note for note in model.notes)
+
+
+def test_weights_of_blocks_are_not_fitted_to_few_rows_held_out(rng, monkeypatch):
+    X = rng.normal(size=(200, 4))
+    labels = (X[:, 0] + 0.5 * rng.normal(size=200) > 0).astype(int)
+    map_ = srf.Concatenate([srf.RandomFourier(srf.Gaussian(g), 60) for g in (0.1, 2.0)])
+    fit = srf.RandomFeatureClassifier(map_, block_weights="auto", random_state=0).fit
+    asked = []
+    monkeypatch.setattr(Pass, "held_sums", lambda pass_: asked.append(1))
+    model = fit(X, labels).model_
+    assert not asked
+    assert len(model.history) >= 10
+    fit(np.tile(X, (4, 1)), np.tile(labels, 4))
+    assert asked
+
+
 def test_small_steps_downhill_are_taken(monkeypatch):
     """Each is less than a standard error, all of them are not."""
     rng = np.random.default_rng(0)

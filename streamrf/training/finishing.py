@@ -23,6 +23,7 @@ from streamrf.solving import (
     HeldOut,
     Trial,
     alike,
+    best,
     class_finding,
     downhill,
     few_finding,
@@ -206,7 +207,7 @@ class _Search:
         search = self
         if isinstance(self.block_weights, str):
             problem = kept.problem(self.codes[0], self.random_state)
-            sums = pass_.held_sums()
+            sums = None if self._is_few else pass_.held_sums()  # else by the evidence
             weights = np.array(problem.weighted(self.block_weights, held=sums).block_weights)
             search = replace(self, block_weights=weights / weights.max())
         trials = search.trials(kept)
@@ -230,7 +231,8 @@ class _Search:
         history = tuple(sorted((float(trial.model.alpha), trial.figure) for trial in same))
         notes: list[str | None] = []
         is_told = kept.rounding_advice(model.alpha, model.block_weights) is not None  # what to do
-        if not is_told and leader.mse > 0:
+        is_best = best(same).model.alpha == model.alpha  # and not the greatest of those alike
+        if not is_told and is_best and leader.mse > 0:
             notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader))
@@ -259,12 +261,11 @@ class _Search:
         few; for values as far as they allow.
         """
         leader = safest(trials)
-        is_decided = self.alpha is not None or self.held.n_rows >= FEW_HELD
-        if is_decided or self.block_weights is not None or not _is_traced(kept):
+        if self.alpha is not None or not self._is_few or not _is_traced(kept):
             return leader, trials
+        problem = kept.problem(self._code(leader.model), self.random_state)
         try:
-            path = kept.path(None, self._code(leader.model), random_state=self.random_state)
-            alpha = path.best_alpha("evidence")
+            alpha = problem.weighted(self.block_weights).path().best_alpha("evidence")
         except StreamrfError:  # of none of them
             return leader, trials
         alphas = [trial.model.alpha for trial in trials]
@@ -276,6 +277,11 @@ class _Search:
         nearest = min(same, key=lambda trial: abs(np.log(trial.model.alpha / alpha)))
         is_worse = is_above(nearest.losses - leader.losses, DOUBT)
         return (leader if is_worse else nearest), trials
+
+    @property
+    def _is_few(self) -> bool:
+        """Whether so few rows are held out that the sums have a say too."""
+        return self.held.n_rows < FEW_HELD
 
     def _code(self, model: Model) -> Codes | None:
         """Return the code, by its decoder, that a model is of."""

@@ -160,7 +160,9 @@ def _sum_bytes(
     factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize
     adding = total + gram.partial_bytes
     each = adding if not n_folds else total + n_folds * adding
-    totals = n_components * (n_components + 1) // 2 * (each + factor) + spare_bytes(n_components)
+    totals = n_components * (n_components + 1) // 2 * (each + factor)
+    if not in_place:
+        totals += spare_bytes(n_components)
     targets = (4 + n_folds) * 8 * n_components * n_outputs
     return totals + targets
 

@@ -26,6 +26,7 @@ from streamrf.training.feature_choice import peek
 from streamrf.training.settings import AUTO, Settings
 
 MAX_NUMBERED = 100  # classes that are whole floats, or integers with gaps; more are like values
+MANY, SOME, ROWS = 50, 20, 10  # classes that are numbers which are told, or with so few rows each
 WHOLE = 2.0**53  # from which on every float is whole
 GAPS = 2  # numbers from the least to the greatest for each that occurs, with which they have gaps
 MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so many
@@ -104,6 +105,11 @@ def task_of(source: Source) -> str:
             f"{source.where}: {n_classes:,} different {what}{between} in {n:,} rows are more like "
             "values than classes; say which they are by task='regression' or "
             "task='classification' (--task regression, --task classification)"
+        )
+    if y.dtype.kind in "iuf" and (n_classes > MANY or (n_classes > SOME and n < ROWS * n_classes)):
+        warn(
+            f"{source.where}: the {n_classes:,} different whole numbers of the targets are taken "
+            "for classes; if they are values, say so by task='regression' (--task regression)"
         )
     return "classification"
 
