@@ -194,6 +194,7 @@ def searched(
     alphas: Sequence[float],
     held: HeldOut,
     stride: int = 2,
+    finest: int = 1,
 ) -> list[Trial]:
     """Try every so many penalties, then those next to the best at half the stride, and so on.
 
@@ -205,7 +206,7 @@ def searched(
     Parameters
     ----------
     solve, alphas, held : see `_Tries`
-    stride : between the penalties tried first, a power of 2
+    stride, finest : between the penalties tried first, and last; powers of 2
 
     Returns
     -------
@@ -213,7 +214,7 @@ def searched(
     """
     tries = _Tries(solve, alphas, held)
     tries.add(range(stride // 2, len(alphas), stride))
-    while stride > 1:
+    while stride > finest:
         tries.walk(stride, best)  # beyond the greatest, if that is the best
         stride //= 2
         index = tries.index(best(tries.trials)) if tries.trials else len(alphas)
@@ -261,7 +262,6 @@ def downhill(
     """
     tries = _Tries(solve, alphas, held)
     tries.add(starts)
-    tries.walk(2, best)
     tries.walk(1, best)
     tries.walk(1, safest)
     return tries.ascending()

@@ -318,7 +318,7 @@ class _Search:
         part = _part(statistics, part_width(width))
         solve, scale = self._solver(part)
         alphas = (RELATIVE_ALPHAS * scale).tolist()
-        trials = searched(solve, alphas, self.held, STRIDE)
+        trials = searched(solve, alphas, self.held, STRIDE, 2)  # the search itself goes on by 1
         found = [place(trial.model.alpha, alphas) for trial in valleys(trials)]
         return found if found and found[0] else []
 

@@ -11,7 +11,7 @@ from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, factors cost little
-N_GUESSED = 6  # penalties tried from there, as a rule
+N_GUESSED = 4  # penalties tried from there, as a rule
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
 GROWTH = 2.8  # power of the width: wider ones, by LAPACK or our own, have a better rate
