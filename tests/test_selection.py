@@ -380,7 +380,7 @@ def test_half_with_the_least_penalty_says_nothing(monkeypatch, rows):
     monkeypatch.setattr(finishing, "valleys", lambda trials: trials[:1])
     least = finishing.searched
 
-    def to_the_least(solve, alphas, held, stride):
+    def to_the_least(solve, alphas, held, stride, finest=1):
         return least(solve, alphas, held, 1)  # all of them, so that the first is the least
 
     models = []
