@@ -12,6 +12,7 @@ Needs STREAMRF_DATA, the folder of `mnist.h5`. Let nothing else run next to it: 
 """
 
 import argparse
+import contextlib
 import functools
 import json
 import math
@@ -234,32 +235,46 @@ def factors(n_components: int, scale: Scale) -> dict:
     On one thread, on all, and on all beside a process that keeps one core busy, as others do.
     """
     n = scale.width(n_components)
-    ways = {"own": cholesky.factor, "pftrf": lapack.factor}
-    busy = [sys.executable, "-c", "while True: pass"]
-    seconds: dict[str, dict[str, list[float]]] = {}
+    settings = (
+        ("one thread", 1, contextlib.nullcontext),
+        ("all", None, contextlib.nullcontext),
+        ("all, one busy", None, _busy_core),
+    )
+    seconds = {}
     for dtype in (np.float64, np.float32):
         given = np.full(n * (n + 1) // 2, 0.5, dtype)
         packed.add_diagonal(given, np.full(n, 1.0))
-        work = np.empty_like(given)
-        for where, n_threads in (("one thread", 1), ("all", None), ("all, one busy", None)):
-            other = subprocess.Popen(busy) if where == "all, one busy" else None
-            times: dict[str, list[float]] = {name: [] for name in ways}
-            try:
-                for number in range(1 + scale.repeats(3)):
-                    for name, way in ways.items():
-                        work[:] = given
-                        with computing(n_threads):
-                            began = time.perf_counter()
-                            way(work, n)
-                        if number:
-                            times[name].append(time.perf_counter() - began)
-                        time.sleep(0.1)  # until the threads of BLAS sleep
-            finally:
-                if other is not None:
-                    other.kill()
-                    other.wait()
+        for where, n_threads, beside in settings:
+            with beside(), computing(n_threads):
+                times = _factor_seconds(given, n, scale.repeats(3))
             seconds[f"{np.dtype(dtype).name}, {where}"] = times
     return {"n_components": n, "times": seconds}
+
+
+def _factor_seconds(given: np.ndarray, n: int, n_repeats: int) -> dict[str, list[float]]:
+    """Return seconds of factors of a packed matrix, our own and LAPACK's in turn."""
+    ways = {"own": cholesky.factor, "pftrf": lapack.factor}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(1 + n_repeats):
+        for name, way in ways.items():
+            work = given.copy()
+            began = time.perf_counter()
+            way(work, n)
+            if number:
+                times[name].append(time.perf_counter() - began)
+            time.sleep(0.1)  # until the threads of BLAS sleep
+    return times
+
+
+@contextlib.contextmanager
+def _busy_core() -> Iterator[None]:
+    """Keep a core busy by another process."""
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
 
 
 def instructions(n_components: int, scale: Scale) -> dict:

@@ -283,11 +283,11 @@ class _Run:
             begun = {}
             if paused:
                 begun = self.client.run(executing, workers=list(paused), on_error="ignore")
+        not_begun = [set(keys) - set(begun.get(a, keys)) for a, keys in paused.items()]
         moved = {}
-        for address, keys in [*paused.items(), *in_vain.items()]:
-            for key in set(keys) - set(begun.get(address, () if address in in_vain else keys)):
-                if key in self._calls and not self.alive[key].done():
-                    moved[key] = self._again(key)
+        for key in set().union(*not_begun, *in_vain.values()):
+            if key in self._calls and not self.alive[key].done():
+                moved[key] = self._again(key)
         return moved
 
     def _again(self, key: Any) -> "Future":

@@ -39,78 +39,69 @@ ROWS = 8 if IS_WIDE else 6  # of a strip, whose sums the registers hold
 LANE_BYTES = 128 if IS_WIDE else 64  # of each
 
 
-def _make_add() -> Any:
-    """Make ``f(a, i, b, j, depth, sums, k)``: ``sums[k:] += a[i:]^T b[j:]`` of flat arrays.
+@intrinsic
+def _add(typingctx: Any, a: Any, i: Any, b: Any, j: Any, depth: Any, sums: Any, k: Any) -> Any:
+    """``sums[k:] += a[i:]^T b[j:]`` of flat arrays; never called where loops are not compiled.
 
     With shapes (depth, ROWS), (depth, lanes) and (ROWS, lanes) from those places on.
     """
+    if {(array.layout, array.dtype) for array in (a, b, sums)} != {("C", a.dtype)}:
+        raise TypingError("products of strips take arrays in the order of C, of one dtype")
+    at = types.intp
+    signature = types.void(a, at, b, at, at, sums, at)
 
-    @intrinsic
-    def compiled(
-        typingctx: Any, a: Any, i: Any, b: Any, j: Any, depth: Any, sums: Any, k: Any
-    ) -> Any:
-        if {(array.layout, array.dtype) for array in (a, b, sums)} != {("C", a.dtype)}:
-            raise TypingError("products of strips take arrays in the order of C, of one dtype")
-        at = types.intp
-        signature = types.void(a, at, b, at, at, sums, at)
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            left, right, out = (
-                builder.gep(
-                    cgutils.create_struct_proxy(signature.args[n])(
-                        context, builder, value=args[n]
-                    ).data,
-                    [args[n + 1]],
-                )
-                for n in (0, 2, 5)
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        left, right, out = (
+            builder.gep(
+                cgutils.create_struct_proxy(signature.args[n])(
+                    context, builder, value=args[n]
+                ).data,
+                [args[n + 1]],
             )
-            is_single = signature.args[0].dtype == types.float32
-            number = ir.FloatType() if is_single else ir.DoubleType()
-            align = 4 if is_single else 8
-            lanes = LANE_BYTES // align
-            word, vector = ir.IntType(64), ir.VectorType(number, lanes)
-            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            fused = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(vector, [vector] * 3),
-                f"llvm.fma.v{lanes}f{8 * align}",
+            for n in (0, 2, 5)
+        )
+        is_single = signature.args[0].dtype == types.float32
+        number = ir.FloatType() if is_single else ir.DoubleType()
+        align = 4 if is_single else 8
+        lanes = LANE_BYTES // align
+        word, vector = ir.IntType(64), ir.VectorType(number, lanes)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        fused = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(vector, [vector] * 3),
+            f"llvm.fma.v{lanes}f{8 * align}",
+        )
+        right, out = (builder.bitcast(p, vector.as_pointer()) for p in (right, out))
+        before = builder.block
+        loop = builder.append_basic_block("depth")
+        after = builder.append_basic_block("after")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        step = builder.phi(word)
+        step.add_incoming(word(0), before)
+        totals = [builder.phi(vector) for _ in range(ROWS)]
+        values = builder.load(builder.gep(right, [step]), align=align)
+        following = builder.add(step, word(1))
+        row = builder.gep(left, [builder.mul(step, word(ROWS))])
+        for r, total in enumerate(totals):
+            factor = builder.load(builder.gep(row, [word(r)]))
+            one = builder.insert_element(
+                ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0)
             )
-            right, out = (builder.bitcast(p, vector.as_pointer()) for p in (right, out))
-            before = builder.block
-            loop = builder.append_basic_block("depth")
-            after = builder.append_basic_block("after")
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            step = builder.phi(word)
-            step.add_incoming(word(0), before)
-            totals = [builder.phi(vector) for _ in range(ROWS)]
-            values = builder.load(builder.gep(right, [step]), align=align)
-            following = builder.add(step, word(1))
-            row = builder.gep(left, [builder.mul(step, word(ROWS))])
-            for r, total in enumerate(totals):
-                factor = builder.load(builder.gep(row, [word(r)]))
-                one = builder.insert_element(
-                    ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0)
-                )
-                factors = builder.shuffle_vector(one, one, everywhere)
-                added = builder.call(fused, [factors, values, total])
-                total.add_incoming(ir.Constant(vector, [0.0] * lanes), before)
-                total.add_incoming(added, loop)
-            step.add_incoming(following, loop)
-            builder.cbranch(builder.icmp_signed("<", following, args[4]), loop, after)
-            builder.position_at_end(after)
-            for r, total in enumerate(totals):  # apart, so that errors grow by blocks, not by rows
-                place = builder.gep(out, [word(r)])
-                added = builder.fadd(builder.load(place, align=align), total.incomings[1][0])
-                builder.store(added, place, align=align)
-            return context.get_dummy_value()
+            factors = builder.shuffle_vector(one, one, everywhere)
+            added = builder.call(fused, [factors, values, total])
+            total.add_incoming(ir.Constant(vector, [0.0] * lanes), before)
+            total.add_incoming(added, loop)
+        step.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, args[4]), loop, after)
+        builder.position_at_end(after)
+        for r, total in enumerate(totals):  # apart, so that errors grow by blocks, not by rows
+            place = builder.gep(out, [word(r)])
+            added = builder.fadd(builder.load(place, align=align), total.incomings[1][0])
+            builder.store(added, place, align=align)
+        return context.get_dummy_value()
 
-        return signature, codegen
-
-    return compiled
-
-
-_add = _make_add()  # never called where loops are not compiled
+    return signature, codegen
 
 
 @njit(nogil=True, cache=True)
@@ -309,7 +300,7 @@ def factor(packed: Numbers, n: int) -> bool:
         with computing(1):
             return lapack.factor(packed, n)
     half = layout(n)[1]  # beyond which columns are stored transposed
-    width = COLUMNS if n >= WIDE else COLUMNS // 2
+    width = _block_columns(n)
     blocks = [*_cut(0, half, width), *_cut(half, n, width)]
     factors = np.empty((n - 1) * width, packed.dtype)
     with single_blas_threads() as each:
@@ -321,7 +312,7 @@ def factor(packed: Numbers, n: int) -> bool:
 
 def spare_bytes(n: int) -> int:
     """Return the memory that a factor of order n in float64 takes next to the matrix."""
-    return 8 * n * (COLUMNS if n >= WIDE else COLUMNS // 2)
+    return 8 * n * _block_columns(n)
 
 
 def solve(factor: Numbers, B: Numbers) -> None:
@@ -334,6 +325,10 @@ def solve(factor: Numbers, B: Numbers) -> None:
     """
     with computing(1 if B.shape[1] < FEW_COLUMNS else None):
         lapack.solve(factor, B)
+
+
+def _block_columns(n: int) -> int:
+    return COLUMNS if n >= WIDE else COLUMNS // 2
 
 
 def _factor_block(
@@ -349,14 +344,15 @@ def _factor_block(
     lanes = LANE_BYTES // packed.itemsize
     width = columns[1] - columns[0]
     padded = -(-width // lanes) * lanes
+    earlier = np.array(before)
 
     def lay_out(block: Range) -> None:
         _panels(packed, n, columns, block, lanes, factors, block[0] * padded)
 
     def update(rows: Range) -> None:
-        _update(packed, n, rows, columns, np.array(before), factors, lanes)
+        _update(packed, n, rows, columns, earlier, factors, lanes)
 
-    def solve(rows: Range) -> None:
+    def finish(rows: Range) -> None:
         _solve(packed, n, rows, columns, square, lower, lanes)
 
     if before:
@@ -368,7 +364,7 @@ def _factor_block(
         return False
     _copy(packed, n, columns, square, True)
     lower = _lower(packed, n, columns, lanes)
-    each(solve, _cut(columns[1], n, STRIP))
+    each(finish, _cut(columns[1], n, STRIP))
     return True
 
 

@@ -175,7 +175,7 @@ class _Tries:
 
     def index(self, trial: Trial) -> int:
         """Return the index of the penalty of a trial."""
-        return self._alphas.index(trial.model.alpha)
+        return place(trial.model.alpha, self._alphas)
 
     def walk(self, stride: int, pick: Callable[[Sequence[Trial]], Trial]) -> None:
         """Try what lies at a stride from the trial picked, until that is known on both sides."""

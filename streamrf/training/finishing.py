@@ -78,8 +78,8 @@ def finish(
     Parameters
     ----------
     pass_ : used up
-    alpha : float or (n_outputs,) floats, or "auto": the best on the rows held
-        out, which also fit the probabilities of classes
+    alpha : float or (n_outputs,) floats, or "auto": the best on the rows held out, which
+        also fit the probabilities of classes
     prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
         rows held out have no say in which, so that they choose the penalty fairly: first one to
         prune with, then one for the features kept.
@@ -227,7 +227,7 @@ class _Search:
         """Return the best of trials, with probabilities and what to doubt."""
         leader, trials = self._led(kept, trials)
         model = leader.model
-        same = [trial for trial in trials if _decode(trial.model) == _decode(model)]
+        same = _of_decoder(trials, model)
         history = tuple(sorted((float(trial.model.alpha), trial.figure) for trial in same))
         notes: list[str | None] = []
         is_told = kept.rounding_advice(model.alpha, model.block_weights) is not None  # what to do
@@ -271,7 +271,7 @@ class _Search:
         alphas = [trial.model.alpha for trial in trials]
         if not np.isclose(alphas, alpha, rtol=1e-6).any():  # of another grid
             trials = [*trials, *tried(self._solver(kept)[0]([alpha]), self.held)]
-        same = [t for t in trials if _decode(t.model) == _decode(leader.model)]
+        same = _of_decoder(trials, leader.model)
         if leader.model.book is None:
             same = alike(same, DOUBT)
         nearest = min(same, key=lambda trial: abs(np.log(trial.model.alpha / alpha)))
@@ -369,6 +369,11 @@ def _is_traced(statistics: Statistics) -> bool:
 def _decode(model: Model) -> str | None:
     """Return the word of a model's decoder, None for values."""
     return None if model.book is None else model.book.decode
+
+
+def _of_decoder(trials: list[Trial], model: Model) -> list[Trial]:
+    """Return the trials with a model's decoder, all of values."""
+    return [trial for trial in trials if _decode(trial.model) == _decode(model)]
 
 
 def _evident(statistics: Statistics, codes: Codes | None, random_state: int) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from streamrf.display import expect
 from streamrf.preprocessing import WARPS
+from streamrf.solving import is_above
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
@@ -328,10 +329,7 @@ def is_better(a: Trial, b: Trial) -> bool:
     if not np.isfinite(a.error) or not np.isfinite(b.error):
         return bool(a.error < b.error)
     gains = b.losses - a.losses  # of errors and of squares
-    size = np.abs(gains).max(axis=1, keepdims=True)
-    gains = gains / np.where(size > 0, size, 1.0)  # squares of squares would overflow or vanish
-    noise = np.sqrt(gains.shape[1]) * gains.std(axis=1) * np.array(WARP_NOISE)
-    return bool((gains.sum(axis=1) > noise).all())
+    return all(map(is_above, gains, WARP_NOISE))
 
 
 def _warps_of(
