@@ -41,6 +41,15 @@ def packed(matrix):
     return vector
 
 
+def strides(n, column):
+    """Where (0, 0) would be, and the steps of a row and a column, read off the packed indices."""
+    place = full(np.arange(n * (n + 1) / 2), n).astype(int)
+    first = 0 if column < (n + 1) // 2 else (n + 1) // 2  # of its side, which has two or more
+    by_row = place[n - 1, first] - place[n - 2, first]
+    by_column = place[n - 1, first + 1] - place[n - 1, first]
+    return place[n - 1, first] - (n - 1) * by_row - first * by_column, by_row, by_column
+
+
 def full(vector, n):
     """The symmetric matrix (n, n) that `packed` packed."""
     lower, info = dtfttr(n, vector, transr="N", uplo="L")

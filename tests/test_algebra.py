@@ -14,7 +14,7 @@ import streamrf as srf
 from cases import write_hdf5
 from commands import answer, misused, refused, told
 from integers import assert_same_bytes, features
-from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError
+from streamrf.errors import ConsumedError, DataError, FormatError, MergeError, ParameterError
 
 N, D = 1200, 6
 RNG = np.random.default_rng(0)
@@ -83,6 +83,35 @@ def test_sums_are_marked_as_scaled_where_either_side_was(kind, tmp_path):
             merged - b
         merged.save(tmp_path / "merged.h5")
         assert srf.load_statistics(tmp_path / "merged.h5").is_scaled
+
+
+@pytest.mark.parametrize("n_folds", [None, 2])
+def test_faded_rows_count_as_far_as_they_are_left_whatever_they_weigh(n_folds, tmp_path):
+    """Those of weight 0 counted, and others in units of the mean weight of the first rows."""
+    weights = np.where(np.arange(len(X)) % 2, 0.0, 0.01)
+    source = srf.ArraySource(X, VALUES, weights)
+    settings = {"regression": True, "random_state": 0, "folds": n_folds}
+    a = srf.accumulate(source, features(20), rows=(0, 400), **settings)
+    later = srf.ArraySource(X, VALUES, np.where(weights, 0.02, 0.0))
+    b = srf.accumulate(later, like=a, rows=(400, 700))
+    faded = a.scale(0.5).scale(0.5) + b
+    assert faded.path().n_rows == 200 / 4 + 150
+    faded.save(tmp_path / "faded.h5")
+    assert srf.load_statistics(tmp_path / "faded.h5").path().n_rows == 200
+    whole, scaled = (a + b).path([1.0]), (a + b).scale(1 - 1e-12).path([1.0])
+    np.testing.assert_allclose(scaled.gcvs, whole.gcvs, rtol=1e-6)
+    np.testing.assert_allclose(scaled.log_evidences, whole.log_evidences, rtol=1e-6)
+
+
+def test_scaled_sums_of_early_files_are_counted_by_their_weights():
+    a = srf.accumulate(srf.ArraySource(X, LABELS), features(20), random_state=0).scale(0.5)
+    tree = a.to_tree()
+    assert tree["sums"].pop("n_faded") == len(X) / 2
+    early = srf.Statistics.from_tree(tree)
+    assert early.path().n_rows == pytest.approx(len(X) / 2)
+    tree["sums"]["n_faded"] = -1.0
+    with pytest.raises(FormatError, match=r"'sums/n_faded' is -1\.0"):
+        srf.Statistics.from_tree(tree)
 
 
 @pytest.mark.parametrize("n_folds", [None, 2])

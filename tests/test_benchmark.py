@@ -187,7 +187,8 @@ for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
 """
 # Inlined into others; those of slower instructions than the processor has; where products of
 # integers are not available, or a row too great for 32 bits.
-RARE = {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
+RARE = {f"{name} strides" for name in ("packed", "symmetric", "cholesky")}
+RARE |= {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
 RARE |= {  # and of sparse rows, losses and deformed images
     "columns add_entries",
     "lanes load_entries",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn import metrics
@@ -521,3 +522,24 @@ def test_predictions_do_not_look_at_the_targets_and_weights_of_a_source(rng, on_
         np.testing.assert_array_equal(own, others)
     with pytest.raises(DataError):
         model.evaluate(source)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_an_empty_range_has_no_predictions_and_judges_nothing(rng, is_sparse):
+    """All of these ended in tracebacks of np.concatenate."""
+    X, y = rng.normal(size=(100, 3)), rng.integers(0, 3, 100).astype(str)
+    features = srf.RandomFourier(srf.Gaussian(0.3), 16, random_state=0)
+    statistics = srf.accumulate(srf.ArraySource(X, y), features)
+    model = statistics.solve(0.1, uncertainty=True).fit_probabilities(X, y)
+    values = srf.accumulate(srf.ArraySource(X, X[:, :2]), features).solve(0.1, uncertainty=True)
+    rows, none = csr_array(X) if is_sparse else X, {"start": 5, "stop": 5}
+    assert model.predict(rows, **none).shape == (0,)
+    assert model.predict_proba(rows, **none).shape == (0, 3)
+    assert model.decision_function(rows, **none).shape == (0, 3)
+    assert model.novelty(rows, **none).shape == (0,)
+    assert [a.shape for a in values.predict(rows, return_std=True, **none)] == [(0, 2), (0, 2)]
+    components = statistics.principal_components(2)
+    assert components.transform(rows, **none).shape == (0, 2)
+    for judge in (model.evaluate, model.fit_probabilities):
+        with pytest.raises(DataError, match="no rows to judge by"):
+            judge(rows, y, **none)

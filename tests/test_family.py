@@ -8,6 +8,7 @@ import naive
 from streamrf.jit import symmetric
 from streamrf.jit.threads import computing
 from streamrf.solving import Family, Normal, family
+from streamrf.solving import normal as normal_module
 from streamrf.solving.normal import RELATIVE_ALPHAS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -60,12 +61,16 @@ def losses(normal, coef):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.float32])
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 15, 16, 17, 31, 32, 33, 50])
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 15, 23, 24, 25, 47, 48, 49, 97, 1050])
 def test_packed_products_are_dense_products(rng, monkeypatch, n, dtype):
-    monkeypatch.setattr(symmetric, "ROWS", 8)
     A = rng.integers(-99, 100, (n, n))
-    A, X = A + A.T, rng.integers(-99, 100, (n, 3)).astype(np.float64)
-    np.testing.assert_array_equal(symmetric.product(naive.packed(A).astype(dtype), X), A @ X)
+    A = A + A.T
+    G = naive.packed(A).astype(dtype)
+    X = rng.integers(-99, 100, (n, 37)).astype(np.float64)
+    for k in (0, 1, 3, 16, 37):
+        np.testing.assert_array_equal(symmetric.product(G, X[:, :k]), A @ X[:, :k])
+    monkeypatch.setattr(symmetric, "HAS_FMA", False)
+    np.testing.assert_array_equal(symmetric.product(G, X), A @ X)
 
 
 def test_packed_products_have_the_same_bytes_on_any_threads(rng):
@@ -155,3 +160,38 @@ def test_narrow_equations_are_solved_one_by_one(rng):
     pairs = zip(Family(normal).solutions(alphas), normal.path(alphas), strict=True)
     for found, expected in pairs:
         np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("relative", [1e-5, 1e-4, 1e-2, 1.0])
+def test_a_short_factor_and_refinement_solve_to_the_digits_of_float64(rng, monkeypatch, relative):
+    monkeypatch.setattr(normal_module, "MIN_SHORT", 0)
+    normal = normal_of(*random_rows(rng, decades=1), step=1e-3)
+    alpha = relative * normal.mean_diagonal()
+    v, b = normal._by_short_factor(alpha)
+    A, M = normal.full() + alpha * np.eye(len(normal.step)), normal.centred_moments().T
+    expected = cho_solve(cho_factor(A), M)
+    apart = np.abs((v / normal.step).T - expected).max() / np.abs(expected).max()
+    assert apart <= 20 * 2.2e-16 * np.linalg.cond(A)
+    np.testing.assert_array_equal(v, normal.ridge(alpha)[0])
+    np.testing.assert_allclose(b, (normal.totals - v @ normal.feature_sums) / normal.weight)
+
+
+def test_what_a_short_factor_cannot_solve_is_left_to_a_long_one(rng, monkeypatch):
+    Q = rng.integers(-9, 10, (50, 12))
+    normal = normal_of(np.hstack((Q, Q)), Q[:, :2])  # singular
+    alpha = 1e-8 * normal.mean_diagonal()
+    expected = normal.ridge(alpha)
+    monkeypatch.setattr(normal_module, "MIN_SHORT", 0)
+    assert normal._by_short_factor(alpha) is None
+    for found, wanted in zip(normal.ridge(alpha), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_sums_of_32_bits_and_factors_in_their_memory_take_no_other(rng, monkeypatch):
+    monkeypatch.setattr(normal_module, "MIN_SHORT", 0)
+    Q, targets = random_rows(rng, decades=1)
+    normal = normal_of(np.rint(Q / 400), targets, dtype=np.int32)
+    assert normal._by_short_factor(normal.mean_diagonal()) is None
+    normal = normal_of(Q, targets)
+    monkeypatch.setattr(Normal, "_by_short_factor", None)  # would raise
+    normal.ridge(normal.mean_diagonal(), normal.gram)

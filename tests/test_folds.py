@@ -175,7 +175,7 @@ def test_the_standard_error_is_the_spread_of_the_mean_over_independent_folds(rng
     """Of 2,000 simulated tables of squared errors, in folds of unequal weight."""
     weights = np.array([90.0, 100.0, 110.0, 95.0, 105.0])
     errors = rng.normal(size=(2000, 5, 1)) / np.sqrt(weights)[:, np.newaxis] + 3
-    validation = CrossValidation(np.ones(2000), errors, weights, solve=None)
+    validation = CrossValidation(np.ones(2000), errors, weights, np.ones(1), solve=None)
     told = np.sqrt((validation.standard_error**2).mean())
     assert told == pytest.approx(validation.mse.std(), rel=0.05)
 

@@ -36,6 +36,17 @@ def test_unpacking_undoes_packing(n, seed):
     np.testing.assert_array_equal(back, matrix)
 
 
+@pytest.mark.parametrize("n", [n for n in SIZES if n > 3])
+def test_strides_lead_to_the_entries_below_the_diagonal(rng, n):
+    matrix = symmetric(rng, n)
+    vector = naive.packed(matrix)
+    for j in range(n):
+        first, by_row, by_column = packed.strides(n, j)
+        assert (first, by_row, by_column) == naive.strides(n, j)
+        for i in range(j, n):
+            assert vector[first + i * by_row + j * by_column] == matrix[i, j]
+
+
 @pytest.mark.parametrize("n", SIZES)
 def test_the_diagonal_is_read_and_added_to(rng, n):
     vector, values = rng.standard_normal(n * (n + 1) // 2), rng.standard_normal(n)

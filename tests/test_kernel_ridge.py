@@ -100,6 +100,25 @@ def test_rows_that_are_repeated_do_not_choose_the_least_penalty(rng):
     np.testing.assert_allclose(twice.predict(X), once.predict(X), rtol=1e-6)
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_tiny_penalty_leaves_no_rounding_along_the_weights(rng, is_weighted):
+    """The coefficients add up to 0; by 1e-9 of them predictions were 40 deviations away."""
+    X = np.abs(rng.normal(size=(800, 2)))
+    y = np.sin(2 * X[:, :1]) + X[:, 1:]
+    w = rng.uniform(0.5, 2, 800) if is_weighted else np.ones(800)
+    K = srf.JensenShannon()(X)
+    a, b = Dual(K, y, w).solve(3e-8)
+    assert abs(a.sum()) <= 1e-12 * np.abs(a).sum()
+    assert np.sqrt(np.square(K @ a + b - y).mean()) < 0.05
+
+
+def test_the_penalty_of_several_targets_does_not_depend_on_their_units(rng):
+    X = rng.uniform(-1, 1, (120, 2))
+    y = np.stack((np.sin(3 * X[:, 0]) + 0.5 * rng.normal(size=120), X[:, 1]), axis=1)
+    found = [srf.KernelRidgeRegressor().fit(X, y * [1, unit]).alpha_ for unit in (1e-3, 1, 1e3)]
+    np.testing.assert_allclose(found, found[0], rtol=1e-9)
+
+
 def test_penalties_that_do_not_factor_are_left_out(rng):
     dual = Dual(np.ones((5, 5)), rng.normal(size=(5, 1)), np.ones(5))
     with pytest.raises(SolveError, match="none of the 1 penalties factors and leaves"):

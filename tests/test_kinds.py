@@ -269,3 +269,12 @@ def test_commands_take_the_field(counts, tmp_path, monkeypatch):
         wrong = run(app, ["fit", *words[:3], *extra, "--model", "n.h5"])
         assert wrong.exit_code == 2
         assert "--kernels" in wrong.output
+
+
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_few_rows_of_one_column_keep_their_size(rng, name):
+    """Where nothing is tried rows were scaled to unit length, and the column was constant."""
+    X = rng.poisson(20, (300, 1)).astype(float)
+    y = np.log1p(X[:, 0])
+    model = srf.RandomFeatureRegressor(kernels=name, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9

@@ -252,6 +252,23 @@ def test_every_target_may_have_a_penalty_of_its_own():
     assert path.solve(best).coef.shape == model.coef.shape
 
 
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_the_best_penalty_of_several_targets_does_not_depend_on_their_units(precision):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = np.stack((np.sin(2 * X[:, 0]) + rng.normal(size=300), X[:, 1] ** 2, 0 * X[:, 0]), axis=1)
+    features = srf.RandomFourier(srf.Gaussian(0.5), 64, random_state=0)
+    found = []
+    for unit in (1e-4, 1.0, 1e4):
+        source = srf.ArraySource(X, y * [1, unit, 1])
+        settings = {"precision": precision, "folds": 3, "regression": True, "random_state": 0}
+        statistics = srf.accumulate(source, features, **settings)
+        alphas, folds = statistics.alpha_grid(), statistics.cross_validate()
+        best = statistics.path(alphas).best_alpha(), folds.best_alpha(), folds.simplest_alpha()
+        found.append([int(np.searchsorted(alphas, 0.99 * alpha)) for alpha in best])
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_model_with_many_penalties_keeps_them_in_its_file(tmp_path):
     statistics, *_ = regression(weighted=False)
     statistics.solve(np.array([1.0, 2.0])).save(tmp_path / "two.model.h5")

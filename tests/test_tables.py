@@ -412,10 +412,13 @@ def test_lines_that_are_empty_are_no_rows(tmp_path):
         ("2024-03-01 14:00:00.000+02:00", 19783.5),
         ("2024-03-01T12:00:00", 19783.5),
         ("13:00:30", 46830.0),
+        ("2024-03-01T12:00:00.000000000", 19783.5),
+        ("2024-03-01 14:00:00.000000000+02:00", 19783.5),
+        ("2024-03-01 12:00:00.123456789", 19783.5 + 0.123456 / 86400),
     ],
 )
 def test_times_of_a_csv_are_read_with_and_without_a_zone(given, wanted, tmp_path):
-    """Those with a zone, and times of day, were refused by every pass."""
+    """Those with a zone or of nanoseconds, and times of day, were refused by every pass."""
     path = tmp_path / "times.csv"
     path.write_text("when,y\n" + 70 * f"{given},1\n{given},0\n")
     X, _ = everything(srf.open_source(path, y="y"))

@@ -327,3 +327,18 @@ def test_rows_held_out_of_a_class_not_summed_are_left_out(rng):
     assert model.classes_.tolist() == list(range(11))
     assert model.model_.probabilities.n_rows == len(held) - 1
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("n_rows", [100, 200])
+def test_few_rows_without_noise_get_a_penalty_that_leaves_freedom(n_rows):
+    """The one chosen on rows held out left none, and the fit was refused."""
+    X = np.random.default_rng(0).uniform(-1, 1, (n_rows, 2))
+    y = 2 * X[:, 0] + 1
+    model = srf.RandomFeatureRegressor(uncertainty=True, random_state=0).fit(X, y)
+    values, deviations = model.predict(X, return_std=True)
+    assert np.abs(values - y).max() < 0.01
+    assert (deviations > 0).all()
+    plain = srf.RandomFeatureRegressor(random_state=0).fit(X, y)
+    assert model.alpha_ > plain.alpha_
+    with pytest.raises(DataError, match="leaves none to learn the noise from"):
+        plain.statistics_.solve(plain.alpha_, uncertainty=True)

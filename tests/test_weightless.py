@@ -10,7 +10,7 @@ from streamrf.errors import DataError, StreamrfWarning
 from streamrf.models import Probabilities
 from streamrf.sources import uniform
 from streamrf.training import holdout
-from streamrf.training.finishing import MIN_EVIDENT
+from streamrf.training.evidence import MIN_EVIDENT
 from streamrf.training.passes import Pass
 
 RNG = np.random.default_rng(0)

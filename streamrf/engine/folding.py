@@ -86,7 +86,7 @@ def map_blocks(
     run: RunOptions | None = None,
     row_bytes: int = 0,
 ) -> Generator[R, None, None]:
-    """Yield ``function(block)`` of every block of a source, in order.
+    """Yield ``function(block)`` of every block of a source, in order; of none for no rows.
 
     Parameters
     ----------
@@ -101,4 +101,9 @@ def map_blocks(
     """
     reading = source if isinstance(source, Reading) else Reading(source)
     with _unchanged(reading.source):
-        yield from runner(run or RunOptions()).map(reading, function, row_bytes)
+        is_empty = True
+        for found in runner(run or RunOptions()).map(reading, function, row_bytes):
+            is_empty = False
+            yield found
+        if is_empty:  # an empty range, whose results have their shapes too
+            yield function(reading.source.sample(1).first(0))

@@ -294,7 +294,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of the features `columns_`, float64 (n_outputs, n_kept)."""
+        """Coefficients of the features `columns_`, float64 (n_outputs, n_kept); not of columns."""
         return self.model_.coef / self.model_.encoder.calibration.step
 
     @property

@@ -114,7 +114,7 @@ class _KernelRidge(BaseEstimator):
         rows, targets, weights = _merged(rows, targets - constant, weights)  # a mean is rounded
         dual = Dual(self.kernel_(rows), targets, weights)
         chosen = isinstance(self.alpha, str)
-        self.alpha_ = dual.best_alpha() if chosen else check_alpha(self.alpha)
+        self.alpha_ = dual.best_alpha(book is None) if chosen else check_alpha(self.alpha)
         self.dual_coef_, intercept = dual.solve(self.alpha_)
         self.intercept_ = intercept + constant
         self.X_fit_ = rows

@@ -12,19 +12,14 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import njit
-from numba.core import cgutils, types
-from numba.core.errors import TypingError
-from numba.extending import intrinsic
 
 from streamrf.jit import lapack
 from streamrf.jit.arrays import Numbers
-from streamrf.jit.instructions import cpu_features
-from streamrf.jit.packed import layout
+from streamrf.jit.packed import Range, layout, strides
+from streamrf.jit.strips import HAS_FMA, LANE_BYTES, ROWS, add
 from streamrf.jit.threads import Task, computing, single_blas_threads
 
-Range = tuple[int, int]  # first, and one past the last
 Each = Callable[[Task, Iterable[Any]], None]
 
 MIN_COLUMNS = {4: 3072, 8: 2048}  # by bytes of a number; of fewer LAPACK on one thread takes less
@@ -33,84 +28,6 @@ COLUMNS = 512  # of a block, and depth of the products that a strip takes at a t
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
 GROUP = 32  # of a block's columns, solved one after the other before they go into products
 STRIP = 128  # rows of a task: its sums and a block of its factors lie in the second cache
-IS_WIDE = "avx512f" in cpu_features()
-HAS_FMA = IS_WIDE or "fma" in cpu_features()
-ROWS = 8 if IS_WIDE else 6  # of a strip, whose sums the registers hold
-LANE_BYTES = 128 if IS_WIDE else 64  # of each
-
-
-@intrinsic
-def _add(typingctx: Any, a: Any, i: Any, b: Any, j: Any, depth: Any, sums: Any, k: Any) -> Any:
-    """``sums[k:] += a[i:]^T b[j:]`` of flat arrays; never called where loops are not compiled.
-
-    With shapes (depth, ROWS), (depth, lanes) and (ROWS, lanes) from those places on.
-    """
-    if {(array.layout, array.dtype) for array in (a, b, sums)} != {("C", a.dtype)}:
-        raise TypingError("products of strips take arrays in the order of C, of one dtype")
-    at = types.intp
-    signature = types.void(a, at, b, at, at, sums, at)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        left, right, out = (
-            builder.gep(
-                cgutils.create_struct_proxy(signature.args[n])(
-                    context, builder, value=args[n]
-                ).data,
-                [args[n + 1]],
-            )
-            for n in (0, 2, 5)
-        )
-        is_single = signature.args[0].dtype == types.float32
-        number = ir.FloatType() if is_single else ir.DoubleType()
-        align = 4 if is_single else 8
-        lanes = LANE_BYTES // align
-        word, vector = ir.IntType(64), ir.VectorType(number, lanes)
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        fused = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(vector, [vector] * 3),
-            f"llvm.fma.v{lanes}f{8 * align}",
-        )
-        right, out = (builder.bitcast(p, vector.as_pointer()) for p in (right, out))
-        before = builder.block
-        loop = builder.append_basic_block("depth")
-        after = builder.append_basic_block("after")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        step = builder.phi(word)
-        step.add_incoming(word(0), before)
-        totals = [builder.phi(vector) for _ in range(ROWS)]
-        values = builder.load(builder.gep(right, [step]), align=align)
-        following = builder.add(step, word(1))
-        row = builder.gep(left, [builder.mul(step, word(ROWS))])
-        for r, total in enumerate(totals):
-            factor = builder.load(builder.gep(row, [word(r)]))
-            one = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0)
-            )
-            factors = builder.shuffle_vector(one, one, everywhere)
-            added = builder.call(fused, [factors, values, total])
-            total.add_incoming(ir.Constant(vector, [0.0] * lanes), before)
-            total.add_incoming(added, loop)
-        step.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, args[4]), loop, after)
-        builder.position_at_end(after)
-        for r, total in enumerate(totals):  # apart, so that errors grow by blocks, not by rows
-            place = builder.gep(out, [word(r)])
-            added = builder.fadd(builder.load(place, align=align), total.incomings[1][0])
-            builder.store(added, place, align=align)
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-@njit(nogil=True, cache=True)
-def _strides(n: int, column: int) -> tuple[int, int, int]:
-    """Where (0, 0) would be, and the steps of a row and a column, on the side of a column."""
-    n_rows, n_columns, offset = layout(n)
-    if column < n_columns:
-        return offset, 1, n_rows
-    return (1 - offset - n_columns) * n_rows - n_columns, n_rows, 1
 
 
 @njit(nogil=True, cache=True)
@@ -124,7 +41,7 @@ def _panels(
     start: int,
 ) -> None:
     """Lay rows of a block of columns out in panels (depth, width), the last filled up by zeros."""
-    first, by_row, by_column = _strides(n, columns[0])
+    first, by_row, by_column = strides(n, columns[0])
     depth = columns[1] - columns[0]
     m = rows[1] - rows[0]
     size = depth * width
@@ -183,10 +100,9 @@ def _update(
         for p in range(n_panels):
             right = (start * n_panels + p * depth) * lanes
             for s in range(n_strips):
-                _add(
-                    strip, s * depth * ROWS, factors, right, depth, sums, (p * n_strips + s) * size
-                )
-    first, by_row, by_column = _strides(n, columns[0])
+                left, out = s * depth * ROWS, (p * n_strips + s) * size
+                add(strip, left, ROWS, 1, factors, right, depth, sums, out)
+    first, by_row, by_column = strides(n, columns[0])
     for j in range(columns[0], columns[1]):
         p, lane = (j - columns[0]) // lanes, (j - columns[0]) % lanes
         for s in range(n_strips):
@@ -230,7 +146,7 @@ def _solve(
             for p in range((m + lanes - 1) // lanes if start else 0):
                 sums[:] = 0
                 right = _place(start) + p * start * lanes
-                _add(x, s * width * ROWS, factors, right, start, sums, 0)
+                add(x, s * width * ROWS, ROWS, 1, factors, right, start, sums, 0)
                 for k in range(p * lanes, min((p + 1) * lanes, m)):
                     for r in range(ROWS):
                         group[k, s * ROWS + r] -= sums[r * lanes + k - p * lanes]
@@ -247,7 +163,7 @@ def _solve(
             for k in range(m):
                 for r in range(ROWS):
                     x[place + k * ROWS + r] = group[k, s * ROWS + r]
-    first, by_row, by_column = _strides(n, columns[0])
+    first, by_row, by_column = strides(n, columns[0])
     for k in range(width):
         for s in range(n_strips):
             top = rows[0] + s * ROWS
@@ -276,7 +192,7 @@ def _lower(packed: Numbers, n: int, columns: Range, lanes: int) -> Numbers:
 @njit(nogil=True, cache=True)
 def _copy(packed: Numbers, n: int, columns: Range, out: Numbers, back: bool) -> None:
     """Copy the lower triangle of a block on the diagonal to a square, or back."""
-    first, by_row, by_column = _strides(n, columns[0])
+    first, by_row, by_column = strides(n, columns[0])
     for j in range(columns[0], columns[1]):
         for i in range(j, columns[1]):
             place = first + i * by_row + j * by_column

@@ -10,6 +10,8 @@ from numba import njit, prange
 
 from streamrf.jit.arrays import F64, I64, Numbers
 
+Range = tuple[int, int]  # first, and one past the last
+
 
 @njit(nogil=True, cache=True)
 def layout(n: int) -> tuple[int, int, int]:
@@ -17,6 +19,15 @@ def layout(n: int) -> tuple[int, int, int]:
     if n % 2 == 0:
         return n + 1, n // 2, 1
     return n, (n + 1) // 2, 0
+
+
+@njit(nogil=True, cache=True)
+def strides(n: int, column: int) -> tuple[int, int, int]:
+    """Where (0, 0) would be, and the steps of a row and a column, on the side of a column."""
+    n_rows, n_columns, offset = layout(n)
+    if column < n_columns:
+        return offset, 1, n_rows
+    return (1 - offset - n_columns) * n_rows - n_columns, n_rows, 1
 
 
 @njit(nogil=True, cache=True)

@@ -13,7 +13,7 @@ from streamrf.solving.findings import (
 )
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha, check_penalties
-from streamrf.solving.path import Path, as_alphas, is_low_rank, trace
+from streamrf.solving.path import Path, as_alphas, is_low_rank, target_shares, trace
 from streamrf.solving.penalty import (
     KEPT_BYTES,
     HeldOut,
@@ -33,7 +33,7 @@ from streamrf.solving.penalty import (
 from streamrf.solving.pruning import check_kept, most_useful
 from streamrf.solving.spectrum import frobenius, principal
 from streamrf.solving.tridiagonal import Tridiagonal
-from streamrf.solving.uncertainty import posterior
+from streamrf.solving.uncertainty import NoFreedomError, posterior
 
 __all__ = [
     "KEPT_BYTES",
@@ -47,6 +47,7 @@ __all__ = [
     "Family",
     "HeldOut",
     "Loss",
+    "NoFreedomError",
     "Normal",
     "Path",
     "Trial",
@@ -79,6 +80,7 @@ __all__ = [
     "safest",
     "searched",
     "searched_weights",
+    "target_shares",
     "trace",
     "tried",
     "valleys",

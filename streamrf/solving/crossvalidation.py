@@ -7,8 +7,8 @@ no second pass over the data.
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic
+from dataclasses import dataclass, field, replace
+from typing import Generic, Self
 
 import numpy as np
 
@@ -32,12 +32,14 @@ class CrossValidation(Generic[Model]):
     errors : (n_alphas, n_folds, n_outputs) float64, (weighted) mean squared error on the rows of
         each fold of the model of all others; outputs are targets, or bits of the code (+-1)
     weights : (n_folds,) float64, sum of the weights of each fold's rows
+    shares : (n_outputs,) float64, see `Path`
     solve : ``solve(alpha)`` gives the model of a penalty, or of one for each output, on all rows
     """
 
     alphas: Floats
     errors: Floats
     weights: Floats
+    shares: Floats
     solve: Callable[..., Model] = field(repr=False, compare=False)
 
     @property
@@ -62,8 +64,13 @@ class CrossValidation(Generic[Model]):
         return np.sqrt(spread / (len(self.weights) - 1))
 
     def best_alpha(self) -> float:
-        """Return the penalty of least `mse`."""
-        return float(self.alphas[np.nanargmin(self.mse)])
+        """Return the penalty of least `mse`; of several targets relative to their variances."""
+        return float(self.alphas[np.nanargmin(self._relative.mse)])
+
+    @property
+    def _relative(self) -> Self:
+        """The same with errors that do not depend on the units of targets."""
+        return replace(self, errors=self.errors * self.shares)
 
     def best_alphas(self) -> Floats:
         """Return the best penalty of each output by itself, float64 (n_outputs,)."""
@@ -72,11 +79,13 @@ class CrossValidation(Generic[Model]):
     def simplest_alpha(self) -> float:
         """Return the greatest penalty whose `mse` is within one standard error of the least.
 
+        Several targets count relative to their variances, as in `best_alpha`.
         The one-standard-error rule of Breiman et al., *Classification and Regression Trees*, 1984.
         """
-        mse = self.mse
+        found = self._relative
+        mse = found.mse
         best = np.nanargmin(mse)
-        return float(self.alphas[mse <= mse[best] + self.standard_error[best]].max())
+        return float(self.alphas[mse <= mse[best] + found.standard_error[best]].max())
 
     def model(self) -> Model:
         """Return the model of `best_alpha` on all rows; ``solve(alpha)`` returns another."""
@@ -89,6 +98,7 @@ def cross_validate(
     alphas: Iterable[float],
     weight_unit: float,
     unit: Floats,
+    shares: Floats,
     solve: Callable[..., Model],
 ) -> CrossValidation[Model]:
     """Leave each fold out in turn.
@@ -98,7 +108,7 @@ def cross_validate(
     whole, folds : normal equations of all rows and of each fold, with squares
     weight_unit : what a weight of 1 is worth
     unit : (n_outputs,), what a squared error of 1 is worth
-    alphas, solve : see `CrossValidation`
+    alphas, shares, solve : see `CrossValidation`
 
     Raises
     ------
@@ -125,7 +135,7 @@ def cross_validate(
             f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
             "give greater ones"
         )
-    return CrossValidation(table, errors, weights * weight_unit, solve)
+    return CrossValidation(table, errors, weights * weight_unit, shares, solve)
 
 
 def _solutions(normal: Normal, alphas: Floats) -> dict[int, tuple[Floats, Floats]]:

@@ -9,7 +9,7 @@ from streamrf.errors import SolveError
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal
-from streamrf.solving.path import as_alphas
+from streamrf.solving.path import as_alphas, target_shares
 from streamrf.solving.tridiagonal import Tridiagonal
 
 RELATIVE_ALPHAS = 10.0 ** np.linspace(-7, 3, 21)  # to the mean squared norm of a centred row
@@ -50,8 +50,10 @@ class Dual:
 
     def solve(self, alpha: float) -> tuple[Floats, Floats]:
         """Return a (n, n_outputs) and b (n_outputs,); raise as `Normal.ridge` does."""
-        c, _ = self._normal.ridge(alpha)
-        a = self._roots * c.T
+        c = self._normal.ridge(alpha)[0].T
+        # The roots are a null vector of S, along which c is rounding over alpha, but not of K.
+        mean = self._roots.T @ c / self._weight
+        a = self._roots * (c - self._roots * mean)
         return a, self._target_means - self._kernel_means @ a
 
     def leave_one_out(self, alphas: Iterable[float] | None = None) -> tuple[Floats, Floats]:
@@ -100,7 +102,14 @@ class Dual:
             )
         return table, errors
 
-    def best_alpha(self) -> float:
-        """Return the penalty of least error on rows left out, mean over the outputs."""
+    def best_alpha(self, is_relative: bool) -> float:
+        """Return the penalty of least error on rows left out, mean over the outputs.
+
+        Parameters
+        ----------
+        is_relative : whether errors count relative to the variance of each output
+        """
         alphas, errors = self.leave_one_out()
+        if is_relative:
+            errors = errors * target_shares(np.sqrt(self._normal.squares))
         return float(alphas[errors.mean(axis=1).argmin()])

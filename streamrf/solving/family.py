@@ -14,14 +14,16 @@ from scipy.linalg import qr
 
 from streamrf.jit import cholesky
 from streamrf.jit.arrays import Array, Floats
+from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal, check_alpha
 
-MIN_WIDTH = 8192  # narrower, a factor for each penalty takes as little
+MIN_WIDTH = 4096  # narrower, a factor for each penalty takes as little
 WIDTH_OF_OUTPUT = 200  # and with fewer features for each output the space would be as large
-MAX_GAIN = 1e-4  # of the loss by one more step, below which a penalty needs no factor
-MAX_NEAR_GAIN = 1e-3  # the same with a factor in reach, where a step leaves a fifth of the error
-MAX_STEPS = 4
-REACH = 10 ** (5 / 6) * (1 + 1e-9)  # a factor serves penalties so much greater or smaller
+MAX_GAIN = 1e-4  # of the loss by one more step, below which more would gain nothing
+MAX_LEFT = 2.5e-4  # of the loss, what steps like the last two would still gain
+MIN_STEPS = 4  # of a penalty, before it gets a factor
+STEP_WIDTH = 1024  # a factor takes as long as a step for each so many features
+REACH = 10 ** (5 / 6) * (1 + 1e-9)  # what factors at a penalty does at one smaller by so much
 INDEPENDENT = 1e-6  # of a direction, the part outside the space that is worth adding
 
 
@@ -45,7 +47,7 @@ class Family:
             self._space = _Space(normal)
         self._factor: Array | None = None
         self._least = np.inf  # penalty that has had a factor
-        self._covered: list[tuple[float, float]] = []  # penalties whose solutions the space has
+        self._settled: list[float] = []  # penalties whose solutions the space has
 
     def solutions(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
         """Return (alpha, v, b) for each penalty; one that does not factor is left out.
@@ -62,23 +64,36 @@ class Family:
 
     def _is_covered(self, alpha: float, space: "_Space") -> bool:
         """Grow the space until it has the solution; return whether the penalty factors."""
-        if self._factor is not None and self._least <= alpha:  # so that it factors, too
-            if any(low <= alpha <= high for low, high in self._covered):
-                return True
-            if space.gain(self._factor, alpha) < MAX_GAIN:
-                self._covered.append((alpha / REACH, alpha))
+        if self._factor is not None and alpha >= self._least / REACH:  # so that it factors, too
+            below = max((a for a in self._settled if a <= alpha), default=0.0)
+            above = min((a for a in self._settled if a >= alpha), default=np.inf)
+            if above <= below * REACH or self._settle(self._factor, alpha, space):
                 return True
         self._factor = None  # its memory serves the next
         self._factor = self._normal.short_factor(alpha)
         if self._factor is None:
             return False
         self._least = min(self._least, alpha)
-        self._covered.append((alpha / REACH, alpha * REACH))
-        for near in (alpha, alpha * REACH, alpha / REACH):
-            for _ in range(MAX_STEPS):
-                if space.gain(self._factor, near) < MAX_NEAR_GAIN:
-                    break
+        self._settle(self._factor, alpha, space)
         return True
+
+    def _settle(self, factor: Array, alpha: float, space: "_Space") -> bool:
+        """Grow the space by steps for a penalty; return whether fewer do than a factor is worth.
+
+        The gain falls by about the same share from step to step.
+        """
+        before = np.inf
+        n_steps = max(MIN_STEPS, len(self._normal.step) // STEP_WIDTH)
+        for n_left in reversed(range(n_steps)):
+            gain = space.gain(factor, alpha)
+            share = gain / before
+            if gain < MAX_GAIN or (0 < share < 1 and gain * share < MAX_LEFT * (1 - share)):
+                self._settled.append(alpha)
+                return True
+            if share and gain * share**n_left > MAX_LEFT:
+                break
+            before = gain
+        return False
 
 
 class _Space:
@@ -124,15 +139,18 @@ class _Space:
     def _grow(self, X: Floats) -> None:
         """Add the directions of X (n, k) that the space lacks."""
         V = self._V
-        new, triangle, _ = qr(X - V @ (V.T @ X), mode="economic", pivoting=True)
-        new = new[:, np.abs(np.diag(triangle)) > INDEPENDENT]
-        new = np.linalg.qr(new - V @ (V.T @ new))[0]
-        self._V = np.hstack((V, new))
-        self._AV = np.hstack((self._AV, self._normal.product(new)))
-        inner = self._V.T @ self._AV
-        values, self._rotation = np.linalg.eigh((inner + inner.T) / 2)
-        self._values = np.maximum(values, 0.0)
-        self._parts = self._rotation.T @ (self._V.T @ self._moments)
+        with computing(1):  # of few columns more threads wait for longer than they work
+            new, triangle, _ = qr(X - V @ (V.T @ X), mode="economic", pivoting=True)
+            new = new[:, np.abs(np.diag(triangle)) > INDEPENDENT]
+            new = np.linalg.qr(new - V @ (V.T @ new))[0]
+        products = self._normal.product(new)
+        with computing(1):
+            self._V = np.hstack((V, new))
+            self._AV = np.hstack((self._AV, products))
+            inner = self._V.T @ self._AV
+            values, self._rotation = np.linalg.eigh((inner + inner.T) / 2)
+            self._values = np.maximum(values, 0.0)
+            self._parts = self._rotation.T @ (self._V.T @ self._moments)
 
 
 def _applied(factor: Array, R: Floats) -> Floats:

@@ -15,6 +15,7 @@ from streamrf.solving.spectrum import LowRank
 Model = TypeVar("Model")  # what `solve` returns; models live on a floor above
 CRITERIA = ("gcv", "evidence")
 # Share of the degrees of freedom: its rounding errors were 4e-6 at a penalty of 1e-11.
+TINY = 1e-100  # of the greatest deviation of a target, below which one counts as constant
 MIN_LEFT = 1e-4
 FEW = 8  # times as many features as rows, from which on `LowRank` is quicker than `Reduced`
 
@@ -37,6 +38,8 @@ class Path(Generic[Model]):
     log_evidences : (n_alphas, n_outputs) float64, see `log_evidence`
     n_rows : rows of weight above 0; of faded sums what is left of them, a float
     weight : float, sum of the rows' weights; `n_rows` where they carry none
+    shares : (n_outputs,) float64, what the errors of each output count times in the choice of one
+        penalty for all: see `target_shares`; 1 for bits
     solve : ``solve(alpha)`` gives the model of a penalty or of one for each output
     """
 
@@ -46,6 +49,7 @@ class Path(Generic[Model]):
     log_evidences: Floats
     n_rows: float
     weight: float
+    shares: Floats
     solve: Callable[..., Model] = field(repr=False, compare=False)
 
     @property
@@ -79,9 +83,11 @@ class Path(Generic[Model]):
     def best_alpha(self, criterion: str = "gcv") -> float:
         """Return the penalty of least `gcv` or greatest `log_evidence` ("evidence").
 
-        The greatest of several that are alike. SolveError if no penalty has a finite one.
+        Several targets count relative to their variances, whatever their units. The greatest of
+        several penalties that are alike. SolveError if no penalty has a finite one.
         """
-        scores = _scores(self.gcvs, self.log_evidences, criterion).sum(axis=1, keepdims=True)
+        gcvs = self.gcvs * self.shares
+        scores = _scores(gcvs, self.log_evidences, criterion).sum(axis=1, keepdims=True)
         return float(self._least(scores, criterion)[0])
 
     def best_alphas(self, criterion: str = "gcv") -> Floats:
@@ -119,6 +125,7 @@ def trace(
     n_rows: float,
     weight: float,
     unit: Floats,
+    shares: Floats,
     solve: Callable[..., Model],
     rank: int,
 ) -> Path[Model]:
@@ -127,7 +134,7 @@ def trace(
     Parameters
     ----------
     normal : of all rows, with squares
-    alphas, n_rows, weight, solve : see `Path`
+    alphas, n_rows, weight, shares, solve : see `Path`
     unit : (n_outputs,), what a sum of squares of 1 is worth
     rank : rows that weigh, of which there may be far fewer than features
     """
@@ -154,7 +161,18 @@ def trace(
             f"none of the {len(table)} penalties factors, the greatest is {table.max():.3g}; "
             "give greater ones"
         )
-    return Path(table, dof, residuals, evidences, n_rows, weight, solve)
+    return Path(table, dof, residuals, evidences, n_rows, weight, shares, solve)
+
+
+def target_shares(deviations: Floats) -> Floats:
+    """Return what squared errors of each target count times, so that units have no say.
+
+    Errors are then relative to the target's variance, in units of the mean of variances; 1 for
+    targets that never vary. From and to (n_targets,) float64.
+    """
+    spread = deviations / (deviations.max(initial=0.0) or 1.0)
+    mean = np.square(spread).mean()
+    return np.where(spread > TINY, mean / np.square(np.maximum(spread, TINY)), 1.0)
 
 
 def is_low_rank(n_rows: int, width: int) -> bool:

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import SolveError
-from streamrf.jit.arrays import Array, Floats
-from streamrf.jit.threads import computing
+from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.jit.threads import on_single_blas_threads
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder, as_columns
+from streamrf.solving.path import target_shares
 from streamrf.sources import Rows, as_labels, find_labels
 
-FEW_OUTPUTS = 32  # for which a second BLAS thread is waited for longer than it works
 SCORED_ROWS = 1024
+MULTIPLIED_ROWS = 128  # of these, by a thread at a time, so that they stay in its cache
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
-TINY = 1e-100  # of the greatest spread of a target, below which one counts as constant
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
@@ -67,29 +67,30 @@ class HeldOut:
         self._kept: list[Array] = []
         self.n_rows = sum(len(part.X) for part in self._parts)
 
-    def encoded(self, encoder: Encoder) -> Iterator[tuple[Rows, Floats]]:
-        """Yield a few rows at a time with the scaled features that a model's encoder has."""
+    def products(self, encoder: Encoder, coef: Floats) -> Iterator[tuple[Rows, Floats]]:
+        """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of a model's encoder.
+
+        Parameters
+        ----------
+        coef : (n_outputs, n_components)
+        """
         order = np.argsort(self._encoder.columns)
         index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
         is_all = np.array_equal(index, np.arange(self._encoder.n_components))
         for number, part in enumerate(self._parts):
             Z = self._features(number)
-            yield part, (Z if is_all else Z[:, index]).astype(np.float64)
+            out = np.empty((len(Z), len(coef)))
+            multiply = partial(_multiply, Z, None if is_all else index, coef, out)
+            starts = range(0, len(Z), MULTIPLIED_ROWS)
+            on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_ROWS) for i in starts])
+            yield part, out
 
     @cached_property
     def shares(self) -> Floats:
-        """What squared errors of each target count times, (n_targets,), so that units have no say.
-
-        Errors are then relative to the target's variance here, in units of their mean.
-        """
+        """What squared errors of each target count times here, (n_targets,)."""
         y = np.concatenate([as_columns(part.y) for part in self._parts])
         size = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
-        spread = (y / size).std(axis=0) * size
-        if not spread.any():
-            return np.ones(y.shape[1])
-        spread /= spread.max()
-        mean = np.square(spread).mean()
-        return np.where(spread > TINY, mean / np.square(np.maximum(spread, TINY)), 1.0)
+        return target_shares((y / size).std(axis=0) * size)
 
     def _features(self, number: int) -> Array:
         if number < len(self._kept):
@@ -100,6 +101,12 @@ class HeldOut:
         if number == len(self._kept) and sum(z.nbytes for z in self._kept) + Z.nbytes <= KEPT_BYTES:
             self._kept.append(Z)
         return Z
+
+
+def _multiply(Z: Array, index: Indices | None, coef: Floats, out: Floats, rows: slice) -> None:
+    """``out[rows] = Z[rows, index] coef^T``, in float64; without an index of all columns."""
+    some = Z[rows] if index is None else np.take(Z[rows], index, axis=1)
+    np.matmul(some.astype(np.float64), coef.T, out=out[rows])
 
 
 def tried(
@@ -115,12 +122,11 @@ def tried(
     parts: list[Floats] = [np.empty((2, len(models), 0))]
     total = 0.0
     coef = np.concatenate([model.coef for model in models])
-    for part, Z in held.encoded(models[0].encoder):
+    for part, products in held.products(models[0].encoder, coef):
         weights = _weights(part)
         total += weights.sum()
         rows = np.empty((2, len(models), len(weights)))  # squares and losses
-        with computing(1 if len(coef) < FEW_OUTPUTS else None):
-            found = np.split(Z @ coef.T, len(models), axis=1)
+        found = np.split(products, len(models), axis=1)
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
             shares: Floats | float = 1.0
@@ -324,9 +330,9 @@ def held_scores(model: Model, held: HeldOut) -> tuple[Floats, NDArray[np.int64],
     """
     assert model.book is not None
     parts = []
-    for part, Z in held.encoded(model.encoder):
+    for part, products in held.products(model.encoder, model.coef):
         index, unknown = find_labels(model.labels, as_labels(part.y))
-        scores = model.book.scores(Z @ model.coef.T + model.intercept)
+        scores = model.book.scores(products + model.intercept)
         known = ~unknown & ~model.book.is_absent[index]
         parts.append((scores[known], index[known], _weights(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))

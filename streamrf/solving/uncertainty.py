@@ -8,6 +8,10 @@ from streamrf.models import Posterior, inverse_diagonal
 from streamrf.solving.normal import Normal
 
 
+class NoFreedomError(DataError):
+    """Coefficients that leave no degree of freedom to learn the noise from."""
+
+
 def posterior(
     normal: Normal,
     alpha: float,
@@ -32,7 +36,7 @@ def posterior(
 
     Raises
     ------
-    DataError
+    NoFreedomError
         If the coefficients leave less than one degree of freedom for the noise.
     """
     width = len(normal.step)
@@ -40,7 +44,7 @@ def posterior(
     dof = 1 + width - alpha * float(diagonal.sum())
     free = n_rows - dof
     if not free >= 1:
-        raise DataError(
+        raise NoFreedomError(
             f"{width} features take all degrees of freedom of {n_rows:,.0f} rows at "
             f"alpha={alpha:g}, which leaves none to learn the noise from; give a greater alpha or "
             "more rows"

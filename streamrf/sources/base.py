@@ -73,6 +73,13 @@ class Block:
         """X, y and weights."""
         return Arrays(self.X, self.y, self.weights)
 
+    def first(self, n_rows: int) -> "Block":
+        """Return the first rows alone."""
+        part = slice(0, n_rows)
+        y, weights = (None if a is None else a[part] for a in (self.y, self.weights))
+        kept = self.offsets[part]
+        return replace(self, X=self.X[part], y=y, weights=weights, kept=kept)
+
     @property
     def offsets(self) -> NDArray[np.int64]:
         """Offsets of the rows within the span, int64 of shape (n,)."""

@@ -1,5 +1,6 @@
 """CSV files, plain or compressed, read in pieces of some thousand rows."""
 
+import contextlib
 import logging
 import os
 import re
@@ -145,9 +146,8 @@ class CSVTable(Table):
         Arrow reads times with a zone as UTC, and refuses them for a type without one.
         """
         types, guessed = arrow().types, self.types.get(name)
-        zone = getattr(guessed, "tz", None)
-        if zone and types.is_timestamp(type_):
-            return arrow().timestamp("us", zone)
+        if guessed is not None and types.is_timestamp(type_) and types.is_timestamp(guessed):
+            return arrow().timestamp("ns" if guessed.unit == "ns" else "us", guessed.tz)
         is_time = guessed is not None and types.is_time(guessed)
         return guessed if is_time and types.is_floating(type_) else type_
 
@@ -174,8 +174,9 @@ class CSVTable(Table):
 
     def _guessed(self, seen: list[tuple[int, bytes]]) -> dict[str, Any]:
         """Return the types that suit pieces of the file, each with its first row."""
+        text = b"".join(piece for _, piece in seen)
         try:
-            schema = self._table(b"".join(piece for _, piece in seen), 0, {}).schema
+            schema = self._table(text, 0, {}).schema
         except DataError:
             for row, piece in seen:  # the first row that is wrong, by its number in the file
                 self._table(piece, row, {})
@@ -183,7 +184,22 @@ class CSVTable(Table):
         for name, type_ in zip(schema.names, schema.types, strict=True):
             if arrow().types.is_binary(type_):
                 raise DataError(f"{self.where}: column {name!r} is not UTF-8; convert the file")
-        return dict(zip(schema.names, schema.types, strict=True))
+        found = zip(schema.names, schema.types, strict=True)
+        return {name: self._coarser(name, type_, text) for name, type_ in found}
+
+    def _coarser(self, name: str, type_: Any, text: bytes) -> Any:
+        """Return a type of microseconds for one of nanoseconds, if rows in `text` have no more.
+
+        Of nanoseconds a timestamp holds the years 1678 to 2261 alone.
+        """
+        pa = arrow()
+        if not pa.types.is_timestamp(type_) or type_.unit != "ns":
+            return type_
+        coarser = pa.timestamp("us", type_.tz)
+        with contextlib.suppress(pa.ArrowInvalid):
+            self._parsed(text, {name: coarser})
+            return coarser
+        return type_
 
     def _index(self) -> list[tuple[int, bytes]]:
         """Find the offsets and rows where pieces begin; return some pieces from all over."""

@@ -15,7 +15,8 @@ from streamrf.errors import MergeError, ParameterError
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.sources import uniform
 from streamrf.statistics.gram import GramSum, gram_class
-from streamrf.statistics.sums import AbstractSums, Sums, read_targets
+from streamrf.statistics.sums import AbstractSums, Sums
+from streamrf.statistics.target_kinds import read_targets
 from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums
 from streamrf.storage import Fields
 
@@ -65,7 +66,7 @@ class KFoldSums(AbstractSums):
         self.n_clipped = n_clipped
         self.n_rows = sum(part.n_rows for part in parts)
         self.n_weightless = sum(part.n_weightless for part in parts)
-        self.is_scaled = parts[0].is_scaled
+        self.n_faded = sum(part.n_left for part in parts) if parts[0].is_scaled else None
         self._parts = parts
         self._gram: GramSum | None = None
 
@@ -155,7 +156,7 @@ class KFoldSums(AbstractSums):
         return type(self)(empty.targets, [empty.zero_like() for _ in self.parts])
 
     def without_folds(self) -> Sums:
-        counts = self.n_rows, self.n_clipped, self.is_scaled, self.n_weightless
+        counts = self.n_rows, self.n_clipped, self.n_weightless, self.n_faded
         return Sums(self.gram, self.targets, *counts)
 
     def diagonal(self) -> Floats:

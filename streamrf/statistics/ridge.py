@@ -27,6 +27,7 @@ from streamrf.solving import (
     most_useful,
     posterior,
     searched_weights,
+    target_shares,
     trace,
 )
 from streamrf.sources import Ledger, find_labels
@@ -81,11 +82,11 @@ def total_weight(encoder: Encoder, sums: AbstractSums) -> float:
 def effective_rows(encoder: Encoder, sums: AbstractSums) -> float:
     """Return the rows of weight above 0; of faded sums (`Statistics.scale`) what is left of them.
 
-    Faded rows weigh less because they are old, not because they are less sure, so they are counted
-    by their weights in units of the mean weight: 100 rows faded to a half are 50.
+    Faded rows weigh less because they are old, not because they are less sure: 100 rows faded to a
+    half are 50. Sums of early files do not tell, and are counted by their weights.
     """
-    if not sums.is_scaled:
-        return sums.n_weighted
+    if not np.isnan(sums.n_left):
+        return sums.n_left
     return total_weight(encoder, sums) / (encoder.calibration.mean_weight or 1.0)
 
 
@@ -228,7 +229,8 @@ class RidgeProblem:
         n_rows = effective_rows(self.encoder, self.sums)
         with self._computing():
             unit, rank = self._square_unit(), self.sums.n_weighted
-            return trace(normal, alphas, n_rows, weight, unit, self.solve, rank)
+            shares = self._shares(normal)
+            return trace(normal, alphas, n_rows, weight, unit, shares, self.solve, rank)
 
     def cross_validate(self, alphas: Alphas = None) -> CrossValidation[Model]:
         """Return the exact K-fold errors of many penalties; see `Statistics.cross_validate`."""
@@ -243,7 +245,8 @@ class RidgeProblem:
         weight_unit = total_weight(self.encoder, self.sums) / whole.weight
         unit = self._square_unit() / weight_unit
         with self._computing():
-            return cross_validate(whole, folds, alphas, weight_unit, unit, self.solve)
+            shares = self._shares(whole)
+            return cross_validate(whole, folds, alphas, weight_unit, unit, shares, self.solve)
 
     def _fold(self, part: AbstractSums) -> Normal:
         """Return the normal equations of a fold, which may lack some of the classes."""
@@ -336,6 +339,13 @@ class RidgeProblem:
         calibration = self.encoder.calibration
         unit = calibration.target_step**2 if self.book is None else np.ones(self.book.n_bits)
         return unit * (calibration.mean_weight or 1.0)
+
+    def _shares(self, normal: Normal) -> Floats:
+        """Return what errors of each output count times where one penalty is chosen for all."""
+        if self.book is not None:
+            return np.ones(self.book.n_bits)
+        squares = np.where(normal.varying(), normal.centred_squares(), 0.0)
+        return target_shares(np.sqrt(squares) * self.encoder.calibration.target_step)
 
     def _computing(self) -> AbstractContextManager[int]:
         return computing(1 if self.sums.n_components <= ONE_THREAD_WIDTH else None)

@@ -16,16 +16,9 @@ from streamrf.errors import MergeError, ParameterError, StreamrfError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.statistics.gram import CompactGram, GramSum, gram_class, packed_size
-from streamrf.statistics.labelled import BitSums, ClassSums
+from streamrf.statistics.target_kinds import MAX_FLOAT_SUM, are_too_great, read_targets
 from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums
-from streamrf.statistics.values import ValueSums
 from streamrf.storage import Fields
-
-MAX_FLOAT_SUM = 1e150  # of features and weights in files: its square is a float
-
-TARGETS: dict[str, type[TargetSums]] = {
-    kind.__name__: kind for kind in (ClassSums, BitSums, ValueSums)
-}
 
 
 class AbstractSums(ABC):
@@ -38,20 +31,30 @@ class AbstractSums(ABC):
     targets : ClassSums, BitSums or ValueSums of all rows
     n_rows : int, rows added
     n_clipped : int, entries clipped on the way
-    is_scaled : bool, whether rows count with factors, so that the sums are not of integers
     n_weightless : int, rows whose root is 0
+    n_faded : what `scaled` has left of the other rows; None where it was not called
     """
 
     targets: TargetSums
     n_rows: int
     n_clipped: int
-    is_scaled: bool
     n_weightless: int
+    n_faded: float | None
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether rows count with factors, so that the sums are not of integers."""
+        return self.n_faded is not None
 
     @property
     def n_weighted(self) -> int:
         """Rows whose root is above 0: those that degrees of freedom are counted of."""
         return self.n_rows - self.n_weightless
+
+    @property
+    def n_left(self) -> float:
+        """The same, each by the factor that it counts with; NaN in scaled sums of early files."""
+        return self.n_weighted if self.n_faded is None else self.n_faded
 
     @property
     @abstractmethod
@@ -155,7 +158,7 @@ class AbstractSums(ABC):
 
     def check_exact(self) -> None:
         """Raise StreamrfError unless float64 holds all totals, those of integers exactly."""
-        if not self.exact and _is_too_great(self.targets, MAX_FLOAT_SUM):
+        if not self.exact and are_too_great(self.targets, MAX_FLOAT_SUM):
             raise StreamrfError(
                 f"the sums have outgrown {MAX_FLOAT_SUM:g} after {self.n_rows} rows, beyond which "
                 "squares of floats overflow: some rows weigh far more than those looked at before "
@@ -183,7 +186,7 @@ class Sums(AbstractSums):
     Parameters
     ----------
     gram : sums of products of features
-    targets, n_rows, n_clipped, is_scaled, n_weightless : see `AbstractSums`
+    targets, n_rows, n_clipped, n_weightless, n_faded : see `AbstractSums`
     """
 
     def __init__(
@@ -192,15 +195,15 @@ class Sums(AbstractSums):
         targets: TargetSums,
         n_rows: int = 0,
         n_clipped: int = 0,
-        is_scaled: bool = False,
         n_weightless: int = 0,
+        n_faded: float | None = None,
     ) -> None:
         self._gram = gram
         self.targets = targets
         self.n_rows = n_rows
         self.n_clipped = n_clipped
-        self.is_scaled = is_scaled
         self.n_weightless = n_weightless
+        self.n_faded = n_faded
 
     @property
     def gram(self) -> GramSum:
@@ -254,8 +257,8 @@ class Sums(AbstractSums):
             targets,
             n_rows,
             self.n_clipped + sign * other.n_clipped,
-            self.is_scaled or other.is_scaled,
             max(0, min(self.n_weightless + sign * other.n_weightless, n_rows)),  # early files: 0
+            self.n_left + other.n_left if self.is_scaled or other.is_scaled else None,
         )
 
     def _check_together(self, other: "Sums") -> None:
@@ -282,7 +285,7 @@ class Sums(AbstractSums):
         gram = self.gram if gram is None else gram
         targets = self.targets if targets is None else targets
         return type(self)(
-            gram, targets, self.n_rows, self.n_clipped, self.is_scaled, self.n_weightless
+            gram, targets, self.n_rows, self.n_clipped, self.n_weightless, self.n_faded
         )
 
     def select(self, columns: Indices) -> Self:
@@ -312,7 +315,7 @@ class Sums(AbstractSums):
     def scaled(self, factor: float) -> Self:
         gram = gram_class(self.gram.exact)(self.n_components, factor * self.gram.totals)
         scaled = self._with(gram, self.targets.scaled(factor))
-        scaled.is_scaled = True
+        scaled.n_faded = factor * self.n_left
         return scaled
 
     def copy(self) -> Self:
@@ -347,6 +350,8 @@ class Sums(AbstractSums):
             "n_clipped": self.n_clipped,
             "scaled": self.is_scaled,
         }
+        if self.n_faded is not None and np.isfinite(self.n_faded):
+            tree["n_faded"] = self.n_faded
         return tree | {"n_weightless": self.n_weightless} if self.n_weightless else tree
 
     @classmethod
@@ -372,29 +377,16 @@ class Sums(AbstractSums):
         is_scaled, n_weightless = fields.flag("scaled"), 0
         if "n_weightless" in fields.keys:
             n_weightless = fields.integer("n_weightless", maximum=n_rows)
+        n_faded = np.nan if is_scaled else None
+        if is_scaled and "n_faded" in fields.keys:
+            n_faded = fields.number("n_faded", minimum=0.0)
         targets = read_targets(fields.tree("targets"), n_components, exact and not is_scaled)
         fields.end()
         gram = kind(n_components, totals)
-        sums = cls(gram, targets, n_rows, n_clipped, is_scaled, n_weightless)
+        sums = cls(gram, targets, n_rows, n_clipped, n_weightless, n_faded)
         diagonal = sums.diagonal()
         if exact and (diagonal < 0).any():  # what subtraction leaves of floats may be
             raise fields.wrong("gram", "holds a sum of squares below 0")
         if not is_scaled and (diagonal >= kind.limit).any():
             raise fields.wrong("gram", "holds sums of squares too great to be exact")
         return sums
-
-
-def read_targets(fields: Fields, n_components: int, exact: bool) -> TargetSums:
-    """Rebuild sums of targets from their tree."""
-    kind = TARGETS[fields.text("class", TARGETS)]
-    targets = kind.from_fields(fields, n_components, exact)
-    fields.end()
-    if _is_too_great(targets, EXACT_FLOAT64 if exact else MAX_FLOAT_SUM):
-        raise fields.wrong_here("holds sums too great to be of rows")
-    return targets
-
-
-def _is_too_great(targets: TargetSums, bound: float) -> bool:
-    """Return whether a weight or a sum of features is above a bound."""
-    features = [targets.feature_totals, *([] if targets.labels is None else targets.sums)]
-    return targets.total > bound or any((np.abs(part) > bound).any() for part in features)

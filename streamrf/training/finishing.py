@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,7 @@ from numpy.typing import NDArray
 from streamrf.display import advance, begin, clone
 from streamrf.errors import ParameterError, StreamrfError
 from streamrf.models import (
-    ErrorCorrectingCodes,
     Model,
-    OneVsRest,
     Probabilities,
     make_decoder,
     needs_class_sums,
@@ -21,6 +20,7 @@ from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,
     HeldOut,
+    NoFreedomError,
     Trial,
     alike,
     best,
@@ -29,7 +29,6 @@ from streamrf.solving import (
     few_finding,
     held_scores,
     is_above,
-    is_low_rank,
     nested,
     penalty_finding,
     place,
@@ -40,6 +39,7 @@ from streamrf.solving import (
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
+from streamrf.training.evidence import Codes, evident_alpha, freeing, is_traced
 from streamrf.training.foresight import (
     MIN_GUESSED,
     SOLVING,
@@ -51,14 +51,9 @@ from streamrf.training.foresight import (
 )
 from streamrf.training.passes import Pass
 
-Codes = OneVsRest | ErrorCorrectingCodes
-
 MIN_HELD = 10
 FEW_HELD = 100  # rows held out, below which the sums have a say in the penalty too
 DOUBT = 2.0  # standard errors, by which the rows held out may speak against it
-MAX_TRACED = 4096  # features of which they are asked, of many rows: a full matrix is held
-MIN_EVIDENT = 1e-6  # relative, the least that the evidence may take; a factor in float32 has it
-FALLBACK_ALPHA = 1e-3  # relative; where too few rows are held out, and the sums have no evidence
 
 
 def finish(
@@ -122,21 +117,28 @@ def finish(
     if is_auto and found.alpha is not None:
         alpha = found.alpha
     elif is_auto:
-        alpha = _evident(statistics, found.codes, random_state)
+        alpha = evident_alpha(statistics, found.codes, random_state)
     kept = statistics
     if found.columns is not None:
         kept = statistics.select(np.flatnonzero(np.isin(statistics.columns, found.columns)))
     elif prune is not None:
         mean = float(np.mean(np.asarray(alpha, dtype=np.float64)))
         kept = statistics.prune(prune, mean, found.codes, random_state=random_state)
-    model = kept.solve(
-        alpha,
-        found.codes,
+    solve = partial(
+        kept.solve,
+        codes=found.codes,
         block_weights=found.block_weights,
         uncertainty=uncertainty,
         overwrite=overwrite,
         random_state=random_state,
     )
+    try:
+        model = solve(alpha)
+    except NoFreedomError:
+        if not is_auto:
+            raise
+        alpha = freeing(kept, float(np.asarray(alpha, dtype=np.float64)), found.codes, random_state)
+        model = solve(alpha)
     if holds and model.book is not None:
         model = replace(model, probabilities=found.probabilities)
     return replace(model, history=found.history, notes=found.notes), statistics
@@ -261,7 +263,7 @@ class _Search:
         few; for values as far as they allow.
         """
         leader = safest(trials)
-        if self.alpha is not None or not self._is_few or not _is_traced(kept):
+        if self.alpha is not None or not self._is_few or not is_traced(kept):
             return leader, trials
         problem = kept.problem(self._code(leader.model), self.random_state)
         try:
@@ -307,7 +309,7 @@ class _Search:
         return trials or searched(solve, alphas, self.held, STRIDE)
 
     def _starts(self, statistics: Statistics) -> list[int]:
-        """Return indices of penalties near the best, by those of half of the features or fewer.
+        """Return indices of penalties near the best, by those of some of the features.
 
         Empty where all are few, where blocks of them may weigh nothing, or where the part takes the
         least penalty: it then holds all that it is given, and more features may want another.
@@ -360,12 +362,6 @@ class _Search:
         return width_finding(width // 2, width, narrow[0].mse, leader.mse)
 
 
-def _is_traced(statistics: Statistics) -> bool:
-    """Return whether the evidence takes little time and memory."""
-    width = statistics.encoder.n_components
-    return width <= MAX_TRACED or is_low_rank(statistics.sums.n_weighted, width)
-
-
 def _decode(model: Model) -> str | None:
     """Return the word of a model's decoder, None for values."""
     return None if model.book is None else model.book.decode
@@ -374,21 +370,6 @@ def _decode(model: Model) -> str | None:
 def _of_decoder(trials: list[Trial], model: Model) -> list[Trial]:
     """Return the trials with a model's decoder, all of values."""
     return [trial for trial in trials if _decode(trial.model) == _decode(model)]
-
-
-def _evident(statistics: Statistics, codes: Codes | None, random_state: int) -> float:
-    """Return the penalty of greatest evidence, which needs no rows; a guess where there is none."""
-    scale = statistics.alpha_scale() or 1.0  # 0: features that never vary
-    alphas = statistics.alpha_grid()
-    if not _is_traced(statistics):
-        return FALLBACK_ALPHA * scale
-    try:
-        path = statistics.path(
-            alphas[alphas >= MIN_EVIDENT * scale], codes, random_state=random_state
-        )
-        return float(path.best_alpha("evidence"))
-    except StreamrfError:
-        return FALLBACK_ALPHA * scale
 
 
 def _part(statistics: Statistics, width: int) -> Statistics:

@@ -11,6 +11,7 @@ from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, factors cost little
+MIN_PART = 2048  # of these; their own factors cost little
 N_GUESSED = 4  # penalties tried from there, as a rule
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
@@ -54,8 +55,8 @@ def n_factors(chooses: bool, width: int) -> float:
 
 
 def part_width(width: int) -> int:
-    """Return how many features tell where to search: half, but at most 4,096 or an eighth."""
-    return min(width // 2, max(MIN_GUESSED, width // 8))
+    """Return how many features tell where to search: half of 4,096, a quarter or eighth of more."""
+    return max(min(width // 2, MIN_PART), min(width // 4, 2 * MIN_PART), width // 8)
 
 
 def _factor_seconds(n: int) -> float:

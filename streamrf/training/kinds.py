@@ -229,7 +229,7 @@ def _no_image(X: Any) -> str:
 
 _of_histograms = partial(
     Kind,
-    scalings=("l2", "l1", None),
+    scalings=(None, "l2", "l1"),  # the first where few rows or columns leave nothing to try
     may_have=NONNEGATIVE,
     objection=_negative,
     takes_negative=False,

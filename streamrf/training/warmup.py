@@ -28,7 +28,7 @@ from streamrf.features import (
     TreeGated,
     TreeSketch,
 )
-from streamrf.jit import cholesky, lanes, lzf, packed
+from streamrf.jit import cholesky, lanes, lzf, packed, symmetric
 from streamrf.kernels import BaseSpace, Polynomial, Skeleton
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import WARPS
@@ -80,6 +80,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "what follows a fit", partial(_use, maps[0])
     for dtype in (np.float64, np.float32):
         yield f"{np.dtype(dtype).name} factors", partial(_factor, dtype)
+    for totals in (np.float64, np.int32):
+        yield f"{np.dtype(totals).name} sums of wide maps", partial(_share_factors, totals)
     chunk = np.frombuffer(bytes(2), np.uint8)
     yield "chunks of LZF", partial(lzf.expand, chunk, np.empty(1, np.uint8))
 
@@ -141,6 +143,13 @@ def _factor(dtype: type) -> None:
     identity: np.ndarray = np.zeros(n * (n + 1) // 2, dtype)
     packed.add_diagonal(identity, np.ones(n))
     cholesky.factor(identity, n)
+
+
+def _share_factors(dtype: type) -> None:
+    """Do what the search for a penalty does where a factor serves several."""
+    gram: np.ndarray = np.ones(3, dtype)
+    symmetric.product(gram, np.ones((2, 1)))
+    packed.centred(gram, np.ones(2), 1.0, np.ones(2), np.empty(3, np.float32))
 
 
 def _rows(dtype: type = np.float32) -> tuple[np.ndarray, np.ndarray]:
