@@ -266,6 +266,40 @@ def _factor_seconds(given: np.ndarray, n: int, n_repeats: int) -> dict[str, list
     return times
 
 
+def solves(n_components: int, relative_alpha: float, scale: Scale) -> dict:
+    """Return seconds of solutions for one penalty and ten classes, our own and LAPACK's in turn."""
+    features, source = MAPS["maclaurin"](scale.width(n_components)), _rows(scale.rows(60_000))
+    found = srf.accumulate(source, features, normalize="l2", random_state=0)
+    normal = found.problem().normal()
+    n, alpha = len(normal.step), relative_alpha * normal.mean_diagonal()
+
+    def direct() -> np.ndarray:
+        factor = normal.centred()
+        packed.add_diagonal(factor, np.full(n, alpha))
+        lapack.factor(factor, n)
+        solution = np.asfortranarray(normal.centred_moments().T)
+        lapack.solve(factor, solution)
+        return solution.T * normal.step
+
+    ways = {"own": lambda: normal.ridge(alpha)[0], "pftrf": direct}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    solutions = {}
+    with computing():
+        for number in range(1 + scale.repeats(3)):
+            for name, way in ways.items():
+                began = time.perf_counter()
+                solutions[name] = way()
+                if number:
+                    times[name].append(time.perf_counter() - began)
+    apart = np.abs(solutions["own"] - solutions["pftrf"]).max() / np.abs(solutions["own"]).max()
+    return {
+        "n_components": n,
+        "relative_alpha": relative_alpha,
+        "times": times,
+        "apart": float(apart),
+    }
+
+
 @contextlib.contextmanager
 def _busy_core() -> Iterator[None]:
     """Keep a core busy by another process."""
@@ -604,6 +638,7 @@ CASES: dict[str, Callable[[Scale], dict]] = {
         f"product-{width}": functools.partial(products, width)
         for width in (1024, 4096, 8192, 16384)
     },
+    **{f"solve-{width}": functools.partial(solves, width, 1e-3) for width in (8192, 16384)},
     **{f"factor-{width}": functools.partial(factors, width) for width in (2048, 8192, 16384)},
     **{f"instructions-{width}": functools.partial(instructions, width) for width in (1024, 4096)},
     "predict-4096": functools.partial(prediction, 4096),

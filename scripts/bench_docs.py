@@ -249,6 +249,19 @@ def factors(bench: Lines, rivals: Lines) -> str:
     return table([*head, "times as fast"], rows)
 
 
+def solves(bench: Lines, rivals: Lines) -> str:
+    """Tell what a solution for one penalty costs."""
+    rows = []
+    for name, line in bench.items():
+        if name.startswith("solve-"):
+            own, other = (statistics.median(line["times"][way]) for way in ("own", "pftrf"))
+            what = [f"{line['n_components']:,}", kind(line), f"{line['relative_alpha']:g}"]
+            rows.append([*what, f"{own:.2f}", f"{other:.2f}", f"{other / own:.2f}"])
+            rows[-1].append(f"{line['apart']:.0e}")
+    head = ["E", "processor", "alpha", "own, s", "`pftrf`, s", "times as fast", "apart"]
+    return table(head, rows)
+
+
 def instructions(bench: Lines, rivals: Lines) -> str:
     """Tell what a block costs by every instruction."""
     rows = []
@@ -463,6 +476,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "wide": wide,
     "products": products,
     "factors": factors,
+    "solves": solves,
     "instructions": instructions,
     "transforms": transforms,
     "rows": rows_table,

@@ -4,7 +4,7 @@
 The model, for W workers of t threads, n rows of d numbers, E features (P = E (E + 1) / 2 products
 of them) and s shards:
 
-    compute   n (a + b d E + c E^2) / (W t e) and half a shard, for which the last worker is awaited
+    compute   n (a + b d E + c E^2 + r) / (W t e) and half a shard: the last worker is awaited
     shards    s / W times (u + v P): sums are made and joined; two of them are merged, m P
     read      n d bytes / min(storage, W network); hidden behind the rest where it is less
     start     the map's arrays, j d E bytes, reach every worker from the first that has them
@@ -15,9 +15,11 @@ of them) and s shards:
 `--fit` measures a, b, c, u, v, m, j and q here in a minute or two and writes them to
 docs/scaling.json; times are processor times of one thread, which other programs disturb little. The
 efficiency e of a worker's threads, network and storage are of the cluster that is planned: options.
-`--validate` compares the seconds of a pass on two workers, which no constant was fitted to, with
-those that the model gives. Without either the table is printed, or written where a page has a place
-for it.
+`--validate` compares the seconds of passes on two workers, which no constant was fitted to, with
+those that the model gives: noise in a file, the rows of flights (of `STREAMRF_DATA`), ten million
+made rows of 28 columns and deformed digits. What it takes to decompress or make a row, r, is
+measured by reading some, since each worker here has one core for that too. Without either
+the table is printed, or written where a page has a place for it.
 
     python scripts/scaling_model.py --fit
     python scripts/scaling_model.py --validate
@@ -30,6 +32,7 @@ import json
 import math
 import pickle
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -50,14 +53,18 @@ from streamrf.engine import Reading, StateStore
 from streamrf.engine.worker import FoldTask
 from streamrf.jit.threads import computing
 from streamrf.preprocessing.rounding import ROOT_LEVELS, FineRounding
+from streamrf.sources import Source
 from streamrf.training import Job, Pass, begin
 from streamrf.training.benchmark import circumstances
 from streamrf.training.memory import worker_plan
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "rivals")]
+import made_rows  # noqa: E402
+from shared import data_folder  # noqa: E402
+
 FITTED = ROOT / "docs" / "scaling.json"
 SHAPES = [(784, 1024), (784, 2048), (784, 4096), (128, 2048), (128, 4096)]  # d, E
-VALIDATED = (784, 3072)
 ROWS = 1024
 REPEATS = 3
 N_CLASSES = 10
@@ -100,6 +107,7 @@ class Plan:
     network : bytes/s of each worker
     storage : bytes/s of all reading together
     number_bytes : of one of the d numbers in storage, compression included
+    row : r, processor seconds of a row before it is numbers; 0 where other threads see to it
     parts : shards; None means what the engine chooses
     """
 
@@ -112,6 +120,7 @@ class Plan:
     network: float = math.inf
     storage: float = math.inf
     number_bytes: float = 1.0
+    row: float = 0.0
     parts: int | None = None
 
     @property
@@ -134,7 +143,7 @@ def seconds(plan: Plan, c: Constants) -> dict[str, float]:
     """Return the seconds of a pass and of what it is made of."""
     d, E, W = plan.n_features, plan.n_components, plan.n_workers
     speed = plan.n_threads * plan.efficiency
-    row = (c.row + c.row_map * d * E + c.row_gram * E * E) / speed
+    row = (c.row + c.row_map * d * E + c.row_gram * E * E + plan.row) / speed
     waited = plan.n_rows / plan.n_shards / 2 if W > 1 else 0.0
     each = plan.n_shards / W
     merges = max(each - 1, 0) * c.merge_product * packed(E)
@@ -188,10 +197,17 @@ def fit() -> dict[str, Any]:
     }
 
 
-def job_of(rows: srf.ArraySource | srf.HDF5Source, E: int, **options: Any) -> Job:
-    """Return the job of adding up rows."""
-    features = srf.RandomMaclaurin(srf.Polynomial(degree=7), E)
-    settings = srf.Settings(features=features, normalize="l2", random_state=0)
+def job_of(
+    rows: Source, E: int, stop: int | None = None, task: str = "classification", **options: Any
+) -> Job:
+    """Return the job of adding up rows, all or those before `stop`."""
+    settings = srf.Settings(
+        features=srf.RandomMaclaurin(srf.Polynomial(degree=7), E),
+        normalize="l2",
+        random_state=0,
+        rows=None if stop is None else (0, stop),
+        task=task,
+    )
     return Job.of(rows, settings, srf.RunOptions(**options))
 
 
@@ -275,42 +291,108 @@ def cluster(n_workers: int) -> Iterator[Client]:
         yield client
 
 
-def validate(c: Constants) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Stream:
+    """Rows that the model is compared on.
+
+    Parameters
+    ----------
+    name : for people
+    n_rows : rows of them
+    n_components : E
+    parts, task : shards, and what is learnt
+    repeats : passes after the first, which compiles; the fastest counts
+    make : ``make(folder)`` gives the source
+    """
+
+    name: str
+    n_rows: int
+    n_components: int
+    make: Callable[[Path], Source]
+    parts: int | None = None
+    repeats: int = 1
+    task: str = "classification"
+
+
+def noise(folder: Path) -> Source:
+    """Return a file of noise."""
+    rows, path = source(784, 20_000), folder / "noise.h5"
+    with h5py.File(path, "w") as file:
+        for block in rows.blocks(block_rows=rows.n_rows):
+            file.create_dataset("X", data=block.X, chunks=(500, 784))
+            file["y"] = block.y
+    return srf.HDF5Source(path)
+
+
+def flights(folder: Path) -> Source:
+    """Return the rows of the flights."""
+    return srf.HDF5Source(data_folder() / "flights.h5")
+
+
+def made(folder: Path) -> Source:
+    """Return ten million rows of 28 columns."""
+    path = folder / "made.h5"
+    made_rows.main("turned", str(path))
+    return srf.HDF5Source(path, x="train/X", y="train/y")
+
+
+def digits(folder: Path) -> Source:
+    """Return deformed images of digits."""
+    images = srf.HDF5Source(data_folder() / "mnist.h5", x="train/X", y="train/y")
+    block = next(images.blocks(block_rows=60_000))
+    return srf.deformed_mnist(srf.ArraySource(block.X, block.y), 240_000)
+
+
+STREAMS = [
+    Stream("noise in a file", 20_000, 3072, noise, parts=10, repeats=REPEATS),
+    Stream("flights", 2_072_444, 512, flights, task="regression"),
+    Stream("made rows", 10_000_000, 512, made),
+    Stream("deformed digits", 240_000, 4096, digits),
+]
+
+
+def validate(c: Constants, stream: Stream) -> dict[str, Any]:
     """Compare the model with a pass on two workers that is none of the measurements of the fit."""
-    d, E = VALIDATED
-    n_rows, parts = 20_000, 10
+    E = stream.n_components
     with tempfile.TemporaryDirectory() as folder, cluster(2) as client:
-        path = Path(folder, "rows.h5")
-        rows = source(d, n_rows)
-        with h5py.File(path, "w") as file:
-            for block in rows.blocks(block_rows=n_rows):
-                file.create_dataset("X", data=block.X, chunks=(500, d))
-                file["y"] = block.y
+        rows = stream.make(Path(folder))
+        assert rows.n_rows is not None
+        d, own = rows.n_features, reading_seconds(rows)
+        job = job_of(rows, E, task=stream.task, engine=client, parts=stream.parts)
+        empty = begin(job)
+        job_of(rows, E, 4096, stream.task, engine=client, parts=2).fold(empty.fresh())  # compiles
         found = []
-        job = job_of(srf.HDF5Source(path), E, engine=client, parts=parts)
-        for _ in range(1 + REPEATS):  # the first compiles
-            pass_ = begin(job)
+        for _ in range(stream.repeats):
             before = sum(client.run(processor_seconds).values())
             began = time.perf_counter()
-            job.fold(pass_)
+            job.fold(empty.fresh())
             wall = time.perf_counter() - began
             found.append((wall, sum(client.run(processor_seconds).values()) - before))
-    plan = Plan(n_rows, d, E, n_workers=2, parts=parts)
+    plan = Plan(stream.n_rows, d, E, n_workers=2, row=own, parts=stream.parts)
     model = seconds(plan, c)
-    wall, processor = (min(values) for values in zip(*found[1:], strict=True))
-    work = 2 * (model["compute"] + model["shards"]) - n_rows / parts * (
-        c.row + c.row_map * d * E + c.row_gram * E * E
-    )
+    wall, processor = (min(values) for values in zip(*found, strict=True))
+    waited = stream.n_rows / plan.n_shards / 2
+    each = model["compute"] / (stream.n_rows / 2 + waited)
+    work = 2 * (stream.n_rows / 2 * each + model["shards"])
     return {
-        "rows": n_rows,
+        "stream": stream.name,
+        "rows": stream.n_rows,
         "features": d,
         "components": E,
         "workers": 2,
-        "shards": parts,
+        "shards": plan.n_shards,
+        "reading_microseconds": round(1e6 * own, 2),
         "pass_seconds": {"model": round(model["pass"], 2), "measured": round(wall, 2)},
         "processor_seconds": {"model": round(work, 2), "measured": round(processor, 2)},
         "circumstances": circumstances(),
     }
+
+
+def reading_seconds(rows: Source) -> float:
+    """Return the processor seconds of decompressing or making a row."""
+    n_rows = min(rows.n_rows or 0, 100_000 if rows.n_features < 100 else 4096)
+    with computing(1):
+        return least(lambda: [None for _ in rows.blocks(0, n_rows)]) / n_rows
 
 
 def processor_seconds() -> float:
@@ -428,9 +510,11 @@ def main() -> None:
     fitted = json.loads(FITTED.read_text())
     constants = Constants(**fitted["constants"])
     if options.validate:
-        fitted["validation"] = validate(constants)
+        fitted["validation"] = []
+        for stream in STREAMS:
+            fitted["validation"].append(validate(constants, stream))
+            print(json.dumps(fitted["validation"][-1]), flush=True)
         FITTED.write_text(json.dumps(fitted, indent=2) + "\n")
-        print(json.dumps(fitted["validation"], indent=2))
     elif options.fit:
         print(json.dumps(fitted, indent=2))
     elif options.write:

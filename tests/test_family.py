@@ -195,3 +195,19 @@ def test_sums_of_32_bits_and_factors_in_their_memory_take_no_other(rng, monkeypa
     normal = normal_of(Q, targets)
     monkeypatch.setattr(Normal, "_by_short_factor", None)  # would raise
     normal.ridge(normal.mean_diagonal(), normal.gram)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-60, 1e40])
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+def test_targets_in_any_unit_have_the_same_solution(rng, monkeypatch, unit, dtype):
+    """As numbers in float32 they were all 0, or too large."""
+    monkeypatch.setattr(normal_module, "MIN_SHORT", 0)
+    Q, targets = random_rows(rng, decades=1)
+    Q = np.rint(Q / 400)
+    alpha = 1e-2 * normal_of(Q, targets).mean_diagonal()
+    expected = normal_of(Q, targets, dtype=dtype).ridge(alpha)
+    found = normal_of(Q, targets * [1.0, unit, 0.0], dtype=dtype).ridge(alpha)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
+        np.testing.assert_allclose(ours[1], unit * theirs[1], rtol=1e-5)
+        assert not ours[2].any()

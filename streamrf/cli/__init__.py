@@ -14,6 +14,10 @@ _is_interruptible = (
 if _is_interruptible:  # Ctrl-C ends the imports, which take a second, without their traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+from streamrf.cli.surroundings import check_surroundings
+
+check_surroundings()
+
 import sys
 from typing import Annotated
 

@@ -91,7 +91,7 @@ def _lines(figures: dict[str, Any]) -> list[str]:
     trained, tested = figures["fit"], figures["evaluate"]
     model, statistics = trained["model"], trained["statistics"]
     features = f"{trained['n_components']:,} features, {format_time(trained['seconds'])}"
-    best = f"the best of {len(trained['alphas'])} on {trained['n_rows_held_out']:,} rows held out"
+    best = f"chosen among {len(trained['alphas'])} on {trained['n_rows_held_out']:,} rows held out"
     return [
         "Digits of 8 x 8 pixels and a polynomial kernel of degree 7, in one pass over the rows:",
         "",

@@ -369,10 +369,10 @@ def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[
     if figures["alpha"] is not None:
         chosen = ""
         if figures["alphas"]:
-            best = min(figure for _, figure in figures["alphas"])
+            own = min(figures["alphas"], key=lambda tried: abs(tried[0] - figures["alpha"]))[1]
             n_held = f"{figures['n_rows_held_out']:,} rows held out"
-            error = f"error {100 * best:.2f} %" if sums.labels is not None else f"MSE {best:.4g}"
-            chosen = f", the best of {len(figures['alphas'])} on {n_held}: {error}"
+            error = f"error {100 * own:.2f} %" if sums.labels is not None else f"MSE {own:.4g}"
+            chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     yield from facts.loss_lines(figures)
     if figures["block_weights"] is not None:

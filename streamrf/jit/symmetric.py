@@ -131,7 +131,7 @@ def _add_across(
 
 
 def _plain_product(packed: Array, X: Floats) -> Floats:
-    """Return ``G X`` by BLAS.
+    """Return ``G X`` by BLAS, in blocks of rows.
 
     The rectangle of the packed format is two ordinary matrices: the first half of the columns, a
     lower trapezoid, and the triangle of the others, transposed.
@@ -141,7 +141,14 @@ def _plain_product(packed: Array, X: Floats) -> Floats:
     rectangle = packed.reshape(half, n_rows).T
     out = np.zeros(X.shape)
     for A, first in ((rectangle[offset:], 0), (rectangle[: n - half, 1 - offset :].T, half)):
-        below = np.tril(A)
-        out[first:] += below @ X[first : first + A.shape[1]]
-        out[first : first + A.shape[1]] += np.tril(A, -1).T @ X[first:]
+        left, right = out[first:], X[first:]
+        for start in range(0, len(A), ALONG):
+            stop = min(start + ALONG, len(A))
+            block = A[start:stop, :stop].astype(np.float64)
+            whole, square = block[:, :start], block[:, start:]
+            rows, before = slice(start, stop), slice(whole.shape[1])
+            here = slice(start, start + square.shape[1])
+            left[rows] += whole @ right[before] + np.tril(square) @ right[here]
+            left[before] += whole.T @ right[rows]
+            left[here] += np.tril(square, -1).T @ right[rows]
     return out

@@ -74,7 +74,7 @@ def warn_of_digits(digits: float, alpha: float, width: int) -> None:
 
 
 def refined(
-    solution: Floats, factor: Array, residual: Callable[[Array], Array]
+    solution: Array, factor: Array, residual: Callable[[Array], Array]
 ) -> tuple[Floats, bool]:
     """Return a solution (n, k) improved by the factor, and whether it has settled.
 

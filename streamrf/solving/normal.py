@@ -151,15 +151,16 @@ class Normal:
         factor = self._factor(alpha, self.centred(np.empty(self.gram.shape, np.float32)))
         if factor is None or not np.isfinite(factor.sum()):
             return None
-        moments = self.centred_moments().T
+        moments, units = self._moments_in_units()
 
         def residual(coef: Array) -> Array:
             found = coef.astype(np.float64)
             return moments - self.product(found) - alpha * found
 
-        v, _ = self.solved(factor)
-        coef, settled = refined((v / self.step).T, factor, residual)
-        return self.unscaled(coef) if settled else None
+        first = np.asfortranarray(moments, dtype=np.float32)
+        cholesky.solve(factor, first)
+        coef, settled = refined(first, factor, residual)
+        return self.unscaled(coef * units) if settled else None
 
     def factored(self, alpha: float, work: Array | None = None) -> Array:
         """Return the packed Cholesky factor of the penalised Gram, or raise as `ridge` does."""
@@ -227,10 +228,20 @@ class Normal:
 
     def solved(self, factor: Floats) -> tuple[Floats, Floats]:
         """Return v and b by the factor of the penalised Gram."""
-        solution = np.asfortranarray(self.centred_moments().T, dtype=factor.dtype)
+        moments, units = self._moments_in_units()
+        solution = np.asfortranarray(moments, dtype=factor.dtype)
         cholesky.solve(factor, solution)
         check_finite(solution)
-        return self.unscaled(solution.astype(np.float64, copy=False))
+        return self.unscaled(solution.astype(np.float64, copy=False) * units)
+
+    def _moments_in_units(self) -> tuple[Floats, Floats]:
+        """Return centred moments (n_components, n_outputs) below 1, and the power of 2 of each.
+
+        So that those of any target are numbers in float32; float64 loses and gains nothing.
+        """
+        moments = self.centred_moments().T
+        exponents = np.frexp(np.abs(moments).max(axis=0, initial=0.0))[1]
+        return np.ldexp(moments, -exponents), np.ldexp(1.0, exponents)
 
     def centred_moments(self) -> Floats:
         """Return the moments of centred features in their own units, (n_outputs, n_components).
