@@ -538,6 +538,7 @@ def test_an_empty_range_has_no_predictions_and_judges_nothing(rng, is_sparse):
     assert model.decision_function(rows, **none).shape == (0, 3)
     assert model.novelty(rows, **none).shape == (0,)
     assert [a.shape for a in values.predict(rows, return_std=True, **none)] == [(0, 2), (0, 2)]
+    assert model.predict(rows, start=0, stop=0).shape == (0,)
     components = statistics.principal_components(2)
     assert components.transform(rows, **none).shape == (0, 2)
     for judge in (model.evaluate, model.fit_probabilities):

@@ -16,7 +16,7 @@ from streamrf.display.stages import following, now
 from streamrf.errors import DataError, MemoryBudgetError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.training import feature_choice
-from streamrf.training.candidates import Candidate, ScaledRows, crossed
+from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.tournament import Tournament, order_of, proven
@@ -205,6 +205,37 @@ def test_the_width_is_sought_again_with_what_wins_in_the_end(waves):
     assert (winner.candidate.kernel, width) == ("laplacian", 8192)
     tournament._left = 0.0
     assert tournament._wider(winner.candidate, 512, [512, 1024]) == 512
+
+
+@pytest.mark.parametrize(
+    ("error", "widest", "budget", "is_overtaken"),
+    [
+        (0.3, 2048, 1e6, True),
+        (0.35, 2048, 1e6, False),
+        (0.3, 512, 1e6, False),
+        (0.3, 2048, 0, False),
+    ],
+)
+def test_a_warp_must_be_ahead_where_it_was_tried_with_more_width_too(
+    waves, error, widest, budget, is_overtaken
+):
+    """With 512 features it was ahead on nursery, and with 8,192 it erred seven times as much."""
+    tried = []
+
+    class Judged(Judge):
+        def try_(self, candidate, width, n_rows, n_held, split=0):
+            tried.append((candidate, width))
+            return Trial(candidate, width, n_rows, error, error, 1.0, 0.1)
+
+    judge = Judged(*waves, regression=True, seed=0)
+    warped = Candidate("l2", "gaussian", 0.5, Recipe("full", "gaussian", 2.0))
+    judge.trials = [Trial(warped, w, 500, e, e, 1.0, 0.1) for w, e in ((512, 0.4), (widest, 0.33))]
+    tournament = Tournament(judge, budget, warp="auto")
+    found = tournament._overtaking(judge.trials[0])
+    plain = Candidate("l2", "gaussian", 2.0)
+    assert (found is not None) == is_overtaken
+    assert found is None or (found.candidate, found.width) == (plain, widest)
+    assert tried == ([(plain, widest)] if budget and widest > 512 else [])
 
 
 class Errors(Judge):

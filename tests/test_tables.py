@@ -425,6 +425,18 @@ def test_times_of_a_csv_are_read_with_and_without_a_zone(given, wanted, tmp_path
     np.testing.assert_allclose(X[:, 0], wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("odd", ["9999-12-31 23:59:59.997", "0001-01-01 00:00:00.5", ""])
+def test_times_with_fractions_of_a_second_may_be_of_any_year(odd, tmp_path):
+    """Arrow reads fractions as nanoseconds, which end in 2262: the column was text of 70 levels."""
+    path = tmp_path / "times.csv"
+    lines = [f"2024-03-01 12:00:{k:02}.25,{k},0\n" for k in range(60)]
+    path.write_text("until,x,note\n" + "".join(lines) + f'{odd},60,0\n,61,""\n')
+    source = srf.open_source(path, y="x")
+    days = everything(source)[0][:60, 0]
+    np.testing.assert_allclose(days, 19783.5 + (np.arange(60) + 0.25) / 86400, atol=1e-6)
+    assert source.columns.columns[0].kind == "date"
+
+
 def test_a_file_without_names_has_numbers_for_names(tmp_path):
     (tmp_path / "a.csv").write_text("1,0.5\n0,2\n")
     X, y = everything(srf.open_source(tmp_path / "a.csv", y="0"))

@@ -342,3 +342,10 @@ def test_few_rows_without_noise_get_a_penalty_that_leaves_freedom(n_rows):
     assert model.alpha_ > plain.alpha_
     with pytest.raises(DataError, match="leaves none to learn the noise from"):
         plain.statistics_.solve(plain.alpha_, uncertainty=True)
+
+
+def test_two_rows_leave_no_freedom_whatever_the_penalty():
+    X = np.random.default_rng(0).normal(size=(2, 2))
+    map_ = srf.StructuredFourier(srf.Gaussian(0.4), 16, random_state=0)
+    with pytest.raises(DataError, match="leaves none to learn the noise from"):
+        srf.RandomFeatureRegressor(map_, uncertainty=True).fit(X, X[:, 0])

@@ -77,7 +77,7 @@ class Reading:
             yield block
             if progress is not None:
                 progress(block.span)
-        if not found and self.start == 0:
+        if not found and self.start == 0 and self.stop != 0:
             raise EmptySourceError(f"{self.source.where} has no rows")
 
 

@@ -25,6 +25,7 @@ HEAD_BYTES = 1 << 20  # that hold the first line
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _BOM = b"\xef\xbb\xbf"
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
 
@@ -176,26 +177,29 @@ class CSVTable(Table):
         """Return the types that suit pieces of the file, each with its first row."""
         text = b"".join(piece for _, piece in seen)
         try:
-            schema = self._table(text, 0, {}).schema
+            table = self._table(text, 0, {})
         except DataError:
             for row, piece in seen:  # the first row that is wrong, by its number in the file
                 self._table(piece, row, {})
             raise
-        for name, type_ in zip(schema.names, schema.types, strict=True):
+        found = dict(zip(table.column_names, table.schema.types, strict=True))
+        for name, type_ in found.items():
             if arrow().types.is_binary(type_):
                 raise DataError(f"{self.where}: column {name!r} is not UTF-8; convert the file")
-        found = zip(schema.names, schema.types, strict=True)
-        return {name: self._coarser(name, type_, text) for name, type_ in found}
+        return {name: self._coarser(table.column(name), name, text) for name in found}
 
-    def _coarser(self, name: str, type_: Any, text: bytes) -> Any:
-        """Return a type of microseconds for one of nanoseconds, if rows in `text` have no more.
+    def _coarser(self, values: Any, name: str, text: bytes) -> Any:
+        """Return a type of microseconds for times read as others, if rows in `text` have no more.
 
-        Of nanoseconds a timestamp holds the years 1678 to 2261 alone.
+        Arrow reads fractions of a second as nanoseconds, which a timestamp holds of the years 1678
+        to 2261 alone, and takes times of other years for text.
         """
-        pa = arrow()
-        if not pa.types.is_timestamp(type_) or type_.unit != "ns":
+        pa, type_ = arrow(), values.type
+        first = values.drop_null()[:1].to_pylist()
+        is_text = pa.types.is_string(type_) and any(map(_TIME.match, first))
+        if not is_text and not (pa.types.is_timestamp(type_) and type_.unit == "ns"):
             return type_
-        coarser = pa.timestamp("us", type_.tz)
+        coarser = pa.timestamp("us", None if is_text else type_.tz)
         with contextlib.suppress(pa.ArrowInvalid):
             self._parsed(text, {name: coarser})
             return coarser

@@ -38,9 +38,10 @@ def evident_alpha(statistics: Statistics, codes: Codes | None, random_state: int
 def freeing(statistics: Statistics, alpha: float, codes: Codes | None, random_state: int) -> float:
     """Return the least penalty above one that leaves degrees of freedom to learn the noise from.
 
-    Of few rows without noise the rows held out choose one that leaves none.
+    Of few rows without noise the rows held out choose one that leaves none. The greatest tried
+    where none does, as of two rows.
     """
     ratio = RELATIVE_ALPHAS[1] / RELATIVE_ALPHAS[0]
     alphas = alpha * ratio ** np.arange(1, 2 * len(RELATIVE_ALPHAS))
     path = statistics.path(alphas, codes, random_state=random_state)
-    return float(path.alphas[path.n_rows - path.dof >= 1].min())
+    return float(path.alphas[path.n_rows - path.dof >= 1].min(initial=alphas[-1]))

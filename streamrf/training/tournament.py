@@ -142,7 +142,13 @@ class Tournament:
             chosen = min(chosen, best.candidate.kind.max_width)
         final = self._warped(ranked, best)
         if width is None and final.candidate != best.candidate:
-            chosen = self._wider(final.candidate, chosen, widths)
+            kept = self.judge.planned(final.candidate, WIDTHS[2], self.judge.n_fitted)
+            self._left -= kept
+            before, chosen = chosen, self._wider(final.candidate, chosen, widths)
+            self._left += kept
+            plain = self._overtaking(final) if self._warp == "auto" else None
+            if plain is not None:
+                return plain, self._wider(plain.candidate, before, widths)
         return final, chosen
 
     def _give_up_warps(self, ranked: list[Trial]) -> None:
@@ -169,6 +175,21 @@ class Tournament:
         plain = next(trial for trial in ranked if trial.candidate == best.candidate)
         plain, leader = self._over_splits([plain, warped[0]])
         return leader if not is_auto or is_better(leader, plain) else best
+
+    def _overtaking(self, warped: Trial) -> Trial | None:
+        """Return a trial without the warp that errs less where the warp was tried with more width.
+
+        Few features gain most by a warp, and many may lose.
+        """
+        own = [trial for trial in self.judge.trials if trial.candidate == warped.candidate]
+        widest = max(own, key=lambda trial: trial.width)
+        assert widest.candidate.warp is not None
+        plain = replace(widest.candidate, setting=widest.candidate.warp.setting, warp=None)
+        size = widest.width, widest.n_rows
+        if widest.width <= warped.width or not self._spends(plain, *size):
+            return None
+        trial = self.judge.try_(plain, *size, self.judge.n_held)
+        return trial if trial.error < widest.error else None
 
     def _kinds(self) -> tuple[str, ...]:
         """Return the kinds of warps to try."""
