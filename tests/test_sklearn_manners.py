@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import streamrf as srf
 from integers import assert_same_bytes
-from streamrf.errors import FormatError, MergeError, ParameterError
+from streamrf.errors import FormatError, MergeError, ParameterError, UnknownLabelError
 from streamrf.statistics import kfold_index
 
 X, Y = load_digits(return_X_y=True)
@@ -307,3 +307,12 @@ def test_sample_weights_are_routed():
     plain = classifier(alpha=0.1).fit(X, Y, weights).statistics_
     assert search.best_estimator_.statistics_.gram.tobytes() == plain.gram.tobytes()
     assert len(found["test_score"]) == 2
+
+
+def test_a_class_in_one_fold_alone_is_told_with_its_fold(rng):
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "a", "c")
+    y[7] = "b"
+    clf = srf.RandomFeatureClassifier(srf.TreeSketch(n_components=16), random_state=0)
+    with pytest.raises(UnknownLabelError, match=r"fold \d has all rows of a class: .*'b'.*cv="):
+        srf.cross_val_score(X, clf, y)

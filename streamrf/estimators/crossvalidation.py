@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.engine import RunOptions, Summary, fold
-from streamrf.errors import ParameterError, check_choice
+from streamrf.errors import ParameterError, UnknownLabelError, check_choice
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.models import ErrorSums, Model
 from streamrf.solving import SQUARED
@@ -162,7 +162,13 @@ class _Scoring(Summary):
             if len(rows):
                 X, y, weights = block.arrays.take(rows)
                 part = replace(block, X=X, y=y, weights=weights, kept=block.offsets[rows])
-                model.count(part, model.scores(X), errors)
+                try:
+                    model.count(part, model.scores(X), errors)
+                except UnknownLabelError as error:
+                    raise UnknownLabelError(
+                        f"fold {k} has all rows of a class: {error}; give another number of folds "
+                        "(cv=), or join rare classes"
+                    ) from error
 
     def fresh(self) -> "_Scoring":
         """Return a scoring that begins anew."""
