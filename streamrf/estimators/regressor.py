@@ -24,7 +24,9 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
     features, n_components, kernels, prune, block_weights, normalize, warp, warp_rounds, scale_like,
     precision, on_bad_rows, memory_limit, n_threads, verbose, random_state : see
         `RandomFeatureClassifier`
-    alpha : as there, or (n_targets,) floats, one penalty for each target
+    alpha : as there, or (n_targets,) floats, one penalty for each target. "auto" takes one for all,
+        by errors relative to the variances of targets; where some have far more noise than others,
+        ``statistics_.path().best_alphas()`` gives each its own
     uncertainty : keep the covariance of the coefficients, for ``predict(X, return_std=True)``; the
         model is then as large as the statistics
 
