@@ -20,6 +20,7 @@ def fits(normalize):
     map_ = srf.RandomFourier(kernel, 32, random_state=0)
     yield srf.RandomFeatureRegressor(map_, alpha=1.0, normalize=normalize, random_state=0)
     yield srf.KernelRidgeRegressor(kernel, alpha=1.0, normalize=normalize)
+    yield srf.RandomFeatureKMeans(2, map_, normalize=normalize, max_passes=2, random_state=0)
 
 
 @pytest.mark.parametrize("normalize", [None, "l2"])

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import decimal
 import gzip
 import hashlib
 import io
@@ -605,3 +606,43 @@ def test_the_index_that_pandas_writes_to_a_csv_file_is_left_out_and_told(tmp_pat
     (-frame).set_index("a").rename_axis("").to_csv(tmp_path / "reals.csv")  # no index of pandas
     assert srf.open_source(tmp_path / "reals.csv").n_features == 2
     assert not caplog.text
+
+
+TIMES = [datetime.datetime(2024, 1, 1 + k % 28, 10) for k in range(60)]
+ALIKE = {
+    "microseconds": pyarrow.array(TIMES, pyarrow.timestamp("us")),
+    "zone": pyarrow.array(TIMES, pyarrow.timestamp("ns", "Europe/Rome")),
+    "days": pyarrow.array([time.date() for time in TIMES]),
+    "words": pyarrow.array([f"a{k % 3}" for k in range(60)]),
+    "codes": pyarrow.array([f"a{k % 3}" for k in range(60)]).dictionary_encode(),
+    "decimals": pyarrow.array([decimal.Decimal(k) for k in range(60)]),
+    "floats": pyarrow.array(np.arange(60.0)),
+    "durations": pyarrow.array([datetime.timedelta(seconds=k) for k in range(60)]),
+    "nothing": pyarrow.nulls(60),
+}
+PAIRS = [
+    *itertools.permutations(("microseconds", "zone", "days"), 2),
+    *itertools.permutations(("words", "codes"), 2),
+    *itertools.permutations(("decimals", "floats", "durations"), 2),
+    *((name, "nothing") for name in ALIKE if name != "nothing"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_files_may_hold_a_column_in_types_that_count_as_alike(first, second, tmp_path):
+    """They ended in tracebacks of Arrow."""
+    for name, kind in (("a", first), ("b", second)):
+        table = pyarrow.table({"x": np.arange(60) % 7, "t": ALIKE[kind], "y": np.arange(60) % 2})
+        pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet")
+    X, y = everything(srf.open_source([tmp_path / "a.parquet", tmp_path / "b.parquet"], y="y"))
+    assert len(X) == len(y) == 120
+    if {first, second} in ({"words", "codes"}, {"decimals", "floats"}, {"floats", "durations"}):
+        np.testing.assert_array_equal(X[:60], X[60:])
+
+
+def test_files_with_a_column_of_two_kinds_are_refused_in_a_sentence(tmp_path):
+    for name, kind in (("a", "words"), ("b", "floats")):
+        table = pyarrow.table({"t": ALIKE[kind], "y": np.arange(60) % 2})
+        pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(srf.errors.StreamrfError, match="t"):
+        everything(srf.open_source([tmp_path / "a.parquet", tmp_path / "b.parquet"], y="y"))

@@ -19,8 +19,7 @@ from streamrf.solving.normal import Normal, check_alpha
 
 MIN_WIDTH = 4096  # narrower, a factor for each penalty takes as little
 WIDTH_OF_OUTPUT = 200  # and with fewer features for each output the space would be as large
-MAX_GAIN = 1e-4  # of the loss by one more step, below which more would gain nothing
-MAX_LEFT = 2.5e-4  # of the loss, what steps like the last two would still gain
+TOLERANCE = 1e-5  # of the loss, what a solution may be above the least
 MIN_STEPS = 4  # of a penalty, before it gets a factor
 STEP_WIDTH = 1024  # a factor takes as long as a step for each so many features
 REACH = 10 ** (5 / 6) * (1 + 1e-9)  # what factors at a penalty does at one smaller by so much
@@ -30,9 +29,9 @@ INDEPENDENT = 1e-6  # of a direction, the part outside the space that is worth a
 class Family:
     """The solutions of one set of normal equations for many penalties.
 
-    Of wide equations they are Galerkin's, whose predictions err by a few thousandths of the squared
-    error at most: enough to choose a penalty, which `Normal.ridge` then solves for. Others are
-    direct.
+    Of wide equations they are Galerkin's, whose penalised loss is above the least by `TOLERANCE` of
+    it at most, as far as a factor in float32 tells: enough to choose a penalty, which
+    `Normal.ridge` then solves for. Others are direct.
 
     Parameters
     ----------
@@ -46,8 +45,8 @@ class Family:
         if width >= MIN_WIDTH and width >= WIDTH_OF_OUTPUT * n_outputs:
             self._space = _Space(normal)
         self._factor: Array | None = None
+        self._pole = np.inf  # its penalty
         self._least = np.inf  # penalty that has had a factor
-        self._settled: list[float] = []  # penalties whose solutions the space has
 
     def solutions(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
         """Return (alpha, v, b) for each penalty; one that does not factor is left out.
@@ -64,35 +63,33 @@ class Family:
 
     def _is_covered(self, alpha: float, space: "_Space") -> bool:
         """Grow the space until it has the solution; return whether the penalty factors."""
-        if self._factor is not None and alpha >= self._least / REACH:  # so that it factors, too
-            below = max((a for a in self._settled if a <= alpha), default=0.0)
-            above = min((a for a in self._settled if a >= alpha), default=np.inf)
-            if above <= below * REACH or self._settle(self._factor, alpha, space):
-                return True
-        self._factor = None  # its memory serves the next
+        factor = self._factor if alpha >= self._least / REACH else None  # so that it factors, too
+        if factor is not None and self._settle(factor, alpha, space):
+            return True
+        factor = self._factor = None  # its memory serves the next
         self._factor = self._normal.short_factor(alpha)
         if self._factor is None:
             return False
-        self._least = min(self._least, alpha)
+        self._pole, self._least = alpha, min(self._least, alpha)
         self._settle(self._factor, alpha, space)
         return True
 
     def _settle(self, factor: Array, alpha: float, space: "_Space") -> bool:
         """Grow the space by steps for a penalty; return whether fewer do than a factor is worth.
 
-        The gain falls by about the same share from step to step.
+        What is left falls by about the same share from step to step.
         """
         before = np.inf
         n_steps = max(MIN_STEPS, len(self._normal.step) // STEP_WIDTH)
-        for n_left in reversed(range(n_steps)):
-            gain = space.gain(factor, alpha)
-            share = gain / before
-            if gain < MAX_GAIN or (0 < share < 1 and gain * share < MAX_LEFT * (1 - share)):
-                self._settled.append(alpha)
+        for n_more in reversed(range(n_steps)):
+            left, directions = space.improvement(factor, self._pole, alpha)
+            if left <= TOLERANCE:
                 return True
-            if share and gain * share**n_left > MAX_LEFT:
+            share = left / before
+            if not n_more or left * share**n_more > TOLERANCE:
                 break
-            before = gain
+            space.grow(directions)
+            before = left
         return False
 
 
@@ -109,17 +106,24 @@ class _Space:
         self._parts = np.empty((0, self._moments.shape[1]))
         self._rotation = np.empty((0, 0))
 
-    def gain(self, factor: Array, alpha: float) -> float:
-        """Grow by a solution's residual; return the gain in loss of the output that gains most.
+    def improvement(self, factor: Array, pole: float, alpha: float) -> tuple[float, Floats]:
+        """Return a bound on what is left to gain, as a share of the loss, and where to find it.
 
-        The penalised loss at a solution X is ``squares - <X, M>``, and no solution in a larger
-        space has a greater one.
+        The penalised loss of a solution with residual r is above the least by ``r^T (A + alpha
+        I)^-1 r``, which is at most ``r^T (A + pole I)^-1 r`` times ``pole / alpha``, if that is
+        above 1. Of the output that has most left.
+
+        Parameters
+        ----------
+        factor : of ``A + pole I``
         """
-        before = self._loss(alpha)
-        self._grow(_applied(factor, self._residual(alpha)))
-        after = self._loss(alpha)
-        known = after > np.finfo(np.float64).eps * self._squares
-        return float(((before - after)[known] / after[known]).max(initial=0.0))
+        R = self._residual(alpha)
+        X = _applied(factor, R)
+        above = max(1.0, pole / alpha) * np.einsum("jo,jo->o", R, X)
+        least = np.finfo(np.float64).eps * self._squares
+        losses = np.maximum(self._loss(alpha), least)
+        shares = np.divide(above, losses, out=np.zeros(len(above)), where=losses > 0)
+        return float(shares.max(initial=0.0)), X
 
     def solution(self, alpha: float) -> Floats:
         """Return X (n, n_outputs)."""
@@ -136,9 +140,10 @@ class _Space:
         Y = self._inner(alpha)
         return self._moments - self._AV @ Y - alpha * (self._V @ Y)
 
-    def _grow(self, X: Floats) -> None:
+    def grow(self, X: Floats) -> None:
         """Add the directions of X (n, k) that the space lacks."""
-        V = self._V
+        V, size = self._V, np.linalg.norm(X, axis=0)
+        X = np.nan_to_num(X / np.where(size > 0, size, 1.0))
         with computing(1):  # of few columns more threads wait for longer than they work
             new, triangle, _ = qr(X - V @ (V.T @ X), mode="economic", pivoting=True)
             new = new[:, np.abs(np.diag(triangle)) > INDEPENDENT]
@@ -154,10 +159,8 @@ class _Space:
 
 
 def _applied(factor: Array, R: Floats) -> Floats:
-    """Return ``(L L^T)^-1 R`` with columns of length 1, or 0."""
+    """Return ``(L L^T)^-1 R``; columns go through float32 with length 1."""
     size = np.linalg.norm(R, axis=0)
     X = np.asfortranarray(R / np.where(size > 0, size, 1.0), dtype=factor.dtype)
     cholesky.solve(factor, X)
-    found = X.astype(np.float64)
-    size = np.linalg.norm(found, axis=0)
-    return np.nan_to_num(found / np.where(size > 0, size, 1.0))
+    return X * size

@@ -89,13 +89,13 @@ class Column:
             return cls(name, "number", 0.0, True)
         has_indicator = bool(values.null_count)
         if kind == "category":
-            texts = _strings(values).drop_null().to_pylist()  # as objects, which keep a last NUL
+            texts = as_strings(values).drop_null().to_pylist()  # as objects, which keep a last NUL
             names, counts = np.unique(np.array(texts, dtype=object), return_counts=True)
             fill = str(names[counts.argmax()]) if len(names) else ""
             if len(names) > MAX_LEVELS:
                 return cls(name, kind, fill, has_indicator, n_buckets=MAX_LEVELS)
             return cls(name, kind, fill, has_indicator, tuple(names.tolist()))
-        numbers = _numbers(values, kind)
+        numbers = floats_of(values, kind)
         known = numbers[np.isfinite(numbers)]
         has_indicator = bool(np.isnan(numbers).any())
         if kind == "boolean":
@@ -112,7 +112,7 @@ class Column:
         if self.kind == "category":
             missing, n_unseen = self._encode_levels(values, out)
         else:
-            numbers = _numbers(values, self.kind)
+            numbers = floats_of(values, self.kind)
             missing, n_unseen = np.isnan(numbers), 0
             if missing.any():
                 numbers = np.where(missing, self.fill, numbers)
@@ -303,7 +303,7 @@ def raw_numbers(table: Any, columns: Sequence[Column]) -> NDArray[np.float64]:
             hashed = [float(_hashed(text) >> 11) for text in coded.dictionary.to_pylist()]
             out[:, place] = np.array([*hashed, np.nan])[codes]
         else:
-            out[:, place] = np.nan if kind in (None, "empty") else _numbers(values, str(kind))
+            out[:, place] = np.nan if kind in (None, "empty") else floats_of(values, str(kind))
     return out
 
 
@@ -313,7 +313,7 @@ def _one(values: Any) -> Any:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def _strings(values: Any) -> Any:
+def as_strings(values: Any) -> Any:
     """Return strings or categories as an Arrow array of strings."""
     pa = arrow()
     if pa.types.is_dictionary(values.type):
@@ -323,10 +323,10 @@ def _strings(values: Any) -> Any:
 
 def _coded(values: Any) -> Any:
     """Return strings or categories as a dictionary array, whose dictionary has each only once."""
-    return _strings(values).dictionary_encode()
+    return as_strings(values).dictionary_encode()
 
 
-def _numbers(values: Any, kind: str) -> NDArray[np.float64]:
+def floats_of(values: Any, kind: str) -> NDArray[np.float64]:
     """Return an Arrow array as float64, missing ones NaN; dates as days since 1970."""
     pa = arrow()
     if kind == "date":

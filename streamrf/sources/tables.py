@@ -17,6 +17,7 @@ from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
+from streamrf.sources.joined import one_table
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
 from streamrf.sources.table_roles import Wanted, roles, warn_of_more
@@ -187,7 +188,7 @@ class TableSource(StoredSource[Table]):
             for _, table, inside in self._inside(ranges)
             for _, part in table.read(inside, types, PEEK_ROWS)
         ]
-        peek = arrow().concat_tables(parts, promote_options="permissive").combine_chunks()
+        peek = one_table(parts, self.where).combine_chunks()
         levels = self._list[0].levels
         columns = []
         for name in types:

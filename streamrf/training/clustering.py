@@ -16,7 +16,9 @@ from streamrf.models import Scorer
 from streamrf.preprocessing import Encoder
 from streamrf.sources import ArraySource, Block, Source, check_rows
 from streamrf.statistics import ClassSums
+from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import peek
+from streamrf.training.wide_steps import warn_of_far_columns
 
 SAMPLE_ROUNDS = 20  # on the peek, before the rows are read
 
@@ -156,6 +158,7 @@ def cluster(
             f"got {n_clusters!r}"
         )
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
+    warn_of_far_columns(encoder, sample.X, column_names(source))
     encoder = encoder.of_table(source.columns)
     first = _first(encoder, sample, n_clusters, random_state)
     looked_at = Reading(ArraySource(sample.X, None, sample.weights))

@@ -1,0 +1,60 @@
+"""Parts of tables as one, also where a column has types that count as alike."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError
+from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.columns import as_strings, floats_of
+
+
+def one_table(parts: Sequence[Any], where: str) -> Any:
+    """Return an Arrow table of the rows of several with the same names.
+
+    Raises
+    ------
+    DataError
+        If a column is of several kinds.
+    """
+    pa = arrow()
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        columns = {name: _column(name, parts, where) for name in parts[0].column_names}
+        return pa.table(columns)
+
+
+def _column(name: str, parts: Sequence[Any], where: str) -> Any:
+    """Return a column of all parts as one chunked array."""
+    pa = arrow()
+    chunks = [part.column(name).combine_chunks() for part in parts]
+    kinds = {kind_of(chunk.type) for chunk in chunks} - {"empty"}
+    if len({chunk.type for chunk in chunks}) > 1:
+        if len(kinds) > 1:
+            words = " and ".join(sorted(f"a {kind}" for kind in kinds))
+            raise DataError(
+                f"{where}: column {name!r} is {words} in different files; make it one kind, or "
+                "leave it out (x=, --x)"
+            )
+        chunks = [_as(next(iter(kinds), "empty"), chunk) for chunk in chunks]
+    return pa.chunked_array(chunks)
+
+
+def _as(kind: str | None, values: Any) -> Any:
+    """Return values in the one type of their kind: times in UTC, categories as text."""
+    pa = arrow()
+    as_one = {"date": pa.timestamp("us"), "category": pa.large_string(), "number": pa.float64()}
+    type_ = as_one.get(str(kind), values.type)
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), type_)
+    if kind == "date":
+        zone = getattr(values.type, "tz", None)
+        return values.cast(pa.timestamp("us", zone), safe=False).cast(type_)
+    if kind == "category":
+        return as_strings(values)
+    if kind == "number":
+        found = floats_of(values, "number")
+        return pa.array(found, type_, mask=np.isnan(found))
+    return values
