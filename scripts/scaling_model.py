@@ -23,7 +23,7 @@ the table is printed, or written where a page has a place for it.
 
     python scripts/scaling_model.py --fit
     python scripts/scaling_model.py --validate
-    python scripts/scaling_model.py --rows 1e9 --components 16384 --workers 10 100 1000
+    python scripts/scaling_model.py --rows 1e9 --components 16384 --workers 10 64 1000
     python scripts/scaling_model.py --write docs/cluster.md
 """
 
@@ -64,7 +64,7 @@ import made_rows  # noqa: E402
 from shared import data_folder  # noqa: E402
 
 FITTED = ROOT / "docs" / "scaling.json"
-SHAPES = [(784, 1024), (784, 2048), (784, 4096), (128, 2048), (128, 4096)]  # d, E
+SHAPES = [(16, 512), (64, 1024), (784, 1024), (784, 2048), (784, 4096), (128, 2048), (128, 4096)]  # d, E
 ROWS = 1024
 REPEATS = 3
 N_CLASSES = 10
@@ -494,7 +494,7 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--rows", type=float, default=1e9)
     words.add_argument("--features", type=int, default=784)
     words.add_argument("--components", type=int, default=16_384)
-    words.add_argument("--workers", type=int, nargs="+", default=[10, 100, 1000])
+    words.add_argument("--workers", type=int, nargs="+", default=[10, 64, 1000])
     words.add_argument("--threads", type=int, default=16, help="of a worker")
     words.add_argument("--efficiency", type=float, default=0.9, help="of a worker's threads")
     words.add_argument("--network", type=float, default=1.25, help="GB/s of each worker")

@@ -154,7 +154,7 @@ def write(rows, records):
     rows = [{name: row[name] for name in kept} for row in rows]
     harness.write_csv(harness.DOCS / "mnist8m.csv", rows)
     lines = dict.fromkeys((r["map"], r["n_components"], r["precision"]) for r in rows)
-    with harness.plot(harness.DOCS / "mnist8m.png") as (axis,):
+    with harness.plot(harness.DOCS / "mnist8m.png", size=(6.6, 3.4)) as (axis,):
         for line in lines:
             here = [r for r in rows if (r["map"], r["n_components"], r["precision"]) == line]
             label = f"{line[0]}, {line[1]:,}, {line[2]}"
@@ -162,7 +162,7 @@ def write(rows, records):
             axis.plot(xs, ys, marker="o", label=label)
         axis.axhline(0.91, color="grey", linestyle=":", label="paper, on MNIST8M: 65,536")
         axis.set(xscale="log", xlabel="rows", ylabel="test error, %")
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))
     shown = [
         {**row, "n_rows": f"{row['n_rows']:,}", "error_percent": f"{row['error_percent']:.2f}"}
         for row in rows
