@@ -64,7 +64,15 @@ import made_rows  # noqa: E402
 from shared import data_folder  # noqa: E402
 
 FITTED = ROOT / "docs" / "scaling.json"
-SHAPES = [(16, 512), (64, 1024), (784, 1024), (784, 2048), (784, 4096), (128, 2048), (128, 4096)]  # d, E
+SHAPES = [
+    (16, 512),
+    (64, 1024),
+    (784, 1024),
+    (784, 2048),
+    (784, 4096),
+    (128, 2048),
+    (128, 4096),
+]  # d, E
 ROWS = 1024
 REPEATS = 3
 N_CLASSES = 10
