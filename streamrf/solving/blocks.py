@@ -18,8 +18,9 @@ from streamrf.jit import cholesky, packed
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Kernel
 from streamrf.solving.crossvalidation import squared_errors
-from streamrf.solving.normal import Fit, Normal
+from streamrf.solving.normal import Normal
 from streamrf.solving.path import log_evidence
+from streamrf.solving.reduced import Fit
 
 # Of penalties, in half decades relative to the mean squared norm of a centred feature. A block that
 # the greatest leaves next to nothing of is left out.

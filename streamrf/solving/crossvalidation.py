@@ -15,8 +15,9 @@ import numpy as np
 from streamrf.errors import DataError, SolveError
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
-from streamrf.solving.normal import Normal, Reduced
+from streamrf.solving.normal import Normal
 from streamrf.solving.path import Model, as_alphas
+from streamrf.solving.reduced import Reduced
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit.arrays import Floats, Mask
 from streamrf.jit.threads import computing
-from streamrf.solving.normal import Fit, Normal, Reduced, check_alpha
+from streamrf.solving.normal import Normal, check_alpha
+from streamrf.solving.reduced import Fit, Reduced
 from streamrf.solving.spectrum import LowRank
 
 Model = TypeVar("Model")  # what `solve` returns; models live on a floor above

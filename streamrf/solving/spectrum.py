@@ -6,7 +6,8 @@ from scipy.linalg import eigh
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
-from streamrf.solving.normal import Fit, Normal, check_alpha, check_finite
+from streamrf.solving.normal import Normal, check_alpha, check_finite
+from streamrf.solving.reduced import Fit
 
 SPARE = 8  # random directions more than the rank
 
