@@ -530,7 +530,7 @@ def test_info_of_a_data_file(userblock):
 def test_people_are_told_the_same_in_words():
     text = told("fit", "data.h5", *SMALL, "--model", "new.h5")
     assert re.search(r"rows +900 of 64 columns \(data.h5, dataset 'X'\)\n", text)
-    assert re.search(r"alpha .*, the best of \d+ on \d+ rows held out: error \d+\.\d\d %\n", text)
+    assert re.search(r"alpha .*, chosen among \d+ on \d+ rows held out: error \d+\.\d\d %\n", text)
     assert re.search(r"time .* rows/s\nwritten +new.h5\n$", text)
     assert re.search(r"error +\d+\.\d\d %\nmostly +\d taken for \d \(", told(
         "evaluate", "m.h5", "data.h5"))  # fmt: skip

@@ -17,9 +17,9 @@ from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
-from streamrf.sources.joined import one_table
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
+from streamrf.sources.table_parts import one_table
 from streamrf.sources.table_roles import Wanted, roles, warn_of_more
 from streamrf.sources.table_targets import of_kind, target_of
 from streamrf.sources.validation import weight_column
