@@ -160,10 +160,9 @@ class _Scoring(Summary):
         for k, (model, errors) in enumerate(zip(self._models, self.errors, strict=True)):
             rows = np.flatnonzero(folds == k)
             if len(rows):
-                X, y, weights = block.arrays.take(rows)
-                part = replace(block, X=X, y=y, weights=weights, kept=block.offsets[rows])
+                part = block.take(rows)
                 try:
-                    model.count(part, model.scores(X), errors)
+                    model.count(part, model.scores(part.X), errors)
                 except UnknownLabelError as error:
                     raise UnknownLabelError(
                         f"fold {k} has all rows of a class: {error}; give another number of folds "

@@ -30,10 +30,9 @@ def product(packed: Array, X: Floats) -> Floats:
         return _plain_product(packed, X)
     lanes = LANE_BYTES // 8
     padded = -(-k // lanes) * lanes
-    groups = np.zeros((padded // lanes, n, lanes))
-    for first in range(0, k, lanes):
-        columns = X[:, first : first + lanes]
-        groups[first // lanes, :, : columns.shape[1]] = columns
+    wide = np.zeros((n, padded))
+    wide[:, :k] = X
+    groups = wide.reshape(n, -1, lanes).transpose(1, 0, 2)
     out = [
         _group_products(packed, groups[first : first + MAX_GROUPS])
         for first in range(0, len(groups), MAX_GROUPS)
@@ -82,52 +81,56 @@ def _add_tiles(packed: Numbers, n: int, part: int, X: Floats, sums: Floats, lane
             stop = min(start + ACROSS, n)
             first, step, _ = strides(n, start)
             begin, end = half, start
-        _load(packed, first + start * step, step, (start, stop), (start, stop), tile)
+        across = (start, stop)
+        _load(packed, first + start * step, step, across, across, tile)
         for a in range(stop - start):  # the other side of the diagonal
             for b in range(a) if is_left else range(a + 1, stop - start):
                 tile[a * ALONG + b] = 0
-        _add_along(tile, n, (start, stop), (start, stop), X, sums, lanes)
+        _add_products(tile, 1, ALONG, across, across, n, X, sums, lanes)
         for a in range(stop - start):
             tile[a * ALONG + a] = 0
-        _add_across(tile, n, (start, stop), (start, stop), X, sums, lanes)
-        for along in range(begin, end, ALONG):
-            run = (along, min(along + ALONG, end))
-            _load(packed, first + start * step, step, (start, stop), run, tile)
-            _add_along(tile, n, (start, stop), run, X, sums, lanes)
-            _add_across(tile, n, (start, stop), run, X, sums, lanes)
+        _add_products(tile, ALONG, 1, across, across, n, X, sums, lanes)
+        for top in range(begin, end, ALONG):
+            along = (top, min(top + ALONG, end))
+            _load(packed, first + start * step, step, across, along, tile)
+            _add_products(tile, 1, ALONG, along, across, n, X, sums, lanes)
+            _add_products(tile, ALONG, 1, across, along, n, X, sums, lanes)
 
 
 @njit(nogil=True, cache=True)
-def _load(packed: Numbers, first: int, step: int, stripe: Range, run: Range, tile: Floats) -> None:
+def _load(
+    packed: Numbers, first: int, step: int, across: Range, along: Range, tile: Floats
+) -> None:
     """Copy a tile, with zeros where it is not full."""
-    if run[1] - run[0] < ALONG or stripe[1] - stripe[0] < ACROSS:
+    height, width = across[1] - across[0], along[1] - along[0]
+    if width < ALONG or height < ACROSS:
         tile[:] = 0
-    for a in range(stripe[1] - stripe[0]):
-        place, source = a * ALONG, first + a * step + run[0]
-        tile[place : place + run[1] - run[0]] = packed[source : source + run[1] - run[0]]
+    for a in range(height):
+        place, source = a * ALONG, first + a * step + along[0]
+        tile[place : place + width] = packed[source : source + width]
 
 
 @njit(nogil=True, cache=True)
-def _add_along(
-    tile: Floats, n: int, stripe: Range, run: Range, X: Floats, sums: Floats, lanes: int
+def _add_products(
+    tile: Floats,
+    by_row: int,
+    by_column: int,
+    rows: Range,
+    columns: Range,
+    n: int,
+    X: Floats,
+    sums: Floats,
+    lanes: int,
 ) -> None:
-    """Add products of a tile with the part of X across it to the sums along it."""
-    for g in range(X.size // (n * lanes)):
-        right, out = (g * n + stripe[0]) * lanes, (g * (n + ROWS) + run[0]) * lanes
-        for b in range(0, run[1] - run[0], ROWS):
-            add(tile, b, ALONG, 1, X, right, stripe[1] - stripe[0], sums, out + b * lanes)
+    """Add the products of a tile with rows `columns` of X to rows `rows` of the sums.
 
-
-@njit(nogil=True, cache=True)
-def _add_across(
-    tile: Floats, n: int, stripe: Range, run: Range, X: Floats, sums: Floats, lanes: int
-) -> None:
-    """Add products of a tile with the part of X along it to the sums across it."""
+    Its numbers lie `by_row` and `by_column` apart.
+    """
     for g in range(X.size // (n * lanes)):
-        right, out = (g * n + run[0]) * lanes, (g * (n + ROWS) + stripe[0]) * lanes
-        for a in range(0, stripe[1] - stripe[0], ROWS):
-            place = a * ALONG
-            add(tile, place, 1, ALONG, X, right, run[1] - run[0], sums, out + a * lanes)
+        right, out = (g * n + columns[0]) * lanes, (g * (n + ROWS) + rows[0]) * lanes
+        for i in range(0, rows[1] - rows[0], ROWS):
+            left, depth = i * by_row, columns[1] - columns[0]
+            add(tile, left, by_column, by_row, X, right, depth, sums, out + i * lanes)
 
 
 def _plain_product(packed: Array, X: Floats) -> Floats:

@@ -147,8 +147,8 @@ class Normal:
         check_alpha(alpha)
         if len(self.step) < MIN_SHORT or self.factor_dtype is np.float32:
             return None
-        factor = self._factor(alpha, self.centred(np.empty(self.gram.shape, np.float32)))
-        if factor is None or not np.isfinite(factor.sum()):
+        factor = self._float32_factor(alpha)
+        if factor is None:
             return None
         moments, units = self._moments_in_units()
 
@@ -205,10 +205,15 @@ class Normal:
 
     def short_factor(self, alpha: float) -> Array | None:
         """Return a factor in float32, or in float64 where only that has one, or None."""
-        factor = self._factor(alpha, self.centred(np.empty(self.gram.shape, np.float32)))
-        if factor is not None and np.isfinite(factor.sum()):
+        factor = self._float32_factor(alpha)
+        if factor is not None or self.factor_dtype is np.float32:
             return factor
-        return None if self.factor_dtype is np.float32 else self.factor(alpha)
+        return self.factor(alpha)
+
+    def _float32_factor(self, alpha: float) -> Array | None:
+        """Return a factor in float32, or None."""
+        factor = self._factor(alpha, self.centred(np.empty(self.gram.shape, np.float32)))
+        return factor if factor is not None and np.isfinite(factor.sum()) else None
 
     def product(self, X: Floats) -> Floats:
         """Return ``A X``, X (n_components, k), with A the centred Gram in the features' units."""

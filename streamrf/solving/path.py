@@ -15,8 +15,8 @@ from streamrf.solving.spectrum import LowRank
 
 Model = TypeVar("Model")  # what `solve` returns; models live on a floor above
 CRITERIA = ("gcv", "evidence")
-# Share of the degrees of freedom: its rounding errors were 4e-6 at a penalty of 1e-11.
 TINY = 1e-100  # of the greatest deviation of a target, below which one counts as constant
+# Share of the degrees of freedom: its rounding errors were 4e-6 at a penalty of 1e-11.
 MIN_LEFT = 1e-4
 FEW = 8  # times as many features as rows, from which on `LowRank` is quicker than `Reduced`
 

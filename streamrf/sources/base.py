@@ -73,12 +73,10 @@ class Block:
         """X, y and weights."""
         return Arrays(self.X, self.y, self.weights)
 
-    def first(self, n_rows: int) -> "Block":
-        """Return the first rows alone."""
-        part = slice(0, n_rows)
-        y, weights = (None if a is None else a[part] for a in (self.y, self.weights))
-        kept = self.offsets[part]
-        return replace(self, X=self.X[part], y=y, weights=weights, kept=kept)
+    def take(self, rows: slice | NDArray[Any]) -> "Block":
+        """Return some of the rows: a slice, a mask or indices."""
+        X, y, weights = self.arrays.take(rows)
+        return replace(self, X=X, y=y, weights=weights, kept=self.offsets[rows])
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -262,8 +260,7 @@ def check_rows(block: Block, on_bad_rows: str) -> tuple[Block, int]:
         return block, 0
     if on_bad_rows == "raise":
         raise BadRowError(_complaint(block, int(np.argmax(bad)), n_bad))
-    X, y, weights = block.arrays.take(~bad)
-    return replace(block, X=X, y=y, weights=weights, kept=block.offsets[~bad]), n_bad
+    return block.take(~bad), n_bad
 
 
 def _bad_rows(block: Block) -> NDArray[np.bool_]:

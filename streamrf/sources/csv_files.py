@@ -195,9 +195,12 @@ class CSVTable(Table):
         to 2261 alone, and takes times of other years for text.
         """
         pa, type_ = arrow(), values.type
-        first = values.drop_null()[:1].to_pylist()
-        is_text = pa.types.is_string(type_) and any(map(_TIME.match, first))
-        if not is_text and not (pa.types.is_timestamp(type_) and type_.unit == "ns"):
+        is_text = pa.types.is_string(type_)
+        if is_text:
+            is_time = any(map(_TIME.match, values.drop_null()[:1].to_pylist()))
+        else:
+            is_time = pa.types.is_timestamp(type_) and type_.unit == "ns"
+        if not is_time:
             return type_
         coarser = pa.timestamp("us", None if is_text else type_.tz)
         with contextlib.suppress(pa.ArrowInvalid):

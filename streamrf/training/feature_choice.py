@@ -234,9 +234,7 @@ def _weighing(sample: Block) -> Block:
     """Return the rows of weight above 0; all where there are none, which the pass refuses."""
     if sample.weights is None or not sample.weights.any() or sample.weights.all():
         return sample
-    X, y, weights = sample.arrays.take(np.flatnonzero(sample.weights))
-    kept = sample.offsets[sample.weights > 0]
-    return replace(sample, X=X, y=y, weights=weights, kept=kept)
+    return sample.take(np.flatnonzero(sample.weights))
 
 
 def _check_warp(kind: str | None, n_features: int) -> None:
