@@ -388,6 +388,34 @@ def provenance(records: Iterable[dict]) -> str:
     return f"Made at {commits} on {'; '.join(machines)} ({'; '.join(libraries)})."
 
 
+def with_earlier(
+    path: Path, rows: Sequence[Row], keys: Sequence[str], n: str | None = None
+) -> list[Row]:
+    """Return rows with those of a CSV that they do not replace.
+
+    Parameters
+    ----------
+    path : may be missing
+    rows : of this run
+    keys : settings by which rows are the same
+    n : a count; a row of the CSV with a larger one stays
+    """
+    earlier = read_csv(path) if path.exists() else []
+    found = {tuple(row[key] for key in keys): row for row in earlier}
+    for row in rows:
+        key = tuple(row[name] for name in keys)
+        if n is None or key not in found or row[n] >= found[key][n]:
+            found[key] = row
+    return list(found.values())
+
+
+def with_earlier_provenance(name: str, records: Iterable[dict]) -> str:
+    """Return the line of `provenance` below those that the page's part has already."""
+    _, _, text, _ = _parted(name)
+    made = [line for line in text.splitlines() if line.startswith("Made at ")]
+    return "\n\n".join(dict.fromkeys([*made, provenance(records)]))
+
+
 def publish(name: str, text: str) -> None:
     """Put text between the comments "begin name" and "end name" of the page that has them.
 
@@ -398,13 +426,17 @@ def publish(name: str, text: str) -> None:
     SystemExit
         If no page holds the two, in this order.
     """
+    path, before, _, after = _parted(name)
+    path.write_text(f"{before}\n{text.strip()}\n\n{after}")
+
+
+def _parted(name):
     begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
     for path in [PAGE, *sorted(DOCS.glob("*.md"))]:
         before, found, rest = path.read_text().partition(begin)
-        _, closed, after = rest.partition(end)
+        text, closed, after = rest.partition(end)
         if found and closed:
-            path.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}")
-            return
+            return path, before + begin, text, end + after
     raise SystemExit(
         f"neither {PAGE} nor a page of {DOCS} has lines {begin.strip()!r} and {end!r} to write "
         "between"
