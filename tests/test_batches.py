@@ -4,6 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import streamrf as srf
 from streamrf.errors import BadRowError, DataError, MergeError, StreamrfError
@@ -152,3 +153,30 @@ def test_batches_may_have_weights_of_classes_when_the_map_is_drawn(how):
     assert model.statistics_.n_rows == 400
     assert model.statistics_.gram.tobytes() == given.statistics_.gram.tobytes()
     np.testing.assert_array_equal(model.coef_, given.coef_)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        srf.RandomFeatureRegressor(srf.StructuredFourier(srf.Gaussian(0.05), 32), random_state=0),
+        srf.RandomFeatureClassifier(srf.StructuredFourier(srf.Gaussian(0.05), 32), random_state=0),
+        srf.KernelRidgeRegressor(),
+        srf.KernelRidgeClassifier(),
+        srf.RandomFeaturePCA(2, random_state=0),
+        srf.RandomFeatureKMeans(2, random_state=0),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+@pytest.mark.parametrize("is_table", [False, True])
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(rng, estimator, is_table):
+    pandas = pytest.importorskip("pandas")
+    estimator = clone(estimator)
+    columns = {"a": rng.normal(size=60), "b": rng.normal(5, 1, 60), "y": np.arange(60) % 2}
+    table = pandas.DataFrame(columns)
+    estimator.fit(table[["a", "b"]], table["y"])
+    before = dict(vars(estimator))
+    other = table[["b", "a", "y"]]  # other names, and as many or more columns
+    with pytest.raises(ValueError, match="weight"):
+        estimator.fit(other, "y" if is_table else table["y"], sample_weight=np.full(60, -1.0))
+    assert vars(estimator).keys() == before.keys()
+    assert all(vars(estimator)[name] is before[name] for name in before)

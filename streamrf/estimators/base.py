@@ -89,6 +89,7 @@ class RandomFeatureEstimator(BaseEstimator):
     _stream_key: str | None  # ledger key of the batches
     _solved: tuple[Model, Statistics | None] | None  # no statistics if loaded from a file
 
+    @whole
     def fit(
         self,
         X: Rows,
@@ -112,7 +113,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
         Returns
         -------
-        self
+        self, which an error leaves as it was
         """
         if self._is_source(X, y, reset=True):
             source = self._named(as_source(X, y, sample_weight))
@@ -136,12 +137,9 @@ class RandomFeatureEstimator(BaseEstimator):
         self._holdout, self._begun_with = holdout, of_sums(self)
         return self
 
+    @whole
     def _partial_fit(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
-        """Add a batch, whole or not at all, or the rows of a source; threads take turns."""
-        with whole(self):
-            return self._added(X, y, classes, sample_weight)
-
-    def _added(self, X: Rows, y: Values, classes: Values, sample_weight: Values) -> Self:
+        """Add a batch or the rows of a source."""
         if self.loss != SQUARED:
             raise ParameterError(
                 f"loss={self.loss!r} is for fit, which reads the rows again; partial_fit sees each "

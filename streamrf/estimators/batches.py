@@ -1,15 +1,18 @@
-"""Batches of `partial_fit`: one at a time, and each whole or not at all."""
+"""Fits and batches of `partial_fit`: one at a time, and each whole or not at all."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from streamrf.errors import ParameterError
 from streamrf.sources import IteratorSource, Source, check_rows
 from streamrf.statistics import Statistics
 from streamrf.training import Holdout, Pass
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
 _LOCKS_LOCK = Lock()
@@ -21,18 +24,24 @@ def lock_of(estimator: Any) -> Any:
         return _LOCKS.setdefault(estimator, RLock())
 
 
-@contextmanager
-def whole(estimator: Any) -> Iterator[None]:
-    """While entered: the only thread at the sums; on an error, attributes become what they were."""
-    with lock_of(estimator):
-        before = dict(vars(estimator))
-        try:
-            yield
-        except BaseException:  # Ctrl-C too
-            for name in vars(estimator).keys() - before.keys():
-                delattr(estimator, name)
-            vars(estimator).update(before)
-            raise
+def whole(
+    method: Callable[Concatenate[Any, Arguments], Result],
+) -> Callable[Concatenate[Any, Arguments], Result]:
+    """Let one thread at a time into a method, and on an error attributes be what they were."""
+
+    @wraps(method)
+    def run(estimator: Any, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with lock_of(estimator):
+            before = dict(vars(estimator))
+            try:
+                return method(estimator, *args, **kwargs)
+            except BaseException:  # Ctrl-C too
+                for name in vars(estimator).keys() - before.keys():
+                    delattr(estimator, name)
+                vars(estimator).update(before)
+                raise
+
+    return run
 
 
 def reopened(statistics: Statistics | None, holdout: Holdout | None) -> Pass:

@@ -11,6 +11,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.errors import DataError, ParameterError, check_unmasked, warn
+from streamrf.estimators.batches import whole
 from streamrf.estimators.settings import checked_labels, checked_rows, checked_weights, compared
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
@@ -266,6 +267,7 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
     array([0.479, 0.997])
     """
 
+    @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, n_features), y (n,) or (n, n_targets); or a Source or table with both."""
         block, table = self._sample(X, y, sample_weight)
@@ -325,6 +327,7 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
         super().__init__(kernel, alpha=alpha, n_rows=n_rows, normalize=normalize)
         self.codes = codes
 
+    @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, n_features) of labels y (n,); or a Source or table with both."""
         codes = OneVsRest() if self.codes is None else self.codes

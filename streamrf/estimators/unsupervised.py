@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.engine import RunOptions
 from streamrf.errors import check_flag
+from streamrf.estimators.batches import whole
 from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
@@ -114,6 +115,7 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @whole
     def fit(
         self,
         X: Any,
@@ -203,6 +205,7 @@ class RandomFeatureKMeans(_Unsupervised):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @whole
     def fit(
         self,
         X: Any,
