@@ -21,6 +21,7 @@ from streamrf.estimators.settings import (
     checked_rows,
     checked_weights,
     described,
+    keep_columns,
     of_sums,
     ordered,
 )
@@ -372,13 +373,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _named(self, source: Source) -> Source:
         """Return the source, after keeping the number and names of its columns."""
-        self.__dict__.pop("feature_names_in_", None)
-        self.n_features_in_, self._target_names = source.n_features, None
-        if source.columns is not None:
-            self._target_names = source.columns.targets
-            names = [column.name for column in source.columns.columns]
-            self.feature_names_in_ = np.array(names, dtype=object)
-            self.n_features_in_ = len(names)
+        keep_columns(self, source)
         return source
 
     def _rows(self, X: Rows) -> Any:

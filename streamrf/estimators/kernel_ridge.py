@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamrf.errors import DataError, ParameterError, check_unmasked, warn
 from streamrf.estimators.batches import whole
-from streamrf.estimators.settings import checked_labels, checked_rows, checked_weights, compared
+from streamrf.estimators.settings import (
+    checked_labels,
+    checked_rows,
+    checked_weights,
+    compared,
+    keep_columns,
+)
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
@@ -66,9 +72,7 @@ class _KernelRidge(BaseEstimator):
             raise ParameterError(f"n_rows must be an integer above 0, got {n_rows!r}")
         if is_for_source(X, y):
             source = as_source(X, y, sample_weight)
-            self.__dict__.pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_features
-            self._target_names = None if source.columns is None else source.columns.targets
+            keep_columns(self, source)
         else:
             self._target_names = names_of(y, "y")
             X, y = self._checked(X, y)

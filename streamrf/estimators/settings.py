@@ -16,6 +16,7 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
 from streamrf.sources import (
+    Source,
     as_known,
     as_targets,
     names_of,
@@ -37,6 +38,17 @@ OF_SUMS = (
 def of_sums(estimator: Any) -> dict[str, str]:
     """Return the parameters that sums are of, as they are shown."""
     return {name: repr(getattr(estimator, name)) for name in (*OF_SUMS, "class_weight")}
+
+
+def keep_columns(estimator: Any, source: Source) -> None:
+    """Let an estimator keep the number of a source's columns, and their names and those of y."""
+    vars(estimator).pop("feature_names_in_", None)
+    estimator.n_features_in_, estimator._target_names = source.n_features, None
+    if source.columns is not None:
+        estimator._target_names = source.columns.targets
+        names = [column.name for column in source.columns.columns]
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        estimator.n_features_in_ = len(names)
 
 
 def check_unchanged(estimator: Any, has_weights: bool) -> None:

@@ -9,9 +9,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamrf.engine import RunOptions
 from streamrf.errors import check_flag
 from streamrf.estimators.batches import whole
+from streamrf.estimators.settings import keep_columns
 from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
+from streamrf.preprocessing import Encoder
 from streamrf.sources import (
     ArraySource,
     Source,
@@ -39,17 +41,16 @@ class _Unsupervised(BaseEstimator):
     def _source(self, X: Any, sample_weight: ArrayLike | None) -> Source:
         if is_for_source(X):
             source = as_source(X, None, sample_weight)
-            self.__dict__.pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_features
+            keep_columns(self, source)
             return source
         source = ArraySource(
             validate_data(self, as_known(X), dtype=RAW_DTYPES), None, sample_weight
         )
         return named(source, getattr(self, "feature_names_in_", None))
 
-    def _rows(self, X: Any) -> Any:
-        check_is_fitted(self)
-        if is_for_source(X):
+    def _rows(self, X: Any, encoder: Encoder) -> Any:
+        """Return rows as a fitted encoder takes them: those of tables by the names of columns."""
+        if is_for_source(X) or encoder.is_of_table:
             return X
         return validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
 
@@ -147,7 +148,8 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
 
     def transform(self, X: Any) -> Floats:
         """Return the coordinates of the rows of an array or Source, float64 (n, n_components)."""
-        rows = self._rows(X)
+        check_is_fitted(self)
+        rows = self._rows(X, self.statistics_.encoder)
         return self.principal_.transform(rows)
 
     @property
@@ -231,5 +233,6 @@ class RandomFeatureKMeans(_Unsupervised):
 
     def predict(self, X: Any) -> Indices:
         """Return the cluster of each row of an array or Source, int64 (n_rows,)."""
-        rows = self._rows(X)
+        check_is_fitted(self)
+        rows = self._rows(X, self.clusters_.encoder)
         return self.clusters_.predict(rows)
