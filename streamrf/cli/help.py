@@ -14,6 +14,8 @@ EVERYDAY = {
     *("model", "statistics", "output", "as_json", "help", "help_all"),
 }
 
+LISTS = {"x", "y", "kernels", "gamma", "block_weights"}  # take several values, with commas
+
 # What other libraries call it. Words close to ours need no row.
 SYNONYMS = {
     "rbf": "gaussian",
@@ -108,6 +110,7 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._check_lists(ctx, args)
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -117,6 +120,18 @@ class Command(TyperCommand):
                 word = meant(wrong, names)
                 vars(error)["possibilities"] = None if word is None else [word]
             raise
+
+    def _check_lists(self, ctx: Any, args: list[str]) -> None:
+        """Fail for an option of several values that is given twice: the last alone would count."""
+        for parameter in self.get_params(ctx):
+            if parameter.name in LISTS:
+                option = parameter.opts[0]
+                n_given = sum(arg.partition("=")[0] == option for arg in args)
+                if n_given > 1:
+                    ctx.fail(
+                        f"{option} is given {n_given} times, and the last alone would count; give "
+                        f"it once, several with commas between them: {option} A,B"
+                    )
 
 
 class Group(TyperGroup):

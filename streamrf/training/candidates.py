@@ -8,11 +8,13 @@ import numpy as np
 
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.preprocessing import Moments, Preprocessing, Warp
+from streamrf.sources import SparseRows
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS, Kind
 from streamrf.training.settings import AUTO
 
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
+OUTLYING = 2.0  # times the deviation of the rows learnt from, that of all rows with a wrong entry
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,9 @@ def crossed(
 class ScaledRows:
     """Rows under every scaling, learnt from the first of them, and the unit of each gamma.
 
+    Where the others make a column much wider, scales are learnt from all rows, as a pass does: one
+    wrong entry may make a column vanish under the scaling that does best without it.
+
     Parameters
     ----------
     X : (n, d)
@@ -101,6 +106,7 @@ class ScaledRows:
     ) -> None:
         self._X = X
         self._n_learnt = n_learnt
+        self._n_scaled = len(X) if _has_outliers(X, n_learnt) else n_learnt
         self._moments = moments
         self._pairs = rng.integers(0, n_learnt, (2, PAIRS))
         self._rows: dict[str | None, Array] = {}
@@ -115,7 +121,7 @@ class ScaledRows:
         """Return all rows scaled, and warped, float32."""
         if normalize not in self._rows:
             scaling = Preprocessing.learn(
-                normalize, self._X[: self._n_learnt], moments=self._moments
+                normalize, self._X[: self._n_scaled], moments=self._moments
             )
             self._rows[normalize] = scaling.apply(self._X)
         X = self._rows[normalize]
@@ -128,6 +134,15 @@ class ScaledRows:
             X = self.rows(normalize, warp)[: self._n_learnt]
             self._units[key] = gamma_unit(X, kernel, self._pairs)
         return self._units[key]
+
+
+def _has_outliers(X: Array, n_learnt: int) -> bool:
+    """Return whether rows beyond the first make the deviation of a column much greater."""
+    if isinstance(X, SparseRows):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        part, whole = (some.std(axis=0, dtype=np.float64) for some in (X[:n_learnt], X))
+        return bool(((part > 0) & (whole > OUTLYING * part)).any())
 
 
 def gamma_unit(X: Floats, kernel: str, pairs: Indices) -> float:

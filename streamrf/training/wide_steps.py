@@ -11,6 +11,7 @@ from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
 
 FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
+NOISE = 1e-6  # of a row's greatest deviation
 LOOKED_AT, MAX_LOST = 256, 0.2  # rows, and the share of features that steps may be too wide for
 
 
@@ -28,7 +29,9 @@ def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
     scaled = np.empty((len(rows), encoder.n_components), dtype=np.float32)
     encoder.scale(rows, scaled)
     middle = np.median(scaled, axis=0)
-    is_lost = (np.rint(scaled) == np.rint(middle)) & (scaled != middle)
+    apart = np.abs(scaled - middle) * step
+    is_apart = apart > NOISE * apart.max(axis=1, keepdims=True)  # else by rounding of the map
+    is_lost = (np.rint(scaled) == np.rint(middle)) & is_apart
     share = float(np.mean(is_lost[:, own].mean(axis=0) > 0.5))
     if share > MAX_LOST:
         warn(
