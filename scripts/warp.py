@@ -23,7 +23,8 @@ from streamrf.training.feature_choice import peek
 from streamrf.training.judging import Judge
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS
-from streamrf.training.tournament import Tournament, order_of
+from streamrf.training.ranking import order_of
+from streamrf.training.tournament import Tournament
 
 SETS = (
     "pendigits", "usps", "ijcnn1", "spambase", "covtype_sample15k", "adult_a9a", "cod_rna",

@@ -19,7 +19,8 @@ from streamrf.training.images import shape_of
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS, NONNEGATIVE
-from streamrf.training.tournament import Tournament, order_of
+from streamrf.training.ranking import order_of
+from streamrf.training.tournament import Tournament
 
 OTHERS = [name for name in KINDS if name not in DEFAULT]
 ADDITIVE = [name for name, kind in KINDS.items() if not kind.takes_negative]

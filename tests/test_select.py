@@ -19,7 +19,8 @@ from streamrf.training import feature_choice
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
-from streamrf.training.tournament import Tournament, order_of, proven
+from streamrf.training.ranking import order_of, proven
+from streamrf.training.tournament import Tournament
 
 N = 1500
 

@@ -21,7 +21,8 @@ from streamrf.sources import Rows
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe
 from streamrf.training.judging import Judge, Trial
-from streamrf.training.tournament import Tournament, is_better
+from streamrf.training.ranking import is_better
+from streamrf.training.tournament import Tournament
 
 N, D = 900, 6
 

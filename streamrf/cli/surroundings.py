@@ -3,7 +3,6 @@
 import os
 import sys
 
-
 WHOLE_NUMBERS = {  # that Numba reads as it is imported: the least, and what to say
     "NUMBA_NUM_THREADS": (1, "number of threads; give 1 or more"),
     "NUMBA_DISABLE_JIT": (0, "switch; give 0 or 1"),

@@ -23,7 +23,8 @@ from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
-MIN_PEEK_ROWS = 500  # fewer tell too little; a Gaussian of the median distance is taken
+MIN_PEEK_ROWS = 100  # fewer tell too little; a Gaussian of the median distance is taken
+FEW_ROWS = 500  # fewer must speak clearly against it
 BUDGET_SECONDS = 20.0
 
 
@@ -119,7 +120,8 @@ def choose(
     `kernels` are names of `KINDS`. `n_rows` are those of the pass, None where unknown. `fits` says
     whether memory has room for a width; `moments` are of all rows, where columns are to be scaled
     by them. Rows of weight 0 do not count. Where rows are too few to choose by, it is a Gaussian of
-    the median distance, or the first kernel that is named.
+    the median distance, or the first kernel that is named; where they are few, unless others do
+    clearly better on rows held out.
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
     sample = _weighing(sample)
@@ -149,7 +151,12 @@ def choose(
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
     winner, width, best = None, n_components or WIDTHS[0], _middle(field)
     if has_choice:
-        tournament = Tournament(judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds)
+        usual = _usual(field, kernels, normalize) if len(y) < FEW_ROWS else None
+        if usual is not None and warp in WARPS:
+            usual = replace(usual, warp=recipe(usual, str(warp), warp_rounds))
+        tournament = Tournament(
+            judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
+        )
         winner, width = tournament.winner(n_components, n_rows)
         best = winner.candidate
     elif warp in WARPS and has_classes:
@@ -185,6 +192,15 @@ def _has_room(
     """Return whether the width that follows from the columns, if any, is within what is allowed."""
     width = candidate.kind.width_of(1, n_features)
     return width == 1 or (fits(width) and (n_components is None or width <= n_components))
+
+
+def _usual(
+    field: list[Candidate], kernels: str | Sequence[str] | None, normalize: str | None
+) -> Candidate:
+    """Return what is taken unless rows speak clearly against it: a Gaussian, if none is named."""
+    if kernels is not None:
+        return _middle(field)
+    return Candidate("standard" if normalize == AUTO else normalize, "gaussian", 1.0)
 
 
 def _middle(field: list[Candidate]) -> Candidate:

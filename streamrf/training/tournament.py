@@ -5,70 +5,42 @@ Rounds are planned by `planned_seconds`, not by the clock, so the same rows and 
 winner on every machine (design/0009-tournament.md).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from streamrf.display import expect
 from streamrf.preprocessing import WARPS
-from streamrf.solving import is_above
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import FLOPS, Judge, Trial
 from streamrf.training.kinds import TEACHERS
+from streamrf.training.ranking import (
+    FADING,
+    USUAL_GAIN,
+    is_better,
+    is_rough,
+    joined,
+    order_of,
+    proven,
+    spread,
+)
 from streamrf.training.settings import WARP_ROUNDS
 
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
+ALL_SPLITS = 4  # in which every row is held out once
 REGRESSION_NOISE = 0.02  # of a mean squared error
-TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
 MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
-FADING = 0.8  # of the gain of one doubling of the width, that of the next
-USUAL_GAIN = 0.2  # of the first doubling, where there is no time to measure it
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
 WARPED = 2  # candidates that warps are tried for
-WARP_NOISE = (0.0, 1.0)  # standard errors that a warp must gain, in errors and in squares
 WARP_SHARE = 0.3  # of the budget, for warps
 WARP_HOPE = 1.5  # times the best error; no warp of a kernel that errs more is tried
-
-
-def order_of(trials: Iterable[Trial]) -> list[Trial]:
-    """Return trials from the best on; of those alike the cheaper first, then the least squares."""
-    left = sorted(trials, key=lambda trial: (trial.error, trial.mse))
-    if not left:
-        return []
-    near = [trial for trial in left if trial.error <= left[0].error * (1 + TIE)]
-    near.sort(key=lambda trial: (trial.candidate.kind.cost, trial.mse))
-    return near + left[len(near) :]
-
-
-def proven(
-    ranked: list[Trial], width: int | None = None, doubling: float = USUAL_GAIN
-) -> list[Trial]:
-    """Return trials with rough kinds first only if they gain by more than noise.
-
-    Piecewise-linear functions are rough and along the columns' axes, and gain less by width than a
-    smooth kernel: so they must win by what the smooth one may still gain up to the width of the
-    pass, where one is given, if a doubling gains as much as that. Where they did not, a smooth
-    kernel had the lower error on other rows (cod_rna, ijcnn1).
-    """
-    smooth = [trial for trial in ranked if not _is_rough(trial)]
-    if not smooth or not _is_rough(ranked[0]):
-        return ranked
-    n_doublings = np.log2(max(1.0, (width or 0) / smooth[0].width))
-    left = np.prod(1 - doubling * FADING ** np.arange(np.ceil(n_doublings)))
-    if ranked[0].error <= left * smooth[0].error and is_better(ranked[0], smooth[0]):
-        return ranked
-    return [*smooth, *filter(_is_rough, ranked)]
-
-
-def _is_rough(trial: Trial) -> bool:
-    return trial.candidate.kind.is_rough
 
 
 class Tournament:
@@ -82,6 +54,8 @@ class Tournament:
     fits : whether the memory of the pass has room for a width
     warp : None; one of `WARPS`, which is taken; "auto": each tried, and taken where it helps
     warp_rounds : rounds of learning a warp
+    usual : of few rows, the candidate to take where another is not clearly better; "full" warps,
+        which have as many numbers as such rows, are then left out of "auto"
     """
 
     def __init__(
@@ -93,12 +67,14 @@ class Tournament:
         *,
         warp: str | None = None,
         warp_rounds: int = WARP_ROUNDS,
+        usual: Candidate | None = None,
     ) -> None:
         self.judge = judge
         self._field = crossed() if field is None else list(field)
         self._fits = fits
         self._warp = warp
         self._warp_rounds = warp_rounds
+        self._usual = usual
         self._kept = 0.0 if warp is None else WARP_SHARE * budget
         self._left = budget - self._kept
         self._budget = budget
@@ -123,7 +99,7 @@ class Tournament:
         if judge.fault is not None and not np.isfinite(ranked[0].error):
             raise judge.fault
         self._ahead = [last]
-        ranked = self._round(_spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
+        ranked = self._round(spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
         self._give_up_warps(ranked)
         leader = next((t for t in proven(ranked) if t.candidate.kind.leads), ranked[0]).candidate
         chosen = width or self._width(leader, widths)
@@ -132,7 +108,7 @@ class Tournament:
             self._foresee([trial for trial in ranked if trial.candidate == leader])
         tried_at = self._affordable(leader, chosen)
         self._ahead = [(4, tried_at, judge.n_fitted)]  # on other splits
-        ranked = self._round(_spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
+        ranked = self._round(spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
         ranked = proven(ranked, chosen, self._doubling)
         rivals = order_of(self._over_splits(self._rivals(ranked)))
         best = proven(rivals, chosen, self._doubling)[0]
@@ -149,7 +125,7 @@ class Tournament:
             plain = self._overtaking(final) if self._warp == "auto" else None
             if plain is not None:
                 return plain, self._wider(plain.candidate, before, widths)
-        return final, chosen
+        return self._surer(final), chosen
 
     def _give_up_warps(self, ranked: list[Trial]) -> None:
         """Leave their share to the rest if no kernel that a warp is learnt with comes near."""
@@ -176,6 +152,19 @@ class Tournament:
         plain, leader = self._over_splits([plain, warped[0]])
         return leader if not is_auto or is_better(leader, plain) else best
 
+    def _surer(self, final: Trial) -> Trial:
+        """Return the usual candidate's trial, where there is one, unless another is better."""
+        if self._usual is None or final.candidate == self._usual:
+            return final
+        judge, pair = self.judge, []
+        for candidate in (self._usual, final.candidate):
+            size = candidate, final.width, judge.n_fitted, judge.n_held
+            pair.append(judge.try_(*size))
+            for split in range(1, ALL_SPLITS):
+                pair[-1] = joined(pair[-1], judge.try_(*size, split), split)
+        usual, other = pair
+        return final if is_better(other, usual) else usual
+
     def _overtaking(self, warped: Trial) -> Trial | None:
         """Return a trial without the warp that errs less where the warp was tried with more width.
 
@@ -195,6 +184,8 @@ class Tournament:
         """Return the kinds of warps to try."""
         if self._warp != "auto":
             return (str(self._warp),)
+        if self._usual is not None:
+            return WARPS[:1]
         return WARPS if self.judge.scaled.n_features <= warping.MAX_FULL else WARPS[:1]
 
     def _round(
@@ -275,7 +266,7 @@ class Tournament:
         if n > 1:
             mean = 1 - (1 - self._gain(trials[0], trials[-1])) ** (1 / (n - 1))
             doubling = mean * FADING ** (n / 2)
-            if not _is_rough(trials[0]):
+            if not is_rough(trials[0]):
                 self._doubling = max(0.0, mean)
         foreseen = 1 - doubling * FADING ** np.arange(len(widths) - n)
         for i, width in enumerate(widths):
@@ -330,27 +321,8 @@ class Tournament:
             again = [
                 judge.try_(t.candidate, t.width, t.n_rows, judge.n_held, split) for t in rivals
             ]
-            means = [_mean(a, b, split) for a, b in zip(means, again, strict=True)]
+            means = [joined(a, b, split) for a, b in zip(means, again, strict=True)]
         return means
-
-
-def _mean(a: Trial, b: Trial, n: int) -> Trial:
-    """Return `a`, a mean of n trials, with `b` joined to it."""
-    error, mse = ((n * x + y) / (n + 1) for x, y in ((a.error, b.error), (a.mse, b.mse)))
-    losses = np.concatenate([n * a.losses, b.losses], axis=1) / (n + 1)
-    return replace(a, error=error, mse=mse, losses=losses)
-
-
-def is_better(a: Trial, b: Trial) -> bool:
-    """Return whether `a` errs less than `b` on the same rows, by more than noise.
-
-    The errors of classes are counts of few; that squares fall too tells a gain from luck, as the
-    warp tried is the best of several.
-    """
-    if not np.isfinite(a.error) or not np.isfinite(b.error):
-        return bool(a.error < b.error)
-    gains = b.losses - a.losses  # of errors and of squares
-    return all(map(is_above, gains, WARP_NOISE))
 
 
 def _warps_of(
@@ -370,22 +342,6 @@ def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
     if candidate.kernel in TEACHERS:
         return Recipe(kind, candidate.kernel, candidate.setting, n_rounds)
     return Recipe(kind, n_rounds=n_rounds)
-
-
-def _spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
-    """Return the best candidates, at most four of a kernel and two of a kernel and scaling.
-
-    Of a rough kind only the best, so that its scalings leave room for others.
-    """
-    kept: list[Candidate] = []
-    for trial in ranked:
-        mine = trial.candidate
-        same = [candidate for candidate in kept if candidate.kernel == mine.kernel]
-        alike = [candidate for candidate in same if candidate.normalize == mine.normalize]
-        most = 1 if _is_rough(trial) else 4
-        if len(kept) < n_kept and len(same) < most and len(alike) < 2:
-            kept.append(mine)
-    return kept
 
 
 def grid(judge: Judge, width: int) -> Trial:

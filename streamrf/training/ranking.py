@@ -1,0 +1,85 @@
+"""Which of some trials is best, and which go on."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from streamrf.solving import is_above
+from streamrf.training.candidates import Candidate
+from streamrf.training.judging import Trial
+
+TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
+FADING = 0.8  # of the gain of one doubling of the width, that of the next
+USUAL_GAIN = 0.2  # of the first doubling of the width, where there is no time to measure it
+NOISE = (0.0, 1.0)  # standard errors that a gain must exceed, in errors and in squares
+
+
+def order_of(trials: Iterable[Trial]) -> list[Trial]:
+    """Return trials from the best on; of those alike the cheaper first, then the least squares."""
+    left = sorted(trials, key=lambda trial: (trial.error, trial.mse))
+    if not left:
+        return []
+    near = [trial for trial in left if trial.error <= left[0].error * (1 + TIE)]
+    near.sort(key=lambda trial: (trial.candidate.kind.cost, trial.mse))
+    return near + left[len(near) :]
+
+
+def proven(
+    ranked: list[Trial], width: int | None = None, doubling: float = USUAL_GAIN
+) -> list[Trial]:
+    """Return trials with rough kinds first only if they gain by more than noise.
+
+    Piecewise-linear functions are rough and along the columns' axes, and gain less by width than a
+    smooth kernel: so they must win by what the smooth one may still gain up to the width of the
+    pass, where one is given, if a doubling gains as much as that. Where they did not, a smooth
+    kernel had the lower error on other rows (cod_rna, ijcnn1).
+    """
+    smooth = [trial for trial in ranked if not is_rough(trial)]
+    if not smooth or not is_rough(ranked[0]):
+        return ranked
+    n_doublings = np.log2(max(1.0, (width or 0) / smooth[0].width))
+    left = np.prod(1 - doubling * FADING ** np.arange(np.ceil(n_doublings)))
+    if ranked[0].error <= left * smooth[0].error and is_better(ranked[0], smooth[0]):
+        return ranked
+    return [*smooth, *filter(is_rough, ranked)]
+
+
+def is_rough(trial: Trial) -> bool:
+    """Return whether a trial is of functions with steps or kinks."""
+    return trial.candidate.kind.is_rough
+
+
+def joined(a: Trial, b: Trial, n: int) -> Trial:
+    """Return `a`, a mean of n trials, with `b` joined to it."""
+    error, mse = ((n * x + y) / (n + 1) for x, y in ((a.error, b.error), (a.mse, b.mse)))
+    losses = np.concatenate([n * a.losses, b.losses], axis=1) / (n + 1)
+    return replace(a, error=error, mse=mse, losses=losses)
+
+
+def is_better(a: Trial, b: Trial) -> bool:
+    """Return whether `a` errs less than `b` on the same rows, by more than noise.
+
+    The errors of classes are counts of few; that squares fall too tells a gain from luck, as the
+    warp tried is the best of several.
+    """
+    if not np.isfinite(a.error) or not np.isfinite(b.error):
+        return bool(a.error < b.error)
+    gains = b.losses - a.losses  # of errors and of squares
+    return all(map(is_above, gains, NOISE))
+
+
+def spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
+    """Return the best candidates, at most four of a kernel and two of a kernel and scaling.
+
+    Of a rough kind only the best, so that its scalings leave room for others.
+    """
+    kept: list[Candidate] = []
+    for trial in ranked:
+        mine = trial.candidate
+        same = [candidate for candidate in kept if candidate.kernel == mine.kernel]
+        alike = [candidate for candidate in same if candidate.normalize == mine.normalize]
+        most = 1 if is_rough(trial) else 4
+        if len(kept) < n_kept and len(same) < most and len(alike) < 2:
+            kept.append(mine)
+    return kept
