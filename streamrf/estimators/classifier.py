@@ -42,7 +42,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     n_components : width of features="auto"; None means that it is chosen too. A map has its own
     kernels : names of what features="auto" chooses from, see `streamrf.select`; None: the default
     alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
-        out by a hash of their position, which then join the others
+        out by a hash, copies of a row together, which then join the others
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
         means all
     block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`

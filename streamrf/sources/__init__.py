@@ -7,7 +7,7 @@ from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.derived import RowsAlone, named, names_of, target_places
 from streamrf.sources.frames import as_known, check_no_frame
-from streamrf.sources.hashing import uniform
+from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import (
@@ -94,6 +94,7 @@ __all__ = [
     "deformed_mnist",
     "dense_pieces",
     "find_labels",
+    "hashed",
     "is_file_of",
     "is_for_source",
     "is_known",

@@ -21,13 +21,15 @@ from streamrf.statistics import (
     ValueSums,
 )
 from streamrf.training.column_moments import column_names
+from streamrf.training.copies import Copies
 from streamrf.training.feature_choice import Selection, choose, learnt, peek
-from streamrf.training.holdout import Holdout
+from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
 from streamrf.training.wide_steps import warn_of_far_columns, warn_of_wide_steps
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
+GROUP_SHARE = 0.1  # of the rows held out, that may be copies of one
 HUGE = 1e15  # of a value, from where on powers of it may overflow
 
 logger = logging.getLogger("streamrf")
@@ -101,13 +103,22 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
     statistics = Statistics(encoder, in_folds, Ledger(), moments=moments)
-    holdout = None
-    if settings.hold_out:
-        n_rows = None if job.stop is None else job.stop - job.start
-        if n_rows is not None and sample.weights is not None:
-            n_rows = round(n_rows * float(np.mean(sample.weights > 0)))
-        holdout = Holdout(n_rows, sample.X.itemsize * sample.X.shape[1])
-    return Pass(statistics, holdout)
+    return Pass(statistics, _holdout(job, sample) if settings.hold_out else None)
+
+
+def _holdout(job: Job, sample: Block) -> Holdout:
+    """Return a holdout for rows like those of a sample."""
+    n_rows, X, y = None if job.stop is None else job.stop - job.start, sample.X, sample.y
+    if sample.weights is not None:
+        weighs = sample.weights > 0
+        n_rows = None if n_rows is None else round(n_rows * float(np.mean(weighs)))
+        X, y = (X, y) if weighs.all() else (X[weighs], y[weighs])
+    row_bytes = sample.X.itemsize * sample.X.shape[1]
+    spread_over = n_rows if job.source.seekable else None  # not the first rows of a stream
+    copies = Copies.of(X, y, spread_over, GROUP_SHARE * limit_of(row_bytes))
+    if copies is not None:
+        logger.info("rows repeat: copies of a row are held out together")
+    return Holdout(n_rows, row_bytes, copies)
 
 
 def _huge_row(sample: Block) -> str:

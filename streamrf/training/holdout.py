@@ -1,4 +1,4 @@
-"""Rows held out for the choice of alpha: a few, raw, chosen by a hash of their position."""
+"""Rows held out for the choice of alpha: a few, raw, chosen by a hash."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.sources import Block, Rows, SparseRows, as_rows, stacked, uniform
+from streamrf.sources import Block, Rows, SparseRows, as_rows, stacked
 from streamrf.storage import Fields
+from streamrf.training.copies import Copies, hash_of
 
 SHARE = 0.2  # at most this share of the rows
 MAX_ROWS = 10_000
@@ -15,21 +16,28 @@ MAX_BYTES = 64 << 20
 RAW_DTYPES = ("uint8", "int16", "float32", "float64")
 
 
+def limit_of(row_bytes: int) -> int:
+    """Return the greatest number of rows to hold."""
+    return max(1, min(MAX_ROWS, MAX_BYTES // max(row_bytes, 1)))
+
+
 class Holdout:
     """A share of the rows, halved whenever it outgrows its bounds.
 
     A row of weight above 0 is held while the hash of its position is below the share, so which rows
-    are held depends on positions and weights alone. Rows evicted when the share halves are yielded,
-    to be summed.
+    are held depends on positions and weights alone; among copies the hash is that of the values.
+    Rows evicted when the share halves are yielded, to be summed.
 
     Parameters
     ----------
     n_rows : rows of the source that weigh, about; None where unknown
     row_bytes : bytes of a raw row
+    copies : how rows are hashed of which many are copies of others, or None
     """
 
-    def __init__(self, n_rows: int | None, row_bytes: int):
-        self.limit = max(1, min(MAX_ROWS, MAX_BYTES // max(row_bytes, 1)))
+    def __init__(self, n_rows: int | None, row_bytes: int, copies: Copies | None = None):
+        self.limit = limit_of(row_bytes)
+        self.copies = copies
         self.share = SHARE
         while n_rows is not None and self.share * n_rows > 0.9 * self.limit:
             self.share /= 2
@@ -40,16 +48,22 @@ class Holdout:
         """Rows held now."""
         return sum(len(rows.X) for rows in self.held)
 
+    @property
+    def rule(self) -> list[Any]:
+        """What says which rows are held, for a fingerprint."""
+        rule: list[Any] = [self.limit, self.share]
+        return rule if self.copies is None else [*rule, "copies", *self.copies.common.tolist()]
+
     def copy(self) -> "Holdout":
         """Return a holdout that goes on from here by itself."""
-        copy = Holdout(None, 1)
+        copy = Holdout(None, 1, self.copies)
         copy.limit, copy.share, copy.held = self.limit, self.share, list(self.held)
         return copy
 
     def take(self, block: Block) -> Iterator[Rows]:
         """Move a hashed share of the rows to the hold-out; yield the others, and those evicted."""
         rows = as_rows(block)
-        picked = uniform(rows.positions) < self.share
+        picked = hash_of(rows, self.copies) < self.share
         if rows.weights is not None:
             picked &= rows.weights > 0
         if not picked.any():
@@ -75,7 +89,7 @@ class Holdout:
 
     def _halve(self) -> Iterator[Rows]:
         self.share /= 2
-        split = [(held, uniform(held.positions) < self.share) for held in self.held]
+        split = [(held, hash_of(held, self.copies) < self.share) for held in self.held]
         self.held = [held.where(mask) for held, mask in split if mask.any()]
         for held, mask in split:
             if not mask.all():
@@ -88,11 +102,12 @@ class Holdout:
     def to_tree(self) -> dict:
         """Return the bounds and the rows as a tree."""
         self.join()
-        return {
+        tree = {
             "limit": self.limit,
             "share": self.share,
             "held": {str(i): rows.to_tree() for i, rows in enumerate(self.held)},
         }
+        return tree if self.copies is None else tree | {"copies": self.copies.to_tree()}
 
     @classmethod
     def from_tree(cls, tree: dict | Fields, n_features: int) -> "Holdout":
@@ -104,6 +119,8 @@ class Holdout:
         if holdout.share > SHARE:
             raise fields.wrong("share", f"is {holdout.share}; expected at most {SHARE}")
         holdout.held = [_as_rows(rows, n_features) for _, rows in fields.trees("held")]
+        if "copies" in fields.keys:
+            holdout.copies = Copies.from_tree(fields.tree("copies"))
         fields.end()
         return holdout
 

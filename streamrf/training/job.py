@@ -333,7 +333,7 @@ class Job:
             "versions": state_of(source),
             "settings": self.source.settings,
             "on_bad_rows": self.settings.on_bad_rows,
-            "holdout": None if holdout is None else [holdout.limit, holdout.share],
+            "holdout": None if holdout is None else holdout.rule,
         }
         assert self.run.spill is not None
         return os.path.join(os.path.abspath(self.run.spill), f"shard-{digest(tree)[:16]}")

@@ -14,6 +14,7 @@ from streamrf.solving import Trial as Penalised
 from streamrf.sources import Rows
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows
+from streamrf.training.copies import Copies
 from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors
 from streamrf.training.images import shape_of
 from streamrf.training.kinds import Wanted
@@ -52,6 +53,8 @@ class Trial:
 class Judge:
     """Rows to fit and rows held out, on which candidates are tried.
 
+    Copies of a row are on one side, but for a group of them at each end of the rows held out.
+
     Parameters
     ----------
     X, y, weights : rows (n, d), labels or values, and weights or None
@@ -70,7 +73,8 @@ class Judge:
         seed: int = 0,
         moments: Moments | None = None,
     ) -> None:
-        order = np.random.default_rng(seed).permutation(len(X))
+        rng, copies = np.random.default_rng(seed), Copies.of(X, y)
+        order = rng.permutation(len(X)) if copies is None else copies.shuffled(X, rng)
         self.n_fitted = len(X) - int(HELD_SHARE * len(X))
         if not regression:
             order = _told_apart(order, np.asarray(y), min(FEW, self.n_fitted))

@@ -11,8 +11,9 @@ from streamrf.jit.arrays import Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.solving import Loss
-from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels, uniform
+from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels
 from streamrf.statistics import LossSums
+from streamrf.training.copies import Copies, hash_of
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,13 @@ class LossPass(Summary):
     ----------
     model : with a code book
     loss : the loss
-    share : of the rows, by the hash of their position, that are left out
+    share, copies : of the rows that are left out, see `Holdout`
     """
 
-    def __init__(self, model: Model, loss: Loss, share: float = 0.0):
-        self.model, self.loss, self.share = model, loss, share
+    def __init__(
+        self, model: Model, loss: Loss, share: float = 0.0, copies: Copies | None = None
+    ) -> None:
+        self.model, self.loss, self.share, self.copies = model, loss, share, copies
         n_outputs, width = model.coef.shape
         self.sums = LossSums.zero(width, n_outputs, model.encoder.calibration.exact)
 
@@ -83,7 +86,7 @@ class LossPass(Summary):
         """Add a block but for the rows held out."""
         rows = as_rows(block)
         if self.share:
-            rows = rows.where(uniform(rows.positions) >= self.share)
+            rows = rows.where(hash_of(rows, self.copies) >= self.share)
         self.add(rows, f"{block.where}, from row {block.row} on")
 
     def add(self, rows: Rows, where: str) -> None:
@@ -96,7 +99,7 @@ class LossPass(Summary):
             self.sums.add(part.Q, part.roots, part.signs, outputs, self.loss)
 
     def fresh(self) -> "LossPass":
-        return LossPass(self.model, self.loss, self.share)
+        return LossPass(self.model, self.loss, self.share, self.copies)
 
     def sealed(self) -> LossSums:
         self.sums.release()

@@ -28,6 +28,7 @@ from streamrf.solving import (
 from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source
 from streamrf.statistics import LossSums
 from streamrf.training import memory
+from streamrf.training.copies import Copies
 from streamrf.training.finishing import MIN_HELD, Codes, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import EncodedRows, LossPass
@@ -48,16 +49,19 @@ class HeldRows:
     Parameters
     ----------
     rows : the rows
-    share : of all rows that are held out, those whose hash of the position is below it
+    share : of all rows that are held out, those whose hash is below it
+    copies : how rows are hashed of which many are copies of others; None means by their position
     """
 
     rows: Sequence[Rows] = ()
     share: float = 0.0
+    copies: Copies | None = None
 
     @classmethod
     def of(cls, pass_: Pass) -> "HeldRows":
         """Return those of a pass that has read all rows, before they join."""
-        return cls() if pass_.holdout is None else cls(pass_.held, pass_.holdout.share)
+        holdout = pass_.holdout
+        return cls() if holdout is None else cls(pass_.held, holdout.share, holdout.copies)
 
 
 NOTHING_HELD = HeldRows()
@@ -196,7 +200,8 @@ def refine(
     held_out = HeldOut(held.rows, model.encoder)
     chooses = held_out.n_rows >= MIN_HELD
     for _ in range(max_passes):
-        pass_ = fold(reading, LossPass(model, kind, held.share), LossPass.update, run)
+        empty = LossPass(model, kind, held.share, held.copies)
+        pass_ = fold(reading, empty, LossPass.update, run)
         with computing(run.n_threads):
             newton = _Newton(model, kind, pass_.sums, sample)
             alphas = np.broadcast_to(model.alpha, len(model.coef)).astype(np.float64)
