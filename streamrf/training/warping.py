@@ -37,6 +37,7 @@ RELATIVE_ALPHAS = 10.0 ** np.arange(-8, 1)  # coarser than those of a fit: what 
 MAX_ROWS, MAX_HELD = 5000, 2000  # that a ridge is fitted to, and that its penalty is chosen by
 MAX_WIDTH, ROWS_A_FEATURE = 1024, 4  # of the features that gradients are taken of
 REACH = 0.5  # deviations of a column, over which slopes are taken where gradients have no variance
+LOOKED_AT = 256  # rows, at which columns of two values are changed
 MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
 
 
@@ -103,7 +104,10 @@ def learn(
             if recipe.kernel == "laplacian":
                 reach = REACH * rows.X.std(axis=0, dtype=np.float64)
             product = gradient_product(statistics, trial.model, reach)
-            warp = _warp(product, warp, recipe.kind, fitted.X, spread)
+            if warp is not None:
+                product = _before(product, warp)
+            product = _between_values(product, statistics, trial.model, rows.X, fitted.X, warp)
+            warp = _warp(product, recipe.kind, fitted.X, spread)
             if warp is None:
                 return None
     return warp
@@ -126,9 +130,7 @@ def gradient_product(statistics: Statistics, model: Model, reach: Floats | None 
     mean = normal.feature_sums / normal.weight * calibration.root_scale
     mean = calibration.shift + calibration.step * mean
     moments = normal.full() / statistics.weight + np.outer(mean, mean)
-    coef = model.coef / calibration.step
-    if model.book is None:
-        coef /= calibration.target_step[:, np.newaxis]
+    coef = _coefficients(statistics, model)
     slopes = np.hstack([coef[:, n:], -coef[:, :n]])  # of cosines, then of sines
     moments *= slopes.T @ slopes
     of_frequencies = moments.reshape(2, n, 2, n).sum(axis=(0, 2))
@@ -137,6 +139,13 @@ def gradient_product(statistics: Statistics, model: Model, reach: Floats | None 
         h = np.where(reach > 0, reach, 1.0)
         frequencies = np.sin(frequencies * h) / h
     return frequencies.T @ of_frequencies @ frequencies
+
+
+def _coefficients(statistics: Statistics, model: Model) -> Floats:
+    """Return the coefficients of features as a map makes them, (n_outputs, n_components)."""
+    calibration = statistics.encoder.calibration
+    coef = model.coef / calibration.step
+    return coef if model.book is not None else coef / calibration.target_step[:, np.newaxis]
 
 
 def width(n_rows: int) -> int:
@@ -154,21 +163,73 @@ def _warped(rows: Rows, warp: Warp | None) -> Rows:
     return Rows(X, rows.y, rows.weights, rows.positions, rows.indices)
 
 
-def _warp(product: Floats, before: Warp | None, kind: str, X: Array, spread: Floats) -> Warp | None:
-    """Return the warp of a gradient product of rows that were warped before."""
+def _warp(product: Floats, kind: str, X: Array, spread: Floats) -> Warp | None:
+    """Return the warp of a gradient product in the columns of X."""
+    squares = np.maximum(np.diag(product), 0)
     if kind == "diagonal":
-        squares = np.maximum(np.diag(product), 0)
-        squares = squares if before is None else squares * np.square(before.matrix)
         root = np.sqrt(squares)
         n_spread = spread @ squares
     else:
-        if before is not None:
-            product = before.matrix.T @ product @ before.matrix
         values, vectors = np.linalg.eigh((product + product.T) / 2)
         root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-        squares = np.diag(product)
         n_spread = np.var(X @ root, axis=0).sum()
     if not n_spread > 0:
         return None
     matrix = root * np.sqrt(spread.sum() / n_spread)
     return Warp(matrix.astype(np.float32), squares * spread / (squares @ spread))
+
+
+def _before(product: Floats, warp: Warp) -> Floats:
+    """Return a gradient product of rows that were warped in columns as they are before it."""
+    if warp.matrix.ndim == 1:
+        return np.diag(np.diag(product) * np.square(warp.matrix))
+    return warp.matrix.T @ product @ warp.matrix
+
+
+def _between_values(
+    product: Floats, statistics: Statistics, model: Model, X: Array, plain: Array, warp: Warp | None
+) -> Floats:
+    """Return a gradient product with the differences between the values of columns that have two.
+
+    Between two values no row says what the slope is, and a ridge without noise may have any: that
+    of a column without effect was the greatest of all. The mean of squared differences takes its
+    place on the diagonal, and the rest of row and column is multiplied alike.
+
+    Parameters
+    ----------
+    product : (d, d), in columns as they are before the warp
+    X, plain : (n, d), the rows fitted, warped and as they are before it
+    warp : None means that they are the same
+    """
+    low, high = plain.min(axis=0), plain.max(axis=0)
+    has_two = (low < high) & ((plain == low) | (plain == high)).all(axis=0)
+    columns = np.flatnonzero(has_two).tolist()
+    if not columns:
+        return product
+    features, coef = statistics.encoder.features, _coefficients(statistics, model)
+    assert isinstance(features, RandomFourier)
+    n = features.n_components // 2
+    cosine, sine = coef[:, :n].T, coef[:, n:].T
+    frequencies: Floats = features.frequencies_.astype(np.float64)
+    Z = features.transform(X[:LOOKED_AT]).astype(np.float64)
+    is_high = (plain[:LOOKED_AT] == high)[:, :, np.newaxis]
+    factors = np.ones(len(product))
+    for j in columns:
+        distance = float(high[j]) - float(low[j])
+        phases = distance * (frequencies @ _direction(j, warp, len(product)))
+        turned, moved = (np.cos(phases) - 1)[:, np.newaxis], np.sin(phases)[:, np.newaxis]
+        even = Z[:, :n] @ (cosine * turned) + Z[:, n:] @ (sine * turned)
+        odd = Z[:, :n] @ (sine * moved) - Z[:, n:] @ (cosine * moved)
+        change = even + np.where(is_high[:, j], -odd, odd)
+        square = np.square(change).sum(axis=1).mean() / distance**2
+        factors[j] = np.sqrt(square / product[j, j]) if product[j, j] > 0 else 0.0
+    return product * np.outer(factors, factors)
+
+
+def _direction(j: int, warp: Warp | None, n_features: int) -> Floats:
+    """Return how a row moves, as it is warped, with its column j."""
+    unit = np.zeros(n_features)
+    unit[j] = 1.0
+    if warp is None:
+        return unit
+    return warp.matrix.astype(np.float64)[:, j] if warp.matrix.ndim == 2 else unit * warp.matrix[j]
