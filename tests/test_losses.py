@@ -23,7 +23,11 @@ from streamrf.errors import (
 )
 from streamrf.solving import LOSSES, line_step
 from streamrf.statistics import LossSums
+from streamrf.training import begin
+from streamrf.training.job import Job
 from streamrf.training.loss_pass import LossPass
+from streamrf.training.refining import HeldRows, refine
+from streamrf.training.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -195,6 +199,24 @@ def test_classifiers_choose_the_penalty_and_keep_what_they_did(rows, loss, tmp_p
     assert_same_bytes(again.to_tree(), model.to_tree())
     squared = srf.RandomFeatureClassifier(features(), loss=loss, max_passes=1, random_state=0)
     assert squared.fit(X, y).model_.refinement is None
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_a_penalty_far_off_is_left_by_more_than_a_decade_a_step(rows, factor):
+    X, y, _ = rows
+    noise = np.random.default_rng(1).integers(0, 3, N)
+    y = np.where(np.random.default_rng(2).random(N) < 0.3, noise, y)
+    job = Job.of(
+        srf.ArraySource(X, y), Settings(features=features(), hold_out=True, random_state=0)
+    )
+    pass_ = job.fold(begin(job))
+    held = HeldRows.of(pass_)
+    model = pass_.join().solve(factor)
+    steps = [
+        refine(model, job.source, "logistic", max_passes=n, held=held).alpha for n in (1, 2, 6)
+    ]
+    assert abs(np.log10(steps[0] / factor)) > 1.5
+    assert 1e-3 < steps[2] < 1e3
 
 
 def test_codes_and_pruned_features_are_refined():

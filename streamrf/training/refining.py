@@ -1,5 +1,6 @@
 """Other losses than the squared one: Newton steps from the one-pass solution, each a pass."""
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from streamrf.training.settings import check_rows_given
 
 TOLERANCE = 1e-6  # of the objective, which a step must promise to be worth another pass
 LONG_STEP = 0.05  # of the objective, which a step must promise to be made longer than Newton's
-DECADES = (0.1, 1.0, 10.0)  # of the penalty, tried at every step where it is to be chosen
+MAX_DECADES = 10  # that a step may move the penalty, where it is to be chosen
 
 logger = logging.getLogger("streamrf")
 
@@ -328,19 +329,36 @@ def plan(
 
 
 def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
-    """Return a penalty, or one next to it where the loss of rows held out is clearly less."""
-    models = []
-    for factor in DECADES:
-        try:
-            models.append(newton.moved(np.full(len(newton.model.coef), alpha * factor))[0])
-        except SolveError:
-            if factor == DECADES[-1] and not models:
-                raise
-    value = newton.loss.value
-    trials = tried(models, held, lambda outputs, signs: value(outputs * signs))
-    best = min(trials, key=lambda trial: trial.mse)
-    same = next((trial for trial in trials if trial.model.alpha == alpha), best)
-    return best if is_above(same.squares - best.squares) else same
+    """Return a penalty, or a power of ten times it where the loss of rows held out is less.
+
+    A tenth and ten times are tried, and on from the one that is clearly better while it gets less:
+    the penalty of the squared loss may be far off where a class is rare.
+    """
+    value, found = newton.loss.value, dict[int, Trial]()
+
+    def try_(*decades: int) -> None:
+        models, kept = [], []
+        for k in decades:
+            with contextlib.suppress(SolveError):
+                models.append(newton.moved(np.full(len(newton.model.coef), alpha * 10.0**k))[0])
+                kept.append(k)
+        trials = tried(models, held, lambda outputs, signs: value(outputs * signs))
+        found.update(zip(kept, trials, strict=True))
+
+    def best() -> int:
+        return min(found, key=lambda k: found[k].mse)
+
+    try_(-1, 0, 1)
+    if not found:
+        return tried([newton.moved(np.full(len(newton.model.coef), alpha * 10))[0]], held)[0]
+    if 0 in found and not is_above(found[0].squares - found[best()].squares):
+        return found[0]
+    for n_more in range(2, MAX_DECADES + 1):
+        k = best()
+        if abs(k) != n_more - 1:
+            break
+        try_(n_more if k > 0 else -n_more)
+    return found[best()]
 
 
 def _probabilities(model: Model, held: HeldOut) -> Probabilities:
