@@ -23,7 +23,7 @@ from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
-MIN_PEEK_ROWS = 100  # fewer tell too little; a Gaussian of the median distance is taken
+MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
 BUDGET_SECONDS = 20.0
 
