@@ -114,6 +114,8 @@ def test_help_all_shows_every_option():
         (["fit", "x.h5", "--target", "label"], "--y"),
         (["fit", "x.h5", "--checkpiont", "c"], "--checkpoint"),
         (["fit", "x.h5", "--kernel", "rbf", "--model", "m"], "did you mean gaussian?"),
+        (["fit", "x.csv", "--y", "a", "--y", "b", "--model", "m"], "--y is given 2 times"),
+        (["select", "x.csv", "--x=a", "--x", "b"], "commas between them: --x A,B"),
     ],
 )
 def test_words_of_other_tools_lead_to_ours(words, advice):

@@ -297,6 +297,53 @@ def test_gamma_is_in_units_of_the_median_distance():
     assert crossed()[0].neighbours()[1].setting == 2 * crossed()[0].setting
 
 
+def test_one_wrong_entry_is_in_the_scales_that_are_tried():
+    X = np.random.default_rng(0).standard_normal((400, 2))
+    plain = ScaledRows(X, 300, np.random.default_rng(0)).rows("standard")
+    X[350, 1] = 1e4  # among the rows held out
+    spoilt = ScaledRows(X, 300, np.random.default_rng(0)).rows("standard")
+    assert plain[:300].std(axis=0) == pytest.approx(1)  # learnt from the rows fitted alone
+    assert spoilt.std(axis=0) == pytest.approx(1)
+    assert spoilt[:300, 1].std() < 0.01
+
+
+@pytest.mark.parametrize("n_rows", [199, 200, 490])
+def test_few_rows_choose_what_is_clearly_better(n_rows):
+    x = np.random.default_rng(0).uniform(0, 10, (n_rows, 1))
+    y = np.sin(3 * x[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(n_rows)
+    found = srf.select(srf.ArraySource(x, y), regression=True, random_state=0)
+    if n_rows < 200:
+        assert found.winner is None
+        assert found.normalize == "standard"
+        return
+    assert found.winner.mse < 0.1 * y.var()  # the usual Gaussian has more than half of it
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": "l2"}, {"warp": "diagonal"}])
+def test_few_rows_of_noise_keep_the_usual_gaussian(options):
+    rng = np.random.default_rng(0)
+    source = srf.ArraySource(rng.standard_normal((240, 6)), rng.standard_normal(240))
+    found = srf.select(source, regression=True, random_state=0, **options)
+    winner = found.winner.candidate
+    assert (winner.kernel, winner.setting) == ("gaussian", 1.0)
+    assert winner.normalize == options.get("normalize", "standard")
+    assert (winner.warp is not None) == ("warp" in options)
+
+
+def test_few_rows_keep_the_first_kernel_named_unless_another_is_clearly_better():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 4))
+    names = "laplacian,polynomial"
+    noise = srf.select(
+        srf.ArraySource(X, rng.standard_normal(240)), kernels=names, regression=True, random_state=0
+    )
+    square = srf.select(
+        srf.ArraySource(X, X[:, 0] * X[:, 1]), kernels=names, regression=True, random_state=0
+    )
+    assert noise.winner.candidate.kernel == "laplacian"
+    assert square.winner.candidate.kernel == "polynomial"
+
+
 def test_the_plan_grows_with_width_rows_and_columns():
     one = Candidate(None, "laplacian", 0.5)
     plans = [planned_seconds(one, *size) for size in ((256, 10**4, 10), (512, 10**4, 10))]

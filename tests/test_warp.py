@@ -100,6 +100,60 @@ def test_the_gradient_product_is_that_of_the_predictor(rng, kernel, regression, 
     np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("kind", [None, "diagonal", "full"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_of_two_values_count_by_the_difference_between_them(rng, kind, weighted):
+    """Compared with the predictions of rows that have the other value."""
+    plain = rng.standard_normal((200, 4)).astype(np.float32)
+    plain[:, 1] = np.where(plain[:, 1] > 0.5, 3.0, -0.5)
+    plain[:, 3] = plain[:, 3] > 0
+    y = np.c_[plain[:, 0] * plain[:, 1], plain[:, 2] + plain[:, 3]]
+    weights = rng.integers(1, 4, 200).astype(float) if weighted else None
+    matrix = rng.standard_normal((4, 4)).astype(np.float32)
+    matrix = np.abs(matrix[0]) if kind == "diagonal" else matrix + matrix.T
+    warp = None if kind is None else Warp(matrix, np.full(4, 0.25))
+
+    def warped(X):
+        return X if warp is None else X @ as_matrix(warp)
+
+    X = warped(plain)
+    sums = srf.accumulate(
+        srf.ArraySource(X, y, weights),
+        srf.RandomFourier(srf.Gaussian(0.1), 60, random_state=0),
+        regression=True,
+    )
+    model = sums.solve(1e-2)
+    rows = Rows(X, y, weights, np.arange(200), np.arange(200))
+    product = np.cov(rng.standard_normal((4, 9)))  # any that is positive definite
+    found = warping.between_values(product, sums, model, rows, plain, warp)
+
+    def outputs(X):
+        found = model.encoder.linear(X, model.coef, model.intercept)
+        return found / model.encoder.calibration.target_step
+
+    for j, (low, high) in {1: (-0.5, 3.0), 3: (0.0, 1.0)}.items():
+        other = plain.copy()
+        other[:, j] = low + high - plain[:, j]
+        slopes = np.square(outputs(warped(other)) - outputs(X)).sum(axis=1) / (high - low) ** 2
+        assert found[j, j] == pytest.approx(np.average(slopes, weights=weights), rel=1e-3)
+    correlation = product / np.sqrt(np.outer(np.diag(product), np.diag(product)))
+    again = found / np.sqrt(np.outer(np.diag(found), np.diag(found)))
+    np.testing.assert_allclose(again, correlation)
+    np.testing.assert_array_equal(found[[0, 0, 2], [0, 2, 2]], product[[0, 0, 2], [0, 2, 2]])
+
+
+def test_a_column_of_noise_with_two_values_has_no_importance(rng):
+    X = np.c_[rng.standard_normal((1500, 3)), rng.integers(0, 2, 1500)]
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    features = srf.StructuredFourier(srf.Gaussian(0.3), 128, random_state=0)
+    model = srf.RandomFeatureRegressor(
+        features, warp="diagonal", normalize="standard", random_state=0
+    ).fit(X, y)
+    assert model.feature_importances_[[0, 1]].min() > 0.2
+    assert model.feature_importances_[[2, 3]].max() < 0.02
+    assert model.score(X, y) > 0.99
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
 def test_a_warp_finds_the_direction_that_matters(ridge_rows, kernel):
     X, y, direction = ridge_rows

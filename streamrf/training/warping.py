@@ -106,7 +106,7 @@ def learn(
             product = gradient_product(statistics, trial.model, reach)
             if warp is not None:
                 product = _before(product, warp)
-            product = _between_values(product, statistics, trial.model, rows.X, fitted.X, warp)
+            product = between_values(product, statistics, trial.model, rows, fitted.X, warp)
             warp = _warp(product, recipe.kind, fitted.X, spread)
             if warp is None:
                 return None
@@ -186,8 +186,13 @@ def _before(product: Floats, warp: Warp) -> Floats:
     return warp.matrix.T @ product @ warp.matrix
 
 
-def _between_values(
-    product: Floats, statistics: Statistics, model: Model, X: Array, plain: Array, warp: Warp | None
+def between_values(
+    product: Floats,
+    statistics: Statistics,
+    model: Model,
+    rows: Rows,
+    plain: Array,
+    warp: Warp | None = None,
 ) -> Floats:
     """Return a gradient product with the differences between the values of columns that have two.
 
@@ -198,7 +203,9 @@ def _between_values(
     Parameters
     ----------
     product : (d, d), in columns as they are before the warp
-    X, plain : (n, d), the rows fitted, warped and as they are before it
+    statistics, model : see `gradient_product`
+    rows : fitted, as they were warped
+    plain : (n, d), the same rows before it
     warp : None means that they are the same
     """
     low, high = plain.min(axis=0), plain.max(axis=0)
@@ -211,7 +218,8 @@ def _between_values(
     n = features.n_components // 2
     cosine, sine = coef[:, :n].T, coef[:, n:].T
     frequencies: Floats = features.frequencies_.astype(np.float64)
-    Z = features.transform(X[:LOOKED_AT]).astype(np.float64)
+    Z = features.transform(rows.X[:LOOKED_AT]).astype(np.float64)
+    weights = None if rows.weights is None else rows.weights[:LOOKED_AT]
     is_high = (plain[:LOOKED_AT] == high)[:, :, np.newaxis]
     factors = np.ones(len(product))
     for j in columns:
@@ -221,7 +229,7 @@ def _between_values(
         even = Z[:, :n] @ (cosine * turned) + Z[:, n:] @ (sine * turned)
         odd = Z[:, :n] @ (sine * moved) - Z[:, n:] @ (cosine * moved)
         change = even + np.where(is_high[:, j], -odd, odd)
-        square = np.square(change).sum(axis=1).mean() / distance**2
+        square = np.average(np.square(change).sum(axis=1), weights=weights) / distance**2
         factors[j] = np.sqrt(square / product[j, j]) if product[j, j] > 0 else 0.0
     return product * np.outer(factors, factors)
 
