@@ -210,7 +210,8 @@ def main():
     # Further trials may have moved a gamma: cells of the one that was chosen before are left out.
     records = [one for one in results.records if one == with_gamma(one, gammas)]
     run = compared(records)
-    rows = ordered(harness.with_earlier(TABLE, run, KEYS, "n"))
+    earlier = ordered(harness.with_earlier(TABLE, run, KEYS, "n"))
+    rows = [{**row, "std": math.nan if row["std"] is None else row["std"]} for row in earlier]
     tables = {decode: [row for row in rows if row["decode"] == decode] for decode in WORDS}
     for rows in filter(None, tables.values()):
         print(harness.table(rows))
