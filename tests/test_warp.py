@@ -154,6 +154,20 @@ def test_a_column_of_noise_with_two_values_has_no_importance(rng):
     assert model.score(X, y) > 0.99
 
 
+def test_importances_of_a_table_are_those_of_its_columns(rng):
+    pandas = pytest.importorskip("pandas")
+    x = rng.standard_normal(600)
+    frame = pandas.DataFrame(
+        {"c": rng.choice(list("abc"), 600), "x": x, "h": np.where(x > 1, np.nan, -x)}
+    )
+    features = srf.StructuredFourier(srf.Gaussian(0.3), 64, random_state=0)
+    model = srf.RandomFeatureRegressor(features, warp="diagonal", random_state=0)
+    shares = model.fit(frame, np.sin(x)).feature_importances_
+    whole = model.model_.encoder.preprocessing.warp.importances
+    assert shares.shape == (model.n_features_in_,) == (3,)
+    np.testing.assert_allclose(shares, [whole[:3].sum(), whole[3], whole[4:].sum()])
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
 def test_a_warp_finds_the_direction_that_matters(ridge_rows, kernel):
     X, y, direction = ridge_rows

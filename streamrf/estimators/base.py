@@ -303,13 +303,14 @@ class RandomFeatureEstimator(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each column in the squared gradients that taught the warp, (n_features,)."""
+        """Share of each column in the squared gradients that taught the warp, (n_features_in_,)."""
         warp = self.model_.encoder.preprocessing.warp
         if warp is None:
             raise AttributeError(
                 "importances come from the warp, and this model has none; warp='diagonal' learns it"
             )
-        return warp.importances
+        table = self.model_.encoder.table
+        return warp.importances if table is None else table.sums(warp.importances)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -199,6 +199,11 @@ class Columns:
                 found[name] = None
         return tuple(found)
 
+    def sums(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sums (n_columns,) of shares (n_outputs,) over what each column became."""
+        ends = np.cumsum([len(column.outputs) for column in self.columns])
+        return np.add.reduceat(shares, [0, *ends[:-1]])
+
     @property
     def is_plain(self) -> bool:
         """Whether all columns are numbers as they are."""
