@@ -357,3 +357,33 @@ def test_a_block_is_hashed_as_its_rows():
     (block,) = srf.ArraySource(X, y).blocks()
     found = Copies.of(X, y).uniform(as_rows(block))
     np.testing.assert_array_equal(found, uniform(row_keys(X)))
+
+
+def test_few_distinct_rows_held_out_are_too_few_to_choose_by(rng):
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    order = rng.permutation(np.repeat(np.arange(30), 60))
+    features = srf.RandomFourier(srf.Gaussian(0.2), 32, random_state=0)
+    model = srf.RandomFeatureRegressor(features, random_state=0).fit(X[order], y[order])
+    (note,) = [note for note in model.model_.notes if "too few" in note]
+    assert int(note.split(" of ")[0]) < 15
+    once = srf.RandomFeatureRegressor(features, random_state=0).fit(X, y)
+    assert any("too few" in note for note in once.model_.notes)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_rows_held_out_of_one_class_choose_nothing(loss):
+    features = srf.RandomFourier(srf.Gaussian(0.2), 32, random_state=0)
+    for seed in range(200):  # until no copy of the few is held out
+        rng = np.random.default_rng(seed)
+        X = np.r_[rng.normal(size=(300, 2)), np.repeat(rng.normal(1, 1, (12, 2)), 25, axis=0)]
+        y, order = np.repeat([0, 1], 300), rng.permutation(600)
+        source = srf.ArraySource(X[order], y[order])
+        held = add(source, begin(source, features, hold_out=True, random_state=0)).held
+        if len(np.unique(np.concatenate([part.y for part in held]))) == 1:
+            break
+    else:
+        pytest.fail("every set has both classes among the rows held out")
+    clf = srf.RandomFeatureClassifier(features, loss=loss, random_state=0)
+    (note,) = clf.fit(X[order], y[order]).model_.notes
+    assert "rows held out are of one class, too few to choose alpha" in note
+    assert clf.score(X, y) > 0.7

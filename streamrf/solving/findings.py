@@ -36,15 +36,13 @@ def penalty_finding(alpha: float, tried: Sequence[float] | Floats) -> str | None
     )
 
 
-def few_finding(
-    n_held: int, n_others: int, is_auto: bool, of_classes: bool, is_one: bool = False
-) -> str:
+def few_finding(n_held: int, n_others: int, is_auto: bool, of_classes: bool, one: str = "") -> str:
     """Return a sentence on rows held out that are too few to choose by.
 
     Parameters
     ----------
     n_held, n_others : rows held out, and the others that weigh
-    is_one : whether the others, which are enough, are of one class
+    one : which rows, though enough, are of one class: "20 rows" or "80 rows not"; or ""
     is_auto : whether the penalty was to be chosen, and not only a decoder
     of_classes : whether there are probabilities to fit
     """
@@ -59,8 +57,8 @@ def few_finding(
         taken = f"{rule}, and {guess}" if of_classes else rule
         chosen, cure = "alpha", "alpha, --alpha"
     few = f"{n_held:,} of {n_held + n_others:,} rows are held out, too few"
-    if is_one:
-        few = f"the {n_others:,} rows not held out are of one class, too few"
+    if one:
+        few = f"the {one} held out are of one class, too few"
     return (
         f"{few} to choose {chosen}{fitted} by, so {taken}: give more rows, or {chosen} itself "
         f"({cure})"

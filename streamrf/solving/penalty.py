@@ -55,9 +55,10 @@ class HeldOut:
     ----------
     rows : as they came; those whose weights a pass rounds to 0 are left out here too
     encoder : of all features that models have some of
+    n_distinct : of the rows, those that are no copies of others; None means all
     """
 
-    def __init__(self, rows: Sequence[Rows], encoder: Encoder):
+    def __init__(self, rows: Sequence[Rows], encoder: Encoder, n_distinct: int | None = None):
         self._encoder = encoder
         self._parts = [
             part.where(slice(start, start + SCORED_ROWS))
@@ -65,7 +66,8 @@ class HeldOut:
             for start in range(0, len(part.X), SCORED_ROWS)
         ]
         self._kept: list[Array] = []
-        self.n_rows = sum(len(part.X) for part in self._parts)
+        n_rows = sum(len(part.X) for part in self._parts)
+        self.n_rows = n_rows if n_distinct is None else min(n_rows, n_distinct)
 
     def products(self, encoder: Encoder, coef: Floats) -> Iterator[tuple[Rows, Floats]]:
         """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of a model's encoder.
@@ -91,6 +93,12 @@ class HeldOut:
         y = np.concatenate([as_columns(part.y) for part in self._parts])
         size = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
         return target_shares((y / size).std(axis=0) * size)
+
+    @property
+    def is_of_one_class(self) -> bool:
+        """Whether all labels are the same."""
+        labels = [np.unique(as_labels(part.y)) for part in self._parts]
+        return len(np.unique(np.concatenate(labels))) < 2 if labels else True
 
     def _features(self, number: int) -> Array:
         if number < len(self._kept):

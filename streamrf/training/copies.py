@@ -3,6 +3,7 @@
 A row held out of which a copy was learnt is known by heart. See design/0034.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +112,15 @@ class Copies:
 def hash_of(rows: Rows, copies: Copies | None) -> Floats:
     """Return what is compared with the share held out, float64 (n,) in [0, 1)."""
     return uniform(rows.positions) if copies is None else copies.uniform(rows)
+
+
+def n_distinct(rows: Sequence[Rows], copies: Copies | None) -> int | None:
+    """Return how many rows are no copies of others; None where there are no copies."""
+    if copies is None:
+        return None
+    keys = np.concatenate([np.empty(0, np.uint64), *(row_keys(part.X) for part in rows)])
+    is_common = np.isin(keys, copies.common)
+    return len(np.unique(keys[~is_common])) + int(is_common.sum())
 
 
 def _target_keys(y: Array) -> Keys:

@@ -39,6 +39,7 @@ from streamrf.solving import (
     width_finding,
 )
 from streamrf.statistics import BitSums, Statistics
+from streamrf.training.copies import n_distinct
 from streamrf.training.evidence import Codes, evident_alpha, freeing, is_traced
 from streamrf.training.foresight import (
     MIN_GUESSED,
@@ -103,7 +104,9 @@ def finish(
     try:
         if holds:
             fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
-            held = HeldOut(pass_.held, pass_.statistics.encoder)
+            copies = None if pass_.holdout is None else pass_.holdout.copies
+            n_held = n_distinct(pass_.held, copies)
+            held = HeldOut(pass_.held, pass_.statistics.encoder, n_held)
             search = _Search(fixed, _decoded(codes), random_state, held, block_weights)
             found = search.choice(pass_, prune)
     except StreamrfError:
@@ -202,9 +205,10 @@ class _Search:
         kept = pass_.finished()
         if not self._is_enough(kept):
             n_held, n_others = self.held.n_rows, kept.sums.n_weighted
-            of_classes = kept.labels is not None
-            is_one = of_classes and min(n_held, n_others) >= MIN_HELD
-            note = few_finding(n_held, n_others, self.alpha is None, of_classes, is_one)
+            labels, one = kept.labels, ""
+            if labels is not None and min(n_held, n_others) >= MIN_HELD:
+                one = f"{n_held:,} rows" if len(labels) > 1 else f"{n_others:,} rows not"
+            note = few_finding(n_held, n_others, self.alpha is None, labels is not None, one)
             return _Choice(self.codes[0], block_weights=self.block_weights, notes=(note,))
         search = self
         if isinstance(self.block_weights, str):
@@ -294,7 +298,7 @@ class _Search:
         """Return whether there are rows that weigh, and classes, to choose by."""
         labels = statistics.labels
         enough = min(self.held.n_rows, statistics.sums.n_weighted) >= MIN_HELD
-        return enough and (labels is None or len(labels) > 1)
+        return enough and (labels is None or (len(labels) > 1 and not self.held.is_of_one_class))
 
     def trials(self, statistics: Statistics) -> list[Trial]:
         """Return how penalties and decoders do."""

@@ -53,7 +53,8 @@ class Trial:
 class Judge:
     """Rows to fit and rows held out, on which candidates are tried.
 
-    Copies of a row are on one side, but for a group of them at each end of the rows held out.
+    Copies of a row are on one side, but for a group of them at each end of the rows held out; not
+    where the rows held out would all be of one class.
 
     Parameters
     ----------
@@ -77,6 +78,9 @@ class Judge:
         order = rng.permutation(len(X)) if copies is None else copies.shuffled(X, rng)
         self.n_fitted = len(X) - int(HELD_SHARE * len(X))
         if not regression:
+            held = np.asarray(y)[order[self.n_fitted :]]
+            if copies is not None and (held == held[:1]).all():  # a class of few distinct rows
+                order = rng.permutation(len(X))
             order = _told_apart(order, np.asarray(y), min(FEW, self.n_fitted))
         self.y = np.asarray(y)[order]
         self.weights = None if weights is None else weights[order]

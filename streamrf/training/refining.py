@@ -29,7 +29,7 @@ from streamrf.solving import (
 from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source
 from streamrf.statistics import LossSums
 from streamrf.training import memory
-from streamrf.training.copies import Copies
+from streamrf.training.copies import Copies, n_distinct
 from streamrf.training.finishing import MIN_HELD, Codes, is_auto_decode
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import EncodedRows, LossPass
@@ -198,8 +198,8 @@ def refine(
     with computing(run.n_threads):
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
     found: list[float] = []
-    held_out = HeldOut(held.rows, model.encoder)
-    chooses = held_out.n_rows >= MIN_HELD
+    held_out = HeldOut(held.rows, model.encoder, n_distinct(held.rows, held.copies))
+    chooses = held_out.n_rows >= MIN_HELD and not held_out.is_of_one_class
     for _ in range(max_passes):
         empty = LossPass(model, kind, held.share, held.copies)
         pass_ = fold(reading, empty, LossPass.update, run)
