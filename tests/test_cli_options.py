@@ -137,3 +137,9 @@ def test_every_synonym_leads_to_a_word_that_exists():
     ]
     known = {*program.commands, *shown, *KERNELS, *MAPS}
     assert set(SYNONYMS.values()) <= known
+
+
+def test_help_is_given_whatever_else_is():
+    result = CliRunner().invoke(app, ["fit", "--x", "a", "--x", "b", "--help"])
+    assert result.exit_code == 0
+    assert "--help-all" in result.output

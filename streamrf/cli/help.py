@@ -123,6 +123,8 @@ class Command(TyperCommand):
 
     def _check_lists(self, ctx: Any, args: list[str]) -> None:
         """Fail for an option of several values that is given twice: the last alone would count."""
+        if not {"-h", "--help", "--help-all"}.isdisjoint(args):
+            return
         for parameter in self.get_params(ctx):
             if parameter.name in LISTS:
                 option = parameter.opts[0]
