@@ -593,7 +593,10 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ((*FIT, "--memory-limit", "little"), ["--memory-limit must be bytes or", "got 'little'"]),
         ((*FIT, "--memory-limit", "1e400"), ["--memory-limit must be bytes or", "got '1e400'"]),
         ((*FIT, "--codes", "error-correcting", "--bits", "2"), ["n_bits=2 cannot tell 10 classes"]),
-        (("fit", "data.h5", "data.h5", *SMALL, *MODEL), ["rows 0 to 899 of data.h5", "twice"]),
+        (
+            ("fit", "data.h5", "data.h5", "--alpha", "1", *SMALL, *MODEL),
+            ["rows 0 to 899 of data.h5", "twice"],
+        ),
         (("fit", "data.h5", "--like", "m.h5", *MODEL), ["m.h5 holds a model, not statistics"]),
         (("fit", "data.h5", "--like", "no.h5", *MODEL), ["no file no.h5"]),
         (("fit", "data.h5", "--x", "narrow", "--like", "s.h5", *MODEL), ["has 9 features, but"]),
