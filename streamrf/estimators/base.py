@@ -303,7 +303,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each column in the squared gradients that taught the warp, (n_features_in_,)."""
+        """Share of each column in the squared gradients that taught the warp, (n_columns,)."""
         warp = self.model_.encoder.preprocessing.warp
         if warp is None:
             raise AttributeError(
