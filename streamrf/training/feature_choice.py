@@ -151,16 +151,16 @@ def choose(
     judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
     winner, width, best = None, n_components or WIDTHS[0], _middle(field)
     if has_choice:
-        usual = _usual(field, kernels, normalize) if len(y) < FEW_ROWS else None
-        if usual is not None and warp in WARPS:
-            usual = replace(usual, warp=recipe(usual, str(warp), warp_rounds))
+        usual = None
+        if len(y) < FEW_ROWS:
+            usual = _with_warp(_usual(field, kernels, normalize), warp, warp_rounds)
         tournament = Tournament(
             judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
         )
         winner, width = tournament.winner(n_components, n_rows)
         best = winner.candidate
-    elif warp in WARPS and has_classes:
-        best = replace(best, warp=recipe(best, str(warp), warp_rounds))
+    elif has_classes:
+        best = _with_warp(best, warp, warp_rounds)
     features = judge.feature_map(best, width, seed)
     return Selection(
         features,
@@ -192,6 +192,13 @@ def _has_room(
     """Return whether the width that follows from the columns, if any, is within what is allowed."""
     width = candidate.kind.width_of(1, n_features)
     return width == 1 or (fits(width) and (n_components is None or width <= n_components))
+
+
+def _with_warp(candidate: Candidate, warp: str | None, n_rounds: int) -> Candidate:
+    """Return a candidate with the kind of warp that is asked for, if one is."""
+    if warp not in WARPS:
+        return candidate
+    return replace(candidate, warp=recipe(candidate, str(warp), n_rounds))
 
 
 def _usual(

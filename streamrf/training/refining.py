@@ -336,11 +336,14 @@ def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
     """
     value, found = newton.loss.value, dict[int, Trial]()
 
+    def moved(decades: int) -> Model:
+        return newton.moved(np.full(len(newton.model.coef), alpha * 10.0**decades))[0]
+
     def try_(*decades: int) -> None:
         models, kept = [], []
         for k in decades:
             with contextlib.suppress(SolveError):
-                models.append(newton.moved(np.full(len(newton.model.coef), alpha * 10.0**k))[0])
+                models.append(moved(k))
                 kept.append(k)
         trials = tried(models, held, lambda outputs, signs: value(outputs * signs))
         found.update(zip(kept, trials, strict=True))
@@ -350,7 +353,7 @@ def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
 
     try_(-1, 0, 1)
     if not found:
-        return tried([newton.moved(np.full(len(newton.model.coef), alpha * 10))[0]], held)[0]
+        return tried([moved(1)], held)[0]  # which raises why it does not factor
     if 0 in found and not is_above(found[0].squares - found[best()].squares):
         return found[0]
     for n_more in range(2, MAX_DECADES + 1):

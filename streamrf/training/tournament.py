@@ -15,7 +15,7 @@ from streamrf.preprocessing import WARPS
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
-from streamrf.training.judging import FLOPS, Judge, Trial
+from streamrf.training.judging import FLOPS, HELD_SHARE, Judge, Trial
 from streamrf.training.kinds import TEACHERS
 from streamrf.training.ranking import (
     FADING,
@@ -30,7 +30,7 @@ from streamrf.training.ranking import (
 from streamrf.training.settings import WARP_ROUNDS
 
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
-ALL_SPLITS = 4  # in which every row is held out once
+ALL_SPLITS = int(1 / HELD_SHARE)  # in which every row is held out once
 REGRESSION_NOISE = 0.02  # of a mean squared error
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
