@@ -623,7 +623,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         (("evaluate", "badmodel.h5", "data.h5"), ["badmodel.h5 is damaged", "SHA-256"]),
         (("evaluate", "m.txt", "data.h5"), ["m.txt is no file of streamrf"]),
         (("evaluate", "m.h5", "data.h5", "--x", "narrow"), ["'narrow' has 9 features", "on 64"]),
-        (("evaluate", "m.h5", "data.h5", "--y", "odd"), ["label 10 was not seen in training"]),
+        (("evaluate", "m.h5", "data.h5", "--y", "odd"), ["label 10 is none that the model knows"]),
         (("evaluate", "m.h5", "data.h5", "--y", "names"), ["label 'Ziffer 0' was not seen"]),
         (("evaluate", "values.h5", "data.h5", "--y", "names"), ["strings as targets"]),
         (("evaluate", "m.h5", "data.h5", "--x", "spoilt"), ["'spoilt', row 17: column 5 is NaN"]),

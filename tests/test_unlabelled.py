@@ -1,9 +1,11 @@
 """Answers without labels: components, distances of samples, novelty, clusters, alignment."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.spatial.distance import mahalanobis
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_diabetes, load_digits
@@ -270,3 +272,43 @@ def test_two_samples_of_fewer_rows_than_folds_have_a_distance():
     assert found.fold_p_value is None
     joined = srf.mmd(a.without_folds(), b.without_folds())
     assert (found.distance, found.p_value) == (joined.distance, joined.p_value)
+
+
+@pytest.mark.parametrize("precision", ["exact", "coarse", "float64"])
+def test_whitened_components_without_variance_become_zero_and_are_told(precision):
+    rng = np.random.default_rng(0)
+    numbers, level = rng.normal(size=(600, 2)), rng.integers(0, 3, 600)
+    rows = np.column_stack([numbers, np.eye(3)[level], numbers.sum(axis=1)])  # of rank 4
+    settings = {"whiten": True, "precision": precision, "random_state": 0}
+    with pytest.warns(srf.StreamrfWarning, match="2 of 6 components have no more variance"):
+        pca = srf.RandomFeaturePCA(6, srf.Identity(), **settings).fit(rows)
+    scores = pca.transform(rows)
+    near = 2e-2 if precision == "coarse" else 2e-3
+    np.testing.assert_allclose(scores[:, :4].std(axis=0, ddof=1), 1, rtol=near)
+    assert not scores[:, 4:].any()
+
+
+@pytest.mark.parametrize("precision", ["exact", "coarse", "float64"])
+def test_whitened_components_of_a_smooth_kernel_have_variance_one_or_none(precision):
+    rows = np.random.default_rng(0).normal(size=(2000, 2))
+    features = srf.StructuredFourier(srf.Gaussian(0.05), 64)
+    settings = {"whiten": True, "precision": precision, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", srf.StreamrfWarning)
+        pca = srf.RandomFeaturePCA(64, features, **settings).fit(rows)
+    deviations = pca.transform(rows).std(axis=0, ddof=1)
+    is_zero = deviations == 0
+    assert not is_zero[:12].any()
+    assert is_zero[-16:].all()
+    off = {"exact": 0.2, "coarse": 0.5, "float64": 1e-3}[precision]  # near the rounding's variance
+    np.testing.assert_allclose(deviations[~is_zero], 1, atol=off)
+
+
+def test_components_of_wide_sparse_rows_cluster_as_dense_ones():
+    rows = scipy.sparse.random_array((300, 5000), density=0.01, rng=0, format="csr")
+    features = srf.TensorSketch(srf.Polynomial(2), 32)
+    found = [
+        srf.RandomFeatureKMeans(3, features, random_state=0).fit(source).clusters_.centres
+        for source in (srf.open_source(rows), srf.ArraySource(rows.toarray()))
+    ]
+    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-7)

@@ -159,7 +159,12 @@ def write(rows, records):
             here = [r for r in rows if (r["map"], r["n_components"], r["precision"]) == line]
             label = f"{line[0]}, {line[1]:,}, {line[2]}"
             xs, ys = ([row[key] for row in here] for key in ("n_rows", "error_percent"))
-            axis.plot(xs, ys, marker="o", label=label)
+            style = {
+                "color": f"C{list(MAPS).index(line[0])}",
+                "marker": "os"[WIDTHS.index(line[1])],
+                "linestyle": ("-", "--")[PRECISIONS.index(line[2])],
+            }
+            axis.plot(xs, ys, **style, label=label)
         axis.axhline(0.91, color="grey", linestyle=":", label="paper, on MNIST8M: 65,536")
         axis.set(xscale="log", xlabel="rows", ylabel="test error, %")
         axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))

@@ -29,7 +29,7 @@ def class_indices(labels: Array, y: Array) -> Indices:
     if unknown.any():
         shown = labels.tolist() if len(labels) <= 20 else f"{len(labels)} labels"
         raise UnknownLabelError(
-            f"label {y[unknown][0].item()!r} was not seen in training; the model knows {shown}"
+            f"label {y[unknown][0].item()!r} is none that the model knows, which are {shown}"
         )
     return index
 

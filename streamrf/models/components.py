@@ -1,11 +1,13 @@
 """Kernel principal components of features: a linear map of raw rows, applied in a stream."""
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from streamrf.jit.arrays import Array, Floats
+from streamrf.errors import StreamrfWarning
+from streamrf.jit.arrays import Array, Floats, Mask
 from streamrf.models.prediction import Rows, Scorer
 from streamrf.preprocessing import Encoder
 
@@ -39,16 +41,44 @@ class PrincipalComponents(Scorer):
         return len(self.components)
 
     def whitened(self) -> "PrincipalComponents":
-        """Return the components with `whiten`: what they transform has variances of 1."""
+        """Return the components with `whiten`: what they transform has variances of 1.
+
+        Those whose variance cannot be told from none, because the rounding of the features or of
+        the eigenvalues has as much, become 0; a StreamrfWarning says how many.
+        """
+        n_unmeasured = len(self.components) - int(self._is_measured.sum())
+        if n_unmeasured:
+            cure = "precision='float64' tells smaller ones, and " if self._exact else ""
+            warnings.warn(
+                f"{n_unmeasured:,} of {len(self.components):,} components have no more variance "
+                f"than rounding has, and become 0 when whitened; {cure}fewer components leave them "
+                "out",
+                StreamrfWarning,
+                stacklevel=2,
+            )
         return replace(self, whiten=True)
+
+    @property
+    def _exact(self) -> bool:
+        return self.encoder.calibration.exact
+
+    @property
+    def _is_measured(self) -> Mask:
+        """Whether the rows vary along a component by more than the rounding makes them, (k,)."""
+        largest = self.explained_variance.max(initial=0.0)
+        floor = self.components.shape[1] * np.finfo(np.float64).eps * largest
+        if not self._exact:
+            return self.explained_variance > floor
+        step = self.encoder.calibration.step
+        rounding = np.square(self.components * step).sum(axis=1) / 12  # uniform within a step
+        return self.explained_variance > np.maximum(floor, 2 * rounding)
 
     def _scores(self, X: Array) -> Floats:
         calibration = self.encoder.calibration
         axes = self.components
-        if self.whiten:  # directions without variance stay as they are, as in scikit-learn
-            smallest = np.finfo(np.float64).eps
-            deviations = np.sqrt(np.maximum(self.explained_variance, 0.0))
-            axes = axes / np.maximum(deviations, smallest)[:, np.newaxis]
+        if self.whiten:
+            variances = np.where(self._is_measured, self.explained_variance, np.inf)
+            axes = axes / np.sqrt(variances)[:, np.newaxis]
         intercept = axes @ (calibration.shift - self.mean)
         return self.encoder.linear(X, axes * calibration.step, intercept)
 

@@ -238,7 +238,7 @@ class Model(Card, UncertainPredictor):
         Raises
         ------
         UnknownLabelError
-            For a label that was not seen in training.
+            For a label that the model does not know.
         DataError
             If no row weighs anything.
         """

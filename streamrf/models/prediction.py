@@ -59,9 +59,10 @@ class Scorer(ABC):
         labels = getattr(self, "labels", None)  # of what tells classes
         source = as_source(source).adapted(self.encoder.table, labels)
         if source.n_features != self.n_features:
+            cure = "; leave out columns that are none of its features, such as targets (x=, --x)"
             raise ShapeError(
-                f"{source.where} has {source.n_features} features, "
-                f"but the model was trained on {self.n_features}"
+                f"{source.where} has {source.n_features} features, but the model was trained on "
+                f"{self.n_features}{cure if source.n_features > self.n_features else ''}"
             )
         return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions(**options)
 
@@ -167,7 +168,7 @@ class Predictor(Scorer):
         Raises
         ------
         UnknownLabelError
-            For a label that was not seen in training.
+            For a label that the model does not know.
         """
         source = as_source(source, y, weights)
         if not source.has_targets:

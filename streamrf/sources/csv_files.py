@@ -73,7 +73,8 @@ class CSVTable(Table):
         self.n_rows = self._rows[-1]
         if not self.n_rows:
             raise EmptySourceError(
-                f"{self.where}: 0 rows below the names of columns; expected 1 or more"
+                f"{self.where}: 0 rows below the names of columns; expected 1 or more, each ended "
+                "by a line feed"
             )
         self.types = self._guessed(seen)
         if self._names[0] == "" and arrow().types.is_integer(self.types[""]):

@@ -14,7 +14,7 @@ from streamrf.jit.threads import computing, single_blas_threads
 from streamrf.models import Rows as ScoredRows
 from streamrf.models import Scorer
 from streamrf.preprocessing import Encoder
-from streamrf.sources import ArraySource, Block, Source, check_rows
+from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows, open_source
 from streamrf.statistics import ClassSums
 from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import peek
@@ -161,9 +161,19 @@ def cluster(
     warn_of_far_columns(encoder, sample.X, column_names(source))
     encoder = encoder.of_table(source.columns)
     first = _first(encoder, sample, n_clusters, random_state)
-    looked_at = Reading(ArraySource(sample.X, None, sample.weights))
+    looked_at = Reading(_source(sample))
     clusters, _ = _lloyd(looked_at, first, SAMPLE_ROUNDS, RunOptions(n_threads=run.n_threads))
     return _lloyd(Reading(source), clusters, max_passes, run)
+
+
+def _source(sample: Block) -> Source:
+    """Return the rows of a sample as a source."""
+    if not isinstance(sample.X, SparseRows):
+        return ArraySource(sample.X, None, sample.weights)
+    import scipy.sparse  # loaded by what made the rows
+
+    rows = scipy.sparse.csr_array(sample.X.entries, shape=sample.X.shape)
+    return open_source(rows, weights=sample.weights)
 
 
 def _first(encoder: Encoder, sample: Block, n_clusters: int, seed: Any) -> Clusters:
