@@ -368,7 +368,9 @@ def test_an_unknown_label_is_named_with_those_that_are_known(classifier, rows):
     X, y, _, _ = rows
     truth = NAMES[y].astype("U10")
     truth[77] = "yak"
-    expected = r"label 'yak' is none that the model knows, which are \['antelope', 'bee', 'ox', 'zebra'\]"
+    expected = (
+        r"label 'yak' is none that the model knows, which are \['antelope', 'bee', 'ox', 'zebra'\]"
+    )
     with pytest.raises(UnknownLabelError, match=expected):
         classifier.evaluate(X, truth)
     with pytest.raises(UnknownLabelError, match="label 3 is none that the model knows"):
