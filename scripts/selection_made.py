@@ -8,7 +8,7 @@ what the sets of scripts/selection.py have none of. For docs/selection.md; needs
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from selection import error
@@ -178,10 +178,10 @@ def compared(name: str, seed: int) -> dict:
     return line
 
 
-def main() -> None:
-    """Print a line for each set and seed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="*", default=SETS, choices=SETS, metavar="SET")
+def run(purpose: str, sets: Iterable[str], compared: Callable[[str, int], dict]) -> None:
+    """Print a line for each set and seed that the command line names."""
+    parser = argparse.ArgumentParser(description=purpose.splitlines()[0])
+    parser.add_argument("--sets", nargs="*", default=sets, choices=sets, metavar="SET")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     options = parser.parse_args()
     print(json.dumps({"circumstances": circumstances()}), flush=True)
@@ -191,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, SETS, compared)

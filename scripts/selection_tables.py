@@ -11,8 +11,6 @@ the targets), three tenths of the rows for the test. Trees are `HistGradientBoos
 defaults, words given to it as categories. For docs/selection.md.
 """
 
-import argparse
-import json
 import time
 import warnings
 from importlib.resources import files
@@ -21,11 +19,11 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 from selection import error
+from selection_made import run
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
 import streamrf as srf
-from streamrf.training.benchmark import circumstances
 
 TEST_SHARE = 0.3
 MAX_CATEGORIES = 250  # of a column, that the trees take
@@ -166,17 +164,5 @@ def compared(name: str, seed: int) -> dict:
     return line
 
 
-def main() -> None:
-    """Print a line for each set and seed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="*", default=SETS, choices=SETS, metavar="SET")
-    parser.add_argument("--seeds", nargs="*", type=int, default=[0])
-    options = parser.parse_args()
-    print(json.dumps({"circumstances": circumstances()}), flush=True)
-    for seed in options.seeds:
-        for name in options.sets:
-            print(json.dumps(compared(name, seed)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, SETS, compared)
