@@ -290,7 +290,7 @@ def test_rows_given_later_calibrate_a_model_of_fixed_alpha():
 def test_calibration_that_cannot_be_is_refused():
     X, y = DIGITS
     model = digits_classifier(alpha=1e-2).fit(X[y < 5], y[y < 5]).model_
-    with pytest.raises(UnknownLabelError, match="label 5 was not seen"):
+    with pytest.raises(UnknownLabelError, match="label 5 is none that the model"):
         model.fit_probabilities(X, y)
     with pytest.raises(DataError, match="no labels to fit to"):
         model.fit_probabilities(X)
