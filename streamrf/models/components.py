@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,29 +49,22 @@ class PrincipalComponents(Scorer):
         """
         n_unmeasured = len(self.components) - int(self._is_measured.sum())
         if n_unmeasured:
-            cure = "precision='float64' tells smaller ones, and " if self._exact else ""
+            advice = self.encoder.calibration.advice()
             warnings.warn(
                 f"{n_unmeasured:,} of {len(self.components):,} components have no more variance "
-                f"than rounding has, and become 0 when whitened; {cure}fewer components leave them "
-                "out",
+                "than rounding has, and become 0 when whitened; ask for fewer"
+                + (f", or {advice}" if advice else ""),
                 StreamrfWarning,
                 stacklevel=2,
             )
         return replace(self, whiten=True)
 
-    @property
-    def _exact(self) -> bool:
-        return self.encoder.calibration.exact
-
-    @property
+    @cached_property
     def _is_measured(self) -> Mask:
         """Whether the rows vary along a component by more than the rounding makes them, (k,)."""
         largest = self.explained_variance.max(initial=0.0)
         floor = self.components.shape[1] * np.finfo(np.float64).eps * largest
-        if not self._exact:
-            return self.explained_variance > floor
-        step = self.encoder.calibration.step
-        rounding = np.square(self.components * step).sum(axis=1) / 12  # uniform within a step
+        rounding = np.square(self.components) @ self.encoder.calibration.noise
         return self.explained_variance > np.maximum(floor, 2 * rounding)
 
     def _scores(self, X: Array) -> Floats:

@@ -128,13 +128,19 @@ class Calibration(ABC):
         """
         return np.zeros(len(self.target_shift), dtype=bool)
 
+    @property
+    def noise(self) -> F64:
+        """Variances that the rounding adds to each feature, (n_components,)."""
+        return np.zeros(len(self.step))
+
     def noise_alpha(self, n_rows: float) -> float:
         """Return the ridge penalty that the rounding of `n_rows` rows amounts to, as an alpha.
 
         With ``z' = z + noise``, ``E (sum r^2 (t - <c, z'>)^2)`` is that of z plus
-        ``sum_j n step_j^2 / 12 c_j^2``, so no alpha has an effect below the mean of the factors.
+        ``sum_j n noise_j c_j^2``, so no alpha has an effect below the mean of the factors.
         """
-        return 0.0
+        unit = 1.0 if self.mean_weight is None else self.mean_weight
+        return n_rows * unit * float(np.mean(self.noise))
 
     def advice(self) -> str:
         """Return what to do where `noise_alpha` is too much."""
@@ -245,10 +251,10 @@ class Rounding(Calibration):
         few = np.abs(rounded).max(axis=0) < FEW_LEVELS
         return was_constant & few & (apart > 1e-14 * np.abs(self.target_shift))
 
-    def noise_alpha(self, n_rows: float) -> float:
-        """Return ``n_rows * mean_weight * mean(step^2) / 12``."""
-        unit = 1.0 if self.mean_weight is None else self.mean_weight
-        return n_rows * unit * float(np.mean(self.step**2)) / 12
+    @property
+    def noise(self) -> F64:
+        """Return ``step^2 / 12``: an error is uniform within a step."""
+        return self.step**2 / 12
 
     def advice(self) -> str:
         """Name the finer precision."""
