@@ -53,7 +53,7 @@ class PrincipalComponents(Scorer):
             warnings.warn(
                 f"{n_unmeasured:,} of {len(self.components):,} components have no more variance "
                 "than rounding has, and become 0 when whitened; ask for fewer"
-                + (f", or {advice}" if advice else ""),
+                + (f"; {advice}" if advice else ""),
                 StreamrfWarning,
                 stacklevel=2,
             )
