@@ -734,6 +734,18 @@ def test_every_error_is_deliberate_and_survives_a_process_border(path):
     assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))
 
 
+@pytest.mark.parametrize("name", ["X.npy", "y.npy", "both.npz"])
+def test_python_objects_in_numpy_files_are_not_damage(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = np.eye(3), np.array(["a", "b", None], dtype=object)
+    np.save("X.npy", y if name == "X.npy" else X, allow_pickle=True)
+    np.save("y.npy", y if name == "y.npy" else X[0], allow_pickle=True)
+    np.savez("both.npz", X=X, y=y)
+    where, target = ("both.npz", "y") if name == "both.npz" else ("X.npy", "y.npy")
+    with refuses(DataError, f"{name} holds Python objects, which are not read", "astype(str)"):
+        open_source(where, y=target)
+
+
 @pytest.mark.parametrize("error", [RuntimeError("bad header"), MemoryError("malloc of 2 PiB")])
 def test_whatever_a_library_raises_of_damaged_bytes_is_one_error(error):
     with refuses(CorruptFileError, f"a.zarr cannot be read ({error})"), decoding("a.zarr"):

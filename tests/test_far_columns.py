@@ -38,12 +38,31 @@ def test_columns_that_are_scaled_or_near_are_not(X, offset, normalize):
             estimator.fit(X + offset * OFFSET, X[:, 0])
 
 
+@pytest.mark.parametrize("normalize", ["standard", "asinh"])
+def test_large_integers_that_are_taken_as_constant_are_told(X, normalize):
+    keys = np.round(1000 * X).astype(np.int64)
+    keys[:, 2] += 2**60
+    for estimator in fits(normalize):
+        match = r"column 2 of X: the values vary by .* around 1.15292e\+18, and are taken as"
+        with pytest.warns(srf.errors.StreamrfWarning, match=match):
+            estimator.fit(keys, X[:, 0])
+
+
 @pytest.mark.parametrize("value", [1e7, 0.1, -273.15])
 def test_a_constant_column_is_not_far(X, value):
     X[:, 1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         next(fits(None)).fit(X, X[:, 0])
+
+
+def test_a_column_that_varies_by_rounding_alone_is_constant(X):
+    X[:, 1] = 0.3 * (1 + 2e-16 * np.sign(X[:, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = next(fits("standard")).fit(X, X[:, 0]).predict(X)
+        X[:, 1] = 0.3
+        np.testing.assert_allclose(found, next(fits("standard")).fit(X, X[:, 0]).predict(X))
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-300])

@@ -18,8 +18,9 @@ from streamrf.training.candidates import Candidate, ScaledRows, crossed
 from streamrf.training.images import shape_of
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.kernel_names import DEFAULT
+from streamrf.training.kind import Wanted
 from streamrf.training.kinds import KINDS, NONNEGATIVE
-from streamrf.training.ranking import order_of
+from streamrf.training.ranking import order_of, spread
 from streamrf.training.tournament import Tournament
 
 OTHERS = [name for name in KINDS if name not in DEFAULT]
@@ -81,7 +82,8 @@ def test_the_unit_of_gamma_is_that_of_the_kernel(counts, name):
         return
     X = counts[0] / 10
     unit = ScaledRows(X, len(X), np.random.default_rng(0)).unit(None, name)
-    made = KINDS[name].make(kinds.Wanted(1.0, unit, X.shape[1], 64, 0))
+    made = KINDS[name].make(Wanted(1.0, unit, X.shape[1], 64, 0))
+    made = made.maps[0] if isinstance(made, srf.Concatenate) else made
     learnt = type(made.kernel)(gamma="median").learn(X).checked_gamma
     assert made.kernel.gamma == pytest.approx(learnt, rel=0.15)
 
@@ -92,12 +94,38 @@ def test_the_field_is_named_widened_and_narrowed():
     assert {c.kernel for c in crossed(["gaussian", "exp-chi2"])} == {"gaussian", "exp-chi2"}
     assert [c.normalize for c in crossed(["arc-cosine"], "standard")] == []
     assert {c.normalize for c in crossed(["chi2"], "max")} == {"max"}
-    assert len(crossed()) == 44  # docs/selection.md says so
+    assert len(crossed()) == 50  # docs/selection.md says so
     for wrong in ("rbf", ["gaussian", 3]):
         with pytest.raises(ParameterError, match="to choose from, which are gaussian, laplacian"):
             srf.accumulate(srf.ArraySource(np.eye(3), [0, 1, 1]), "auto", kernels=wrong)
     with pytest.raises(ParameterError, match="name one at least"):
         kernel_names.names_of([])
+
+
+@pytest.mark.parametrize("width", [1, 2, 65])
+def test_half_of_the_features_are_gaussian_and_half_of_columns(counts, width):
+    made = KINDS["gaussian-piecewise"].make(Wanted(1.0, 1e-3, 64, width, 0)).fit(counts[0])
+    assert made.n_components == width
+    Z = made.transform(counts[0])
+    gaussian = srf.StructuredFourier(srf.Gaussian(gamma=1e-3), width - width // 2, random_state=0)
+    of_columns = [srf.PiecewiseLinear(width // 2)] if width > 1 else []
+    parts = [one.fit(counts[0]).transform(counts[0]) for one in (gaussian, *of_columns)]
+    np.testing.assert_array_equal(Z, np.hstack(parts))
+
+
+def test_of_a_kind_as_many_go_on_as_its_row_says():
+    names = ("gaussian-piecewise", "piecewise-linear", "gaussian")
+    settings = [(n, s) for s in ("standard", "asinh", None, "l2") for n in (1.0, 2.0, 4.0)]
+    losses = np.ones((2, 4))
+    ranked = [
+        Trial(Candidate(scaling, name, n), 256, 2000, 0.1, 0.1, 1.0, 1.0, losses)
+        for name in names
+        for n, scaling in settings
+    ]
+    kept = spread(ranked, 12)
+    assert [sum(c.kernel == name for c in kept) for name in names] == [2, 1, 4]
+    assert [c.normalize for c in kept[-4:]] == ["standard", "standard", "asinh", "asinh"]
+    assert spread(ranked, 2) == kept[:2]
 
 
 @pytest.mark.parametrize("name", ADDITIVE)
@@ -187,7 +215,7 @@ def test_a_later_negative_row_stops_the_pass_with_what_to_do(counts):
 
 @pytest.mark.parametrize(("shape", "window"), [((8, 8), 5), (None, None)])
 def test_layers_of_a_skeleton_have_windows_on_images(shape, window):
-    made = KINDS["skeleton"].make(kinds.Wanted(3.0, 1.0, 64, 128, 0, shape))
+    made = KINDS["skeleton"].make(Wanted(3.0, 1.0, 64, 128, 0, shape))
     layers = [made.kernel]
     while isinstance(layers[-1], srf.Skeleton):
         layers.append(layers[-1].inputs)

@@ -15,7 +15,6 @@ from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import Encoder
 from streamrf.sources import (
-    ArraySource,
     Source,
     Unlabelled,
     as_known,
@@ -43,21 +42,25 @@ class _Unsupervised(BaseEstimator):
             source = as_source(X, None, sample_weight)
             keep_columns(self, source)
             return source
-        source = ArraySource(
-            validate_data(self, as_known(X), dtype=RAW_DTYPES), None, sample_weight
-        )
+        rows = validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES)
+        source = as_source(rows, None, sample_weight)
         return named(source, getattr(self, "feature_names_in_", None))
 
     def _rows(self, X: Any, encoder: Encoder) -> Any:
         """Return rows as a fitted encoder takes them: those of tables by the names of columns."""
         if is_for_source(X) or encoder.is_of_table:
             return X
-        return validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
+        return validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
 
     def _map(self) -> FeatureMap:
         return (
             StructuredFourier(Gaussian("median"), WIDTH) if self.features is None else self.features
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsupervised):
@@ -125,7 +128,7 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
         *,
         engine: "Client | None" = None,
     ) -> Self:
-        """Sum the rows of an array or Source in one pass, here or on the workers of `engine`."""
+        """Sum an array, CSR or a Source in one pass, here or on the workers of `engine`."""
         source = Unlabelled(self._source(X, sample_weight))
         self.statistics_ = accumulate(
             source,
@@ -147,7 +150,7 @@ class RandomFeaturePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Unsup
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Return the coordinates of the rows of an array or Source, float64 (n, n_components)."""
+        """Return the coordinates of rows, as `fit` takes them, float64 (n, n_components)."""
         check_is_fitted(self)
         rows = self._rows(X, self.statistics_.encoder)
         return self.principal_.transform(rows)
@@ -216,7 +219,7 @@ class RandomFeatureKMeans(_Unsupervised):
         *,
         engine: "Client | None" = None,
     ) -> Self:
-        """Find the centres of an array or Source, here or on the workers of `engine`."""
+        """Find the centres of an array, CSR or a Source, here or on the workers of `engine`."""
         source = self._source(X, sample_weight)
         run = RunOptions(engine=engine, memory_limit=self.memory_limit, n_threads=self.n_threads)
         seed = int(as_random_state(self.random_state).randint(2**31))
@@ -232,7 +235,7 @@ class RandomFeatureKMeans(_Unsupervised):
         return self
 
     def predict(self, X: Any) -> Indices:
-        """Return the cluster of each row of an array or Source, int64 (n_rows,)."""
+        """Return the cluster of each row of what `fit` takes, int64 (n_rows,)."""
         check_is_fitted(self)
         rows = self._rows(X, self.clusters_.encoder)
         return self.clusters_.predict(rows)

@@ -14,12 +14,13 @@ from streamrf.preprocessing.rounding import (
     check_spread,
     precision_of,
 )
-from streamrf.preprocessing.scaling import CHOICES, Preprocessing
+from streamrf.preprocessing.scaling import CHOICES, FAINT, Preprocessing
 from streamrf.preprocessing.warp import WARPS, Warp
 
 __all__ = [
     "CALIBRATION_ROWS",
     "CHOICES",
+    "FAINT",
     "MIN_WEIGHT",
     "PRECISIONS",
     "ROOT_LEVELS",

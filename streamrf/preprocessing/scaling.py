@@ -15,6 +15,7 @@ from streamrf.storage import Fields
 
 CHOICES = (None, "l2", "l1", "max", "standard", "asinh")
 NORMS = {"l2": 2, "l1": 1}
+FAINT = 1e-12  # of its mean; a column that varies by no more is taken as constant, and rounded
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Preprocessing:
             else:
                 shift, deviation = moments.mean, moments.deviation
                 deviation[moments.hidden_columns()] = 0.0  # not known: taken as constant
-            constant = deviation <= 1e-12 * np.abs(shift)
+            constant = deviation <= FAINT * np.abs(shift)
             inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
         elif normalize == "max":
             squares = [np.square(x, dtype=np.float64).sum(axis=1) for _, x in dense_pieces(X)]

@@ -2,7 +2,8 @@
 
 import glob
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import scipy
 
 from streamrf.errors import (
+    DataError,
     DatasetNotFoundError,
     ParameterError,
     ShapeError,
@@ -57,7 +59,7 @@ class NpzMatrix(LazyMatrix):
         return [self._path]
 
     def _open(self) -> Arrays:
-        with decoding(self.where), np.load(self._path, allow_pickle=False) as file:
+        with _decoding(self.where), np.load(self._path, allow_pickle=False) as file:
             for name in self._names:
                 if name is not None and name not in file.files:
                     raise DatasetNotFoundError(
@@ -180,6 +182,21 @@ def _companions(wanted: str, names: list[str], argument: str) -> Known:
     )
 
 
+@contextmanager
+def _decoding(where: str) -> Iterator[None]:
+    """Raise DataError of Python objects, CorruptFileError of what cannot be read."""
+    with decoding(where):
+        try:
+            yield
+        except ValueError as error:
+            if "object" not in str(error).lower():
+                raise
+            raise DataError(
+                f"{where} holds Python objects, which are not read, as reading them could run any "
+                "code; save numbers or text (array.astype(str)) with numpy.save"
+            ) from error
+
+
 def _is_sparse(name: str) -> bool:
     with decoding(name), np.load(name, allow_pickle=False) as file:
         return "format" in file.files and "shape" in file.files
@@ -187,7 +204,7 @@ def _is_sparse(name: str) -> bool:
 
 def _rows(path: str, name: str) -> Any:
     """Return an array, mapped into memory, or a sparse matrix."""
-    with decoding(name):
+    with _decoding(name):
         if name.lower().endswith(".npz"):
             return as_csr(scipy.sparse.load_npz(path), name)
         return np.load(path, mmap_mode="r", allow_pickle=False)

@@ -25,7 +25,7 @@ PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
 MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
-BUDGET_SECONDS = 20.0
+BUDGET_SECONDS = 24.0
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,10 @@ from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array
 from streamrf.training.kinds import KINDS
 
-DEFAULT = ("gaussian", "laplacian", "polynomial", "linear", "piecewise-linear", "arc-cosine")
+DEFAULT = (
+    *("gaussian", "laplacian", "polynomial", "linear", "piecewise-linear"),
+    *("gaussian-piecewise", "arc-cosine"),
+)
 OFFERED = ("convolution",)  # tried next to those of `DEFAULT` where rows are for them
 
 

@@ -1,7 +1,7 @@
 """What a selection can try, a row for each kind: a kernel with its map, or a map by itself."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from streamrf.features import (
     AdditiveFourier,
     AdditiveSampler,
+    Concatenate,
     Convolution,
     Craft,
     FeatureMap,
@@ -23,7 +24,7 @@ from streamrf.features import (
     TaylorSketch,
     TreeGated,
 )
-from streamrf.jit.arrays import Array, Floats
+from streamrf.jit.arrays import Floats
 from streamrf.kernels import (
     AdditiveKernel,
     ArcCosine,
@@ -46,11 +47,10 @@ from streamrf.kernels import (
     Skeleton,
     SkewedChi2,
 )
-from streamrf.preprocessing import CHOICES
 from streamrf.sources import SparseRows
 from streamrf.training.images import shape_of
+from streamrf.training.kind import Kind, Wanted
 
-SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
 NONNEGATIVE = (None, "l1", "l2", "max")  # scalings that keep rows without negative entries so
 UP_FACTOR = 8  # of compact maps
 ARC_COSINE_TOLERANCE = 0.01  # of its series: of order 0 it ends slowly; polynomials have an end
@@ -62,41 +62,8 @@ EIGEN_FLOPS = 60  # of a root of a matrix, over the cube of its columns
 GAMMA = ", gamma {} / median distance"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The map that is wanted of a kind.
-
-    Parameters
-    ----------
-    setting : see `Kind`
-    unit : of gamma, where it is relative
-    n_features, width, seed : columns of a row; width of the features; of the draw
-    shape : of the images that rows are, or None
-    """
-
-    setting: float
-    unit: float
-    n_features: int
-    width: int
-    seed: int
-    shape: tuple[int, ...] | None = None
-
-    @property
-    def gamma(self) -> float:
-        """The setting as a gamma of these rows."""
-        return self.setting * self.unit
-
-
-def _norm(x: Floats, y: Floats) -> np.floating:
-    return np.square(x).sum(axis=1).mean()
-
-
 def _distance(x: Floats, y: Floats) -> np.floating:
     return np.median(np.sqrt(np.square(x - y).sum(axis=1)))
-
-
-def _none(setting: float) -> Sequence[float]:
-    return ()
 
 
 def _halves(setting: float) -> Sequence[float]:
@@ -106,58 +73,6 @@ def _halves(setting: float) -> Sequence[float]:
 def _within(least: int, most: int) -> Callable[[float], Sequence[float]]:
     """Return a function that returns the integers next to one, within bounds."""
     return lambda setting: [s for s in (setting - 1, setting + 1) if least <= s <= most]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """A kind of candidates.
-
-    Parameters
-    ----------
-    make : returns the unfitted map
-    first, every : its settings in the first round, and in a full grid: gamma in units of 1 / median
-        (squared) distance; the degree; the order; the bins of a column; the depth; the window
-    label : what a candidate's name says of the setting, in place of ``{}``
-    near : returns the settings next to one
-    size : of pairs of rows (n, d); 1 over it is the unit of gamma
-    cost : seconds of featurising, relative to a structured Gaussian; of ties the cheaper wins
-    dense : multiplications a row beyond these, by width and columns
-    once : operations of a draw, by width and columns
-    width_of : width of the features, by the width that is asked for and the columns
-    max_width : the widest that is chosen
-    scalings : tried where none is named
-    may_have : scalings that may be named
-    objection : why rows (n, d) are none for it, or ""
-    leads : whether the width of the pass may be sought with it
-    teaches : the kernel of the ridge that a warp is learnt with, where it is one
-    is_rough : whether it must win by more than noise and than others may gain by width
-    takes_negative : whether rows may have negative entries
-    """
-
-    make: Callable[[Wanted], FeatureMap]
-    first: tuple[float, ...]
-    every: tuple[float, ...]
-    label: str = ""
-    near: Callable[[float], Sequence[float]] = _none
-    size: Callable[[Floats, Floats], np.floating] = _norm
-    cost: float = 8.0
-    dense: Callable[[int, int], int] = lambda width, d: 0
-    once: Callable[[int, int], int] = lambda width, d: 0
-    width_of: Callable[[int, int], int] = lambda width, d: width
-    max_width: int = 8192
-    scalings: tuple[str | None, ...] = SCALINGS
-    may_have: tuple[str | None, ...] = CHOICES
-    objection: Callable[[Array], str] = lambda X: ""
-    leads: bool = True
-    teaches: type[ShiftInvariantKernel] | None = None
-    is_rough: bool = False
-    takes_negative: bool = True
-
-    def under(self, normalize: str | None) -> tuple[str | None, ...]:
-        """Return the scalings to try: one that is named, if it may be, or of "auto" several."""
-        if normalize == "auto":
-            return self.scalings
-        return (normalize,) if normalize in self.may_have else ()
 
 
 def _fourier(kernel: type[ShiftInvariantKernel]) -> Callable[[Wanted], FeatureMap]:
@@ -183,6 +98,17 @@ def _linear(wanted: Wanted) -> FeatureMap:
     kernel = Polynomial(degree=1, gamma=wanted.unit)
     width = wanted.n_features + 1
     return RandomMaclaurin(kernel, width, h01=True, random_state=wanted.seed)
+
+
+def _gaussian(wanted: Wanted) -> FeatureMap:
+    kernel = Gaussian(gamma=wanted.gamma)
+    return StructuredFourier(kernel, wanted.width, random_state=wanted.seed)
+
+
+def _gaussian_piecewise(wanted: Wanted) -> FeatureMap:
+    half = wanted.width // 2
+    gaussian = _gaussian(replace(wanted, width=wanted.width - half))
+    return Concatenate([gaussian, PiecewiseLinear(half)]) if half else gaussian
 
 
 def _convolution(wanted: Wanted) -> FeatureMap:
@@ -266,9 +192,7 @@ def _exponential(kernel: type[ExpAdditive]) -> Kind:
 
 
 _GAUSSIAN = Kind(
-    make=lambda wanted: StructuredFourier(
-        Gaussian(gamma=wanted.gamma), wanted.width, random_state=wanted.seed
-    ),
+    make=_gaussian,
     first=(1 / 16, 1 / 4, 1, 4),
     every=tuple(2.0**k for k in range(-6, 4)),
     label=GAMMA,
@@ -308,6 +232,16 @@ KINDS: dict[str, Kind] = {
         cost=0.5,
         scalings=(None, "asinh"),  # linear ones of columns change nothing
         is_rough=True,
+        n_kept=1,
+    ),
+    "gaussian-piecewise": replace(
+        _GAUSSIAN,
+        make=_gaussian_piecewise,
+        first=(1 / 16, 1 / 4, 1),
+        cost=0.9,
+        scalings=("standard", "asinh"),
+        teaches=None,
+        n_kept=2,
     ),
     "arc-cosine": Kind(
         make=_compact(lambda wanted: ArcCosine(order=int(wanted.setting))),

@@ -70,16 +70,12 @@ def is_better(a: Trial, b: Trial) -> bool:
 
 
 def spread(ranked: list[Trial], n_kept: int) -> list[Candidate]:
-    """Return the best candidates, at most four of a kernel and two of a kernel and scaling.
-
-    Of a rough kind only the best, so that its scalings leave room for others.
-    """
+    """Return the best candidates, at most `n_kept` of a kind and two of a kind and scaling."""
     kept: list[Candidate] = []
     for trial in ranked:
         mine = trial.candidate
         same = [candidate for candidate in kept if candidate.kernel == mine.kernel]
         alike = [candidate for candidate in same if candidate.normalize == mine.normalize]
-        most = 1 if is_rough(trial) else 4
-        if len(kept) < n_kept and len(same) < most and len(alike) < 2:
+        if len(kept) < n_kept and len(same) < mine.kind.n_kept and len(alike) < 2:
             kept.append(mine)
     return kept

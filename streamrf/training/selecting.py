@@ -43,12 +43,12 @@ def select(
     n_components : width of the features; None means the least of 512 to 8,192 that the widest one
         does not beat by a twentieth, as far as the rows and a pass of a minute allow
     kernels : names of what to choose from, in a sequence or with commas between them; "default" for
-        those of None: "gaussian", "laplacian", "polynomial", "linear", "piecewise-linear" and
-        "arc-cosine". The others: "cauchy", "nystroem" (Gaussian), "taylor-sketch" (polynomials),
-        "tree-gated", "skeleton"; for rows without negative entries "chi2", "intersection",
-        "jensen-shannon", "hellinger", whose maps have widths of their own, "exp-chi2",
-        "exp-jensen-shannon", "exp-hellinger" and "skewed-chi2"; "convolution" of images, which
-        None tries too where rows are some
+        those of None: "gaussian", "laplacian", "polynomial", "linear", "piecewise-linear",
+        "gaussian-piecewise" (half of the features each) and "arc-cosine". The others: "cauchy",
+        "nystroem" (Gaussian), "taylor-sketch" (polynomials), "tree-gated", "skeleton"; for rows
+        without negative entries "chi2", "intersection", "jensen-shannon", "hellinger", whose maps
+        have widths of their own, "exp-chi2", "exp-jensen-shannon", "exp-hellinger" and
+        "skewed-chi2"; "convolution" of images, which None tries too where rows are some
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
     warp_rounds : rounds of learning a warp
@@ -56,7 +56,7 @@ def select(
     task : "classification", "regression" or "auto", as of a pass
     regression : True means task="regression"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
-    budget : planned seconds of one core; None means 20, or a quarter of the pass if that is more.
+    budget : planned seconds of one core; None means 24, or a quarter of the pass if that is more.
         Trials are planned by their operations, not by the clock, so that the same rows and seed
         give the same choice on every machine.
     random_state : int, RandomState or None; the seed of rows held out and of the maps

@@ -61,7 +61,7 @@ class Tournament:
     def __init__(
         self,
         judge: Judge,
-        budget: float = 20.0,
+        budget: float = 24.0,
         field: Sequence[Candidate] | None = None,
         fits: Callable[[int], bool] = lambda width: True,
         *,
@@ -99,7 +99,7 @@ class Tournament:
         if judge.fault is not None and not np.isfinite(ranked[0].error):
             raise judge.fault
         self._ahead = [last]
-        ranked = self._round(spread(ranked, 10), min(512, width or 512), 6000, judge.n_held, 2)
+        ranked = self._round(spread(ranked, 12), min(512, width or 512), 6000, judge.n_held, 2)
         self._give_up_warps(ranked)
         leader = next((t for t in proven(ranked) if t.candidate.kind.leads), ranked[0]).candidate
         chosen = width or self._width(leader, widths)

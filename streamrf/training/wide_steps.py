@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import warn
-from streamrf.preprocessing import Encoder
+from streamrf.preprocessing import FAINT, Encoder
 from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
 
@@ -45,19 +45,30 @@ def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
 def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> None:
     """Warn of columns of X (n, d) that float32, which maps and kernels take, hardly tells apart.
 
-    Those that no scaling moves to 0 and that vary by little next to what they are, as times do.
+    Those that no scaling moves to 0 and that vary by little next to what they are, as times do; and
+    of those that one moves there, which it takes as constant, those of large integers, as keys are.
     """
-    if isinstance(X, SparseRows) or encoder.preprocessing.normalize in ("standard", "asinh"):
+    if isinstance(X, SparseRows):
         return
+    is_moved = encoder.preprocessing.normalize in ("standard", "asinh")
     middle = X.mean(axis=0, dtype=np.float64)
     with np.errstate(over="ignore"):
         spread = X.std(axis=0, dtype=np.float64)
     varies = X.min(axis=0) != X.max(axis=0)  # the mean of equal values is rounded
-    found = np.flatnonzero(varies & (spread * FAR < np.abs(middle))).tolist()
-    if found:
-        first = found[0]
-        warn(
-            f"{named_columns(found, tuple(names))} of X: the values vary by {spread[first]:.2g} "
-            f"around {middle[first]:.6g}, of which single precision keeps next to nothing; use "
-            "normalize='standard' (--normalize standard), or take a constant from them"
+    far, least = (1 / FAINT, 2.0**53) if is_moved else (FAR, 0.0)
+    size = np.abs(middle)
+    found = np.flatnonzero(varies & (spread * far < size) & (size > least)).tolist()
+    if not found:
+        return
+    if is_moved:
+        wrong = "and are taken as constant; take a constant from them before"
+    else:
+        wrong = (
+            "of which single precision keeps next to nothing; use normalize='standard' "
+            "(--normalize standard), or take a constant from them"
         )
+    first = found[0]
+    warn(
+        f"{named_columns(found, tuple(names))} of X: the values vary by {spread[first]:.2g} "
+        f"around {middle[first]:.6g}, {wrong}"
+    )
