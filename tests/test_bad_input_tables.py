@@ -192,7 +192,7 @@ BAD = [
     (array("a.npy", np.zeros(3)), {"y": None}, "a.npy has shape (3,); expected 2-D"),
     (array("a.npy", np.array([["x"]])), {"y": None}, "a.npy has dtype <U1"),
     (array("a.npy", np.zeros((3, 2))), {}, "there is no file 'y', nor 'y.npy'"),
-    (array("a.npy", np.array([[{}]])), {"y": None}, "a.npy cannot be read"),
+    (array("a.npy", np.array([[{}]])), {"y": None}, "a.npy holds Python objects, which are not"),
     (
         folder(array("a.npy", np.zeros((3, 2))), array("b.npy", np.zeros((3, 4)))),
         {"y": None},

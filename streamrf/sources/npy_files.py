@@ -23,6 +23,8 @@ from streamrf.sources.paths import absolute, decoding, stand_ins
 from streamrf.sources.sparse import as_csr
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
+OBJECTS = ("Python objects in dtype", "Object arrays cannot be loaded")  # what NumPy says of them
+
 Name = str | None
 Known = dict[str, tuple[str, ...] | None]  # files, and what wildcards stand for in their names
 
@@ -189,7 +191,7 @@ def _decoding(where: str) -> Iterator[None]:
         try:
             yield
         except ValueError as error:
-            if "object" not in str(error).lower():
+            if not any(words in str(error) for words in OBJECTS):
                 raise
             raise DataError(
                 f"{where} holds Python objects, which are not read, as reading them could run any "
