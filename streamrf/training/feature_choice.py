@@ -18,14 +18,13 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import for_rows
 from streamrf.training.kinds import TEACHERS
 from streamrf.training.settings import AUTO, WARP_ROUNDS
-from streamrf.training.tournament import WIDTHS, Tournament, recipe
+from streamrf.training.tournament import BUDGET_SECONDS, WIDTHS, Tournament, recipe
 from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
 MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
-BUDGET_SECONDS = 24.0
 
 
 @dataclass(frozen=True, repr=False)

@@ -38,6 +38,8 @@ MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is 
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
+BUDGET_SECONDS = 24.0
+
 WARPED = 2  # candidates that warps are tried for
 WARP_SHARE = 0.3  # of the budget, for warps
 WARP_HOPE = 1.5  # times the best error; no warp of a kernel that errs more is tried
@@ -61,7 +63,7 @@ class Tournament:
     def __init__(
         self,
         judge: Judge,
-        budget: float = 24.0,
+        budget: float = BUDGET_SECONDS,
         field: Sequence[Candidate] | None = None,
         fits: Callable[[int], bool] = lambda width: True,
         *,
