@@ -48,6 +48,13 @@ def held_apart(name: str, seed: int):
     return X[order], y[order], held, kept, test
 
 
+def estimators(regression: bool) -> tuple[type, type]:
+    """Return our estimator of classes or values, and that of boosted trees."""
+    if regression:
+        return srf.RandomFeatureRegressor, HistGradientBoostingRegressor
+    return srf.RandomFeatureClassifier, HistGradientBoostingClassifier
+
+
 def error(found, y, regression: bool) -> float:
     """Return the error in %, or the RMSE of values."""
     if regression:
@@ -70,7 +77,7 @@ def compared(name: str, seed: int, with_trees: bool, with_grid: bool) -> dict:
     """Return the figures of one set and seed."""
     X, y, X_test, y_test = rows_of(name, seed)
     regression = name in REGRESSION
-    ours = srf.RandomFeatureRegressor if regression else srf.RandomFeatureClassifier
+    ours, trees = estimators(regression)
     began = time.perf_counter()
     fitted = ours(random_state=seed).fit(srf.ArraySource(X, y))
     line = {"set": name, "seed": seed, "n_rows": len(X), "n_features": X.shape[1]}
@@ -86,7 +93,6 @@ def compared(name: str, seed: int, with_trees: bool, with_grid: bool) -> dict:
         line["grid_error"] = error(other.predict(X_test), y_test, regression)
         line["grid_chosen"] = str(best)
     if with_trees:
-        trees = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
         began = time.perf_counter()
         other = trees(random_state=seed).fit(X, y)
         line["trees_seconds"] = round(time.perf_counter() - began, 1)

@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from selection import error
+from selection import error, estimators
 from sklearn import datasets
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
-import streamrf as srf
 from streamrf.training.benchmark import circumstances
 
 N_ROWS = 8000
@@ -167,8 +165,7 @@ def compared(name: str, seed: int) -> dict:
     if not regression:
         y = y.astype(np.int64)
     train, test, t, truth = train_test_split(X, y, test_size=0.25, random_state=seed)
-    ours = srf.RandomFeatureRegressor if regression else srf.RandomFeatureClassifier
-    trees = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+    ours, trees = estimators(regression)
     line = {"set": name, "seed": seed, "n_rows": len(train), "n_features": X.shape[1]}
     for side, kind in (("streamrf", ours), ("trees", trees)):
         began = time.perf_counter()

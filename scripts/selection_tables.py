@@ -18,9 +18,8 @@ from io import StringIO
 
 import numpy as np
 import pandas as pd
-from selection import error
+from selection import error, estimators
 from selection_made import run
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
 import streamrf as srf
@@ -144,8 +143,7 @@ def compared(name: str, seed: int) -> dict:
         stratify=None if regression else y,
     )
     unit = y[test].std() if regression else 1.0
-    ours = srf.RandomFeatureRegressor if regression else srf.RandomFeatureClassifier
-    trees = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
+    ours, trees = estimators(regression)
     sides = {
         "streamrf": (ours(random_state=seed), X),
         "trees": (
