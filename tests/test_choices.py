@@ -224,6 +224,8 @@ def test_widths_that_limit_are_told():
     note = width_finding(256, 512, narrow=1.0, error=0.75)
     assert "512 features have a squared error 25 % below that of 256 of them" in note
     assert width_finding(256, 512, narrow=1.0, error=0.95) is None
+    assert width_finding(128, 512, narrow=1.0, error=0.85) is None  # less than a tenth a doubling
+    assert "20 % below that of 128" in width_finding(128, 512, narrow=1.0, error=0.8)
     assert width_finding(16, 32, narrow=1.0, error=0.5) is None
 
 

@@ -265,6 +265,22 @@ def test_of_several_starts_the_best_goes_on(monkeypatch):
     assert [place(trial) for trial in penalty.valleys(tried(PLACES, []))] == [6, 20]
 
 
+def test_a_plateau_is_one_point_and_no_valley(monkeypatch):
+    """Below the least eigenvalue all penalties err alike, but for the last digits."""
+
+    def of(errors):
+        return [
+            Trial(SimpleNamespace(alpha=alpha, book="one"), error, error)
+            for alpha, error in zip(PLACES, errors, strict=False)
+        ]
+
+    flat = [1.0, 1.0 - 1e-9, 1.0 + 1e-9, 1.0 - 2e-9]
+    found = penalty.valleys(of([*flat, 0.9, 0.8, 0.9]))
+    assert [place(trial) for trial in found] == [5]
+    found = penalty.valleys(of([*flat, 1.1, 1.2, 1.1]))
+    assert [place(trial) for trial in found] == [3, 6]
+
+
 def test_the_place_of_a_penalty_beyond_the_list():
     alphas = [2.0 * 3.0**k for k in range(5)]
     assert [penalty.place(2.0 * 3.0**k, alphas) for k in range(-2, 9)] == list(range(-2, 9))

@@ -232,14 +232,17 @@ def spare_bytes(n: int) -> int:
 
 
 def solve(factor: Numbers, B: Numbers) -> None:
-    """Overwrite B by ``(L L^T)^-1 B``, few columns by one thread: more would wait for each other.
+    """Overwrite B by ``(L L^T)^-1 B``.
+
+    Few columns by one thread, unless the factor is large: more would wait for each other.
 
     Parameters
     ----------
     factor : packed L
     B : (n, n_columns) in Fortran order, of the same dtype
     """
-    with computing(1 if B.shape[1] < FEW_COLUMNS else None):
+    n, n_columns = B.shape
+    with computing(1 if n_columns < FEW_COLUMNS and n < WIDE else None):
         lapack.solve(factor, B)
 
 

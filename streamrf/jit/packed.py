@@ -63,14 +63,17 @@ def flush(partial: Numbers, totals: Numbers) -> None:
 @njit(nogil=True, cache=True, parallel=True)
 def centred(packed: Numbers, sums: F64, weight: float, scale: F64, out: F64) -> None:
     """``out = diag(scale) (G - sums sums^T / weight) diag(scale)``, packed to packed."""
-    n = sums.size
-    n_rows, n_columns, offset = layout(n)
+    n_rows, n_columns, offset = layout(sums.size)
     for task in prange(n_columns):
         column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
-        for row in range(n_rows):
-            i, j = _entry(row, column, n_columns, offset)
-            k = column * n_rows + row
+        start, middle = column * n_rows, column + offset
+        i = n_columns + middle - 1  # of what lies above the diagonal; loops of one step each
+        for row in range(middle):
+            j, k = n_columns + row, start + row
             out[k] = (packed[k] - sums[i] * sums[j] / weight) * scale[i] * scale[j]
+        for row in range(middle, n_rows):
+            j, k = row - offset, start + row
+            out[k] = (packed[k] - sums[j] * sums[column] / weight) * scale[j] * scale[column]
 
 
 @njit(nogil=True, cache=True)

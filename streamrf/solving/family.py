@@ -17,9 +17,9 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.jit.threads import computing
 from streamrf.solving.normal import Normal, check_alpha
 
-MIN_WIDTH = 4096  # narrower, a factor for each penalty takes as little
+MIN_WIDTH = 2048  # narrower, a factor for each penalty takes as little
 WIDTH_OF_OUTPUT = 200  # and with fewer features for each output the space would be as large
-TOLERANCE = 1e-5  # of the loss, what a solution may be above the least
+TOLERANCE = 1e-4  # of the loss, what a solution may be above the least
 MIN_STEPS = 4  # of a penalty, before it gets a factor
 STEP_WIDTH = 1024  # a factor takes as long as a step for each so many features
 REACH = 10 ** (5 / 6) * (1 + 1e-9)  # what factors at a penalty does at one smaller by so much

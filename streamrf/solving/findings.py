@@ -9,7 +9,7 @@ from streamrf.jit.arrays import Array, Floats, Indices
 
 MIN_ROWS = 5  # of a class, held out: fewer may be missed by chance
 MIN_WIDTH = 64  # narrower features are studies
-CLEAR_GAIN = 0.1  # of the squared error, by the second half of the features
+CLEAR_GAIN = 0.1  # of the squared error, by twice as many features
 MAX_NAMED = 5
 
 
@@ -66,8 +66,8 @@ def few_finding(n_held: int, n_others: int, is_auto: bool, of_classes: bool, one
 
 
 def width_finding(n_narrow: int, n: int, narrow: float, error: float) -> str | None:
-    """Return a sentence if squared errors of nested widths still fall by a tenth at the last."""
-    if n < MIN_WIDTH or not error < (1 - CLEAR_GAIN) * narrow:
+    """Return a sentence if squared errors of nested widths fall by a tenth with each doubling."""
+    if n < MIN_WIDTH or not error < (1 - CLEAR_GAIN) ** np.log2(n / n_narrow) * narrow:
         return None
     return (
         f"{n:,} features have a squared error {100 * (1 - error / narrow):.0f} % below that of "

@@ -20,7 +20,7 @@ from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn
 
 STILL = 1e-13  # share of a constant target's squares that its rounding may leave about the mean
 UNEVEN = 1e6  # a feature that varies so many times as much as the least tenth drowns them
-MIN_SHORT = 8192  # features from which a factor in float32 and steps of refinement take less time
+MIN_SHORT = 4096  # features from which a factor in float32 and steps of refinement take less time
 # Relative to the mean squared norm of a centred feature. The best on the papers' data lie between
 # 1e-7 and 1e-3.
 RELATIVE_ALPHAS = np.asarray(10.0 ** np.linspace(-10, 0, 25), dtype=np.float64)

@@ -19,6 +19,7 @@ SCORED_ROWS = 1024
 MULTIPLIED_ROWS = 128  # of these, by a thread at a time, so that they stay in its cache
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
+FLAT = 1e-4  # of an error, by which trials may differ because of how they were solved
 KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
 
@@ -242,21 +243,27 @@ def place(alpha: float, alphas: Sequence[float]) -> int:
 
 
 def valleys(trials: Sequence[Trial]) -> list[Trial]:
-    """Return trials of ascending penalties that err less than both neighbours, the best first.
+    """Return trials of ascending penalties whose squared error is below both neighbours'.
 
-    Those that err more than `SHALLOW` times as much as the best are left out. Of the decoders of a
-    code, which share their squared errors, the best one counts.
+    The least first; those above `SHALLOW` times it are left out. Of the decoders of a code, which
+    share their squared errors, the best one counts; of neighbours that err alike but for `FLAT`,
+    the greatest penalty: below the least eigenvalue all penalties are one.
     """
     of_alpha: dict[float, list[Trial]] = {}
     for trial in trials:
         of_alpha.setdefault(trial.model.alpha, []).append(trial)
-    found = [best(some) for some in of_alpha.values()]
+    found: list[Trial] = []
+    for one in (best(some) for some in of_alpha.values()):
+        if found and abs(one.mse - found[-1].mse) <= FLAT * one.mse:
+            found.pop()
+        found.append(one)
     errors = np.array([np.inf, *(trial.mse for trial in found), np.inf])
     is_low = (errors[1:-1] <= errors[:-2]) & (errors[1:-1] <= errors[2:])
-    low = [trial for trial, is_one in zip(found, is_low, strict=True) if is_one]
-    first = best(trials)
-    others = [t for t in low if t is not first and t.mse <= SHALLOW * first.mse]
-    return [first, *others]
+    low = sorted(
+        (trial for trial, is_one in zip(found, is_low, strict=True) if is_one),
+        key=lambda trial: trial.mse,
+    )
+    return [trial for trial in low if trial.mse <= SHALLOW * low[0].mse]
 
 
 def downhill(

@@ -216,7 +216,7 @@ class _Search:
             sums = None if self._is_few else pass_.held_sums()  # else by the evidence
             weights = np.array(problem.weighted(self.block_weights, held=sums).block_weights)
             search = replace(self, block_weights=weights / weights.max())
-        trials = search.trials(kept)
+        trials, narrow = search.trials(kept)
         if not trials:
             return _Choice(self.codes[0], block_weights=self.block_weights)
         columns = None
@@ -224,13 +224,24 @@ class _Search:
             best = float(safest(trials).model.alpha)
             kept = kept.prune(prune, best, self.codes[0], random_state=self.random_state)
             columns = kept.columns
-            trials = search.trials(kept)
-        return search.found(kept, trials, columns)
+            trials = search.trials(kept)[0]
+        return search.found(kept, trials, narrow, columns)
 
     def found(
-        self, kept: Statistics, trials: list[Trial], columns: NDArray[np.int64] | None
+        self,
+        kept: Statistics,
+        trials: list[Trial],
+        narrow: list[Trial],
+        columns: NDArray[np.int64] | None,
     ) -> _Choice:
-        """Return the best of trials, with probabilities and what to doubt."""
+        """Return the best of trials, with probabilities and what to doubt.
+
+        Parameters
+        ----------
+        kept, columns : statistics of the features that are solved for, and which, where not all
+        trials : of these features
+        narrow : of some of them, or empty
+        """
         leader, trials = self._led(kept, trials)
         model = leader.model
         same = _of_decoder(trials, model)
@@ -241,7 +252,7 @@ class _Search:
         if not is_told and is_best and leader.mse > 0:
             notes.append(penalty_finding(float(model.alpha), [alpha for alpha, _ in history]))
         if columns is None and self.block_weights is None:
-            notes.append(self._width_note(kept, leader))
+            notes.append(self._width_note(kept, leader, narrow))
         probabilities = Probabilities.default()
         if model.book is not None:
             scores, index, weights = held_scores(model, self.held)
@@ -300,33 +311,34 @@ class _Search:
         enough = min(self.held.n_rows, statistics.sums.n_weighted) >= MIN_HELD
         return enough and (labels is None or (len(labels) > 1 and not self.held.is_of_one_class))
 
-    def trials(self, statistics: Statistics) -> list[Trial]:
-        """Return how penalties and decoders do."""
+    def trials(self, statistics: Statistics) -> tuple[list[Trial], list[Trial]]:
+        """Return how penalties and decoders do, and how with some of the features if tried."""
         solve, scale = self._solver(statistics)
         if self.alpha is not None:
-            return tried(solve([self.alpha]), self.held)
+            return tried(solve([self.alpha]), self.held), []
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         if not alphas[-1] > 0:
-            return []
-        starts = self._starts(statistics)
+            return [], []
+        narrow, starts = self._starts(statistics)
         trials = downhill(solve, alphas, self.held, starts) if starts else []
-        return trials or searched(solve, alphas, self.held, STRIDE)
+        return trials or searched(solve, alphas, self.held, STRIDE), narrow
 
-    def _starts(self, statistics: Statistics) -> list[int]:
-        """Return indices of penalties near the best, by those of some of the features.
+    def _starts(self, statistics: Statistics) -> tuple[list[Trial], list[int]]:
+        """Return trials of some of the features, and indices of penalties near the best by these.
 
-        Empty where all are few, where blocks of them may weigh nothing, or where the part takes the
-        least penalty: it then holds all that it is given, and more features may want another.
+        Empty where all are few or where blocks of them may weigh nothing. No indices where the part
+        takes the least penalty: it then holds all that it is given, and more features may want
+        another.
         """
         width = statistics.encoder.n_components
         if width < MIN_GUESSED or self.block_weights is not None:
-            return []
+            return [], []
         part = _part(statistics, part_width(width))
         solve, scale = self._solver(part)
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         trials = searched(solve, alphas, self.held, STRIDE, 2)  # the search itself goes on by 1
         found = [place(trial.model.alpha, alphas) for trial in valleys(trials)]
-        return found if found and found[0] else []
+        return trials, found if found and found[0] else []
 
     def _solver(
         self, statistics: Statistics
@@ -352,18 +364,20 @@ class _Search:
 
         return solve, last.alpha_scale
 
-    def _width_note(self, statistics: Statistics, leader: Trial) -> str | None:
-        """Return a sentence if half of the features do clearly worse than all."""
+    def _width_note(self, statistics: Statistics, leader: Trial, narrow: list[Trial]) -> str | None:
+        """Return a sentence if some of the features, half if none were tried, do clearly worse."""
         width = statistics.encoder.n_components
         if width < 2:
             return None
-        solve = self._solver(_part(statistics, width // 2))[0]
-        narrow = tried(solve([leader.model.alpha])[:1], self.held)
+        if not narrow:
+            solve = self._solver(_part(statistics, width // 2))[0]
+            narrow = tried(solve([leader.model.alpha])[:1], self.held)
         if not narrow:
             return None
-        if not is_above(narrow[0].squares - leader.squares, 2.0):
+        one = min(narrow, key=lambda trial: trial.mse)
+        if not is_above(one.squares - leader.squares, 2.0):
             return None
-        return width_finding(width // 2, width, narrow[0].mse, leader.mse)
+        return width_finding(one.model.encoder.n_components, width, one.mse, leader.mse)
 
 
 def _decode(model: Model) -> str | None:

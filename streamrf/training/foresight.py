@@ -12,7 +12,7 @@ from streamrf.solving import RELATIVE_ALPHAS, n_tried
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, factors cost little
 MIN_PART = 2048  # of these; their own factors cost little
-N_GUESSED = 4  # penalties tried from there, as a rule
+N_GUESSED = 2  # factors of all features from there, and steps that take as long as one
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
 GROWTH = 2.8  # power of the width: wider ones, by LAPACK or our own, have a better rate
@@ -48,10 +48,10 @@ def held_units(of_factors: float) -> float:
 def n_factors(chooses: bool, width: int) -> float:
     """Return the factors of all features that `finish` takes."""
     among_all = n_tried(len(RELATIVE_ALPHAS), STRIDE)
-    tried = float(among_all)
+    tried = among_all + 1 / 8  # half of the features once
     if width >= MIN_GUESSED:
         tried = N_GUESSED + among_all * (part_width(width) / width) ** 3
-    return 1.0 + (tried + 1 / 8 if chooses else 0)  # half of the features once
+    return 1.0 + (tried if chooses else 0.0)
 
 
 def part_width(width: int) -> int:
