@@ -97,7 +97,7 @@ def _update(
         start, stop = blocks[block, 0], blocks[block, 1]
         depth = stop - start
         _panels(packed, n, rows, (start, stop), ROWS, strip, 0)
-        for p in range(n_panels):
+        for p in range(min(n_panels, (rows[1] - columns[0] + lanes - 1) // lanes)):  # others: above
             right = (start * n_panels + p * depth) * lanes
             for s in range(n_strips):
                 left, out = s * depth * ROWS, (p * n_strips + s) * size
