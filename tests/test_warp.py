@@ -412,3 +412,28 @@ def test_commands_take_and_show_a_warp(ridge_rows, tmp_path, monkeypatch):
     assert wrong.exit_code == 2
     titles = [one.title for one in sections(Findings(model=srf.load_model("m.h5")), "")]
     assert "Columns" in titles
+
+
+def test_few_columns_of_many_are_found_in_more_rounds(rng, monkeypatch):
+    """Two rounds leave much of the columns that do not matter; of little noise more follow."""
+    X = rng.normal(size=(3000, 40)).astype(np.float32)
+    labels = np.where(X[:, 0] * X[:, 1] + X[:, 2] > 0, "a", "b")
+    rows = rows_of(X, labels)
+    fitted, held = rows.where(slice(2000)), rows.where(slice(2000, None))
+    importances = []
+    for most in (2, 5):
+        monkeypatch.setattr(warping, "MAX_ROUNDS", most)
+        warp = warping.learn(Recipe("diagonal", n_rounds=2), fitted, held)
+        importances.append(warp.importances[:3].sum())
+    assert importances[1] > 0.95 > importances[0]
+
+
+def test_rounds_that_do_not_help_end_the_learning(rng, monkeypatch):
+    fits = []
+    attempt = warping.attempt
+    monkeypatch.setattr(warping, "attempt", lambda *a: fits.append(a) or attempt(*a))
+    X = rng.normal(size=(600, 3)).astype(np.float32)
+    rows = rows_of(X, rng.normal(size=600))
+    fitted, held = rows.where(slice(400)), rows.where(slice(400, None))
+    warping.learn(Recipe("diagonal", n_rounds=2), fitted, held, regression=True)
+    assert len(fits) == 2

@@ -56,7 +56,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
         peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
-    warp_rounds : how often the warp is learnt from the rows warped so far
+    warp_rounds : how often at least the warp is learnt from the rows warped so far
     scale_like : moments of all rows (`streamrf.moments`), or their file, to scale columns by
     precision : "exact" (features rounded to integers, sums without error), "coarse" or "float64"
     on_bad_rows : "raise" or "skip" rows with NaN or infinity in `fit` and `partial_fit`

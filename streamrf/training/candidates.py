@@ -26,7 +26,7 @@ class Recipe:
     kind : "diagonal" or "full"
     kernel, setting : of the ridge whose gradients are taken: one of `TEACHERS`, and its gamma in
         units of 1 / median (squared) distance of the rows as they are warped so far
-    n_rounds : how often a warp is learnt from the rows warped so far
+    n_rounds : how often at least a warp is learnt from the rows warped so far
     """
 
     kind: str

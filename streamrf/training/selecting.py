@@ -51,7 +51,7 @@ def select(
         "skewed-chi2"; "convolution" of images, which None tries too where rows are some
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
-    warp_rounds : rounds of learning a warp
+    warp_rounds : least rounds of learning a warp
     scale_like : moments of all rows to scale columns by, see `Settings`
     task : "classification", "regression" or "auto", as of a pass
     regression : True means task="regression"

@@ -55,7 +55,7 @@ class Tournament:
     field : candidates of the first round, `crossed`; None means the default ones
     fits : whether the memory of the pass has room for a width
     warp : None; one of `WARPS`, which is taken; "auto": each tried, and taken where it helps
-    warp_rounds : rounds of learning a warp
+    warp_rounds : least rounds of learning a warp
     usual : of few rows, the candidate to take where another is not clearly better; "full" warps,
         which have as many numbers as such rows, are then left out of "auto"
     """
