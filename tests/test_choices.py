@@ -292,3 +292,31 @@ def test_the_page_says_what_is_doubtful():
     assert [("least" in n, "width" in n, "never" in n) for n in notes] == [
         (True, False, False), (False, True, False), (False, False, True)
     ]  # fmt: skip
+
+
+def rare_rows():
+    """Five rows of a class among 200,000: a peek has none of them, as a rule."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 2)).astype(np.float32)
+    rare = np.zeros(len(X), dtype=int)
+    rare[[7_001, 50_003, 100_005, 150_007, 199_999]] = 1
+    X[rare == 1, 0] += 3
+    return X, rare
+
+
+def test_balanced_weights_of_arrays_count_all_rows():
+    X, rare = rare_rows()
+    sums = srf.accumulate(srf.ArraySource(X, rare), fourier(8), class_weight="balanced")
+    weights = sums.sums.targets.weights
+    np.testing.assert_allclose(weights / weights.max(), 1.0, rtol=0.01)
+    expected = compute_class_weight("balanced", classes=np.array([0, 1]), y=rare)
+    assert expected[1] * 5 == pytest.approx(expected[0] * (len(X) - 5))
+
+
+def test_a_class_that_cannot_be_balanced_is_told():
+    X, rare = rare_rows()
+    source = srf.IteratorSource(
+        (X[i : i + 4096], rare[i : i + 4096]) for i in range(25_000, 200_000, 4096)
+    )
+    with pytest.warns(StreamrfWarning, match=r"rows of class 1, .* cannot weigh it by its share"):
+        srf.accumulate(source, fourier(8), class_weight="balanced")

@@ -39,11 +39,11 @@ def test_columns_that_are_scaled_or_near_are_not(X, offset, normalize):
 
 
 @pytest.mark.parametrize("normalize", ["standard", "asinh"])
-def test_large_integers_that_are_taken_as_constant_are_told(X, normalize):
-    keys = np.round(1000 * X).astype(np.int64)
+def test_large_integers_that_are_not_scaled_are_told(X, normalize):
+    keys = 256 * np.round(4 * X).astype(np.int64)  # floats hold them
     keys[:, 2] += 2**60
     for estimator in fits(normalize):
-        match = r"column 2 of X: the values vary by .* around 1.15292e\+18, and are taken as"
+        match = r"column 2 of X: the values vary by .* around 1.15292e\+18, so little that"
         with pytest.warns(srf.errors.StreamrfWarning, match=match):
             estimator.fit(keys, X[:, 0])
 
@@ -69,3 +69,17 @@ def test_a_column_that_varies_by_rounding_alone_is_constant(X):
 def test_tiny_columns_are_no_constants(X, size):
     model = srf.RandomFeatureRegressor(random_state=0).fit(X * size, X[:, 0])
     assert model.score(X * size, X[:, 0]) > 0.9
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_floats_round_are_told(X, dtype):
+    keys = np.round(100 * np.abs(X)).astype(dtype)
+    fit = next(fits("standard")).fit
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(keys + dtype(2**52), X[:, 0])  # all of them are floats
+    keys[:, 2] += dtype(2**60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(keys, X[:, 0])
+    assert any("integers such as 11529215" in str(one.message) for one in caught)

@@ -153,3 +153,32 @@ def test_a_class_whose_weights_round_to_nothing_is_told_after_a_restart(names, t
             resumed.join()
     del tree["faint"]  # a checkpoint of an earlier version
     assert not Pass.from_tree(tree)._faint
+
+
+def spoilt(y):
+    """Every other row a sentinel of weight 0."""
+    X, targets = np.full((2000, 3), -999.0), np.repeat(y, 2)
+    X[::2] = ROWS
+    return X, targets, np.tile([1.0, 0.0], 1000)
+
+
+@pytest.mark.parametrize("normalize", [None, "standard"])
+@pytest.mark.parametrize("kernel", [srf.Gaussian("median"), srf.Polynomial(3)])
+def test_scales_kernels_and_steps_are_of_the_rows_that_weigh(kernel, normalize):
+    kind = srf.RandomFourier if isinstance(kernel, srf.Gaussian) else srf.RandomMaclaurin
+    X, y, weights = spoilt(VALUES)
+    settings = {"features": kind(kernel, 32, random_state=0), "alpha": 1.0, "normalize": normalize}
+    plain = srf.RandomFeatureRegressor(**settings).fit(ROWS, VALUES, sample_weight=weights[::2])
+    found = srf.RandomFeatureRegressor(**settings).fit(X, y, sample_weight=weights)
+    assert found.model_.encoder.digests == plain.model_.encoder.digests
+    np.testing.assert_allclose(found.coef_, plain.coef_, rtol=1e-9, atol=1e-9)
+
+
+def test_clusters_are_of_the_rows_that_weigh():
+    X, _, weights = spoilt(VALUES)
+    clusters = [
+        srf.RandomFeatureKMeans(3, MAP, normalize="standard", random_state=0).fit(*rows)
+        for rows in ((ROWS, None, weights[::2]), (X, None, weights))
+    ]
+    one, other = (each.predict(ROWS) for each in clusters)
+    np.testing.assert_array_equal(one, other)

@@ -1,9 +1,10 @@
 """Rows of arrays in memory, or mapped into it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import EmptySourceError
 from streamrf.sources.base import Arrays, Block, Store
@@ -85,6 +86,12 @@ class ArraySource(SeekableSource):
         """Fingerprints of targets and weights."""
         _, y, weights = self._arrays
         return {"y": column_fingerprint(y), "weights": column_fingerprint(weights)}
+
+    @property
+    def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
+        """Those of the arrays."""
+        _, y, weights = self._arrays
+        return None if y is None else (y, weights)
 
     def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
         for start, stop in ranges:

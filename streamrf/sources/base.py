@@ -177,6 +177,11 @@ class Source(Card, ABC):
     def stores(self) -> list[Store]:
         """The stores in the order of their rows."""
 
+    @property
+    def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
+        """Targets and weights of all rows, where they are in memory anyway; else None."""
+        return None
+
     def keys_of(self, places: Sequence[int]) -> list[str] | None:
         """Return the `fingerprints` of the rows with some columns; None where keys are given."""
         return None

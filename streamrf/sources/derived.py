@@ -128,6 +128,11 @@ class Named(Derived):
         return self._wanted
 
     @property
+    def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
+        """Those of the source, unless others are wanted."""
+        return self._source.known_targets if self._target_places is None else None
+
+    @property
     def stores(self) -> list[Store]:
         """The stores, by their rows with the columns kept; also by the rows as given."""
         stores = super().stores

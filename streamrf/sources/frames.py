@@ -14,6 +14,7 @@ from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
+from streamrf.sources.validation import warn_of_rounded
 
 WITHOUT_ROWS = {  # classes of queries and of files, and what to give in their place
     ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
@@ -159,9 +160,11 @@ def is_dask_frame(X: Any) -> bool:
 def as_known(X: Any) -> Any:
     """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself.
 
-    DataError for masked entries, whose mask scikit-learn drops.
+    DataError for masked entries, whose mask scikit-learn drops; integers that it rounds are told.
     """
     check_unmasked(X, "X")
+    if isinstance(X, np.ndarray):
+        warn_of_rounded(X, "X")
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
     if not isinstance(X, Frame) or _library(X) in known:
         return X

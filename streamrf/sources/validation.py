@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError, ShapeError, check_unmasked
+from streamrf.errors import DataError, ShapeError, check_unmasked, warn
 from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows, is_scipy_sparse
+
+MAX_EXACT = 2**53  # up to which every integer is a float
 
 
 def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
@@ -61,7 +63,23 @@ def as_matrix(X: Any, where: str) -> Any:
     X = as_numbers(X, where)
     check_rank(X.shape, where)
     flat = X.reshape(len(X), int(np.prod(X.shape[1:])))
+    warn_of_rounded(flat, where)
     return np.ascontiguousarray(flat, dtype=matrix_dtype(X.dtype, where))
+
+
+def warn_of_rounded(X: NDArray[Any], where: str) -> None:
+    """Warn of integers that are others as floats."""
+    is_long = X.dtype.kind in "iu" and X.dtype.itemsize == 8 and X.size > 0
+    if not is_long or max(int(X.max()), -int(X.min())) <= MAX_EXACT:
+        return
+    with np.errstate(invalid="ignore"):
+        is_other = X.astype(np.float64).astype(X.dtype) != X
+    if is_other.any():
+        warn(
+            f"{where} has integers such as {X[is_other][0]}, which are rounded, since "
+            "features take floats of 53 bits; take a constant from the column before, or leave it "
+            "out if it is a key"
+        )
 
 
 def as_numbers(X: Any, where: str) -> NDArray[Any]:

@@ -101,14 +101,23 @@ class ClassWeighted(Derived):
     source : with labels
     labels : (n_classes,) sorted
     factors : (n_classes,) float64
-    rest : factor of all other labels
+    rest : factor of all other labels; None for one that balances no others: that of the rarest
+        class, and rows that have it are told
     """
 
     def __init__(
-        self, source: Source, labels: NDArray[Any], factors: NDArray[np.float64], rest: float = 1.0
+        self,
+        source: Source,
+        labels: NDArray[Any],
+        factors: NDArray[np.float64],
+        rest: float | None = 1.0,
     ) -> None:
         super().__init__(source)
-        self._labels, self._factors = labels, np.append(factors, rest)
+        self._tells = rest is None
+        self._labels, self._factors = (
+            labels,
+            np.append(factors, factors.max() if rest is None else rest),
+        )
         self.has_weights = source.has_weights or source.has_targets
 
     @property
@@ -121,7 +130,17 @@ class ClassWeighted(Derived):
     def _changed(self, block: Block) -> Block:
         if block.y is None:
             return block
-        index, unknown = find_labels(self._labels, of_targets(block, as_labels))
+        y = of_targets(block, as_labels)
+        index, unknown = find_labels(self._labels, y)
+        if self._tells and unknown.any():
+            self._tells = False
+            first = y[unknown][0].item()
+            warn(
+                f"{block.where} has rows of class {first!r}, of which there was none among those "
+                "looked at before the pass, so class_weight='balanced' (--class-weight balanced) "
+                f"cannot weigh it by its share and takes {self._factors[-1]:.3g}; shuffle the rows "
+                "or give numbers: class_weight={label: number} (--class-weight LABEL=NUMBER,...)"
+            )
         weights = self._factors[np.where(unknown, -1, index)]
         return replace(block, weights=weights if block.weights is None else weights * block.weights)
 

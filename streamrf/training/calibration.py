@@ -22,7 +22,7 @@ from streamrf.statistics import (
 )
 from streamrf.training.column_moments import column_names
 from streamrf.training.copies import Copies
-from streamrf.training.feature_choice import Selection, choose, learnt, peek
+from streamrf.training.feature_choice import Selection, choose, learnt, peek, weighing
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
@@ -74,12 +74,13 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         if settings.features is None:
             raise ParameterError("accumulate needs a feature map, or like=, earlier statistics")
         chosen = _chosen(job, sample) if chooses else None
+        learnt_from = weighing(sample)
         features = settings.features if chosen is None else chosen.features
         begin("calibrating")
         try:
             encoder = Encoder.calibrate(
                 features,  # type: ignore[arg-type] # which it checks
-                sample,
+                learnt_from,
                 normalize=settings.scaling if chosen is None else chosen.normalize,
                 warp=_warp(job, sample) if chosen is None else chosen.warp,
                 precision=settings.precision,
@@ -89,10 +90,10 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
                 moments=job.scales,
             )
         except BadRowError as error:
-            raise BadRowError(f"{sample.where}{_huge_row(sample)}: {error}") from error
-        warn_of_wide_steps(encoder, sample.X)
+            raise BadRowError(f"{sample.where}{_huge_row(learnt_from)}: {error}") from error
+        warn_of_wide_steps(encoder, learnt_from.X)
         if chosen is None:
-            warn_of_far_columns(encoder, sample.X, column_names(source))
+            warn_of_far_columns(encoder, learnt_from.X, column_names(source))
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
         moments = Moments.zero(Sample.of(sample.X), column_names(source))

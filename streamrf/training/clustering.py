@@ -17,7 +17,7 @@ from streamrf.preprocessing import Encoder
 from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows, open_source
 from streamrf.statistics import ClassSums
 from streamrf.training.column_moments import column_names
-from streamrf.training.feature_choice import peek
+from streamrf.training.feature_choice import peek, weighing
 from streamrf.training.wide_steps import warn_of_far_columns
 
 SAMPLE_ROUNDS = 20  # on the peek, before the rows are read
@@ -157,6 +157,7 @@ def cluster(
             f"n_clusters must be an integer from 1 to the {len(sample.X):,} rows looked at first, "
             f"got {n_clusters!r}"
         )
+    sample = weighing(sample)
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
     warn_of_far_columns(encoder, sample.X, column_names(source))
     encoder = encoder.of_table(source.columns)

@@ -123,7 +123,7 @@ def choose(
     clearly better on rows held out.
     """
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
-    sample = _weighing(sample)
+    sample = weighing(sample)
     if isinstance(sample.X, np.ndarray) and (sample.X[:1] == sample.X).all():
         raise DataError(
             f"{sample.where}: the {len(sample.X):,} sample rows are all equal, so no features can "
@@ -231,7 +231,7 @@ def learnt(
     The ridge is one of the map's kernel if it is a Gaussian or Laplacian, else one of a Gaussian of
     the median distance.
     """
-    sample = _weighing(sample)
+    sample = weighing(sample)
     if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
         return None
     _check_warp(kind, sample.X.shape[1])
@@ -252,7 +252,7 @@ def learnt(
     return judge.warp(normalize, recipe)
 
 
-def _weighing(sample: Block) -> Block:
+def weighing(sample: Block) -> Block:
     """Return the rows of weight above 0; all where there are none, which the pass refuses."""
     if sample.weights is None or not sample.weights.any() or sample.weights.all():
         return sample

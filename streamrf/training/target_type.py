@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import DataError, ParameterError, warn
-from streamrf.jit.arrays import Array
+from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
     BALANCED,
@@ -127,7 +127,14 @@ def _has_gaps(y: Array, n_classes: int) -> bool:
 
 
 def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
-    """Return the source with rows weighed by class, "balanced" by the shares in a peek."""
+    """Return the source with rows weighed by class.
+
+    "balanced" by the shares of all rows where targets are in memory, and else of those of a peek.
+    """
+    known = source.known_targets
+    if isinstance(class_weight, str) and known is not None and known[0].ndim == 1:
+        labels, weights = _class_sums(as_labels(known[0]), known[1])
+        return ClassWeighted(source, labels, class_factors(class_weight, labels, weights))
     rows = peek(source) if isinstance(class_weight, str) else source.sample(CALIBRATION_ROWS)
     if np.ndim(rows.y) != 1:
         raise DataError(
@@ -135,15 +142,19 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
             f"{np.shape(rows.y)}"
         )
     if isinstance(class_weight, str):
-        labels, index = np.unique(of_targets(rows, as_labels), return_inverse=True)
-        weights = np.bincount(index, rows.weights, minlength=len(labels)).astype(float)
-        factors = class_factors(class_weight, labels, weights)
-        return ClassWeighted(source, labels, factors, float(factors.max()))
+        labels, weights = _class_sums(of_targets(rows, as_labels), rows.weights)
+        return ClassWeighted(source, labels, class_factors(class_weight, labels, weights), None)
     seen = np.unique(of_targets(rows, as_labels))
     labels, factors = named_factors(class_weight, seen)
     looked_at = f"the {len(rows.y):,} rows looked at before the pass"
     check_named(class_weight, seen, looked_at, "all")
     return ClassWeighted(source, labels, factors)
+
+
+def _class_sums(y: Array, row_weights: Floats | None) -> tuple[Array, Floats]:
+    """Return the labels of rows, and what those of each weigh together."""
+    labels, index = np.unique(y, return_inverse=True)
+    return labels, np.bincount(index, row_weights, minlength=len(labels)).astype(np.float64)
 
 
 def _warn_of_other_target(source: Source, table: Columns | None) -> None:

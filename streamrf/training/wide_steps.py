@@ -46,7 +46,8 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     """Warn of columns of X (n, d) that float32, which maps and kernels take, hardly tells apart.
 
     Those that no scaling moves to 0 and that vary by little next to what they are, as times do; and
-    of those that one moves there, which it takes as constant, those of large integers, as keys are.
+    of those that one moves there, but takes as constant and does not scale, those of large
+    integers, as keys are.
     """
     if isinstance(X, SparseRows):
         return
@@ -61,7 +62,7 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     if not found:
         return
     if is_moved:
-        wrong = "and are taken as constant; take a constant from them before"
+        wrong = "so little that they are not scaled; take a constant from them before"
     else:
         wrong = (
             "of which single precision keeps next to nothing; use normalize='standard' "
