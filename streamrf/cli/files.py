@@ -16,7 +16,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.sources import Source, is_file_of, is_url
+from streamrf.sources import Source, is_file_of, is_url, path_of
 from streamrf.storage import identity
 from streamrf.training import parse_bytes
 
@@ -35,7 +35,7 @@ def writing(
     inputs : paths and patterns of files that must not be overwritten, and folders of such
     """
     named = {option: path for option, path in outputs.items() if path is not None}
-    inputs = [os.path.expanduser(name) for name in inputs]
+    inputs = [path_of(name) for name in inputs]
     taken = {found: "is read from" for name in inputs for found in _files(name)}
     for option, path in named.items():
         if not path:

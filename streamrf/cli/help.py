@@ -14,7 +14,9 @@ EVERYDAY = {
     *("model", "statistics", "output", "as_json", "help", "help_all"),
 }
 
-LISTS = {"x", "y", "kernels", "gamma", "block_weights"}  # take several values, with commas
+LISTS = {  # take several values, with commas
+    *("x", "y", "kernels", "gamma", "block_weights", "class_weight", "classes", "alpha"),
+}
 
 # What other libraries call it. Words close to ours need no row.
 SYNONYMS = {

@@ -14,7 +14,7 @@ from streamrf.display import format_bytes
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
-from streamrf.sources import is_known, open_source
+from streamrf.sources import is_known, is_url, open_source, path_of
 from streamrf.statistics import load_statistics
 from streamrf.storage import Fields
 from streamrf.training import load_moments
@@ -27,6 +27,7 @@ def info(
     ],
 ) -> Answer:
     """Show what a model, statistics, checkpoint or data file holds."""
+    file = path_of(file)
     kind = _kind(file)
     if kind == "model":
         figures = facts.of_model(load_model(file))
@@ -49,7 +50,9 @@ def statistics_info(statistics: StatisticsFile) -> Answer:
 
 
 def _answer(file: str, kind: str, figures: dict[str, Any]) -> Answer:
-    figures = {"file": file, "kind": kind, "bytes": os.path.getsize(file), **figures}
+    n_bytes = figures.pop("bytes", None)
+    n_bytes = os.path.getsize(file) if n_bytes is None else n_bytes
+    figures = {"file": file, "kind": kind, "bytes": n_bytes, **figures}
     return Answer(figures, aligned(_summary(figures)))
 
 
@@ -73,7 +76,15 @@ def _rows(path: str) -> dict[str, Any]:
     """Return the rows and columns of a file, and what becomes of them without targets."""
     source = open_source(path)
     columns = None if source.columns is None else facts.of_columns(source.columns)
-    return {"n_rows": source.n_rows, "n_features": source.n_features, "columns": columns}
+    n_bytes = sum(_size(file) for file in source.files if not is_url(file))
+    shape = {"n_rows": source.n_rows, "n_features": source.n_features}
+    return {"bytes": n_bytes, **shape, "columns": columns}
+
+
+def _size(path: str) -> int:
+    """Return the bytes of a file, or of all in a folder."""
+    inside = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+    return sum(map(os.path.getsize, inside or [path]))
 
 
 def _checkpoint(path: str) -> dict[str, Any]:

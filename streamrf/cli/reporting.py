@@ -19,6 +19,7 @@ from streamrf.models import load_model
 from streamrf.sources import check_once
 from streamrf.statistics import load_statistics
 
+PAGE_ENDINGS = (".html", ".htm")
 LOADERS = {"model": load_model, "statistics": load_statistics}
 
 
@@ -55,6 +56,9 @@ def report(
     began = time.perf_counter()
     if rows.given and not data.data:
         raise wrong(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
+    ending = os.path.splitext(output)[1].lower()
+    if ending not in ("", *PAGE_ENDINGS):
+        raise wrong("--output", f"{output} ends in {ending}, and a report is HTML; name it .html")
     with writing({"--output": output}, [*files, *(data.data or [])]) as check:
         reports.check_drawing()
         given = _load(files)

@@ -30,7 +30,7 @@ from streamrf.sources.opening import (
     is_lazy,
     open_source,
 )
-from streamrf.sources.paths import is_url, version
+from streamrf.sources.paths import is_url, path_of, version
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource
@@ -110,6 +110,7 @@ __all__ = [
     "of_targets",
     "open_source",
     "open_text",
+    "path_of",
     "read_ahead",
     "require_source",
     "same_labels",

@@ -136,8 +136,8 @@ def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
     with decoding(name):
         found = Datasets(*(None if n is None else _dataset(file, name, n) for n in names))
     x, y, weights = (where_of(name, dataset) for dataset in names)
-    check_rank(found.x.shape, x)
     matrix_dtype(found.x.dtype, x)
+    check_rank(found.x.shape, x)
     if found.y is not None:
         check_targets_shape(found.y.shape, len(found.x), y)
         if not _is_text(found.y):

@@ -1,11 +1,11 @@
 """One door to all formats: what DATA of a command and `open_source` may be."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import has_magic
 from typing import Any
 
-from streamrf.errors import ParameterError, SourceNotFoundError
+from streamrf.errors import ParameterError, SourceNotFoundError, warn
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable
@@ -23,7 +23,15 @@ from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
-from streamrf.sources.paths import bare, expand, is_url, listed, stand_ins
+from streamrf.sources.paths import (
+    bare,
+    expand,
+    is_store,
+    is_url,
+    listed,
+    path_of,
+    stand_ins,
+)
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.sparse_arrays import open_sparse
@@ -71,7 +79,6 @@ _TRUST: dict[Opener, tuple[str, ...]] = {
 }
 _ENDINGS = [ending for endings in _FORMATS for ending in endings]
 _COMPRESSED = (".gz", ".zst", ".bz2")
-_ZARR = ("zarr.json", ".zgroup", ".zarray")  # what a folder that is a zarr store has
 
 
 def open_source(
@@ -120,7 +127,8 @@ def open_source(
         data = os.fsdecode(data)
     if is_paths(data):
         entries = [data] if isinstance(data, str | os.PathLike) else list(data)
-        names = [name for entry in entries for name in _files(os.fsdecode(entry))]
+        files = {entry: list(_files(entry)) for entry in map(os.fsdecode, entries)}
+        names = [name for entry in map(os.fsdecode, entries) for name in files[entry]]
         openers = {_opener(name): name for name in names}
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
@@ -137,7 +145,7 @@ def open_source(
         if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
             more["pattern"] = os.fsdecode(entries[0])
         if opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
-            more["folders"] = _folders(entries)
+            more["folders"] = _folders(files)
         return opener(names, x, y, weights, **more)
     if is_frame(data) and not is_xarray(data):  # which exports Arrow, an entry a row
         return _of_frame(data, x, y, weights)
@@ -188,7 +196,7 @@ def _ending(name: str) -> str:
     >>> _ending("a/rows.CSV.gz")
     '.csv'
     """
-    if os.path.isdir(name) and any(os.path.exists(os.path.join(name, file)) for file in _ZARR):
+    if is_store(name):
         return ".zarr"
     stem, ending = os.path.splitext(bare(name).lower().rstrip("/"))
     return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
@@ -196,12 +204,23 @@ def _ending(name: str) -> str:
 
 def _files(entry: str) -> Iterable[str]:
     """Return the files that a path, pattern, URL or folder means; zarr stores are folders."""
-    name = os.path.expanduser(entry)
-    if _ending(name) == ".zarr" and os.path.isdir(name):
+    name = path_of(entry)
+    if is_store(name):
         return [name]
     if not os.path.isdir(name):
         return expand(name)
-    found = [file for file in listed(name) if _ending(file) in _ENDINGS]
+    inside = listed(name)
+    found = [file for file in inside if _ending(file) in _ENDINGS]
+    packed = [
+        os.path.relpath(file, name)
+        for file in inside
+        if _ending(file) not in _ENDINGS and _ending(os.path.splitext(file)[0]) in _ENDINGS
+    ]
+    if packed:
+        warn(
+            f"{packed[0]!r} is left out of the folder {name!r}, one of {len(packed):,} files whose "
+            f"endings no format has; those compressed as {', '.join(_COMPRESSED)} are read"
+        )
     if not found:
         raise SourceNotFoundError(
             f"{name!r} is a folder without files of data; expected HDF5 files, such as"
@@ -223,12 +242,15 @@ def is_file_of(path: str, folder: str) -> bool:
     return os.path.isdir(folder) and is_seen and _ending(inner) in _ENDINGS
 
 
-def _folders(entries: Iterable[Any]) -> Folders:
-    """Return what the names of folders say of each file; nothing where they say nothing."""
+def _folders(files: Mapping[str, Iterable[str]]) -> Folders:
+    """Return what the names of folders say of each file; nothing where they say nothing.
+
+    Parameters
+    ----------
+    files : by the path, pattern or folder that means them
+    """
     found = {
-        name: folders_of(os.path.expanduser(entry), name)
-        for entry in map(os.fsdecode, entries)
-        for name in _files(entry)
+        name: folders_of(path_of(entry), name) for entry, names in files.items() for name in names
     }
     return found if any(found.values()) else {}
 

@@ -26,6 +26,7 @@ from streamrf.storage import reason
 
 Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]
 
+STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -45,16 +46,45 @@ def expand(path: Paths) -> list[str]:
         check_path(entry)
     if not entries:
         raise SourceNotFoundError("no files were given; expected a path, a pattern or a list")
-    return [name for entry in entries for name in _matches(os.path.expanduser(os.fsdecode(entry)))]
+    return [name for entry in entries for name in _matches(path_of(os.fsdecode(entry)))]
+
+
+def path_of(name: str) -> str:
+    """Return a name with the folder of the user in place of "~"; of a URL of this machine its path.
+
+    Examples
+    --------
+    >>> path_of("file:///data/a.csv"), path_of("memory://a.csv")
+    ('/data/a.csv', 'memory://a.csv')
+    """
+    for protocol in ("file://", "local://"):
+        if name.startswith(protocol):
+            return name.removeprefix(protocol)
+    return os.path.expanduser(name)
 
 
 def listed(folder: str) -> list[str]:
-    """Return all files in a folder and the folders in it, sorted; not those of "_" or "." names."""
-    found = []
-    for path, folders, files in os.walk(folder, onerror=_raise_unread):
-        folders[:] = sorted(name for name in folders if name[0] not in "._")
-        found += [os.path.join(path, name) for name in files if name[0] not in "._"]
+    """Return all files in a folder and the folders in it, sorted; not those of "_" or "." names.
+
+    Links to folders are followed, each folder once. A folder of rows, a zarr store, is one file.
+    """
+    found, seen = [], set()
+    for path, folders, files in os.walk(folder, onerror=_raise_unread, followlinks=True):
+        real = os.path.realpath(path)
+        if real in seen or (path != folder and is_store(path)):
+            found += [] if real in seen else [path]
+            folders.clear()
+        else:
+            folders[:] = sorted(name for name in folders if name[0] not in "._")
+            found += [os.path.join(path, name) for name in files if name[0] not in "._"]
+        seen.add(real)
     return sorted(found)
+
+
+def is_store(path: str) -> bool:
+    """Return whether a folder is a zarr store."""
+    is_named = any(os.path.exists(os.path.join(path, name)) for name in STORE_FILES)
+    return os.path.isdir(path) and (is_named or path.lower().rstrip("/").endswith(".zarr"))
 
 
 def _raise_unread(error: OSError) -> NoReturn:
@@ -74,7 +104,8 @@ def _matches(name: str) -> list[str]:
         raise SourceNotFoundError(f"{name!r} is a folder; expected HDF5 files, such as {pattern!r}")
     if not glob.has_magic(name):
         raise_missing(name, os.path.abspath(name))
-    found = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+    matches = glob.glob(name, recursive=True)
+    found = sorted(match for match in matches if os.path.isfile(match) or is_store(match))
     if not found:
         raise SourceNotFoundError(
             f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"

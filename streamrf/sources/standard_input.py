@@ -71,8 +71,11 @@ def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON ({error})") from error
+        if row and isinstance(value, list) != (length is not None):
+            what, before = ("an array", "objects") if length is None else ("an object", "arrays")
+            raise DataError(f"{WHERE}, row {row} is {what}, and rows before are {before}")
         if isinstance(value, list):
-            length = length or len(value)
+            length = len(value) if length is None else length
             if len(value) != length:
                 raise DataError(
                     f"{WHERE}, row {row} has {len(value)} entries, but rows before have {length}; "
@@ -98,7 +101,7 @@ def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
     counted = [str(place) for place in range(len(names))]
     if set(names) == set(counted):
         names = counted
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(file, lineterminator="\r\n")  # so that texts with either are quoted
     writer.writerow(names)
     for row in rows:
         writer.writerow([_text(row.get(name)) for name in names])

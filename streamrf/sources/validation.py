@@ -30,6 +30,11 @@ def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
             f"Complex data not supported: {where} is {dtype}; give the real and imaginary parts as"
             " columns"
         )
+    if dtype.names:
+        raise ShapeError(
+            f"{where} has records with the fields {', '.join(dtype.names)}; expected numbers: "
+            "write the fields as columns of one dataset, or read them into a table (pandas)"
+        )
     if dtype.kind not in "biuf":
         raise ShapeError(f"{where} has dtype {dtype}; expected numbers (bool, integer or float)")
     if dtype.kind == "b" or (dtype.kind == "u" and dtype.itemsize == 1):

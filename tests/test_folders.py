@@ -1,0 +1,123 @@
+"""Folders, links, patterns and URLs mean each file of rows once, and none is lost or replaced."""
+
+import json
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+import streamrf as srf
+from commands import answer, misused, refused
+from streamrf.errors import ParameterError, StreamrfWarning
+from streamrf.sources import open_text
+
+SUMS = ("--kernel", "gaussian", "--gamma", "0.5", "--components", "16", "--normalize", "standard")
+
+
+@pytest.fixture
+def days(tmp_path, rng, monkeypatch):
+    """Three days of rows as CSV, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    for day in range(3):
+        rows = [f"{a:.4f},{b:.4f},{'pq'[int(a > 0)]}" for a, b in rng.normal(size=(100, 2))]
+        (tmp_path / f"d{day}.csv").write_text("\n".join(["a,b,y", *rows, ""]))
+    return tmp_path
+
+
+def test_linked_folders_are_read_and_each_folder_once(days):
+    (days / "disk" / "2024").mkdir(parents=True)
+    (days / "data" / "2023").mkdir(parents=True)
+    (days / "d0.csv").rename("data/2023/d0.csv")
+    (days / "d1.csv").rename("disk/2024/d1.csv")
+    os.symlink("../disk/2024", "data/2024")
+    os.symlink("2024", "data/again")
+    os.symlink("..", "data/2023/around")  # which os.walk would follow for ever
+    assert srf.open_source("data", y="y").n_rows == 200
+
+
+@pytest.mark.parametrize("url", ["file://{}", "local://{}"])
+def test_rows_of_a_url_of_this_machine_are_not_replaced(days, url):
+    data = url.format(days / "d0.csv")
+    answer("fit", data, *SUMS, "--model", "m.h5")
+    before = (days / "d0.csv").read_bytes()
+    line = refused("predict", "m.h5", data, "--output", "d0.csv")
+    assert "is read from too" in line
+    assert "is read from too" in refused("fit", data, *SUMS, "--statistics", "d0.csv")
+    assert (days / "d0.csv").read_bytes() == before
+
+
+def test_moments_count_no_file_twice(days):
+    line = refused("moments", "d[01].csv", "d0.csv", "--out", "moments.h5")
+    assert "rows 0 to 99 of d0.csv" in line
+    assert answer("moments", "d*.csv", "--y", "y", "--out", "moments.h5")["n_rows"] == 300
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "values"),
+    [
+        (("fit", "d0.csv", *SUMS, "--model", "m.h5"), "--class-weight", ("p=1", "q=2")),
+        (("solve", "s.h5", "--model", "m.h5"), "--alpha", ("1", "100")),
+        (("solve", "s.h5", "--model", "m.h5"), "--classes", ("p,q", "q,p")),
+    ],
+)
+def test_lists_in_parts_are_refused(days, command, option, values):
+    answer("fit", "d0.csv", *SUMS, "--statistics", "s.h5")
+    given = [word for value in values for word in (option, value)]
+    assert f"{option} is given 2 times" in misused(*command, *given)
+
+
+def test_zarr_stores_in_folders_and_patterns_are_rows(days):
+    zarr = pytest.importorskip("zarr")
+    (days / "runs").mkdir()
+    for name in "ab":
+        group = zarr.open_group(f"runs/{name}.zarr", mode="w")
+        group["X"], group["y"] = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0)
+        group["X"][0, 0] = ord(name)
+    for entry in ("runs", "runs/*.zarr", "runs/*"):
+        assert srf.open_source(entry, x="X", y="y").n_rows == 100
+    (days / "d0.csv").rename("runs/d0.csv")
+    with pytest.raises(ParameterError, match="of several formats"):
+        srf.open_source("runs", y="y")
+
+
+def test_files_of_a_folder_that_are_left_out_are_told(days):
+    (days / "data").mkdir()
+    (days / "d0.csv").rename("data/d0.csv")
+    (days / "d1.csv").rename("data/d1.csv.xz")
+    (days / "data" / "README.txt").write_text("Two days.")
+    with pytest.warns(StreamrfWarning, match=r"'d1.csv.xz' is left out of the folder") as caught:
+        assert srf.open_source("data", y="y").n_rows == 100
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("lines", [['{"a": 1, "b": 2}', "[1, 2]"], ["[1, 2]", '{"a": 1, "b": 2}']])
+def test_arrays_and_objects_of_json_do_not_mix(tmp_path, lines):
+    with pytest.raises(srf.errors.DataError, match=r"row 1 is an? .*, and rows before are"):
+        open_text(lines, str(tmp_path / "rows.csv"))
+
+
+def test_texts_of_json_keep_their_line_ends(tmp_path):
+    words = ["a\rb", "a\nb", "a\r\nb", 'a"b', "a,b", "x"]
+    lines = [json.dumps({"n": i, "word": word}) + "\n" for i, word in enumerate(words * 5)]
+    source = open_text(lines, str(tmp_path / "rows.csv"))
+    assert source.n_rows == len(lines)
+    assert sorted(source.columns.columns[1].levels) == sorted(words)
+
+
+def test_records_are_told_as_records(tmp_path):
+    with h5py.File(tmp_path / "p.h5", "w") as file:
+        file["X"] = np.zeros(9, dtype=[("pt", "f8"), ("eta", "f8")])
+    with pytest.raises(srf.errors.ShapeError, match="records with the fields pt, eta"):
+        srf.HDF5Source(tmp_path / "p.h5", y=None)
+
+
+def test_info_sizes_all_that_a_name_means(days):
+    size = sum((days / f"d{day}.csv").stat().st_size for day in range(3))
+    assert answer("info", "d*.csv")["bytes"] == size
+    assert answer("info", f"file://{days}/d0.csv")["n_rows"] == 100
+
+
+def test_a_report_is_no_pdf(days):
+    answer("fit", "d0.csv", *SUMS, "--model", "m.h5")
+    assert "name it .html" in misused("report", "m.h5", "--output", "page.pdf")
