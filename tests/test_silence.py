@@ -853,7 +853,10 @@ def test_a_file_that_has_grown_by_text_in_a_column_of_numbers_is_told_so(tmp_pat
     srf.accumulate(srf.open_source(path, y="y"), MAP, checkpoint=state)
     with open(path, "a") as file:
         file.write("200,none,0,0,1\n")
-    with pytest.raises(BadRowError, match="row 200: column 'a' has invalid value 'none'"):
+    with (
+        pytest.raises(BadRowError, match="row 200: column 'a' has invalid value 'none'"),
+        pytest.warns(StreamrfWarning, match="column 'a' holds numbers, but also 'none'"),
+    ):
         srf.accumulate(srf.open_source(path, y="y"), MAP, checkpoint=state)
 
 

@@ -14,9 +14,10 @@ from streamrf.display import brief
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.derived import check_names
+from streamrf.sources.doubts import is_number
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table, is_number
+from streamrf.sources.tables import Table
 
 logger = logging.getLogger("streamrf")
 

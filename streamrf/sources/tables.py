@@ -1,8 +1,6 @@
 """Rows of tables: named columns of numbers, booleans, categories and dates, with holes."""
 
 import copy
-import logging
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -10,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.display import brief
-from streamrf.errors import ParameterError, ShapeError
+from streamrf.errors import ParameterError, ShapeError, warn
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
+from streamrf.sources.doubts import doubt_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
@@ -26,14 +24,6 @@ from streamrf.sources.validation import weight_column
 
 PEEK_ROWS = 4096  # that columns are learnt from
 ARROW_BYTES = 80 << 20  # pyarrow and its pools after a peek at a CSV file, measured
-MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be one of numbers
-# Numbers with signs of money, percent, thousands or a decimal comma: "$1,234.50", "12,5 %", "(3)".
-_WRITTEN = re.compile(
-    r"\(?[+\-\u2212]?[$€£]?\s?[+\-\u2212]?(\d+|\d{1,3}([,.'\s]\d{3})+)([.,]\d+)?\s?[%€$£]?\)?"
-)
-_PLAIN = re.compile(r"[A-Za-z0-9+. -]+")  # what numbers of CSV files are written with
-
-logger = logging.getLogger("streamrf")
 
 
 class Table(Stored):
@@ -103,6 +93,7 @@ class TableSource(StoredSource[Table]):
     """
 
     _label_kind: str | None = None  # of the labels that others had
+    _doubts: tuple[str, ...] = ()  # of columns learnt here, until they are told
 
     def __init__(
         self, tables: Sequence[Table], x: Wanted = None, y: Wanted = None, weights: Wanted = None
@@ -135,6 +126,16 @@ class TableSource(StoredSource[Table]):
         """What pyarrow holds, and the reading of one table."""
         return ARROW_BYTES + super().buffer_bytes
 
+    def sample(self, n_rows: int) -> Block:
+        """Return a fair sample; the first warns of columns that may not be what they seem.
+
+        Columns that are read as others were are no longer in doubt: only who learns is warned.
+        """
+        doubts, self._doubts = self._doubts, ()
+        for doubt in doubts:
+            warn(doubt)
+        return super().sample(n_rows)
+
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
         if columns is not None and columns.is_bare:
@@ -157,7 +158,7 @@ class TableSource(StoredSource[Table]):
             )
         places = target_places(columns.targets, self._target_names, self.where)
         adapted = copy.copy(self)
-        adapted._columns = columns
+        adapted._columns, adapted._doubts = columns, ()
         if places is not None:
             adapted._targets = [self._targets[place] for place in places]
         if labels is not None and len(labels) and len(self._targets) == 1:
@@ -197,9 +198,13 @@ class TableSource(StoredSource[Table]):
                 known = arrow().array(levels[name], values.type)
                 values = arrow().chunked_array([*values.chunks, known])
             columns.append(Column.learn(name, values, self.where))
-        for column in columns:
-            if self._list[0].is_text and column.kind == "category":
-                _warn_of_numbers(self.where, column.name, peek.column(column.name))
+        is_text = self._list[0].is_text
+        found = (
+            doubt_of(self.where, column, peek.column(column.name).combine_chunks(), is_text)
+            for column in columns
+            if column.name not in levels
+        )
+        self._doubts = tuple(doubt for doubt in found if doubt)
         return Columns(tuple(columns), self._target_names, next(iter(self._weights), None))
 
     @property
@@ -307,33 +312,6 @@ def _check_targets(tables: Sequence[Table], targets: Sequence[str]) -> None:
                 f"{flags.where}: the target {name!r} is True or False, but in {numbers.where}"
                 f" {numbers.types[name]}; write it in one way in all files"
             )
-
-
-def _warn_of_numbers(where: str, name: str, values: Any) -> None:
-    """Log that text is read as categories though nearly all of it is numbers."""
-    levels = values.unique().drop_null().to_pylist()
-    odd = [level for level in levels if not is_number(level)]
-    written = [level for level in odd if _WRITTEN.fullmatch(level.strip())]
-    others = [level for level in odd if level not in written]
-    if not levels or len(others) > MAX_ODD * len(levels):
-        return
-    what = "holds numbers, but also a value that is none"
-    cure = "clean it if they are meant as numbers"
-    if written:
-        what = f"holds numbers such as {written[0]!r}"
-        cure = "write them with a point and nothing else if they are meant as numbers"
-    elif others := [*others, *(level for level in levels if not _PLAIN.fullmatch(level))]:
-        what = f"holds numbers, but also {brief(repr(others[0]))}"
-    message = "%s: column %r %s, so it is read as categories; %s"
-    logger.warning(message, where, name, what, cure)
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _kinds(table: Table) -> dict[str, str | None]:
