@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import streamrf as srf
+from streamrf.errors import ShapeError
 
 pandas = pytest.importorskip("pandas")
 MAP = srf.StructuredFourier(srf.Gaussian(0.3), 32, random_state=0)
@@ -32,3 +33,40 @@ def test_a_frame_without_holes_is_read_by_names_too(rng, estimator, method):
     whole = frame.drop(index=3)
     for rows in (whole, whole.assign(z=100.0)[["z", "c", "b", "a"]]):
         np.testing.assert_allclose(ask(rows), expected, rtol=1e-9, atol=1e-9)
+
+
+HOLED = pandas.DataFrame(
+    {"a": np.arange(60.0), "b": [None, 1.0, 2.0] * 20, "c": np.arange(60.0) % 7}
+)
+
+
+@pytest.mark.parametrize("width", [3, 4])  # of the table, and of what its columns became
+@pytest.mark.parametrize("method", ["predict", "score", "partial_fit"])
+@pytest.mark.parametrize(
+    ("column", "shown"), [("b", ["a", "b", "c"]), ("d", ["a", "d", "c"])], ids=["hole", "level"]
+)
+def test_arrays_in_the_place_of_a_table_whose_columns_became_others_are_refused(
+    width, method, column, shown
+):
+    """By places the fourth, such as the target, was the indicator of a hole: R2 0.99 to -197."""
+    frame = HOLED if column == "b" else HOLED.drop(columns="b").assign(d=["u", "v"] * 30)
+    frame, y = frame[shown], np.sin(HOLED.a)
+    features = srf.RandomFourier(n_components=32, random_state=0)
+    model = srf.RandomFeatureRegressor(features, normalize="standard", random_state=0).fit(frame, y)
+    assert model.model_.encoder.n_features == 4
+    X = np.ones((60, width))
+    given = (X,) if method == "predict" else (X, y)
+    with pytest.raises(ShapeError, match="X is read as numbers alone") as found:
+        getattr(model, method)(*given)
+    assert str(found.value).endswith(f"give a table with the columns {shown}")
+    with pytest.raises(ShapeError, match="give a table"):
+        model.model_.predict(srf.IteratorSource([X]))
+
+
+def test_a_model_of_a_table_of_numbers_without_holes_takes_arrays_by_places():
+    frame, y = HOLED[["a", "c"]], np.sin(HOLED.a)
+    source = srf.open_source(frame.assign(y=y), y="y")
+    features = srf.RandomFourier(n_components=32, random_state=0)
+    model = srf.RandomFeatureRegressor(features, normalize="standard", random_state=0).fit(source)
+    assert model.model_.encoder.is_of_table
+    np.testing.assert_array_equal(model.predict(frame.to_numpy()), model.predict(frame))

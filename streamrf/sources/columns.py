@@ -210,6 +210,11 @@ class Columns:
         return all(column.kind in ("number", "boolean") for column in self.columns)
 
     @functools.cached_property
+    def are_as_given(self) -> bool:
+        """Whether each is one number of X, as it came, so that a row is the same by places."""
+        return self.is_plain and all(column.outputs == (column.name,) for column in self.columns)
+
+    @functools.cached_property
     def is_bare(self) -> bool:
         """Whether names are all that is known, as of the numbers of a frame that has no holes."""
         return self.is_plain and all(math.isnan(float(column.fill)) for column in self.columns)

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.display import brief
 from streamrf.errors import DataError, ShapeError
 from streamrf.sources.base import Block, Source, Store
 from streamrf.sources.columns import Columns
@@ -118,6 +119,8 @@ class Named(Derived):
         super().__init__(source)
         self._given = given
         self._wanted = given if wanted is None else wanted
+        if not self._wanted.are_as_given and not {*self._wanted.outputs} <= {*given.outputs}:
+            raise _wants_table(self._wanted, source.where)
         self._places = places_of(self._wanted.outputs, given.outputs, source.where)
         self._target_places = target_places(self._wanted.targets, given.targets, source.where)
         self._keys = None if self._places is None else source.keys_of(self._places)
@@ -163,13 +166,29 @@ def named(
 
 
 def named_as(source: Source, columns: Columns | None) -> Source:
-    """Return a source of named columns with those that others had; itself where either has none."""
+    """Return a source of named columns with those that others had; itself where either has none.
+
+    ShapeError for numbers in the place of a table whose columns became others.
+    """
     here = source.columns
-    if here is None or columns is None:
+    if columns is None:
+        return source
+    if here is None:
+        if not columns.are_as_given:
+            raise _wants_table(columns, source.where)
         return source
     if columns.outputs == here.outputs and columns.targets == here.targets:
         return source
     return Named(source, here, columns)
+
+
+def _wants_table(columns: Columns, where: str) -> ShapeError:
+    """Return the error of numbers in the place of a table whose columns became others."""
+    names = [column.name for column in columns.columns]
+    return ShapeError(
+        f"{where} is read as numbers alone, and columns of the table that was learnt from became "
+        f"others; give a table with the columns {brief(repr(names))}"
+    )
 
 
 @functools.lru_cache(8)
