@@ -133,6 +133,54 @@ def test_levels_and_holes_that_the_peek_did_not_have_are_counted():
     assert block.n_unseen == 4
 
 
+EMPTY = {
+    "nulls": pyarrow.nulls(60),
+    "floats": pyarrow.nulls(60, pyarrow.float64()),
+    "NaN": pyarrow.array(np.full(60, np.nan)),
+    "texts": pyarrow.nulls(60, pyarrow.string()),
+    "flags": pyarrow.nulls(60, pyarrow.bool_()),
+    "dates": pyarrow.nulls(60, pyarrow.timestamp("us")),
+}
+
+
+@pytest.mark.parametrize("later", ["floats", "words", "days", "nothing"])
+@pytest.mark.parametrize("values", EMPTY)
+def test_a_column_without_values_carries_nothing(values, later, tmp_path):
+    """An indicator that was always 1 and a fill of 0 changed with values: R2 0.999 to -6313."""
+    x = np.arange(60.0) % 7
+    source = srf.open_source(pyarrow.table({"x": x, "z": EMPTY[values], "y": x % 2}), y="y")
+    with pytest.warns(StreamrfWarning, match="column 'z' has no value in the 60 rows looked at"):
+        model = accumulated(source).solve(1e-3)
+    model.save(tmp_path / "m.h5")
+    model = srf.load_model(tmp_path / "m.h5")
+    assert model.encoder.table == source.columns
+    plain = pyarrow.table({"x": x, "z": EMPTY["nulls"]})
+    expected = model.scores(np.column_stack([x, np.zeros(60)]))
+    np.testing.assert_array_equal(np.concatenate([s for _, s in model.scored(plain)]), expected)
+    table = plain.set_column(1, "z", ALIKE[later])
+    if later != "nothing":
+        with pytest.warns(StreamrfWarning) as found:
+            scores = [s for _, s in model.scored(table)]
+        told = [str(warning.message) for warning in found]
+        assert "column 'z' has values, but had none" in told[0]
+        assert "60 values were" in told[1]
+        np.testing.assert_array_equal(np.concatenate(scores), expected)
+
+
+def test_a_column_of_a_csv_that_was_empty_may_hold_anything_later(tmp_path):
+    path, rows = tmp_path / "a.csv", range(60)
+    path.write_text("x,z,y\n" + "".join(f"{i % 7},NA,{i % 2}\n" for i in rows))
+    columns = srf.open_source(path, y="y").columns
+    (same,) = srf.open_source(path, y="y").adapted(columns).blocks()
+    assert same.n_unseen == 0
+    path.write_text("x,z,y\n" + "".join(f"{i % 7},{'u' * (i % 2)},{i % 2}\n" for i in rows))
+    with pytest.warns(StreamrfWarning, match="column 'z' has values, but had none"):
+        adapted = srf.open_source(path, y="y").adapted(columns)
+    (block,) = adapted.blocks()
+    assert block.n_unseen == 30
+    assert not block.X[:, 1].any()
+
+
 def test_unseen_values_add_up_and_are_kept(tmp_path):
     table = ROWS.slice(0, 400)
     first = accumulated(srf.open_source(table, y="label"))

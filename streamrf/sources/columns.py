@@ -1,6 +1,5 @@
 """Columns of tables as numbers: what each one became, learnt from a peek and kept without code."""
 
-import datetime
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -13,11 +12,11 @@ from numpy.typing import NDArray
 
 from streamrf.errors import DataError, ShapeError
 from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.cycles import CYCLES, waves
 from streamrf.storage import Fields, digest
 
-KINDS = ("number", "boolean", "category", "date")
+KINDS = ("number", "boolean", "category", "date", "empty")
 MAX_LEVELS = 64  # more are hashed, into as many columns
-CYCLES = {"year": 366, "week": 7 * 1440, "day": 1440}  # steps of a turn: days, minutes, minutes
 _MINUTE = 60_000_000  # microseconds
 _DAY = 1440 * _MINUTE
 
@@ -29,7 +28,8 @@ class Column:
     Parameters
     ----------
     name : of the column
-    kind : "number", "boolean" (0 and 1), "category" or "date"
+    kind : "number", "boolean" (0 and 1), "category", "date", or "empty", which was missing in all
+        rows learnt from and is always 0
     fill : what a missing value becomes: the median, the most frequent level, or NaN for none
     has_indicator : whether a last column of 0 and 1 says which values were missing
     levels : of a category, sorted, each of which is a column of 0 and 1; a level that is not among
@@ -62,7 +62,8 @@ class Column:
     @property
     def words(self) -> str:
         """What it becomes, in scikit-learn's names."""
-        encoder = {"number": "passthrough", "boolean": "0 and 1"}.get(self.kind, "")
+        plain = {"number": "passthrough", "boolean": "0 and 1", "empty": "constant"}
+        encoder = plain.get(self.kind, "")
         if self.kind == "date":
             encoder = " and ".join(["days", *(f"cycle of the {cycle}" for cycle in self.cycles)])
         if self.levels:
@@ -85,8 +86,8 @@ class Column:
                 f"{where}: column {name!r} has type {values.type}; expected numbers, booleans,"
                 " strings or dates: leave it out with x='-NAME' (--x=-NAME), or convert it"
             )
-        if kind == "empty":  # nothing is known of it but that it may be missing
-            return cls(name, "number", 0.0, True)
+        if not _n_known(values, kind):  # a level or an indicator of it would be the same everywhere
+            return cls(name, "empty", 0.0)
         has_indicator = bool(values.null_count)
         if kind == "category":
             texts = as_strings(values).drop_null().to_pylist()  # as objects, which keep a last NUL
@@ -109,6 +110,9 @@ class Column:
 
     def encode(self, values: Any, out: NDArray[np.float64]) -> int:
         """Fill `out` (n, n_outputs) with an Arrow array; return the values unlike those learnt."""
+        if self.kind == "empty":
+            out[:] = 0
+            return _n_known(values, str(kind_of(values.type)))
         if self.kind == "category":
             missing, n_unseen = self._encode_levels(values, out)
         else:
@@ -118,7 +122,7 @@ class Column:
                 numbers = np.where(missing, self.fill, numbers)
             out[:, 0] = numbers
             for place, cycle in enumerate(self.cycles):
-                out[:, 1 + 2 * place : 3 + 2 * place] = _waves(numbers, cycle)
+                out[:, 1 + 2 * place : 3 + 2 * place] = waves(numbers, cycle)
         if self.has_indicator:
             out[:, -1] = missing
             return n_unseen
@@ -206,13 +210,16 @@ class Columns:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all columns are numbers as they are."""
-        return all(column.kind in ("number", "boolean") for column in self.columns)
+        """Whether all columns are numbers as they are, or nothing."""
+        return all(column.kind in ("number", "boolean", "empty") for column in self.columns)
 
     @functools.cached_property
     def are_as_given(self) -> bool:
         """Whether each is one number of X, as it came, so that a row is the same by places."""
-        return self.is_plain and all(column.outputs == (column.name,) for column in self.columns)
+        return all(
+            column.kind in ("number", "boolean") and not column.has_indicator
+            for column in self.columns
+        )
 
     @functools.cached_property
     def is_bare(self) -> bool:
@@ -226,7 +233,8 @@ class Columns:
 
     def plain(self) -> "Columns":
         """Return the same numbers with missing values left as NaN."""
-        columns = tuple(Column(column.name, column.kind) for column in self.columns)
+        kinds = ((c.name, "number" if c.kind == "empty" else c.kind) for c in self.columns)
+        columns = tuple(Column(*pair) for pair in kinds)
         return Columns(columns, self.targets, self.weights)
 
     def with_targets(self, other: "Columns | None") -> "Columns":
@@ -263,6 +271,7 @@ class Columns:
             f"{column.name!r} was {column.kind} and is {kinds[column.name] or 'of no known kind'}"
             for column in self.columns
             if column.name in kinds
+            and column.kind != "empty"
             and kinds[column.name] not in (column.kind, "empty")
             and (column.kind, kinds[column.name]) != ("number", "boolean")
             and not can_be(column.name, column.kind)
@@ -349,6 +358,13 @@ def floats_of(values: Any, kind: str) -> NDArray[np.float64]:
     return _floats(values)
 
 
+def _n_known(values: Any, kind: str) -> int:
+    """Return how many values of an Arrow array of a kind are not missing."""
+    if kind == "number":
+        return int(np.count_nonzero(~np.isnan(floats_of(values, kind))))
+    return len(values) - int(values.null_count)
+
+
 def _floats(values: Any) -> NDArray[np.float64]:
     pa = arrow()
     floats = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
@@ -371,24 +387,3 @@ def _filled(values: Any, dtype: type, missing: float) -> NDArray[Any]:
 def _hashed(text: str) -> int:
     """Return 64 bits that stand for a text on every machine."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-
-
-@functools.cache
-def _turn(n_steps: int) -> NDArray[np.float64]:
-    """Sines and cosines of a turn: by the C library, because NumPy's depend on the place."""
-    angles = [2 * math.pi * step / n_steps for step in range(n_steps)]
-    return np.array([(math.sin(angle), math.cos(angle)) for angle in angles])
-
-
-def _waves(days: NDArray[np.float64], cycle: str) -> NDArray[np.float64]:
-    """Return the sine and cosine of the place in a cycle, (n, 2); NaN where days are not finite."""
-    finite = np.isfinite(days)
-    minutes = np.floor(np.where(finite, days, 0.0) * 1440 + 1e-6).astype(np.int64)
-    steps = minutes
-    if cycle == "year":
-        dates = (minutes // 1440).astype("datetime64[D]")
-        steps = (dates - dates.astype("datetime64[Y]")).astype(np.int64)
-    elif cycle == "week":
-        steps = minutes + datetime.date(1970, 1, 1).weekday() * 1440  # from Monday on
-    turn = _turn(CYCLES[cycle])[steps % CYCLES[cycle]]
-    return np.where(finite[:, np.newaxis], turn, np.nan)

@@ -28,6 +28,12 @@ def doubt_of(where: str, column: Column, values: Any, is_guessed: bool) -> str |
     values : that it was learnt from, an Arrow array
     is_guessed : whether its type was only guessed from text, and any number would be one
     """
+    if column.kind == "empty":
+        return (
+            f"{where}: column {column.name!r} has no value in the {len(values):,} rows looked at, "
+            "so it is a constant, and later values of it are counted but not used; leave it out "
+            "with x='-NAME' (--x=-NAME), or train on rows that have some"
+        )
     if column.kind != "category":
         return None
     texts = as_strings(values).drop_null()

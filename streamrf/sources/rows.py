@@ -57,8 +57,8 @@ def warn_of_unseen(n_unseen: int) -> None:
     if n_unseen:
         warn(
             f"{n_unseen:,} values were of levels that the rows looked at when columns were learnt "
-            "did not have, or missing where none of theirs was; the former count as no level, the "
-            "latter as typical values: check how they are written"
+            "did not have, or missing where none of theirs was, or of columns that had none there; "
+            "they count as no level, as typical values and not at all: check how they are written"
         )
 
 

@@ -157,6 +157,14 @@ class TableSource(StoredSource[Table]):
                 "target that was meant: y= (--y)"
             )
         places = target_places(columns.targets, self._target_names, self.where)
+        here = {column.name: column.kind for column in self._columns.columns}
+        for column in columns.columns:
+            if column.kind == "empty" and here.get(column.name, "empty") != "empty":
+                warn(
+                    f"{self.where}: column {column.name!r} has values, but had none in the rows "
+                    "that the columns were learnt from, so they are not used; train anew on rows "
+                    "that have some"
+                )
         adapted = copy.copy(self)
         adapted._columns, adapted._doubts = columns, ()
         if places is not None:
@@ -224,10 +232,15 @@ class TableSource(StoredSource[Table]):
             "category": pa.string(),
             "date": pa.timestamp("us"),
         }
-        types = {column.name: of_kinds[column.kind] for column in columns}
+        types = {c.name: of_kinds.get(c.kind) or self._guessed(c.name) for c in columns}
         for name in self._targets:
             types[name] = self._joined[name]
         return types | dict.fromkeys(self._weights, pa.float64())
+
+    def _guessed(self, name: str) -> Any:
+        """Return the type of a column of which nothing was learnt: as it is here."""
+        type_ = self._joined.get(name, self._list[0].types[name])
+        return arrow().float64() if kind_of(type_) == "empty" else type_
 
     def _keys_of(self, store: Table) -> list[str]:
         """Return the fingerprints of the columns as stored, whatever was learnt of them."""
