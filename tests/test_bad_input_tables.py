@@ -334,6 +334,22 @@ def test_texts_of_numbers_alone_are_told_unless_they_may_be_codes(texts, told):
     assert doubts(source, len(f"Table: column 'a' {told}")) == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "is_told"),
+    [
+        ("01/{:02}/2024 10:00", True),
+        ("{:02}.01.2024", True),
+        ("2024-01-{:02}T00:30:00", True),
+        ("a {:02}.01.2024", False),
+        ("1.2.{}", False),
+    ],
+)
+def test_dates_that_are_not_read_as_dates_are_told(written, is_told):
+    table = pyarrow.table({"when": [written.format(1 + i % 28) for i in range(90)]})
+    expected = f"Table: column 'when' holds dates such as '{written.format(1)}', so it is read as"
+    assert doubts(srf.open_source(table), len(expected)) == ([expected] if is_told else [])
+
+
 def opened_as(table, ending, folder):
     """What `open_source` takes of a table in some format, and what messages call it."""
     path = folder / f"a.{ending}"

@@ -15,6 +15,9 @@ _WRITTEN = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z0-9+. -]+")  # what numbers of CSV files are written with
 _CODE = re.compile(r"0\d+")  # which no number is written like
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([ T]\d{1,2}:\d{2}.*)?"
+)
 _SO = ", so it is read as categories; "
 
 
@@ -40,7 +43,7 @@ def doubt_of(where: str, column: Column, values: Any, is_guessed: bool) -> str |
     levels = texts.unique().to_pylist()
     told = None
     if not arrow().types.is_dictionary(values.type):  # which someone has made categories
-        told = _of_numbers(levels, is_guessed)
+        told = _of_dates(levels) or _of_numbers(levels, is_guessed)
     if told is None and len(texts) >= MIN_ROWS and len(levels) > MAX_DIFFERENT * len(texts):
         told = (
             f"has {len(levels):,} different texts in the {len(texts):,} rows looked at, as names "
@@ -48,6 +51,17 @@ def doubt_of(where: str, column: Column, values: Any, is_guessed: bool) -> str |
             "with x='-NAME' (--x=-NAME)"
         )
     return None if told is None else f"{where}: column {column.name!r} {told}"
+
+
+def _of_dates(levels: list[str]) -> str | None:
+    """Return what makes text of a column of dates, and the cure, or None."""
+    dates = [level for level in levels if _DATE.fullmatch(level.strip())]
+    if not dates or len(dates) < (1 - MAX_ODD) * len(levels):
+        return None
+    return (
+        f"holds dates such as {dates[0]!r}{_SO}write them as 2024-01-31 or 2024-01-31 10:00, or "
+        "convert them to dates, of which days and cycles are made"
+    )
 
 
 def _of_numbers(levels: list[str], is_guessed: bool) -> str | None:
