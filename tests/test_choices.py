@@ -320,3 +320,28 @@ def test_a_class_that_cannot_be_balanced_is_told():
     )
     with pytest.warns(StreamrfWarning, match=r"rows of class 1, .* cannot weigh it by its share"):
         srf.accumulate(source, fourier(8), class_weight="balanced")
+
+
+@pytest.mark.parametrize("dirt", ["n.a.", "1,5", "y"])
+def test_a_target_that_is_no_number_is_no_class(dirt):
+    """One of them makes texts of all numbers, and did a classifier of a regression."""
+    y = np.round(SIGNAL, 1).astype(str)
+    y[700] = dirt
+    with pytest.raises(DataError, match=rf"row 700: the target is '{dirt}', and \d+ of \d+"):
+        srf.accumulate(srf.ArraySource(X, y), fourier(8))
+    assert (
+        srf.accumulate(srf.ArraySource(X, y), fourier(8), task="classification").labels is not None
+    )
+    with pytest.raises(DataError, match=rf"row 700: the target '{dirt}' is a text, not a number"):
+        srf.accumulate(srf.ArraySource(X, y), fourier(8), task="regression")
+
+
+@pytest.mark.parametrize(("n_classes", "is_told"), [(20, True), (8, False)])
+def test_a_label_among_whole_numbers_that_is_none_is_told(n_classes, is_told):
+    y = (np.arange(N) % n_classes).astype(str)
+    y[700] = "unknown"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sums = srf.accumulate(srf.ArraySource(X, y), fourier(8))
+    assert len(sums.labels) == n_classes + 1
+    assert any("the target is 'unknown'" in str(one.message) for one in caught) == is_told

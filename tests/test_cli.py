@@ -575,7 +575,10 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             (*FIT, "--y", "values", "--task", "classification"),
             [f"targets such as {VALUES[VALUES % 1 > 0][0]} are not class labels", "--regression"],
         ),
-        ((*FIT, "--y", "names", "--regression"), ["'Ziffer 0' are not numbers", "--regression"]),
+        (
+            (*FIT, "--y", "names", "--regression"),
+            ["'Ziffer 0' is a text, not a number", "--regression"],
+        ),
         ((*FIT, "--x", "huge", "--normalize", "none"), ["the features overflow", "normalize='l2'"]),
         ((*FIT, "--alpha", "-1"), ["--alpha must be 'auto' or a number of at least 0, got -1.0"]),
         ((*FIT, "--degree", "0"), ["--degree must be an integer above 0, got 0"]),

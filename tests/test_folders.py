@@ -121,3 +121,8 @@ def test_info_sizes_all_that_a_name_means(days):
 def test_a_report_is_no_pdf(days):
     answer("fit", "d0.csv", *SUMS, "--model", "m.h5")
     assert "name it .html" in misused("report", "m.h5", "--output", "page.pdf")
+
+
+def test_an_array_of_objects_is_told_as_such(tmp_path):
+    with pytest.raises(srf.errors.DataError, match="array of objects; expected one object a line"):
+        open_text(['[{"a": 1}, {"a": 2}]'], str(tmp_path / "rows.csv"))

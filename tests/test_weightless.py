@@ -182,3 +182,8 @@ def test_clusters_are_of_the_rows_that_weigh():
     ]
     one, other = (each.predict(ROWS) for each in clusters)
     np.testing.assert_array_equal(one, other)
+
+
+def test_clusters_need_as_many_rows_that_weigh():
+    with pytest.raises(srf.errors.ParameterError, match="the 8 rows looked at first that weigh"):
+        srf.RandomFeatureKMeans(9, MAP, random_state=0).fit(ROWS, None, FEW)

@@ -6,6 +6,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
 from streamrf.sources.derived import RowsAlone, named, names_of, target_places
+from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
@@ -99,6 +100,7 @@ __all__ = [
     "is_for_source",
     "is_known",
     "is_lazy",
+    "is_number",
     "is_url",
     "join_labels",
     "joined",

@@ -70,7 +70,14 @@ def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON ({error})") from error
+            raise DataError(
+                f"{WHERE}, row {row}: {line[:60]!r} is no JSON ({error}); expected an object a line"
+            ) from error
+        if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            raise DataError(
+                f"{WHERE}, row {row} is an array of objects; expected one object a line, as "
+                "jq -c '.[]' writes them"
+            )
         if row and isinstance(value, list) != (length is not None):
             what, before = ("an array", "objects") if length is None else ("an object", "arrays")
             raise DataError(f"{WHERE}, row {row} is {what}, and rows before are {before}")

@@ -10,7 +10,7 @@ from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
-from streamrf.sources import Block, Ledger, SparseRows, check_rows
+from streamrf.sources import Block, Ledger, SparseRows, check_rows, is_number
 from streamrf.statistics import (
     BitSums,
     ClassSums,
@@ -195,8 +195,12 @@ def _check_task(sample: Block, regression: bool) -> None:
     """Raise DataError for strings as values and fractions as labels: signs of the other task."""
     y = np.asarray(sample.y)
     if regression and y.dtype.kind == "U":
+        texts = y.reshape(len(y), -1).tolist()
+        rows, odd = zip(*((i, t) for i, row in enumerate(texts) for t in row), strict=True)
+        first = next((k for k, text in enumerate(odd) if not is_number(text)), 0)
         raise DataError(
-            f"{sample.where}: targets such as {y.ravel()[0].item()!r} are not numbers; for classes "
+            f"{sample.where}, row {sample.row + int(sample.offsets[rows[first]])}: the target "
+            f"{odd[first]!r} is a text, not a number; correct it, or take the row out; for classes "
             "use RandomFeatureClassifier, or leave out regression=True or --regression"
         )
     if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():

@@ -151,13 +151,12 @@ def cluster(
             "times; write them to a file, give IteratorSource a function that makes an iterator, "
             "or set max_passes=1"
         )
-    sample = check_rows(peek(source), "raise")[0]
+    sample = weighing(check_rows(peek(source), "raise")[0])
     if not isinstance(n_clusters, int | np.integer) or not 0 < n_clusters <= len(sample.X):
         raise ParameterError(
-            f"n_clusters must be an integer from 1 to the {len(sample.X):,} rows looked at first, "
-            f"got {n_clusters!r}"
+            f"n_clusters must be an integer from 1 to the {len(sample.X):,} rows looked at first "
+            f"that weigh, got {n_clusters!r}"
         )
-    sample = weighing(sample)
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
     warn_of_far_columns(encoder, sample.X, column_names(source))
     encoder = encoder.of_table(source.columns)

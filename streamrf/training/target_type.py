@@ -11,12 +11,14 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.sources import (
     BALANCED,
+    Block,
     ClassWeighted,
     Columns,
     Source,
     as_labels,
     check_named,
     class_factors,
+    is_number,
     named_factors,
     of_targets,
     without_gaps,
@@ -28,6 +30,7 @@ from streamrf.training.settings import AUTO, Settings
 MAX_NUMBERED = 100  # classes that are whole floats, or integers with gaps; more are like values
 MANY, SOME, ROWS = 50, 20, 10  # classes that are numbers which are told, or with so few rows each
 WHOLE = 2.0**53  # from which on every float is whole
+MIN_NUMBERS, MAX_ODD = 10, 0.1  # texts that are numbers, and share of others, that look like dirt
 GAPS = 2  # numbers from the least to the greatest for each that occurs, with which they have gaps
 MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so many
 
@@ -96,6 +99,7 @@ def task_of(source: Source) -> str:
         return "regression"
     labels = of_targets(sample, as_labels)
     labels = without_gaps(labels)
+    _look_for_dirt(sample, labels)
     n_classes, n = len(np.unique(labels)), len(labels)
     many = n_classes > MAX_NUMBERED and (y.dtype.kind == "f" or _has_gaps(y, n_classes))
     if many or (n >= MIN_TASK_ROWS and n_classes > MAX_CLASS_SHARE * n):
@@ -112,6 +116,27 @@ def task_of(source: Source) -> str:
             "for classes; if they are values, say so by task='regression' (--task regression)"
         )
     return "classification"
+
+
+def _look_for_dirt(sample: Block, labels: Array) -> None:
+    """Raise DataError for texts of which nearly all are numbers with fractions; warn of integers.
+
+    One "n.a." makes texts of all numbers of a column.
+    """
+    levels = np.unique(labels).tolist() if labels.dtype.kind == "U" else []
+    numbers = [float(level) for level in levels if is_number(level)]
+    odd = [level for level in levels if not is_number(level)]
+    if not odd or len(numbers) < MIN_NUMBERS or len(odd) > MAX_ODD * len(levels):
+        return
+    i = int(np.flatnonzero(np.asarray(sample.y) == odd[0])[0])
+    told = (
+        f"{sample.where}, row {sample.row + int(sample.offsets[i])}: the target is {odd[0]!r}, and "
+        f"{len(numbers):,} of {len(levels):,} different ones are numbers, so all are texts; "
+        "correct it, or take the row out, if they are values"
+    )
+    if any(np.isfinite(number) and number != np.floor(number) for number in numbers):
+        raise DataError(f"{told}; if they are classes, say task='classification' (--task)")
+    warn(f"{told}; they are taken for classes")
 
 
 def _is_of_values(y: Array) -> bool:
