@@ -128,7 +128,7 @@ def test_to_absorb_takes_no_third_gram(n_folds):
 
 @every_kind
 def test_rows_removed_with_other_targets_or_weights_are_refused(kind):
-    """The ledger knows rows by their features; of targets the sums tell, if not all."""
+    """Of some rows the sums tell, if not always; of all rows of a store the ledger does."""
     whole = pass_over(kind)
     other = {
         "labels": {"y": np.zeros_like(LABELS)},
@@ -141,9 +141,10 @@ def test_rows_removed_with_other_targets_or_weights_are_refused(kind):
         "words": "more rows of class 'blue' would be removed than were counted",
         "values": "more would be removed than was counted: .* other targets or weights",
     }.get(kind, "more rows of class 0 would be removed than were counted: .* other labels")
-    wrong = pass_over(kind, like=whole, **other)
     with pytest.raises(MergeError, match=message):
-        whole - wrong
+        whole - pass_over(kind, (0, 1100), like=whole, **other)
+    with pytest.raises(MergeError, match="the rows of X were summed with other targets or weights"):
+        whole - pass_over(kind, like=whole, **other)
 
 
 def test_rows_left_out_on_one_side_alone_are_not_removed():

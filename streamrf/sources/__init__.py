@@ -2,6 +2,7 @@
 
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Arrays, Block, Source, Store, check_rows, joined, require_source
+from streamrf.sources.checksums import checksum
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
@@ -91,6 +92,7 @@ __all__ = [
     "check_no_frame",
     "check_once",
     "check_rows",
+    "checksum",
     "class_factors",
     "deformed_mnist",
     "dense_pieces",

@@ -1,13 +1,14 @@
 """The row ranges that a summary has counted, so that no row counts twice."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from streamrf.errors import MergeError
 from streamrf.jit.arrays import Indices
+from streamrf.sources.checksums import CHECKSUM_MASK
 from streamrf.storage import Fields
 
 
@@ -19,10 +20,13 @@ class Ledger:
     ----------
     ranges : dict of ledger key to int64 array (n, 2) of ``[start, stop)``
     names : dict of ledger key to the store's name, for messages
+    checksums : dict of ledger key to the sum of the `checksum` of all its rows counted, less that
+        of those removed; none where it is not known, as in files of earlier versions
     """
 
     ranges: dict[str, Indices] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    checksums: dict[str, int] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -38,6 +42,21 @@ class Ledger:
     def nameless(self) -> "Ledger":
         """Return the same ranges without the names of the stores."""
         return Ledger(dict(self.ranges))
+
+    def without_checksums(self) -> "Ledger":
+        """Return the same rows, of targets that are not known."""
+        return replace(self, checksums={})
+
+    def _combined_checksums(self, other: "Ledger", sign: int) -> dict[str, int]:
+        """Return ``ours + sign * theirs`` by key, of those known on each side that has the rows."""
+        keys = self.ranges.keys() | other.ranges.keys()
+        for ledger in (self, other):
+            keys -= ledger.ranges.keys() - ledger.checksums.keys()
+        ours, theirs = self.checksums, other.checksums
+        return {
+            key: (ours.get(key, 0) + sign * theirs.get(key, 0)) & CHECKSUM_MASK
+            for key in sorted(keys)
+        }
 
     def counts(self, key: str, rows: Indices) -> int:
         """Return how many rows of a store, by their ascending indices (n,), have been counted."""
@@ -62,10 +81,14 @@ class Ledger:
                     f"{_cure(stop, merged[:, 1].max())}"
                 )
             ranges[key] = _joined(merged)
-        return Ledger(ranges, {**other.names, **self.names})
+        checksums = self._combined_checksums(other, 1)
+        return Ledger(ranges, {**other.names, **self.names}, checksums)
 
     def __sub__(self, other: "Ledger") -> "Ledger":
-        """Remove; raise MergeError for rows that were never counted."""
+        """Remove; raise MergeError for rows never counted, or counted with other targets.
+
+        The latter is found when no row of a store is left.
+        """
         ranges = dict(self.ranges)
         for key, theirs in other.ranges.items():
             ours = ranges.get(key, np.empty((0, 2), dtype=np.int64))
@@ -83,12 +106,24 @@ class Ledger:
                 ours = np.concatenate((ours[:i], pieces, ours[i + 1 :]))
             ranges[key] = ours
         ranges = {key: r for key, r in ranges.items() if len(r)}
-        return Ledger(ranges, {k: v for k, v in self.names.items() if k in ranges})
+        checksums = self._combined_checksums(other, -1)
+        for key in other.ranges.keys() - ranges.keys():
+            if checksums.pop(key, 0):
+                raise MergeError(
+                    f"the rows of {other.names.get(key, key)} were summed with other targets or "
+                    "weights than are taken away, so sums of no rows would be left; take away what "
+                    "was added, with the same targets and weights (class_weight=, --class-weight)"
+                )
+        return Ledger(ranges, {k: v for k, v in self.names.items() if k in ranges}, checksums)
 
-    def add(self, key: str, name: str, start: int, stop: int) -> None:
-        """Count the rows ``[start, stop)`` of a store."""
+    def add(self, key: str, name: str, start: int, stop: int, checksum: int | None = None) -> None:
+        """Count the rows ``[start, stop)`` of a store; `checksum` is of those not skipped."""
         last = self.ranges.get(key)
         if last is not None and last[-1, 1] == start:  # mostly: the next block
+            if checksum is None:
+                self.checksums.pop(key, None)
+            elif key in self.checksums:
+                self.checksums[key] = (self.checksums[key] + checksum) & CHECKSUM_MASK
             self.ranges[key] = np.concatenate((last[:-1], [[last[-1, 0], stop]]))
             return
         repeated = self._repeated(key, name, start, stop)
@@ -98,8 +133,9 @@ class Ledger:
                 f"{what}. Sum the rows from {end} on alone, if there are more: rows=({end}, None) "
                 f"(--rows {end}:)"
             )
-        joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name})
-        self.ranges, self.names = joined.ranges, joined.names
+        known = {} if checksum is None else {key: checksum}
+        joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name}, known)
+        self.ranges, self.names, self.checksums = joined.ranges, joined.names, joined.checksums
 
     def _repeated(self, key: str, name: str, start: int, stop: int) -> tuple[str, int] | None:
         """Return which of some rows are counted already, and where those end; None for none."""
@@ -117,16 +153,19 @@ class Ledger:
     def to_tree(self) -> dict:
         """Return the ranges as a tree."""
         keys = sorted(self.ranges)
-        return {
+        tree: dict[str, Any] = {
             "ranges": {key: self.ranges[key] for key in keys},
             "names": {key: self.names.get(key, key) for key in keys},
         }
+        known = {key: self.checksums[key] for key in keys if key in self.checksums}
+        return tree | {"checksums": known} if known else tree
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Ledger":
         """Rebuild from `to_tree`."""
         fields = Fields.of(tree)
         ranges, names = fields.tree("ranges"), fields.tree("names")
+        checksums = fields.tree("checksums") if "checksums" in fields.keys else None
         fields.end()
         ledger = cls()
         for key in ranges.keys:
@@ -136,6 +175,10 @@ class Ledger:
                 raise ranges.wrong(key, "is not ranges of rows in order")
             ledger.ranges[key], ledger.names[key] = rows, names.text(key)
         names.end()
+        if checksums is not None:
+            known = [key for key in checksums.keys if key in ledger.ranges]
+            ledger.checksums = {key: checksums.integer(key) for key in known}
+            checksums.end()
         return ledger
 
 

@@ -149,7 +149,7 @@ class Statistics(Card, Questions):
         labels = [] if self.labels is None else self.labels.tolist()
         all_names = {label: names.get(label, label) for label in labels}
         sums = self.sums.retargeted(lambda targets: targets.relabelled(all_names))
-        return replace(self, sums=sums)
+        return replace(self, sums=sums, ledger=self.ledger.without_checksums())
 
     def with_targets(self, other: "Statistics") -> "Statistics":
         """Return the statistics of our targets and then those of `other`, of the same rows.
@@ -183,7 +183,8 @@ class Statistics(Card, Questions):
         table = self.encoder.table
         table = None if table is None else table.with_targets(other.encoder.table)
         encoder = replace(self.encoder, calibration=both, table=table)
-        return replace(self, encoder=encoder, sums=self.sums.stack_targets(other.sums))
+        sums, ledger = self.sums.stack_targets(other.sums), self.ledger.without_checksums()
+        return replace(self, encoder=encoder, sums=sums, ledger=ledger)
 
     def select(self, columns: ArrayLike) -> "Statistics":
         """Return the statistics of some features alone, as if the map had no others.

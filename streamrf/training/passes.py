@@ -22,7 +22,7 @@ from streamrf.preprocessing import (
     as_columns,
     combined_moments,
 )
-from streamrf.sources import Block, Ledger, Rows, as_rows, of_targets, warn_of_unseen
+from streamrf.sources import Block, Ledger, Rows, as_rows, checksum, of_targets, warn_of_unseen
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
@@ -60,7 +60,8 @@ class Pass(State):
     def update(self, block: Block) -> None:
         """Add a block; rows held out are counted by the ledger now and summed by `join`."""
         self.check(block)  # now, as rows held out are summed much later
-        self.statistics.ledger.add(block.key, block.where, block.row, block.row + block.span)
+        end, known = block.row + block.span, self._checksum(as_rows(block))
+        self.statistics.ledger.add(block.key, block.where, block.row, end, known)
         self._n_skipped += block.span - len(block.X)
         self._n_unseen += block.n_unseen
         if not len(block.X):
@@ -78,6 +79,14 @@ class Pass(State):
         if misfit is not None:
             raise DataError(f"{block.where}, row {block.row}: {misfit}")
         of_targets(block, self.statistics.sums.targets.check)
+
+    def _checksum(self, rows: Rows) -> int:
+        """Return the checksum of targets and weights as they enter the sums."""
+        calibration, n = self.statistics.encoder.calibration, len(rows.X)
+        roots, y = calibration.roots(rows.weights, n), rows.y
+        if n and isinstance(self.statistics.sums.targets, ValueSums):
+            y = calibration.targets(as_columns(y), roots)
+        return checksum(rows.indices, y, roots) if n else 0
 
     def _bad_row(self, rows: Rows) -> str:
         """Return which of some rows has no features, for a message."""
