@@ -56,9 +56,6 @@ def report(
     began = time.perf_counter()
     if rows.given and not data.data:
         raise wrong(rows.given[0], "is for rows to evaluate on; give --data, or leave it out")
-    ending = os.path.splitext(output)[1].lower()
-    if ending not in ("", *PAGE_ENDINGS):
-        raise wrong("--output", f"{output} ends in {ending}, and a report is HTML; name it .html")
     with writing({"--output": output}, [*files, *(data.data or [])]) as check:
         reports.check_drawing()
         given = _load(files)
@@ -67,6 +64,9 @@ def report(
         if source is not None:
             check(source)
             check_once(source.stores)
+        ending = os.path.splitext(output)[1].lower()
+        if ending not in ("", *PAGE_ENDINGS):
+            raise wrong("--output", f"{output} ends in {ending}; a report is HTML: name it .html")
         with computing(threads), showing(None if source is None else source.n_rows) as bar:
             figures = reports.write(
                 output,
