@@ -359,7 +359,7 @@ def test_a_client_that_is_closed_is_told(two_workers, rng):
 
 
 def test_a_cluster_without_workers_is_told(monkeypatch, path):
-    monkeypatch.setattr(engine.tasks, "PATIENCE", 0.5)
+    monkeypatch.setattr(engine.futures, "PATIENCE", 0.5)
     with (
         processes(0) as client,
         pytest.raises(StreamrfError, match="no worker for 0 s; start some: dask worker tcp:"),

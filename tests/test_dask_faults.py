@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 from distributed import Client, get_worker
 from distributed.comm import CommClosedError
+from distributed.worker_state_machine import FreeKeysEvent
 
 import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
-from streamrf import engine
-from streamrf.engine import ShardTask, failures, map_in_order, map_reduce, tasks, workers
+from streamrf.engine import ShardTask, failures, futures, map_in_order, map_reduce, workers
 from streamrf.engine.options import Worker
-from streamrf.engine.worker import versions
+from streamrf.engine.worker import Situation, versions
 from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
@@ -109,10 +109,10 @@ def test_workers_lost_while_they_are_asked_are_not_there():
 
 
 def test_a_run_that_waits_for_workers_says_so_once_each_time(monkeypatch, caplog):
-    monkeypatch.setattr(tasks, "PATIENCE", 0.0)
-    monkeypatch.setattr(tasks, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(futures, "PATIENCE", 0.0)
+    monkeypatch.setattr(futures, "LOOK_SECONDS", 0.0)
     client = Mock(run_on_scheduler=Mock(return_value={}), run=Mock(return_value={}))
-    run = tasks._Run(client, None, "shard")
+    run = futures.Run(client, None, "shard")
     for there, n_told in [({}, 1), ({}, 1), ({"tcp://a": 1}, 1), ({}, 2), ({}, 2)]:
         client.nthreads = Mock(return_value=there)
         run.move()
@@ -162,19 +162,79 @@ def test_a_worker_that_cannot_read_a_task_leaves_it_to_others(client, tmp_path, 
     assert re.search("tcp://.* cannot read what it is sent: .*no module named theirs", caplog.text)
 
 
-def test_workers_none_of_which_can_read_are_told():
-    answers = {"a": ("ImportError", ["one"]), "b": ("ImportError", ["two"])}
-    unread = failures.Unread(lambda: answers)
+def watched(situations):
+    """A function that looks with a watch, whose workers answer so, and waits for the answer."""
+    watch = failures.Watch(lambda: dict(situations))
 
-    def look():
-        found = unread.look({"a", "b"})
-        unread._thread.join()
+    def look(wanted=("one", "two")):
+        found = watch.look({"a", "b"}, wanted)
+        watch._thread.join()
         return found
 
+    return watch, look
+
+
+def test_workers_none_of_which_can_read_are_told():
+    watch, look = watched(
+        {
+            "a": Situation(False, ("ImportError", ["one"])),
+            "b": Situation(False, ("ImportError", ["two"])),
+        }
+    )
     assert (look(), look()) == ({}, {"a": ["one"], "b": ["two"]})
     with pytest.raises(ClusterError, match=r"cannot read .* nor can others: ImportError"):
         look()
-    assert unread.shunned == {"a", "b"}
+    assert watch.shunned == {"a", "b"}
+
+
+def test_tasks_are_lost_where_all_workers_are_idle_for_a_while():
+    idle, busy = Situation(False, None), Situation(True, None)
+    situations = {"a": idle, "b": idle}
+    _, look = watched(situations)
+
+    def n_looks(**others):
+        """Looks that find nothing lost, from the next answer on."""
+        situations.update(others)
+        look()
+        return next((i for i in range(20) if look() is None), None)
+
+    assert n_looks() == failures.IDLE - 1
+    assert n_looks(b=busy) is None
+    assert n_looks(b=idle) == failures.IDLE - 1
+    assert [look([f"{i}"]) for i in range(9)] == [{}] * 9  # others are wanted: it goes on
+    del situations["b"]  # does not answer
+    assert n_looks() is None
+
+
+@dataclass(frozen=True)
+class _Sums(ShardTask):
+    """Takes a while."""
+
+    def summarise(self, start, stop, n_threads):
+        time.sleep(0.1)
+        return np.array([stop - start])
+
+
+def lose_tasks(dask_worker):
+    """Let a worker drop the tasks that it has, which the scheduler is not told."""
+    keys = [key for key in dask_worker.state.tasks if "streamrf-job" not in str(key)]
+    dask_worker.handle_stimulus(FreeKeysEvent(keys=keys, stimulus_id="test"))
+    return len(keys)
+
+
+@pytest.mark.usefixtures("looking_often")
+def test_tasks_that_dask_loses_are_sent_anew(client, caplog):
+    client.wait_for_workers(2, timeout=30)
+    n_lost = []
+    lose = after(5, lambda: n_lost.extend(client.run(lose_tasks).values()))
+    shards = [(i, i + 1) for i in range(20)]
+    assert map_reduce(client, _Sums(), shards, lose).tolist() == [20]
+    assert max(n_lost) > 0
+    assert "they are sent anew" in caplog.text
+    rows = map_in_order(client, _Sums(), shards)
+    found = [next(rows).tolist()]
+    assert max(client.run(lose_tasks).values()) > 0
+    assert found + [row.tolist() for row in rows] == [[1]] * 20
 
 
 @pytest.mark.usefixtures("looking_often")
@@ -238,7 +298,7 @@ def _status(dask_worker):
 
 @pytest.fixture
 def looking_often(monkeypatch):
-    monkeypatch.setattr(engine.tasks, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(futures, "LOOK_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("looking_often")

@@ -7,12 +7,15 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from streamrf.engine.worker import Situation
 from streamrf.errors import ClusterError, StreamrfError, first_line
 
 if TYPE_CHECKING:
     from distributed import Client
 
 logger = logging.getLogger("streamrf")
+
+IDLE = 6  # looks that find all workers idle, before what they should do is sent anew
 
 
 @contextmanager
@@ -42,34 +45,43 @@ def cluster_errors(client: "Client") -> Iterator[None]:
         ) from error
 
 
-class Unread:
-    """What workers could not read of what a run has sent them.
+class Watch:
+    """What workers say of a run: what they could not read, and that all of them are idle.
 
     A worker that does not answer, such as one that is stopped, keeps nobody waiting: a thread asks.
 
     Parameters
     ----------
-    ask : returns by address why, and the keys of the tasks that wait for it, or None
+    ask : returns the situations of the workers that answer, by address
     """
 
-    def __init__(self, ask: Callable[[], dict[str, tuple[str, list] | None]]) -> None:
+    def __init__(self, ask: Callable[[], dict[str, Situation]]) -> None:
         self._ask = ask
         self._thread: Thread | None = None
-        self._found: dict[str, tuple[str, list]] = {}
-        self._times: Counter[str] = Counter()  # that a worker could not, by address
+        self._found: dict[str, Situation] = {}
+        self._times: Counter[str] = Counter()  # that a worker could not read, by address
+        self._wanted: set = set()
+        self._n_idle = 0  # answers in a row of workers that were idle while the same was wanted
         self.shunned: set[str] = set()  # addresses that are to get no more
 
-    def look(self, addresses: Iterable[str]) -> dict[str, list]:
+    def look(self, addresses: Iterable[str], wanted: Iterable) -> dict[str, list] | None:
         """Return the keys of tasks that wait in vain, by address; ask again.
 
-        A worker that leaves may fail once; one that fails again is shunned, and ClusterError is
-        raised where all `addresses` are.
+        None once all workers have been idle for `IDLE` looks, though the keys `wanted` are not
+        done: then Dask has lost them, which it does where workers starve, and waits for ever.
+
+        A worker that leaves may fail to read once; one that fails again is shunned, and
+        ClusterError is raised where all `addresses` are.
         """
         if self._thread is not None and self._thread.is_alive():
             return {}
         found, self._found = self._found, {}
-        self._times.update(found.keys())
-        for address, (why, _) in found.items():
+        idle = found.keys() >= set(addresses) and not any(one.busy for one in found.values())
+        before, self._wanted = self._wanted, set(wanted)
+        self._n_idle = self._n_idle + 1 if idle and before == self._wanted else 0
+        unread = {name: one.undelivered for name, one in found.items() if one.undelivered}
+        self._times.update(unread.keys())
+        for address, (why, _) in unread.items():
             if self._times[address] > 1 and address not in self.shunned:
                 self.shunned.add(address)
                 logger.warning("the worker %s cannot read what it is sent: %s", address, why)
@@ -80,12 +92,14 @@ class Unread:
                 )
         self._thread = Thread(target=self._look, daemon=True)
         self._thread.start()
-        return {address: keys for address, (_, keys) in found.items()}
+        if self._n_idle >= IDLE and self._wanted and found:
+            self._n_idle = 0
+            return None
+        return {address: keys for address, (_, keys) in unread.items()}
 
     def _look(self) -> None:
         with suppress(Exception):  # of a client that is lost or closed, which others will meet too
-            answers = self._ask()
-            self._found = {name: found for name, found in answers.items() if found is not None}
+            self._found = self._ask()
 
 
 def address_of(client: "Client") -> str:

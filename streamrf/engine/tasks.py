@@ -5,44 +5,24 @@ task that runs again, because its worker was lost, gives the same sums, and the 
 sees to it that each shard's are added once. Neither rows nor features are keys of the graph.
 """
 
-import logging
-import pickle
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 
-import cloudpickle
-
+from streamrf.engine import futures
 from streamrf.engine.base import Progress
-from streamrf.engine.failures import Unread, address_of, cluster_errors
+from streamrf.engine.failures import address_of, cluster_errors
+from streamrf.engine.futures import Run, Shard
 from streamrf.engine.options import Worker
-from streamrf.engine.worker import (
-    ShardTask,
-    describe,
-    executing,
-    merge,
-    processing_at_paused,
-    summarise,
-    undelivered,
-    versions,
-)
+from streamrf.engine.worker import ShardTask, describe, versions
 from streamrf.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 T = TypeVar("T")
-Shard = tuple[int, int]
 
-logger = logging.getLogger("streamrf")
-
-MERGE_FIRST = 10  # priority: sums that wait hold memory
-LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 WAIT_SECONDS = 1.0
-PATIENCE = 60.0  # seconds for a first worker
 
 
 def workers(client: "Client") -> dict[str, Worker]:
@@ -60,11 +40,11 @@ def workers(client: "Client") -> dict[str, Worker]:
         found: dict[str, Worker] = {}
         while not found:
             try:
-                client.wait_for_workers(1, timeout=PATIENCE)
+                client.wait_for_workers(1, timeout=futures.PATIENCE)
             except TimeoutError:
                 raise ClusterError(
-                    f"the scheduler {address_of(client)} has had no worker for {PATIENCE:.0f} s; "
-                    f"start some: dask worker {address_of(client)}"
+                    f"the scheduler {address_of(client)} has had no worker for "
+                    f"{futures.PATIENCE:.0f} s; start some: dask worker {address_of(client)}"
                 ) from None
             found = _described(client)
         ours = versions()
@@ -123,7 +103,7 @@ def map_reduce(
     Exception
         The first error of a shard, which is not tried again.
     """
-    run = _Run(client, task, "shard")
+    run = Run(client, task, "shard")
     with run:
         total = _merged(run, shards, progress)
         with cluster_errors(client):
@@ -140,7 +120,7 @@ def map_in_order(
 
     Parameters and errors are those of `map_reduce`.
     """
-    run = _Run(client, task, "rows")
+    run = Run(client, task, "rows")
     with run:
         ahead: deque = deque()
         for shard in shards:
@@ -151,13 +131,13 @@ def map_in_order(
             yield _next(run, ahead, progress)
 
 
-def _next(run: "_Run", ahead: deque, progress: Progress | None) -> Any:
+def _next(run: "Run", ahead: deque, progress: Progress | None) -> Any:
     """Return the summary of the first shard, and count its rows."""
     while True:
         future, (start, stop) = ahead[0]
         with cluster_errors(run.client):
             try:
-                summary = future.result(timeout=LOOK_SECONDS)
+                summary = future.result(timeout=futures.LOOK_SECONDS)
             except TimeoutError:
                 if future.status == "error":  # a file system may time out, too
                     raise
@@ -172,160 +152,7 @@ def _next(run: "_Run", ahead: deque, progress: Progress | None) -> Any:
         return summary
 
 
-class _Run:
-    """The futures of one run; those left are released on leaving.
-
-    Keys are ``("streamrf-KIND-RUN", number)``, which Dask's dashboard groups by kind.
-    """
-
-    def __init__(self, client: "Client", task: ShardTask, kind: str):
-        self.client = client
-        self._kind = kind
-        self._name = uuid4().hex[:8]
-        self._task = task
-        self._future: Any = None
-        self._numbers = count()
-        self._counted = 0.0
-        self._looked = self._seen = time.monotonic()  # when workers were last there
-        self._told: float | None = None  # of which time it was told that there are none since
-        self._addresses: list[str] = []
-        self._paused: set[str] = set()
-        self._unread = Unread(lambda: client.run(undelivered, self._name, on_error="ignore"))
-        self._place_of: dict[Any, str] = {}  # of the shards that are not done, by key
-        self._n_shards: Counter[str] = Counter()  # that are not done, by address
-        self._calls: dict[Any, tuple] = {}  # of the tasks that are not done, by key
-        self.alive: dict[Any, Future] = {}
-
-    def __enter__(self) -> "_Run":
-        import dask
-
-        # In the graph rather than scattered: what is scattered is gone with its last worker, and
-        # the scheduler can send this again. It is one message, however large.
-        blob = cloudpickle.dumps(self._task, protocol=5)  # functions of a script and lambdas too
-        large = {"distributed.admin.large-graph-warning-threshold": len(blob) + (64 << 20)}
-        with cluster_errors(self.client), dask.config.set(large):
-            self._future = self.client.submit(
-                pickle.loads, blob, key=f"streamrf-job-{self._name}", pure=False
-            )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        # By name, because the frames of an error may still hold them. Not `cancel`: the scheduler
-        # stumbles over keys that are cancelled and released at a time.
-        for future in (*self.alive.values(), self._future):
-            future.release()
-
-    def submit(self, shard: Shard) -> "Future":
-        """Submit a shard."""
-        return self._submit(self._kind, summarise, self._future, *shard)
-
-    def _least_busy(self) -> str | None:
-        """Return the address of the worker with the fewest shards.
-
-        Dask would fill all threads of a worker that has the job before it sends it to another, and
-        a worker computes one shard at a time.
-        """
-        self._count_workers()
-        usable = [address for address in self._addresses if address not in self._paused]
-        return min(usable or self._addresses, key=self._n_shards.__getitem__, default=None)
-
-    def merge(self, a: "Future", b: "Future") -> "Future":
-        """Submit the sum of two summaries, which are released when it is done."""
-        return self._submit("merge", merge, a, b, priority=MERGE_FIRST)
-
-    def _submit(self, kind: str, function: Callable, *args: Any, **options: Any) -> "Future":
-        key = (f"streamrf-{kind}-{self._name}", next(self._numbers))
-        if kind == self._kind and (place := self._least_busy()) is not None:
-            self._place_of[key] = place
-            self._n_shards[place] += 1
-            options |= {"workers": [place], "allow_other_workers": True}
-        with cluster_errors(self.client):
-            future = self.client.submit(function, *args, key=key, pure=False, retries=0, **options)
-        self.alive[future.key] = future
-        self._calls[future.key] = (kind, function, *args), options
-        return future
-
-    def forget(self, future: "Future") -> None:
-        """Release what a finished task was made from."""
-        (kind, _, *args), _ = self._pop(future.key)
-        if kind == "merge":
-            for part in args:
-                del self.alive[part.key]
-
-    def _pop(self, key: Any) -> tuple:
-        """Return the call of a task, which is not waited for any more."""
-        if key in self._place_of:
-            self._n_shards[self._place_of.pop(key)] -= 1
-        return self._calls.pop(key)
-
-    def release(self, future: "Future") -> None:
-        """Release a result that is here."""
-        self.forget(future)
-        self.alive.pop(future.key).release()
-
-    def move(self) -> dict[Any, "Future"]:
-        """Send anew what waits at some workers, every few seconds; return the futures by old key.
-
-        At those that are paused, or cannot read what it waits for.
-
-        Dask sends nothing to a worker that is paused for its memory, but what waits there waits
-        until it goes on, which may be never; Dask's work stealing leaves the last task behind.
-        """
-        now = time.monotonic()
-        if now < self._looked + LOOK_SECONDS:
-            return {}
-        self._looked = now
-        self._count_workers()
-        in_vain = self._unread.look(self._addresses)
-        with cluster_errors(self.client):
-            paused = self.client.run_on_scheduler(processing_at_paused, self._name)
-            self._paused = {*paused, *self._unread.shunned}
-            begun = {}
-            if paused:
-                begun = self.client.run(executing, workers=list(paused), on_error="ignore")
-        not_begun = [set(keys) - set(begun.get(a, keys)) for a, keys in paused.items()]
-        moved = {}
-        for key in set().union(*not_begun, *in_vain.values()):
-            if key in self._calls and not self.alive[key].done():
-                moved[key] = self._again(key)
-        return moved
-
-    def _again(self, key: Any) -> "Future":
-        """Submit a task under another key; a result of the first one is dropped."""
-        call, options = self._pop(key)
-        self.alive.pop(key).release()
-        return self._submit(*call, **options)
-
-    @property
-    def n_workers(self) -> int:
-        """Workers there are, counted every few seconds."""
-        self._count_workers()
-        return max(1, len(self._addresses))
-
-    def _count_workers(self) -> None:
-        now = time.monotonic()
-        if now >= self._counted:
-            with cluster_errors(self.client):
-                self._addresses = list(self.client.nthreads())
-            self._counted = now + LOOK_SECONDS
-            if self._addresses:
-                self._seen = now
-            elif now >= self._seen + PATIENCE and self._seen != self._told:
-                self._told, address = self._seen, address_of(self.client)
-                logger.warning(
-                    "the scheduler %s has had no worker for %.0f s, and the run waits for one; "
-                    "start some: dask worker %s",
-                    *(address, PATIENCE, address),
-                )
-
-    def place(self, futures: list["Future"]) -> dict[Any, str | None]:
-        """Return the address of a worker that holds each result, by key."""
-        with cluster_errors(self.client):
-            places = self.client.who_has(futures)
-        return {future.key: next(iter(places.get(future.key, ())), None) for future in futures}
-
-
-def _merged(run: _Run, shards: list[Shard], progress: Progress | None) -> "Future":
+def _merged(run: Run, shards: list[Shard], progress: Progress | None) -> "Future":
     """Return the future of the sum of all shards."""
     from distributed import as_completed
 

@@ -17,6 +17,7 @@ from streamrf.sources import Block
 T = TypeVar("T")
 
 BITS_OF = ("streamrf", "numba", "numpy", "scipy")  # packages that the bits of features depend on
+BUSY = {"ready", "constrained", "executing", "long-running", "flight", "cancelled", "resumed"}
 _one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
 
 
@@ -90,10 +91,25 @@ def executing(dask_worker: Any) -> list:
     return [task.key for task in dask_worker.state.executing]
 
 
-def undelivered(run: str, dask_worker: Any) -> tuple[str, list] | None:
-    """Return why what tasks of a run wait for could not be read here, and the keys of the tasks.
+@dataclass(frozen=True)
+class Situation:
+    """How far a worker is with a run."""
 
-    Such as a missing module. Dask keeps that to itself, and the tasks would wait for ever.
+    busy: bool  # it computes for the run, is about to, reads what it needs, or must not now
+    undelivered: tuple[str, list] | None  # why it could not read what keys of tasks wait for
+
+
+def situation(run: str, dask_worker: Any) -> Situation:
+    """Return how far this worker is with a run."""
+    states = {task.state for task in dask_worker.state.tasks.values() if run in str(task.key)}
+    paused = dask_worker.status.name == "paused"
+    return Situation(paused or not BUSY.isdisjoint(states), _undelivered(run, dask_worker))
+
+
+def _undelivered(run: str, dask_worker: Any) -> tuple[str, list] | None:
+    """Return why what tasks wait for could not be read, such as a missing module, and their keys.
+
+    Dask keeps that to itself, and the tasks would wait for ever.
     """
     for task in dask_worker.state.tasks.values():
         waiting = [one.key for one in task.dependents if one.state == "waiting"]
