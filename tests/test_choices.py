@@ -3,6 +3,7 @@
 import warnings
 from types import SimpleNamespace
 
+import h5py
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -311,6 +312,35 @@ def test_balanced_weights_of_arrays_count_all_rows():
     np.testing.assert_allclose(weights / weights.max(), 1.0, rtol=0.01)
     expected = compute_class_weight("balanced", classes=np.array([0, 1]), y=rare)
     assert expected[1] * 5 == pytest.approx(expected[0] * (len(X) - 5))
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_balanced_weights_of_hdf5_files_are_those_of_arrays(tmp_path, as_text):
+    X, rare = rare_rows()
+    labels = np.where(rare == 1, "rare", "usual") if as_text else rare
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    for number, rows in enumerate((slice(0, 90_000), slice(90_000, None))):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["X"], file["weights"] = X[rows], weights[rows]
+            file.create_dataset(
+                "y", data=labels[rows].astype("S" if as_text else int), chunks=(777,)
+            )
+    source = srf.HDF5Source(tmp_path / "*.h5", weights="weights")
+    sums, expected = (
+        srf.accumulate(one, fourier(8), class_weight="balanced", random_state=0).sums.targets
+        for one in (source, srf.ArraySource(X, labels, weights))
+    )
+    np.testing.assert_allclose(sums.weights, expected.weights, rtol=1e-12)
+    np.testing.assert_allclose(sums.weights[0], sums.weights[1], rtol=0.01)
+
+
+def test_targets_of_many_hdf5_rows_are_not_read_before_the_pass(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"] = X, RARE.astype("S")
+    source = srf.HDF5Source(tmp_path / "rows.h5")
+    assert source.known_targets[0].tolist() == RARE.tolist()
+    monkeypatch.setattr("streamrf.sources.hdf5.MAX_KNOWN", N - 1)
+    assert source.known_targets is None
 
 
 def test_a_class_that_cannot_be_balanced_is_told():

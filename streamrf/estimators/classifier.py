@@ -51,7 +51,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         each one more pass over rows that can be read again (`streamrf.refine`). The penalty is
         chosen anew at each
     max_passes : passes at most, the first included; only the squared loss ends with it
-    class_weight : dict of labels to weights, "balanced" (by the shares in a peek), or None
+    class_weight : dict of labels to weights, "balanced" (by the shares in arrays and in HDF5
+        files of up to 8 million rows, else in a peek), or None
     normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
         (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
     warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a

@@ -179,7 +179,7 @@ class Source(Card, ABC):
 
     @property
     def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
-        """Targets and weights of all rows, where they are in memory anyway; else None."""
+        """Targets and weights of all rows, where they are in memory or read for little; or None."""
         return None
 
     def keys_of(self, places: Sequence[int]) -> list[str] | None:

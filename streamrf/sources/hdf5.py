@@ -3,6 +3,10 @@
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, EmptySourceError, ShapeError
 from streamrf.sources.base import Arrays, Block, Store
@@ -19,6 +23,8 @@ from streamrf.sources.hdf5_files import (
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
+
+MAX_KNOWN = 1 << 23  # rows whose targets are read before a pass, where all are to be known
 
 
 class HDF5Source(SeekableSource):
@@ -121,6 +127,27 @@ class HDF5Source(SeekableSource):
     def versions(self) -> list[str]:
         """Sizes of the files, and when they were last written to."""
         return [version(path) for path in self.files if os.path.exists(path)]
+
+    @property
+    def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
+        """Those of the datasets, unless there are more than are read for the asking."""
+        if not self.has_targets or self.n_rows > MAX_KNOWN:
+            return None
+        parts = [self._targets_of(file) for file in self._files if file.n_rows]
+        y, weights = zip(*parts, strict=True)
+        return np.concatenate(y), np.concatenate(weights) if self.has_weights else None
+
+    def _targets_of(self, file: File) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+        """Read the targets and weights of all rows of a file."""
+        wheres = [where_of(file.name, dataset) for dataset in self._names[1:]]
+        with opened(file.path, file.name) as handle:
+            found = datasets(handle, file.name, self._names)[1:]
+            with readers(found, [(0, file.n_rows)], wheres) as columns:
+                y, weights = (None if one is None else one.read(0, file.n_rows) for one in columns)
+        return (
+            as_targets(y, file.n_rows, wheres[0]),
+            None if weights is None else weight_column(weights, file.n_rows, wheres[1]),
+        )
 
     @property
     def buffer_bytes(self) -> int:

@@ -51,9 +51,9 @@ class Settings:
         code can be chosen at the solve. Sums by class take labels that are not among them; sums by
         bit raise UnknownLabelError
     class_weight : factors of the rows' weights by label, "balanced" (so that all classes weigh the
-        same, by their shares in arrays, else in a peek of up to 20,000 rows), or None. Rows are
-        weighed as they are read, since one Gram is summed for all classes; give a dict where sums
-        are to be added
+        same, by their shares in arrays and HDF5 files of up to 8 million rows, else in a peek of up
+        to 20,000 rows), or None. Rows are weighed as they are read, since one Gram is summed for
+        all classes; give a dict where sums are to be added
     task : "classification", "regression" or "auto": classes, unless the first rows looked at have
         fractions or several targets. Over 100 classes of whole floats, or nearly one for every row,
         raise an error

@@ -154,7 +154,7 @@ def _has_gaps(y: Array, n_classes: int) -> bool:
 def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
     """Return the source with rows weighed by class.
 
-    "balanced" by the shares of all rows where targets are in memory, and else of those of a peek.
+    "balanced" by the shares of all rows where their targets are known, and else of those of a peek.
     """
     known = source.known_targets
     if isinstance(class_weight, str) and known is not None and known[0].ndim == 1:
