@@ -114,10 +114,8 @@ class ClassWeighted(Derived):
     ) -> None:
         super().__init__(source)
         self._tells = rest is None
-        self._labels, self._factors = (
-            labels,
-            np.append(factors, factors.max() if rest is None else rest),
-        )
+        self._labels = labels
+        self._factors = np.append(factors, factors.max() if rest is None else rest)
         self.has_weights = source.has_weights or source.has_targets
 
     @property
