@@ -174,8 +174,12 @@ def test_several_gammas_are_blocks_that_can_be_weighed():
     assert fitted["block_weights"] == model.block_weights.tolist()
     assert [part["n_components"] for part in answer("info", "new.h5")["map"]["maps"]] == [30, 31]
     assert re.search(r"blocks +weights ", told("info", "new.h5"))
-    said = misused("fit", "data.h5", *words, "--block-weights", "1,2", "--statistics", "s.h5")
-    assert "--block-weights" in said
+    for given in ("1,2", "auto"):
+        weights = ("--block-weights", given)
+        said = misused("fit", "data.h5", *words, *weights, "--statistics", "new.h5")
+        assert "--block-weights: is for a model; give --model, or give it to solve" in said
+        said = misused("fit", "data.h5", *words, *weights, "--prune", "9", "--model", "new.h5")
+        assert "--block-weights: is for a model that is not pruned; leave it or --prune out" in said
     said = misused("fit", "data.h5", *words, "--components", "1", "--model", "new.h5")
     assert "--components: 1 do not part among the 2 of --gamma; give 2" in said
 

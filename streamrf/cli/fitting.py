@@ -227,7 +227,7 @@ def _check(
     """Raise the error of wrong usage if options do not go together."""
     if output.model is None and output.statistics is None:
         raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
-    for name in ("alpha", "codes", "bits", "decode"):
+    for name in ("alpha", "codes", "bits", "decode", "block_weights"):
         if output.model is None and getattr(targets, name) is not None:
             raise wrong(option_of(name), "is for a model; give --model, or give it to solve")
     if targets.folds is not None and output.statistics is None and targets.block_weights != "auto":
@@ -236,8 +236,8 @@ def _check(
         raise wrong("--loss", "is for a model; give --model, or leave it out")
     if output.model is None and targets.prune is not None:
         raise wrong("--prune", "is for a model; give --model, or --components to solve")
-    if targets.block_weights is not None and (output.model is None or targets.prune is not None):
-        raise wrong("--block-weights", "is for a model that is not pruned; leave one of them out")
+    if targets.block_weights is not None and targets.prune is not None:
+        raise wrong("--block-weights", "is for a model that is not pruned; leave it or --prune out")
     if targets.max_passes is not None and targets.loss == SQUARED:
         raise wrong("--max-passes", f"is for --loss {' or '.join(LOSSES)}; leave it out")
     if targets.max_passes == 1:
