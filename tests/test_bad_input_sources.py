@@ -178,6 +178,33 @@ def test_not_an_hdf5_file(content, path):
         HDF5Source("text.h5")
 
 
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("rows.dat", "its ending '.dat' is none of .h5, .hdf5, .hdf, .csv,"),
+        ("rows.csv.xz", "its ending '.xz' is none of .h5,"),
+        ("rows", "its name has no ending, such as .h5,"),
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b"a,y\n1,0\n", bytes(600)])
+def test_a_format_that_the_ending_does_not_say(name, ending, content, path):
+    """It was told as a damaged HDF5 file."""
+    Path(name).write_bytes(content)
+    for data in (name, [path, name]):
+        with refuses(DataError, f"{name} is of no known format: {ending}", "no option names"):
+            open_source(data, "train/X", "train/y")
+
+
+@pytest.mark.parametrize("block", [0, 512, 4096])
+def test_hdf5_has_any_ending(block, path):
+    with h5py.File("rows.dat", "w", userblock_size=block) as file:
+        file["X"] = X
+    assert open_source("rows.dat").n_rows == len(X)
+    os.truncate("rows.dat", os.path.getsize("rows.dat") // 2)
+    with refuses(CorruptFileError, "rows.dat cannot be opened as an HDF5 file", "truncated"):
+        open_source("rows.dat")
+
+
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
 def test_a_truncated_file(share, path):
     os.truncate(path, int(os.path.getsize(path) * share))

@@ -563,7 +563,10 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
     [
         (("fit", "dota.h5", *MODEL), ["no file 'dota.h5'", "near names there: ['data.h5'"]),
         (("fit", "no*.h5", *MODEL), ["no file matches 'no*.h5'"]),
-        (("fit", "m.txt", *MODEL), ["m.txt cannot be opened as an HDF5 file"]),
+        (
+            ("fit", "m.txt", *MODEL),
+            ["m.txt is of no known format: its ending '.txt' is none of .h5,"],
+        ),
         (("fit", "cut.h5", *MODEL), ["cut.h5 cannot be opened", "truncated"]),
         (("fit", "hole.h5", *SMALL, *MODEL), ["hole.h5, dataset 'X': rows", "cannot be read"]),
         ((*FIT, "--x", "Z"), ["data.h5 has no dataset 'Z'; it has ['X',"]),

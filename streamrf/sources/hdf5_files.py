@@ -24,6 +24,8 @@ from streamrf.sources.validation import (
     target_shape,
 )
 
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
 
 class Names(NamedTuple):
     """Names of the datasets."""
@@ -83,6 +85,25 @@ class File:
 
 def where_of(name: str, dataset: str | None) -> str:
     return f"{name}, dataset {dataset!r}"
+
+
+def has_signature(path: str) -> bool:
+    """Return whether a file is HDF5, perhaps a damaged one; True if it cannot be looked at.
+
+    The signature is at byte 0, 512, 1024, 2048 and so on (HDF5 File Format Specification, II.A).
+    `h5py.is_hdf5` would take a file that another program writes for none.
+    """
+    try:
+        with open(path, "rb") as file:
+            place, size = 0, os.fstat(file.fileno()).st_size
+            while place < size:
+                file.seek(place)
+                if file.read(len(_SIGNATURE)) == _SIGNATURE:
+                    return True
+                place = 2 * place or 512
+    except OSError:  # which opening it tells
+        return True
+    return False
 
 
 def opened(path: str, name: str, **cache: Any) -> h5py.File:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from glob import has_magic
 from typing import Any
 
-from streamrf.errors import ParameterError, SourceNotFoundError, warn
+from streamrf.errors import DataError, ParameterError, SourceNotFoundError, warn
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable
@@ -19,6 +19,7 @@ from streamrf.sources.frames import (
     is_mixed,
 )
 from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.hdf5_files import has_signature
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
@@ -61,7 +62,8 @@ def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any, **trust: bool) ->
     return HDF5Source(names, "X" if x is None else x, y, weights, **trust)
 
 
-# The formats by the endings of files; others are taken for HDF5. A new one is its file and a row.
+# The formats by the endings of files; others are HDF5 if they have its signature. A new one is its
+# file and a row.
 _FORMATS: dict[tuple[str, ...], Opener] = {
     (".h5", ".hdf5", ".hdf"): _open_hdf5,
     (".csv", ".tsv", ".tab"): _tables(CSVTable),
@@ -121,7 +123,8 @@ def open_source(
     MissingPackageError
         An optional package that the format needs; the message names the extra.
     DataError, CorruptFileError
-        Files that cannot be read as what their names say, or columns that have no numbers.
+        Files that cannot be read as what their names say, whose names say no format, or columns
+        that have no numbers.
     """
     if isinstance(data, bytes):
         data = os.fsdecode(data)
@@ -129,6 +132,8 @@ def open_source(
         entries = [data] if isinstance(data, str | os.PathLike) else list(data)
         files = {entry: list(_files(entry)) for entry in map(os.fsdecode, entries)}
         names = [name for entry in map(os.fsdecode, entries) for name in files[entry]]
+        for name in names:
+            _check_format(name)
         openers = {_opener(name): name for name in names}
         if len(openers) > 1:
             raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
@@ -186,6 +191,20 @@ def is_known(name: str) -> bool:
 def _opener(name: str) -> Opener:
     """Return what opens a file, by the ending of its name."""
     return next((o for endings, o in _FORMATS.items() if _ending(name) in endings), _open_hdf5)
+
+
+def _check_format(name: str) -> None:
+    """Raise DataError for a file of an ending that no format has, unless it is an HDF5 file."""
+    ending = _ending(name)
+    if ending in _ENDINGS or is_url(name) or has_signature(name):
+        return
+    known = f"{', '.join(_ENDINGS)} (CSV also with {', '.join(_COMPRESSED)})"
+    found = f"its ending {ending!r} is none of" if ending else "its name has no ending, such as"
+    raise DataError(
+        f"{name} is of no known format: {found} {known}, and it is not HDF5, which is read under"
+        " any name; no option names a format, so rename the file, or link to it by a name that ends"
+        " as its format does"
+    )
 
 
 def _ending(name: str) -> str:
