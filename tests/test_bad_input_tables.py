@@ -108,6 +108,8 @@ BAD = [
     (text("a.csv", b"\x00\x01,\x02\n"), {}, "a.csv is not UTF-8 text"),
     (text("a.csv", b"a,y\n\xe9t\xe9,1\n"), {}, "a.csv: column 'a' is not UTF-8"),
     (text("a.csv", b"a,\xe9t\xe9,y\n1,2,0\n"), {}, "a.csv, names of columns, cannot be read"),
+    (text("a.csv", 'a,"b,y\n' + LINES), {}, "a.csv: a quote in the first line is not closed"),
+    (text("a.csv", 'a,"b,y\n1,2,0\n3,"4",1\n'), {}, "a.csv: a quote in the first line is not"),
     (text("a.csv", CSV.replace("\n70,140", "\n70,140,5")), {}, "a.csv, row 70 has 4 fields"),
     (text("a.csv", CSV.replace("\n70,140,", "\n70,")), {}, "a.csv, row 70 has 2 fields"),
     (text("a.csv", CSV.replace("\n70,140", '\n70,"140')), {}, "a.csv, row 70 has 2 fields"),

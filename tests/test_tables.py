@@ -448,6 +448,27 @@ def test_rows_are_found_as_the_csv_module_wrote_them(
     assert got == normal
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "names", [["a", "b\nc"], ["a\n\nb", "c"], ['a "b"\n,"', '"\n"'], ['5" a', "b"]]
+)
+def test_names_of_columns_may_have_several_lines(names, end, tmp_path):
+    """They were told as a file that is damaged."""
+    path = tmp_path / "a.csv"
+    with open(path, "w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, lineterminator=end)
+        writer.writerows([[*names, "y"], [1, 2, 0], [3, 4, 1]])
+    source = srf.open_source(path, x=names, y="y")
+    assert source.columns.outputs == tuple(names)
+    np.testing.assert_array_equal(source.sample(2).X, [[1, 2], [3, 4]])
+
+
+def test_quotes_inside_names_are_no_quotes(tmp_path):
+    (tmp_path / "a.csv").write_text('a 5" b,c,y\n1,2,0\n3,"4",1\n')
+    source = srf.open_source(tmp_path / "a.csv", y="y")
+    assert source.columns.outputs == ('a 5" b', "c")
+
+
 def test_lines_that_are_empty_are_no_rows(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n\n1,2\n\r\n3,4\n\n\n5,6\n\n")
     source = opened(tmp_path / "a.csv", chunk_bytes=4)

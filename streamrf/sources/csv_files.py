@@ -27,6 +27,8 @@ MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _BOM = b"\xef\xbb\xbf"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
+# The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
+_FIRST = re.compile(rb'(?:(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)|[^\n])*+\n?')
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
 
@@ -56,12 +58,13 @@ class CSVTable(Table):
         self._compression = _COMPRESSIONS.get(os.path.splitext(bare(name))[1].lower())
         with self._opened() as file:
             head = file.read(HEAD_BYTES)
-        first = self._line(head)
+        n_marks = len(_BOM) * head.startswith(_BOM)
+        first = self._line(head[n_marks:])
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
         self._delimiter = "\t" if tab else max(",;\t|", key=first.decode("latin-1").count)
-        line = first.removeprefix(_BOM).rstrip(b"\r\n") + b"\n"
+        line = first.rstrip(b"\r\n") + b"\n"
         with decoding(f"{self.where}, names of columns,"):
-            fields = self._parsed(line, None).column_names
+            fields = self._fields(line)
         counted = [str(place) for place in range(len(fields))]
         is_row = fields != counted and all(is_number(field) for field in fields)
         is_row = is_row if has_names is None else not has_names
@@ -69,7 +72,7 @@ class CSVTable(Table):
             self._warn_of_row(fields, counted)
         self._names = counted if is_row else fields
         check_names(self._names, self.where)
-        self._offsets, self._rows = [0 if is_row else len(first)], [0]
+        self._offsets, self._rows = [0 if is_row else n_marks + len(first)], [0]
         seen = self._index()
         self.n_rows = self._rows[-1]
         if not self.n_rows:
@@ -167,13 +170,28 @@ class CSVTable(Table):
             place += len(file.read(min(CHUNK_BYTES, target - place)))
 
     def _line(self, head: bytes) -> bytes:
-        """Return the first line, with its end."""
-        first = head[: head.find(b"\n") + 1] or head
+        """Return the first line, with its end, and those that its fields in quotes go on in."""
+        match = _FIRST.match(head)
+        assert match is not None  # it may be empty
+        first = match[0]
         if not first.strip():
             raise EmptySourceError(f"{self.where} begins with an empty line; expected names")
         if b"\0" in first:
             raise DataError(f"{self.where} is not UTF-8 text; convert it, or name its format")
         return first
+
+    def _fields(self, line: bytes) -> list[str]:
+        """Return the fields of the first line."""
+        try:
+            names: list[str] = self._parsed(line, None).column_names
+            return names
+        except arrow().ArrowInvalid as error:
+            if not line.count(b'"') % 2:
+                raise
+            raise DataError(
+                f"{self.where}: a quote in the first line is not closed; close it, or double it if "
+                "it is part of a name"
+            ) from error
 
     def _guessed(self, seen: list[tuple[int, bytes]]) -> dict[str, Any]:
         """Return the types that suit pieces of the file, each with its first row."""
