@@ -343,6 +343,18 @@ def test_targets_of_many_hdf5_rows_are_not_read_before_the_pass(tmp_path, monkey
     assert source.known_targets is None
 
 
+def test_targets_are_not_read_before_the_pass_for_weights_that_are_given(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"] = X, RARE.astype("S")
+    source = srf.HDF5Source(tmp_path / "rows.h5")
+    monkeypatch.setattr(srf.HDF5Source, "known_targets", property(lambda self: pytest.fail("read")))
+    found, expected = (
+        srf.accumulate(one, fourier(8), class_weight={"rare": 5.0}, random_state=0).sums.targets
+        for one in (source, srf.ArraySource(X, RARE))
+    )
+    np.testing.assert_array_equal(found.weights, expected.weights)
+
+
 def test_a_class_that_cannot_be_balanced_is_told():
     X, rare = rare_rows()
     source = srf.IteratorSource(

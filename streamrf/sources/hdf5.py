@@ -2,7 +2,7 @@
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -143,11 +143,7 @@ class HDF5Source(SeekableSource):
         with opened(file.path, file.name) as handle:
             found = datasets(handle, file.name, self._names)[1:]
             with readers(found, [(0, file.n_rows)], wheres) as columns:
-                y, weights = (None if one is None else one.read(0, file.n_rows) for one in columns)
-        return (
-            as_targets(y, file.n_rows, wheres[0]),
-            None if weights is None else weight_column(weights, file.n_rows, wheres[1]),
-        )
+                return _targets(columns, wheres, 0, file.n_rows)
 
     @property
     def buffer_bytes(self) -> int:
@@ -200,12 +196,10 @@ class HDF5Source(SeekableSource):
         self, rows: list[RowReader | None], wheres: list[str], low: int, high: int
     ) -> Arrays:
         """Read the rows ``[low, high)`` of a file."""
-        X, y, weights = (None if reader is None else reader.read(low, high) for reader in rows)
-        return Arrays(
-            as_matrix(X, wheres[0]),
-            None if y is None else as_targets(y, high - low, wheres[1]),
-            None if weights is None else weight_column(weights, high - low, wheres[2]),
-        )
+        x, *columns = rows
+        assert x is not None
+        X = as_matrix(x.read(low, high), wheres[0])
+        return Arrays(X, *_targets(columns, wheres[1:], low, high))
 
     def _sampled_from(self, row: int) -> int:
         """Return the border of a chunk, so that a range of a sample decodes no part of another."""
@@ -215,6 +209,17 @@ class HDF5Source(SeekableSource):
         file = self._files[bisect_right(self._files, row, key=lambda file: file.first) - 1]
         before = row - (row - file.first) % file.chunk_rows
         return before, min(before + file.chunk_rows, file.stop)
+
+
+def _targets(
+    columns: Sequence[RowReader | None], wheres: list[str], low: int, high: int
+) -> tuple[Any, Any]:
+    """Read targets and weights of the rows ``[low, high)``, None where there are none."""
+    y, weights = (None if column is None else column.read(low, high) for column in columns)
+    return (
+        None if y is None else as_targets(y, high - low, wheres[0]),
+        None if weights is None else weight_column(weights, high - low, wheres[1]),
+    )
 
 
 def _check_alike(file: File, first: File, names: Names) -> None:

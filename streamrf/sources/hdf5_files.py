@@ -23,8 +23,7 @@ from streamrf.sources.validation import (
     matrix_dtype,
     target_shape,
 )
-
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+from streamrf.storage import HDF5_SIGNATURE
 
 
 class Names(NamedTuple):
@@ -98,7 +97,7 @@ def has_signature(path: str) -> bool:
             place, size = 0, os.fstat(file.fileno()).st_size
             while place < size:
                 file.seek(place)
-                if file.read(len(_SIGNATURE)) == _SIGNATURE:
+                if file.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
                     return True
                 place = 2 * place or 512
     except OSError:  # which opening it tells

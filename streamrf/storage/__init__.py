@@ -1,6 +1,6 @@
 """Nested dicts of arrays to HDF5 files and back; objects as such trees; untrusted files checked."""
 
-from streamrf.storage.base import Tree
+from streamrf.storage.base import HDF5_SIGNATURE, Tree
 from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
@@ -8,6 +8,7 @@ from streamrf.storage.files import alone, identity, reason, replacing, unwritten
 from streamrf.storage.trees import read, read_kind, write
 
 __all__ = [
+    "HDF5_SIGNATURE",
     "Datasets",
     "Fields",
     "Tree",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 FORMAT_VERSION = 1
 USER_BLOCK = 512  # bytes before HDF5 begins, the smallest that HDF5 allows
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 MAX_DEPTH = 32  # of dicts in dicts; ours need five
 KIND = re.compile("[a-z][a-z0-9-]{0,39}")
 DTYPES = re.compile(r"\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]U[1-9]\d{0,8}")

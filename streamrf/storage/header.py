@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 
 from streamrf.errors import FormatError
-from streamrf.storage.base import FORMAT_VERSION, KIND, USER_BLOCK, StoredArray
+from streamrf.storage.base import FORMAT_VERSION, HDF5_SIGNATURE, KIND, USER_BLOCK, StoredArray
 
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _HEADER = re.compile(
     rb"(streamrf (\d{1,9})\nkind (%b)\nlength (\d{1,18})\n"
     rb"tree (\d{1,18}) (\d{1,18})\n)sha256 ([0-9a-f]{64})\n" % KIND.pattern.encode()
@@ -49,7 +48,7 @@ def parse(file: io.BufferedReader, name: str) -> Header:
     block = file.read(USER_BLOCK)
     match = _HEADER.match(block)
     if not match:
-        if block.startswith(_HDF5_SIGNATURE):
+        if block.startswith(HDF5_SIGNATURE):
             raise FormatError(
                 f"{name} is an HDF5 file but not one of streamrf; data are read by HDF5Source, and "
                 "a copy made by another HDF5 program has lost the header that loading needs"

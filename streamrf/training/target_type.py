@@ -156,8 +156,8 @@ def _weighed(source: Source, class_weight: str | Mapping[Any, float]) -> Source:
 
     "balanced" by the shares of all rows where their targets are known, and else of those of a peek.
     """
-    known = source.known_targets
-    if isinstance(class_weight, str) and known is not None and known[0].ndim == 1:
+    known = source.known_targets if isinstance(class_weight, str) else None
+    if known is not None and known[0].ndim == 1:
         labels, weights = _class_sums(as_labels(known[0]), known[1])
         return ClassWeighted(source, labels, class_factors(class_weight, labels, weights))
     rows = peek(source) if isinstance(class_weight, str) else source.sample(CALIBRATION_ROWS)
