@@ -352,6 +352,35 @@ def test_dates_that_are_not_read_as_dates_are_told(written, is_told):
     assert doubts(srf.open_source(table), len(expected)) == ([expected] if is_told else [])
 
 
+def test_columns_of_one_kind_of_doubt_share_a_warning():
+    """Each had a warning of its own: thirty of them hid what else was told."""
+    kinds = {
+        "price": [f"${i % 80}" for i in range(100)],
+        "dirty": [*map(str, range(80)), *["none"] * 20],
+        "text": [f"{i % 70}.5" for i in range(100)],
+        "day": [f"{1 + i % 28:02}.01.2024" for i in range(100)],
+        "id": [f"C{i}x" for i in range(100)],
+        "gone": pyarrow.nulls(100),
+    }
+    columns = {f"{kind}{k}": kinds[kind] for k in range(7) for kind in kinds}
+    source = srf.open_source(pyarrow.table({**columns, "single": kinds["day"]}))
+    both = srf.open_source(pyarrow.table({"a": kinds["id"], "b": kinds["id"]}))
+    named = {k: ", ".join(f"'{k}{i}'" for i in range(5)) + " and 2 more" for k in kinds}
+    named["day"] = named["day"].replace("2 more", "3 more")
+    so = "so they are read as categories; "
+    expected = [
+        f"Table: columns {named['price']} hold numbers such as '$0', {so}write them with a point",
+        f"Table: columns {named['dirty']} hold numbers, but also 'none' and the like, {so}clean",
+        f"Table: columns {named['text']} hold numbers as text, {so}convert them if they are meant",
+        f"Table: columns {named['day']} hold dates such as '01.01.2024', {so}write them as 2024-01",
+        f"Table: columns {named['id']} have a different text in nearly all of the 100 rows looked",
+        f"Table: columns {named['gone']} have no value in the 100 rows looked at, so they are cons",
+    ]
+    found = doubts(source)
+    assert [told[: len(start)] for told, start in zip(found, expected, strict=True)] == expected
+    assert doubts(both)[0].startswith("Table: columns 'a', 'b' have a different text in nearly")
+
+
 def opened_as(table, ending, folder):
     """What `open_source` takes of a table in some format, and what messages call it."""
     path = folder / f"a.{ending}"

@@ -167,6 +167,17 @@ def test_a_column_without_values_carries_nothing(values, later, tmp_path):
         np.testing.assert_array_equal(np.concatenate(scores), expected)
 
 
+def test_columns_that_had_no_values_before_share_a_warning():
+    names = [f"z{k}" for k in range(7)]
+    early = pyarrow.table({"x": np.arange(60.0), **{name: pyarrow.nulls(60) for name in names}})
+    later = pyarrow.table({"x": np.arange(60.0), **{name: np.ones(60) for name in names}})
+    with pytest.warns(StreamrfWarning) as found:
+        srf.open_source(later).adapted(srf.open_source(early).columns)
+    (told,) = found
+    named = "Table: columns 'z0', 'z1', 'z2', 'z3', 'z4' and 2 more have values, but had none in"
+    assert str(told.message).startswith(named)
+
+
 def test_a_column_of_a_csv_that_was_empty_may_hold_anything_later(tmp_path):
     path, rows = tmp_path / "a.csv", range(60)
     path.write_text("x,z,y\n" + "".join(f"{i % 7},NA,{i % 2}\n" for i in rows))

@@ -13,7 +13,7 @@ from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
-from streamrf.sources.doubts import doubt_of
+from streamrf.sources.doubts import doubts_of, named
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
@@ -158,13 +158,17 @@ class TableSource(StoredSource[Table]):
             )
         places = target_places(columns.targets, self._target_names, self.where)
         here = {column.name: column.kind for column in self._columns.columns}
-        for column in columns.columns:
-            if column.kind == "empty" and here.get(column.name, "empty") != "empty":
-                warn(
-                    f"{self.where}: column {column.name!r} has values, but had none in the rows "
-                    "that the columns were learnt from, so they are not used; train anew on rows "
-                    "that have some"
-                )
+        unused = [
+            column.name
+            for column in columns.columns
+            if column.kind == "empty" and here.get(column.name, "empty") != "empty"
+        ]
+        if unused:
+            have = "has" if len(unused) == 1 else "have"
+            warn(
+                f"{self.where}: {named(unused)} {have} values, but had none in the rows that the "
+                "columns were learnt from, so they are not used; train anew on rows that have some"
+            )
         adapted = copy.copy(self)
         adapted._columns, adapted._doubts = columns, ()
         if places is not None:
@@ -207,12 +211,12 @@ class TableSource(StoredSource[Table]):
                 values = arrow().chunked_array([*values.chunks, known])
             columns.append(Column.learn(name, values, self.where))
         is_text = self._list[0].is_text
-        found = (
-            doubt_of(self.where, column, peek.column(column.name).combine_chunks(), is_text)
+        learnt = (
+            (column, peek.column(column.name).combine_chunks())
             for column in columns
             if column.name not in levels
         )
-        self._doubts = tuple(doubt for doubt in found if doubt)
+        self._doubts = doubts_of(self.where, learnt, is_text)
         return Columns(tuple(columns), self._target_names, next(iter(self._weights), None))
 
     @property
