@@ -5,7 +5,7 @@ import pytest
 
 import streamrf as srf
 from integers import assert_same_bytes, features
-from streamrf.errors import FormatError, MergeError
+from streamrf.errors import FormatError, MergeError, StreamrfWarning
 from streamrf.sources import Ledger, checksum
 
 N = 600
@@ -45,8 +45,10 @@ def test_rows_with_other_targets_are_not_taken_away(y, precision):
 def test_rows_with_other_weights_are_not_taken_away():
     monday = summed(X, LABELS, class_weight={"no": 5})
     week = monday + summed(DAY, LABELS, like=monday, class_weight={"no": 5})
+    with pytest.warns(StreamrfWarning, match="not weighed by this one"):
+        other = summed(DAY, LABELS, like=monday, class_weight={"no": 1})
     with pytest.raises(MergeError, match="class_weight="):
-        week - summed(DAY, LABELS, like=monday, class_weight={"no": 1})
+        week - other
     weighted = summed(DAY, LABELS, np.where(LABELS == "no", 5.0, 1.0), like=monday)
     assert (week - weighted).ledger.checksums == monday.ledger.checksums
 

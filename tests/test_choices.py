@@ -145,6 +145,30 @@ def test_balanced_classes_err_alike():
         balanced.__class__(fourier(), class_weight="balanced").partial_fit(X, RARE)
 
 
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+@pytest.mark.parametrize("folds", [None, 2])
+def test_other_weights_of_classes_than_those_of_the_sums_are_told(precision, folds):
+    """They were added in silence."""
+    source = srf.ArraySource(X, RARE)
+    given = {"rare": 0.3, "usual": 7.0}
+    first = srf.accumulate(
+        source, fourier(8), class_weight=given, precision=precision, folds=folds, random_state=0
+    )
+    srf.accumulate(source, like=first, class_weight=given)
+    swapped = {"rare": 7.0, "usual": 0.3}
+    for other in (swapped, {"rare": 0.3}, {"usual": 7.0}, {"rare": 0, "usual": 7}):
+        with pytest.warns(StreamrfWarning, match=r"\(--like\) were not weighed by this one; give"):
+            srf.accumulate(source, like=first, class_weight=other)
+    with warnings.catch_warnings():  # rows that have weights of their own may be so weighed
+        warnings.simplefilter("error")
+        own = srf.ArraySource(X, RARE, np.ones(len(X)))
+        srf.accumulate(own, like=first, class_weight={"rare": 2.0})
+        srf.accumulate(source, like=first.scale(0.5), class_weight={"rare": 2.0})
+    rows = srf.ArraySource(X, RARE, np.where(RARE == "rare", 0.0, 7.0))
+    first = srf.accumulate(rows, fourier(8), random_state=0)
+    srf.accumulate(source, like=first, class_weight={"rare": 0, "usual": 7})
+
+
 @pytest.mark.parametrize("class_weight", ["balanced", {"rare": 5.0}])
 def test_a_discriminant_takes_weights_after_the_pass(class_weight):
     """Shares of the classes count so many times: offsets move by the logarithms."""

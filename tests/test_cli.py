@@ -396,6 +396,16 @@ def test_files_and_patterns_are_one_source():
         np.testing.assert_array_equal(file["y"], wanted)
 
 
+def test_other_weights_of_classes_than_those_of_like_are_told():
+    """They were added in silence."""
+    answer("fit", "part0.h5", *SMALL, "--class-weight", "0=5,1=2", "--statistics", "a.h5")
+    words = ("fit", "part1.h5", "--like", "a.h5", "--statistics", "b.h5", "--class-weight")
+    answer(*words, "0=5,1=2")
+    done = streamrf(*words, "0=2,1=5")
+    assert done.exit_code == 0
+    assert "those of like= (--like) were not weighed by this one; give both" in done.stderr
+
+
 def test_statistics_alone_and_like():
     first = answer("fit", "part0.h5", *SMALL, "--statistics", "a.h5")
     assert (first["model"], first["alpha"], first["alphas"]) == (None, None, [])

@@ -1,5 +1,6 @@
 """Whether targets are classes or values, and what each class weighs: by a look at the rows."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from streamrf.sources import (
     of_targets,
     without_gaps,
 )
-from streamrf.statistics import Statistics
+from streamrf.statistics import BitSums, ClassSums, Statistics
 from streamrf.training.feature_choice import peek
 from streamrf.training.settings import AUTO, Settings
 
@@ -32,6 +33,7 @@ MANY, SOME, ROWS = 50, 20, 10  # classes that are numbers which are told, or wit
 WHOLE = 2.0**53  # from which on every float is whole
 MIN_NUMBERS, MAX_ODD = 10, 0.1  # texts that are numbers, and share of others, that look like dirt
 GAPS = 2  # numbers from the least to the greatest for each that occurs, with which they have gaps
+ROUNDING = 1e-9  # of sums of floats, relative
 MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so many
 
 
@@ -71,7 +73,30 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
             "shares, and those of like= (--like) were weighed by theirs; give both the same: "
             "class_weight={label: number} (--class-weight LABEL=NUMBER,...)"
         )
+    elif not (like is None or source.has_weights or _is_weighed(like, settings.class_weight)):
+        warn(
+            "class_weight (--class-weight) weighs rows by their labels, and those of like= "
+            "(--like) were not weighed by this one; give both the same, unless others are meant"
+        )
     return _weighed(source, settings.class_weight), settings
+
+
+def _is_weighed(like: Statistics, class_weight: str | Mapping[Any, float]) -> bool:
+    """Return whether the sums may be of rows that weigh what these weights make of their labels.
+
+    The weights are not kept, but the sums of those of each class are: divided by what a row of the
+    class is to weigh they are its rows, and those of all classes together are known.
+    """
+    targets, calibration = like.sums.targets, like.encoder.calibration
+    if like.is_scaled or not isinstance(targets, BitSums | ClassSums) or not len(targets.labels):
+        return True  # as far as is known
+    factors = class_factors(class_weight, targets.labels, targets.weights)
+    unit = calibration.roots(factors, len(factors)) ** 2
+    weighty = unit > 0
+    if targets.weights[~weighty].any():
+        return False
+    n_rows = float((targets.weights[weighty] / unit[weighty]).sum())
+    return math.isclose(n_rows, like.sums.n_weighted, rel_tol=ROUNDING)
 
 
 def cures_of(settings: Settings) -> dict[str, str]:
