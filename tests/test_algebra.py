@@ -15,6 +15,7 @@ from cases import write_hdf5
 from commands import answer, misused, refused, told
 from integers import assert_same_bytes, features
 from streamrf.errors import ConsumedError, DataError, FormatError, MergeError, ParameterError
+from streamrf.preprocessing import Warp
 
 N, D = 1200, 6
 RNG = np.random.default_rng(0)
@@ -383,3 +384,62 @@ def test_minus_zero_is_the_label_zero():
     b = srf.accumulate(srf.ArraySource(A + 1, sides[1]), like=a)
     assert_same_bytes((a + b).to_tree(), (b + a).to_tree())
     assert not np.signbit(a.labels).any()
+
+
+def like_this(y, **options):
+    map_ = srf.RandomFourier(srf.Gaussian(0.5), 16)
+    return srf.accumulate(srf.ArraySource(X, y), map_, random_state=0, **options)
+
+
+WARP = Warp(np.eye(D, dtype=np.float32), np.ones(D))
+WARPED = {"warp": "diagonal", "normalize": "standard"}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "given", "match"),
+    [
+        ({}, {"regression": True}, "task='regression' .*, but the .* are of classes"),
+        ({}, {"task": "regression"}, "task='regression' .*, but the .* are of classes"),
+        ({"regression": True}, {"task": "classification"}, "'classification' .* are of values"),
+        ({"regression": True}, {"codes": srf.OneVsRest()}, "codes=, .* are of values"),
+        ({"regression": True}, {"classes": [0, 1]}, "codes=, classes= .* are of values"),
+        ({}, {"normalize": "l2"}, "normalize='l2', but the .* have None; leave normalize out"),
+        (WARPED, {"normalize": None}, "normalize=None, but the .* have 'standard'"),
+        (WARPED, {"warp": "full"}, "warp='full', but the .* have 'diagonal'"),
+        (WARPED, {"warp": None}, "warp=None, but the .* have 'diagonal'"),
+        (
+            {},
+            {"warp": Warp(np.eye(D, dtype=np.float32), np.ones(D))},
+            r"warp=Warp\(.*, but the .* have None",
+        ),
+        ({}, {"precision": "float64"}, "precision='float64', but the .* have 'exact'"),
+        ({"precision": "coarse"}, {"precision": "float64"}, "but the .* have 'coarse'"),
+        ({}, {"features": srf.RandomFourier(srf.Gaussian(0.6), 16)}, "0.6.*, but the .*0.5"),
+        ({}, {"features": srf.RandomFourier(srf.Gaussian(0.5), 17)}, "=17.*, but the .*=16"),
+        ({}, {"features": srf.TensorSketch()}, "features=TensorSketch.*, but the .*RandomFourier"),
+        ({}, {"features": "auto", "n_components": 17}, "n_components=17, but the .* have 16"),
+        ({}, {"features": "auto", "kernels": "gaussian"}, r"kernels \(--kernels\) choose"),
+    ],
+)
+def test_settings_that_contradict_earlier_statistics_are_refused(earlier, given, match):
+    """They were taken for those of the earlier statistics in silence, and values for labels."""
+    y = X[:, 0] if earlier.get("regression") else LABELS
+    first = like_this(y, **earlier)
+    with pytest.raises(ParameterError, match=match):
+        srf.accumulate(srf.ArraySource(X + 1, y), like=first, **given)
+
+
+def test_settings_of_earlier_statistics_may_be_said_again(tmp_path):
+    same = {"normalize": "standard", "warp": "diagonal", "precision": "coarse"}
+    like_this(LABELS, **same).save(tmp_path / "first.h5")
+    first = srf.load_statistics(tmp_path / "first.h5")
+    source = srf.ArraySource(X + 0.01, LABELS)
+    expected = srf.accumulate(source, like=first).to_tree()
+    map_ = srf.RandomFourier(srf.Gaussian(0.5), 16)
+    for given in (
+        {"features": map_, **same, "task": "classification"},
+        {"features": "auto", "n_components": 16, "warp": "diagonal"},
+        {"warp": first.encoder.preprocessing.warp},
+    ):
+        again = srf.accumulate(source, like=str(tmp_path / "first.h5"), **given)
+        assert_same_bytes(again.to_tree(), expected)

@@ -254,6 +254,28 @@ def test_widths_that_limit_are_told():
     assert width_finding(16, 32, narrow=1.0, error=0.5) is None
 
 
+def fit_notes(X, y, **settings):
+    map_ = srf.RandomFourier(srf.Gaussian(0.5), 32, random_state=0)
+    estimator = srf.RandomFeatureClassifier if y.dtype.kind in "iU" else srf.RandomFeatureRegressor
+    return " ".join(estimator(map_, random_state=0, **settings).fit(X, y).model_.notes)
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_a_model_that_does_no_better_than_a_guess_is_told(rng, kind):
+    X = rng.normal(size=(1000, 3))
+    y, guess = X[:, 0], "the mean for all"
+    if kind == "classes":
+        y, guess = np.where(X[:, 0] > -0.3, "b", "a"), "the label 'b' for all"
+    assert "no better than" not in fit_notes(X, y)
+    assert f"on the rows held out this is no better than {guess}" in fit_notes(1e6 * X, y)
+
+
+def test_guesses_are_of_weights(rng):
+    X, y = rng.normal(size=(1000, 3)), (rng.uniform(size=1000) < 0.1).astype(int)
+    assert "than the label 0 for all" in fit_notes(1e6 * X, y)
+    assert "than the label 1 for all" in fit_notes(1e6 * X, y, class_weight={1: 1000.0})
+
+
 def test_classes_never_predicted_are_told():
     labels = np.array(["a", "b", "c"])
     note = class_finding(labels, np.array([80, 12, 8]), np.array([100, 0, 0]))

@@ -1,5 +1,6 @@
 """Columns that vary by little next to what they are, in single precision."""
 
+import re
 import warnings
 
 import numpy as np
@@ -48,12 +49,57 @@ def test_large_integers_that_are_not_scaled_are_told(X, normalize):
             estimator.fit(keys, X[:, 0])
 
 
-@pytest.mark.parametrize("value", [1e7, 0.1, -273.15])
-def test_a_constant_column_is_not_far(X, value):
+@pytest.mark.parametrize("value", [1e5, 0.1, -273.15])
+def test_a_constant_column_is_seldom_far(X, value):
     X[:, 1] = value
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         next(fits(None)).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("value", [1.7e9, -1e7])
+@pytest.mark.parametrize("normalize", [None, "l2"])
+def test_a_constant_next_to_which_the_other_columns_are_lost_is_told(X, value, normalize):
+    """A time of 1.7e9 in all rows made labels a guess, without a word."""
+    X[:, 1] = value
+    for estimator in fits(normalize):
+        told = re.escape(f"column 1 of X: the value is {value:g}") + " .* vary by 1.* out"
+        with pytest.warns(srf.errors.StreamrfWarning, match=told):
+            estimator.fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("value", [1e21, -1e30, 9.96921e36, 0.1])
+def test_a_constant_column_is_moved_to_0_whatever_its_size(X, value):
+    """The mean of equal values is rounded, and the rest of 1e22 is millions."""
+    X[:, 1] = value
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = next(fits("standard")).fit(X, X[:, 0]).predict(X)
+        X[:, 1] = 0.0
+        np.testing.assert_array_equal(found, next(fits("standard")).fit(X, X[:, 0]).predict(X))
+
+
+@pytest.mark.parametrize("gamma", [1e-20, 1e-15])
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_features_that_do_not_vary_are_told(X, gamma, precision):
+    map_ = srf.StructuredFourier(srf.Gaussian(gamma), 32, random_state=0)
+    with pytest.warns(srf.errors.StreamrfWarning, match="no feature varies .* greater gamma"):
+        srf.accumulate(srf.ArraySource(X, X[:, 0]), map_, precision=precision)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 7.5])
+def test_rows_that_are_all_equal_are_told(X, value):
+    for estimator in fits(None):
+        if not isinstance(estimator, srf.KernelRidgeRegressor):
+            with pytest.warns(srf.errors.StreamrfWarning, match="the 300 rows of X .* all equal"):
+                estimator.fit(np.full((300, 3), value), X[:, 0])
+
+
+def test_some_features_that_do_not_vary_are_not_told(X):
+    X[:, 1:] = 7.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        srf.accumulate(srf.ArraySource(X, X[:, 0]), srf.Identity())
 
 
 def test_a_column_that_varies_by_rounding_alone_is_constant(X):

@@ -57,7 +57,7 @@ class Preprocessing:
         shift, inverse = np.zeros(d), np.ones(d)
         if normalize in ("standard", "asinh"):
             if moments is None:
-                shift = by_columns(X, lambda X: X.mean(axis=0, dtype=np.float64))
+                shift = by_columns(X, _mean)
                 deviation = by_columns(X, _deviation)
             else:
                 shift, deviation = moments.mean, moments.deviation
@@ -128,6 +128,12 @@ class Preprocessing:
         if not len(shift):
             raise fields.wrong("shift", "is empty; expected one number for each column")
         return cls(normalize, shift, inverse_scale, warp)
+
+
+def _mean(X: Any) -> F64:
+    """Return the means of columns; that of equal values, which a sum rounds, is the value."""
+    low = X.min(axis=0)
+    return np.where(low == X.max(axis=0), low, X.mean(axis=0, dtype=np.float64))
 
 
 def _deviation(X: Any) -> F64:

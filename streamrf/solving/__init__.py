@@ -6,7 +6,9 @@ from streamrf.solving.dual import Dual
 from streamrf.solving.family import Family
 from streamrf.solving.findings import (
     class_finding,
+    class_findings,
     few_finding,
+    guess_finding,
     nested,
     penalty_finding,
     width_finding,
@@ -60,11 +62,13 @@ __all__ = [
     "check_loss",
     "check_penalties",
     "class_finding",
+    "class_findings",
     "cross_validate",
     "downhill",
     "evidence",
     "few_finding",
     "frobenius",
+    "guess_finding",
     "held_scores",
     "is_above",
     "is_low_rank",

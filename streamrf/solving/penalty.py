@@ -96,6 +96,14 @@ class HeldOut:
         return target_shares((y / size).std(axis=0) * size)
 
     @property
+    def spread(self) -> float:
+        """The mean squared error of the targets' means, as `Trial.figure` has it."""
+        y = np.concatenate([as_columns(part.y) for part in self._parts]).astype(np.float64)
+        weights = np.concatenate([_weights(part) for part in self._parts])
+        apart = np.square(y - np.average(y, axis=0, weights=weights))
+        return float(np.average((self.shares * apart).mean(axis=1), weights=weights))
+
+    @property
     def is_of_one_class(self) -> bool:
         """Whether all labels are the same."""
         labels = [np.unique(as_labels(part.y)) for part in self._parts]

@@ -26,7 +26,11 @@ from streamrf.training.feature_choice import Selection, choose, learnt, peek, we
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
-from streamrf.training.wide_steps import warn_of_far_columns, warn_of_wide_steps
+from streamrf.training.wide_steps import (
+    warn_of_equal_features,
+    warn_of_lost_rows,
+    warn_of_wide_steps,
+)
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 GROUP_SHARE = 0.1  # of the rows held out, that may be copies of one
@@ -93,7 +97,9 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             raise BadRowError(f"{sample.where}{_huge_row(learnt_from)}: {error}") from error
         warn_of_wide_steps(encoder, learnt_from.X)
         if chosen is None:
-            warn_of_far_columns(encoder, learnt_from.X, column_names(source))
+            warn_of_lost_rows(encoder, learnt_from.X, column_names(source))
+        else:
+            warn_of_equal_features(encoder, learnt_from.X)
         if settings.class_weight is not None:
             encoder = _with_room(encoder, sample)
         moments = Moments.zero(Sample.of(sample.X), column_names(source))

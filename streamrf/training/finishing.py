@@ -24,9 +24,10 @@ from streamrf.solving import (
     Trial,
     alike,
     best,
-    class_finding,
+    class_findings,
     downhill,
     few_finding,
+    guess_finding,
     held_scores,
     is_above,
     nested,
@@ -254,12 +255,12 @@ class _Search:
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader, narrow))
         probabilities = Probabilities.default()
-        if model.book is not None:
+        if model.book is None:
+            notes.append(guess_finding(leader.figure, self.held.spread, "the mean"))
+        else:
             scores, index, weights = held_scores(model, self.held)
             probabilities = Probabilities.fit(scores / model.book.margin, index, weights)
-            k = model.book.n_classes
-            counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
-            notes.append(class_finding(model.labels, *counts))
+            notes += class_findings(model.labels, index, scores.argmax(axis=1), weights)
         return _Choice(
             self._code(model),
             float(model.alpha),

@@ -25,6 +25,7 @@ from streamrf.sources import (
     without_gaps,
 )
 from streamrf.statistics import BitSums, ClassSums, Statistics
+from streamrf.training.continuing import check_continues
 from streamrf.training.feature_choice import peek
 from streamrf.training.settings import AUTO, Settings
 
@@ -47,9 +48,11 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     DataError
         Targets that could be of either task.
     ParameterError
-        Weights of classes for values, of labels of another kind, or next to sums without weights.
+        Weights of classes for values, of labels of another kind, or next to sums without weights;
+        settings other than those of `like`.
     """
     if like is not None:
+        check_continues(settings, like)
         given, source = source, source.adapted(like.encoder.table, like.labels)
         _warn_of_other_target(given, like.encoder.table)
     task = settings.task

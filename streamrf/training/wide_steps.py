@@ -42,34 +42,73 @@ def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
         )
 
 
-def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> None:
+def warn_of_lost_rows(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> None:
+    """Warn if calibration rows X (n, d) differ by less than maps, which take float32, tell apart.
+
+    By columns that are far from 0, or for any other reason in all features.
+    """
+    if not warn_of_far_columns(encoder, X, names):
+        warn_of_equal_features(encoder, X)
+
+
+def warn_of_equal_features(encoder: Encoder, X: Any) -> None:
+    """Warn if no feature of calibration rows X (n, d) varies."""
+    rows = X[:: max(1, len(X) // LOOKED_AT)]
+    if len(rows) < 2:
+        return
+    scaled = np.empty((len(rows), encoder.n_components), dtype=np.float32)
+    encoder.scale(rows, scaled)
+    step, shift = encoder.calibration.step, np.abs(encoder.calibration.shift)
+    if (np.ptp(scaled, axis=0) * step > NOISE * max(float(shift.max()), NOISE)).any():
+        return
+    is_one = isinstance(X, np.ndarray) and bool((X[0] == X).all())
+    warn(
+        f"the {len(X):,} rows of X looked at before the pass are all equal, so that nothing can be "
+        "learnt of them: check the columns, or shuffle the rows"
+        if is_one
+        else "no feature varies by a millionth in the rows looked at before the pass, so that all "
+        "rows are one to the kernel: scale the columns (normalize='standard', --normalize "
+        "standard), or take a greater gamma or another kernel"
+    )
+
+
+def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> bool:
     """Warn of columns of X (n, d) that float32, which maps and kernels take, hardly tells apart.
 
-    Those that no scaling moves to 0 and that vary by little next to what they are, as times do; and
-    of those that one moves there, but takes as constant and does not scale, those of large
-    integers, as keys are.
+    Those that no scaling moves to 0 and that vary by little next to what they are, as times do, or
+    all columns vary by little next to one that is constant; and of those that one moves there, but
+    takes as constant and does not scale, those of large integers, as keys are. Return whether there
+    are any.
     """
     if isinstance(X, SparseRows):
-        return
+        return False
     is_moved = encoder.preprocessing.normalize in ("standard", "asinh")
     middle = X.mean(axis=0, dtype=np.float64)
     with np.errstate(over="ignore"):
         spread = X.std(axis=0, dtype=np.float64)
-    varies = X.min(axis=0) != X.max(axis=0)  # the mean of equal values is rounded
-    far, least = (1 / FAINT, 2.0**53) if is_moved else (FAR, 0.0)
+        varies = X.min(axis=0) != X.max(axis=0)  # the mean of equal values is rounded
+        apart = np.linalg.norm(spread[varies])
     size = np.abs(middle)
-    found = np.flatnonzero(varies & (spread * far < size) & (size > least)).tolist()
-    if not found:
-        return
     if is_moved:
+        is_far = varies & (spread < FAINT * size) & (size > 2.0**53)
         wrong = "so little that they are not scaled; take a constant from them before"
     else:
+        is_far = (np.where(varies, spread, apart) * FAR < size) & varies.any()
         wrong = (
             "of which single precision keeps next to nothing; use normalize='standard' "
             "(--normalize standard), or take a constant from them"
         )
-    first = found[0]
-    warn(
-        f"{named_columns(found, tuple(names))} of X: the values vary by {spread[first]:.2g} "
-        f"around {middle[first]:.6g}, {wrong}"
-    )
+    found = np.flatnonzero(is_far).tolist()
+    if not found:
+        return False
+    first, which = found[0], named_columns(found, tuple(names))
+    if varies[first]:
+        told = f"the values vary by {spread[first]:.2g} around {middle[first]:.6g}, {wrong}"
+    else:
+        told = (
+            f"the value is {middle[first]:.6g} in all rows looked at, and next to it single "
+            f"precision keeps next to nothing of the other columns, which vary by {apart:.2g}; use "
+            "normalize='standard' (--normalize standard), or leave it out"
+        )
+    warn(f"{which} of X: {told}")
+    return True
