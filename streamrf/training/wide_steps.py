@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import warn
+from streamrf.jit.arrays import F32
 from streamrf.preprocessing import FAINT, Encoder
 from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
@@ -25,9 +26,7 @@ def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
         return
     step = encoder.calibration.step
     own = (step > step.min()) | (step.max() == step.min())
-    rows = X[:: max(1, len(X) // LOOKED_AT)]
-    scaled = np.empty((len(rows), encoder.n_components), dtype=np.float32)
-    encoder.scale(rows, scaled)
+    scaled = _scaled(encoder, X)
     middle = np.median(scaled, axis=0)
     apart = np.abs(scaled - middle) * step
     is_apart = apart > NOISE * apart.max(axis=1, keepdims=True)  # else by rounding of the map
@@ -53,11 +52,9 @@ def warn_of_lost_rows(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> No
 
 def warn_of_equal_features(encoder: Encoder, X: Any) -> None:
     """Warn if no feature of calibration rows X (n, d) varies."""
-    rows = X[:: max(1, len(X) // LOOKED_AT)]
-    if len(rows) < 2:
+    if len(X) < 2:
         return
-    scaled = np.empty((len(rows), encoder.n_components), dtype=np.float32)
-    encoder.scale(rows, scaled)
+    scaled = _scaled(encoder, X)
     step, shift = encoder.calibration.step, np.abs(encoder.calibration.shift)
     if (np.ptp(scaled, axis=0) * step > NOISE * max(float(shift.max()), NOISE)).any():
         return
@@ -112,3 +109,11 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
         )
     warn(f"{which} of X: {told}")
     return True
+
+
+def _scaled(encoder: Encoder, X: Any) -> F32:
+    """Return the scaled features of some of the rows, float32."""
+    rows = X[:: max(1, len(X) // LOOKED_AT)]
+    scaled = np.empty((len(rows), encoder.n_components), dtype=np.float32)
+    encoder.scale(rows, scaled)
+    return scaled
