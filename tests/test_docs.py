@@ -158,6 +158,30 @@ def test_links_within_the_repository_lead_somewhere(page):
         assert not anchor or anchor in anchors(path), target
 
 
+def fitted_names() -> set[str]:
+    """The attributes that end in an underscore, of all classes of the library."""
+    files = (ROOT / "streamrf").rglob("*.py")
+    found = (re.findall(r"(?:self\.|def |\")([a-z]\w*_)\b", file.read_text()) for file in files)
+    return {name for names in found for name in names}
+
+
+def named_in_text(page: str) -> set[str]:
+    """The names that end in an underscore, of the text of a page; its blocks of code run."""
+    text = re.sub(r"^( *```).*?^\1$", "", page, flags=re.M | re.S)
+    codes = re.findall(r"`([^`\n]+)`", text)
+    return {name for code in codes for name in re.findall(r"\b([a-z]\w*_)(?![\w*])", code)}
+
+
+def test_names_are_read_from_text_alone():
+    page = "`clf.a_b_` and `c_`, not `d_e` or f_\n\n```python\nx.g_ = `h_`\n```\n\n`i_ + 1`\n"
+    assert named_in_text(page) == {"a_b_", "c_", "i_"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_fitted_attributes_in_the_text_exist(page):
+    assert named_in_text(page.read_text()) <= fitted_names()
+
+
 def test_every_public_name_has_a_place_and_an_example():
     page = (ROOT / "docs/api.md").read_text()
     examples = "".join(b.text for b in code_blocks(page) if b.language == "python")
