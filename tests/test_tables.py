@@ -26,12 +26,13 @@ from commands import answer, refused, streamrf, told
 from streamrf import storage
 from streamrf.errors import (
     BadRowError,
+    DataError,
     DatasetNotFoundError,
     MergeError,
     ShapeError,
     StreamrfWarning,
 )
-from streamrf.sources import check_rows, tables
+from streamrf.sources import check_rows, csv_files, tables
 from streamrf.sources.partitions import NULL, levels_of
 
 N = 3000
@@ -523,6 +524,84 @@ def test_a_file_without_names_has_numbers_for_names(tmp_path):
     X, y = everything(srf.open_source(tmp_path / "a.csv", y="0"))
     np.testing.assert_array_equal(X, [[0.5], [2]])
     assert y.tolist() == [1, 0]
+
+
+# Labels with leading zeros
+
+
+def coded(path, labels, n=300, head=""):
+    """A CSV file whose labels are as they are given, one row after the other."""
+    x = np.random.default_rng(0).normal(size=n)
+    rows = [f"{x[i]:.4f},{labels[i % len(labels)]}\n" for i in range(n)]
+    path.write_text("a,zip\n" + head + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize("labels", [["01234", "00501", "20001"], ["01", "02"], ['"00"', '"10"']])
+def test_labels_of_a_csv_with_leading_zeros_are_text(labels, tmp_path):
+    source = srf.open_source(coded(tmp_path / "a.csv", labels), y="zip")
+    wanted = [label.strip('"') for label in labels]
+    assert everything(source)[1].tolist() == wanted * (300 // len(labels))
+    clf = srf.RandomFeatureClassifier(srf.TreeSketch(n_components=8), alpha=1.0).fit(source)
+    assert clf.classes_.tolist() == sorted(wanted)
+    assert clf.score(source) > 0
+
+
+def test_numbers_without_leading_zeros_stay_numbers(tmp_path):
+    source = srf.open_source(coded(tmp_path / "a.csv", ["0", "10", "100", "-5"]), y="zip")
+    assert {*everything(source)[1].tolist()} == {0, 10, 100, -5}
+
+
+def test_leading_zeros_of_other_columns_leave_labels_alone(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,y\n01,00:30,1\n02,00:40,2\n")
+    X, y = everything(srf.open_source(tmp_path / "a.csv", x="a", y="y"))
+    assert (X.ravel().tolist(), y.tolist()) == ([1, 2], [1, 2])
+
+
+def test_labels_that_are_one_number_are_told(tmp_path):
+    source = srf.open_source(coded(tmp_path / "a.csv", ["01", "1", "2"]), y="zip")
+    with pytest.warns(StreamrfWarning, match="'01' and '1' are the same number"):
+        statistics = srf.accumulate(source, srf.TreeSketch(n_components=8))
+    assert statistics.labels.tolist() == ["01", "1", "2"]
+
+
+def test_values_with_leading_zeros_are_numbers(tmp_path):
+    source = srf.open_source(coded(tmp_path / "a.csv", ["007", "010", "100"]), y="zip")
+    for estimator in (
+        srf.RandomFeatureRegressor(srf.TreeSketch(n_components=8), alpha=1.0),
+        srf.KernelRidgeRegressor(srf.Gaussian(1.0), alpha=1.0),
+    ):
+        predicted = estimator.fit(source).predict(source)
+        assert 7 < predicted.mean() < 100
+        assert -1 < estimator.score(source) < 1
+    srf.select(source, regression=True, budget=1.0)
+
+
+def test_a_leading_zero_beyond_the_rows_looked_at_is_refused(tmp_path, monkeypatch):
+    path = coded(tmp_path / "a.csv", ["1", "2"], 4000)
+    late = path.read_text().splitlines(keepends=True)
+    late[3100] = "0.5,01\n"
+    path.write_text("".join(late))
+    monkeypatch.setattr(csv_files, "MAX_SEEN", 2)
+    source = opened(path, y="zip")
+    told = "row 3099: the label '01' of column 'zip' begins with 0, .* would be the label 1"
+    with pytest.raises(DataError, match=told):
+        everything(source)
+    values = everything(source.of_values())[1]
+    assert values[3099] == 1
+
+
+def test_files_with_and_without_leading_zeros_have_labels_of_text(tmp_path):
+    files = [coded(tmp_path / "a.csv", ["1", "2"]), coded(tmp_path / "b.csv", ["01", "2"])]
+    assert {*everything(srf.open_source(files, y="zip"))[1].tolist()} == {"1", "01", "2"}
+
+
+def test_labels_learnt_as_numbers_stay_numbers_and_are_told(tmp_path):
+    source = srf.open_source(coded(tmp_path / "a.csv", ["1", "2"]), y="zip")
+    clf = srf.RandomFeatureClassifier(srf.TreeSketch(n_components=8), alpha=1.0).fit(source)
+    same = srf.open_source(coded(tmp_path / "b.csv", ["01", "02"]), y="zip")
+    with pytest.warns(StreamrfWarning, match="'01' of column 'zip' are read as numbers"):
+        assert clf.score(same) == clf.score(source)
 
 
 # libsvm

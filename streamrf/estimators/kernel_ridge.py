@@ -86,6 +86,8 @@ class _KernelRidge(BaseEstimator):
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
         if isinstance(source, ArraySource) or not is_lazy(X):
             _check_weights(source)
+        if not is_classifier(self):
+            source = source.of_values()
         block = _weighing_sample(source, n_rows)
         if given is not None and is_classifier(self) and len(block.X) < len(given):
             _warn_of_lost(as_labels(given), as_labels(block.y))

@@ -162,6 +162,10 @@ class Source(Card, ABC):
         """
         return self
 
+    def of_values(self) -> "Source":
+        """Return the source with targets read as values, where they might be labels; or itself."""
+        return self
+
     @property
     def is_sparse(self) -> bool:
         """Whether rows come as `SparseRows`."""

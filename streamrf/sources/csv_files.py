@@ -13,6 +13,7 @@ import numpy as np
 from streamrf.display import brief
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
 from streamrf.sources.paths import absolute, bare, decoding, open_bytes
@@ -81,6 +82,7 @@ class CSVTable(Table):
                 "by a line feed"
             )
         self.types = self._guessed(seen)
+        self.codes = codes_of(self._parsed, seen, self.types)
         if self._names[0] == "" and arrow().types.is_integer(self.types[""]):
             self.index = ("",)  # as pandas writes it
 
@@ -135,6 +137,7 @@ class CSVTable(Table):
                         self._skip(file, place, begin)
                         data, place, held = file.read(finish - begin), finish, index
                         table = self._table(data, first, types)
+                        check_labels(self._parsed, data, first, types, self.where)
                         if len(table) != end - first:
                             raise CorruptFileError(
                                 f"{self.where}, rows {first} to {end - 1}: {len(table)} rows were"

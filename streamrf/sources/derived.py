@@ -76,6 +76,11 @@ class Derived(Source):
         adapted._source = self._source.adapted(columns, labels)
         return adapted
 
+    def of_values(self) -> Self:
+        changed = copy.copy(self)
+        changed._source = self._source.of_values()
+        return changed
+
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
     ) -> Iterator[Block]:

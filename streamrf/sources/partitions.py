@@ -29,7 +29,7 @@ class PartitionedTable(Table):
 
     def __init__(self, table: Table, values: Values, levels: dict[str, Levels]) -> None:
         self.where, self.name, self.is_text = table.where, table.name, table.is_text
-        self.n_rows = table.n_rows
+        self.n_rows, self.codes = table.n_rows, table.codes
         self._table = table
         pa = arrow()
         self._constants: dict[str, Any] = {}
@@ -71,8 +71,8 @@ class PartitionedTable(Table):
         """Yield the file's rows with the columns of its folders."""
         pa = arrow()
         own = {name: type_ for name, type_ in types.items() if name not in self._constants}
-        first = next(iter(self._table.types.items()))
-        for row, table in self._table.read(ranges, own or dict([first]), block_rows):
+        first = {next(iter(self._table.types)): pa.string()}
+        for row, table in self._table.read(ranges, own or first, block_rows):
             for name in types.keys() - own.keys():
                 value = pa.scalar(self._constants[name], self.types[name])
                 table = table.append_column(name, pa.repeat(value, len(table)))

@@ -1,5 +1,6 @@
 """Targets and labels in columns of tables."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,24 @@ from numpy.typing import NDArray
 from streamrf.errors import BadRowError
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.validation import as_targets
+
+
+def label_types(
+    tables: Sequence[Any], targets: Sequence[str], types: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the types of targets in text that are read as others than guessed.
+
+    One with a leading zero, such as 01, is of texts, as 1 may be another label; and several are
+    values, of which zeros do not matter.
+    """
+    pa = arrow()
+    if not tables[0].is_text:
+        return {}
+    integers = [name for name in targets if pa.types.is_integer(types[name])]
+    if len(targets) > 1:
+        return dict.fromkeys(integers, pa.float64())
+    coded = [name for name in integers if any(name in table.codes for table in tables)]
+    return dict.fromkeys(coded, pa.string())
 
 
 def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
 from streamrf.sources.table_parts import one_table
 from streamrf.sources.table_roles import Wanted, roles, warn_of_more
-from streamrf.sources.table_targets import of_kind, target_of
+from streamrf.sources.table_targets import label_types, of_kind, target_of
 from streamrf.sources.validation import weight_column
 
 PEEK_ROWS = 4096  # that columns are learnt from
@@ -33,6 +33,8 @@ class Table(Stored):
     ----------
     types : Arrow types of the columns, by their names
     is_text : whether the types are only guessed from text
+    codes : columns whose types were guessed to be of integers and that hold texts such as "01", by
+        their names, with such a text
     levels : all levels of columns of text, of which they are known without a look at the rows
     unnamed : columns that came without a name, from arrays
     index : columns that are no data unless they are named, such as the index of pandas
@@ -40,6 +42,7 @@ class Table(Stored):
 
     types: dict[str, Any]
     is_text: bool = False
+    codes: dict[str, str] = {}  # noqa: RUF012 - of a store that has none
     levels: dict[str, list[str | None]] = {}  # noqa: RUF012 - of a store that has none
     unnamed: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
@@ -104,6 +107,7 @@ class TableSource(StoredSource[Table]):
         self.has_weights = bool(self._weights)
         self._joined = _joined_types(tables, [*x_names, *self._targets, *self._weights])
         _check_targets(tables, self._targets)
+        self._joined |= label_types(tables, self._targets, self._joined)
         warn_of_more(tables, x, (*x_names, *self._targets, *self._weights))
         self._columns = Columns(tuple(_blank(name, self._joined[name]) for name in x_names))
         names = {"x": x_names, "y": self._targets, "weights": self._weights}
@@ -169,7 +173,7 @@ class TableSource(StoredSource[Table]):
                 f"{self.where}: {named(unused)} {have} values, but had none in the rows that the "
                 "columns were learnt from, so they are not used; train anew on rows that have some"
             )
-        adapted = copy.copy(self)
+        adapted = copy.copy(self.of_values() if labels is None else self._of_numbers(labels))
         adapted._columns, adapted._doubts = columns, ()
         if places is not None:
             adapted._targets = [self._targets[place] for place in places]
@@ -181,6 +185,28 @@ class TableSource(StoredSource[Table]):
             pairs = zip(self._keys, self._list, strict=True)
             adapted._keys = [[*keys, *adapted._keys_of(table)] for keys, table in pairs]
         return adapted
+
+    def of_values(self) -> "TableSource":
+        """Return the source with targets read as values: integers guessed from text as floats."""
+        types = _joined_types(self._list, self._targets)
+        integers = [name for name, type_ in types.items() if arrow().types.is_integer(type_)]
+        if not integers or not self._list[0].is_text:
+            return self
+        changed = copy.copy(self)
+        changed._joined = self._joined | dict.fromkeys(integers, arrow().float64())
+        return changed
+
+    def _of_numbers(self, labels: NDArray[Any]) -> "TableSource":
+        """Return the source with labels such as 01 read as numbers, where others were; warn."""
+        for name in self._targets if len(labels) and labels.dtype.kind in "if" else ():
+            text = next((t.codes[name] for t in self._list if name in t.codes), None)
+            if text is not None:
+                warn(
+                    f"{self.where}: labels such as {text!r} of column {name!r} are read as numbers,"
+                    " as those learnt from were; train anew if they are others without the zeros"
+                )
+                return self.of_values()
+        return self
 
     def _as_here(self, columns: Columns) -> Columns | None:
         """Return columns of known names as what they hold here; None if here are only places."""
@@ -244,7 +270,7 @@ class TableSource(StoredSource[Table]):
     def _guessed(self, name: str) -> Any:
         """Return the type of a column of which nothing was learnt: as it is here."""
         type_ = self._joined.get(name, self._list[0].types[name])
-        return arrow().float64() if kind_of(type_) == "empty" else type_
+        return arrow().float64() if kind_of(type_) in ("empty", "number") else type_
 
     def _keys_of(self, store: Table) -> list[str]:
         """Return the fingerprints of the columns as stored, whatever was learnt of them."""

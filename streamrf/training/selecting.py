@@ -89,7 +89,7 @@ def select(
         on_bad_rows=on_bad_rows,
         random_state=random_state,
     )
-    _, settings = settled(source, settings, None)
+    source, settings = settled(source, settings, None)
     sample = check_rows(peek(source), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")

@@ -63,6 +63,8 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     elif task == AUTO:
         task = task_of(source)
     settings = replace(settings, task=task, regression=task == "regression")
+    if settings.regression:
+        source = source.of_values()
     if settings.class_weight is None:
         return source, settings
     if like is not None and like.encoder.calibration.mean_weight is None:
@@ -154,6 +156,8 @@ def _look_for_dirt(sample: Block, labels: Array) -> None:
     levels = np.unique(labels).tolist() if labels.dtype.kind == "U" else []
     numbers = [float(level) for level in levels if is_number(level)]
     odd = [level for level in levels if not is_number(level)]
+    if len(alike := [text for text in levels if text.isdecimal()]) > len({*map(int, alike)}):
+        _warn_of_alike(sample, alike)
     if not odd or len(numbers) < MIN_NUMBERS or len(odd) > MAX_ODD * len(levels):
         return
     i = int(np.flatnonzero(np.asarray(sample.y) == odd[0])[0])
@@ -165,6 +169,19 @@ def _look_for_dirt(sample: Block, labels: Array) -> None:
     if any(np.isfinite(number) and number != np.floor(number) for number in numbers):
         raise DataError(f"{told}; if they are classes, say task='classification' (--task)")
     warn(f"{told}; they are taken for classes")
+
+
+def _warn_of_alike(sample: Block, levels: list[str]) -> None:
+    """Warn of labels that are the same integer, such as 01 and 1."""
+    first: dict[int, str] = {}
+    for level in levels:
+        other = first.setdefault(int(level), level)
+        if other != level:
+            warn(
+                f"{sample.where}: the labels {other!r} and {level!r} are the same number, and are "
+                "taken for two classes; write them in one way if they are one"
+            )
+            return
 
 
 def _is_of_values(y: Array) -> bool:

@@ -1,0 +1,63 @@
+"""Labels in CSV files that are written as integers with leading zeros, such as 01."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError
+from streamrf.sources.arrow_types import arrow
+
+Parse = Callable[[bytes, dict[str, Any]], Any]  # lines, as a table of columns of some types
+
+_CODE = r"^\s*0\d+\s*$"  # which no integer is written like
+
+
+def codes_of(
+    parse: Parse, pieces: Iterable[tuple[int, bytes]], types: dict[str, Any]
+) -> dict[str, str]:
+    """Return the columns of integers with a leading zero in some pieces, each with such a text."""
+    found: dict[str, str] = {}
+    for _, piece in pieces:
+        for name, (text, _) in _coded(parse, piece, types).items():
+            found.setdefault(name, text)
+    return found
+
+
+def check_labels(parse: Parse, data: bytes, first: int, types: dict[str, Any], where: str) -> None:
+    """Raise DataError for a leading zero in a column read as integers, as labels alone are.
+
+    The pieces that types were guessed from had none, and 01 would be the label 1; `first` is the
+    first row of the lines.
+    """
+    for name, (text, row) in _coded(parse, data, types).items():
+        raise DataError(
+            f"{where}, row {first + row}: the label {text!r} of column {name!r} begins with 0, as "
+            f"none did in the rows that types were guessed from, and would be the label {int(text)}"
+            "; write all labels in one way, or as text in a Parquet file, or say task='regression' "
+            "(--task regression) if they are values"
+        )
+
+
+def _coded(parse: Parse, data: bytes, types: dict[str, Any]) -> dict[str, tuple[str, int]]:
+    """Return the first text with a leading zero in lines, and its row, of columns of integers."""
+    pa = arrow()
+    found: dict[str, tuple[str, int]] = {}
+    names = [name for name, type_ in types.items() if pa.types.is_integer(type_)]
+    if names and _may_have_code(data):
+        table = parse(data, dict.fromkeys(names, pa.string()))
+        for name in names:
+            texts = table.column(name)
+            row = pa.compute.index(pa.compute.match_substring_regex(texts, _CODE), True).as_py()
+            if row >= 0:
+                found[name] = texts[row].as_py().strip(), row
+    return found
+
+
+def _may_have_code(data: bytes) -> bool:
+    """Return whether a field of lines may begin with 0 and another digit."""
+    bytes_ = np.frombuffer(data, dtype=np.uint8)
+    zeros = np.flatnonzero(bytes_[:-1] == ord("0"))
+    zeros = zeros[bytes_[zeros + 1] - ord("0") < 10]  # of bytes, whose differences are above 0
+    before = np.where(zeros > 0, bytes_[zeros - 1], ord("\n"))
+    return bool(np.isin(before, np.frombuffer(b' ,;\t|\r\n"', dtype=np.uint8)).any())
