@@ -279,6 +279,24 @@ def test_rows_that_come_once_are_refused_and_others_read_again(rows):
         srf.RandomFeatureClassifier(features(), loss="logistic").partial_fit(X, y)
 
 
+@pytest.mark.parametrize(("second", "third"), [(400, 600), (800, 400), (600, 400)])
+def test_a_function_that_gives_other_rows_later_is_refused(rows, second, third):
+    X, y, _ = rows
+    calls = iter([600, second, third])
+    X, y = np.tile(X, (4, 1))[:1000], np.tile(y, 4)[:1000]
+    lengths = []
+
+    def function():
+        lengths.append(next(calls))
+        return batches(X[: lengths[-1]], y[: lengths[-1]])
+
+    clf = srf.RandomFeatureClassifier(features(), loss="logistic", alpha=0.1, random_state=0)
+    odd = next(n for n in (second, third) if n != 600)
+    told = f"gave {odd} rows where a reading before gave 600; .* the same rows each time"
+    with pytest.raises(ValueError, match=told):
+        clf.fit(srf.IteratorSource(function))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -17,6 +17,7 @@ import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError, ShapeError
 from streamrf.statistics import two_sample
+from streamrf.training import clustering
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -268,6 +269,14 @@ def test_clusters_of_workers_and_iterators_are_the_same(two_workers):
         kmeans.fit(srf.IteratorSource(iter(blocks)))
     once = srf.RandomFeatureKMeans(4, FEATURES, max_passes=1, random_state=0)
     assert once.fit(srf.IteratorSource(iter(blocks))).n_passes_ == 1
+
+
+def test_clusters_of_rows_that_become_fewer_are_refused(monkeypatch):
+    monkeypatch.setattr(clustering, "SAMPLE_ROUNDS", 0)  # or the peek at all rows settles them
+    calls = iter([300, 200])
+    kmeans = srf.RandomFeatureKMeans(4, FEATURES, max_passes=2, random_state=0)
+    with pytest.raises(ValueError, match="gave 200 rows where a reading before gave 300"):
+        kmeans.fit(srf.IteratorSource(lambda: iter([X[: next(calls)]])))
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,46 @@ class RowsAlone(Derived):
         return replace(block, y=None, weights=None)
 
 
+class Reread(Derived):
+    """A source of a number of rows that is not known, read several times: as many each time.
+
+    Copies that are `adapted` share what was read. Readings are compared where they begin at any row
+    and end at the same one, and not on workers.
+
+    Parameters
+    ----------
+    source : the other
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._ends: dict[int | None, int] = {}  # by the `stop` of readings
+
+    def _changed(self, block: Block) -> Block:
+        return block
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096
+    ) -> Iterator[Block]:
+        """Yield the blocks; DataError at their end if it is not that of an earlier reading."""
+        end = start
+        for block in self._source.blocks(start, stop, block_rows=block_rows):
+            end += block.span
+            yield block
+        before = self._ends.setdefault(stop, end)
+        if end != before:
+            raise DataError(
+                f"{self.where} gave {end:,} rows where a reading before gave {before:,}; what "
+                "is read several times must give the same rows each time"
+            )
+
+
+def reread(source: Source) -> Source:
+    """Return a source that checks later readings, where rows may be others at each of them."""
+    may_change = source.n_rows is None and source.is_rereadable
+    return Reread(source) if may_change and not isinstance(source, Reread) else source
+
+
 class Named(Derived):
     """A source of numbers, not sparse unless all are kept, whose columns have names.
 

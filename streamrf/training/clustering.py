@@ -14,7 +14,7 @@ from streamrf.jit.threads import computing, single_blas_threads
 from streamrf.models import Rows as ScoredRows
 from streamrf.models import Scorer
 from streamrf.preprocessing import Encoder
-from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows, open_source
+from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows, open_source, reread
 from streamrf.statistics import ClassSums
 from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import peek, weighing
@@ -163,7 +163,7 @@ def cluster(
     first = _first(encoder, sample, n_clusters, random_state)
     looked_at = Reading(_source(sample))
     clusters, _ = _lloyd(looked_at, first, SAMPLE_ROUNDS, RunOptions(n_threads=run.n_threads))
-    return _lloyd(Reading(source), clusters, max_passes, run)
+    return _lloyd(Reading(reread(source)), clusters, max_passes, run)
 
 
 def _source(sample: Block) -> Source:

@@ -31,7 +31,7 @@ from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class
 from streamrf.solving import BlockWeights, check_kept
-from streamrf.sources import Source, check_named, known_by, require_source
+from streamrf.sources import Source, check_named, known_by, require_source, reread
 from streamrf.statistics import (
     TOTALS,
     BitSums,
@@ -99,7 +99,7 @@ class Job:
         like = settings.like
         if like is not None and not isinstance(like, Statistics):
             like = load_statistics(like)
-        source, settings = settled(source, settings, like)
+        source, settings = settled(reread(source), settings, like)
         if source.is_sparse and (settings.is_auto or settings.warping is not None) and like is None:
             raise ParameterError(
                 f"{source.where} has {source.n_features:,} columns of sparse rows, and features"

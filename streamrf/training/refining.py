@@ -26,7 +26,7 @@ from streamrf.solving import (
     line_step,
     tried,
 )
-from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source
+from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source, reread
 from streamrf.statistics import LossSums
 from streamrf.training import memory
 from streamrf.training.copies import Copies, n_distinct
@@ -178,7 +178,8 @@ def refine(
     ParameterError
         A model of values or of discriminants, or a loss that does not exist.
     DataError
-        Rows with weights where the model was summed without, or the other way round.
+        Rows with weights where the model was summed without, or the other way round; a reading
+        of more or fewer rows than one before.
     ConsumedError
         A source that can be read once.
     MemoryBudgetError
@@ -191,7 +192,7 @@ def refine(
     kind = _checked(model, source, loss)
     _check_passes(max_passes)
     run = run or RunOptions()
-    source = source.adapted(model.encoder.table, model.labels)
+    source = reread(source).adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     planned = plan(model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes)
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
