@@ -102,7 +102,10 @@ SPANS = [datetime.timedelta(1), datetime.timedelta(2)]
 
 BAD = [
     # CSV
-    (text("a.csv", ""), {}, "a.csv begins with an empty line"),
+    (text("a.csv", ""), {}, "a.csv is empty; expected names of columns, and rows below them"),
+    (text("a.csv", b"\xef\xbb\xbf"), {}, "a.csv is empty"),
+    (text("a.csv.gz", gzip.compress(b"")), {}, "a.csv.gz is empty"),
+    (text("a.csv", "\na,y\n1,2\n"), {}, "a.csv begins with an empty line"),
     (text("a.csv", "a,b,y\n"), {}, "a.csv: 0 rows below the names"),
     (text("a.csv", "a,a,y\n1,2,3\n"), {}, "a.csv has several columns called ['a']"),
     (text("a.csv", b"\x00\x01,\x02\n"), {}, "a.csv is not UTF-8 text"),

@@ -177,6 +177,10 @@ class CSVTable(Table):
         match = _FIRST.match(head)
         assert match is not None  # it may be empty
         first = match[0]
+        if not head:
+            raise EmptySourceError(
+                f"{self.where} is empty; expected names of columns, and rows below them"
+            )
         if not first.strip():
             raise EmptySourceError(f"{self.where} begins with an empty line; expected names")
         if b"\0" in first:
