@@ -1026,3 +1026,20 @@ def test_statistics_say_what_chooses_their_penalty():
 def test_columns_of_one_name_are_named(kind):
     with pytest.raises(DataError, match=r"DataFrame has several columns called \['a'\]; rename"):
         kind().fit(NAMED[["a", "b", "a"]], LABELS)
+
+
+def test_streams_of_one_key_are_told_apart_by_the_key():
+    """Not by their first rows, which differ here."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = np.arange(200) % 2
+    map_ = srf.RandomFourier(srf.Gaussian(0.3), 8, random_state=0)
+    first = srf.accumulate(srf.IteratorSource([(X[:100], y[:100])], key="mine"), map_)
+    other = srf.accumulate(srf.IteratorSource([(X[100:], y[100:])], key="mine"), like=first)
+    match = r"streams are told apart by their keys, and 'mine' is that of both; .* position=100"
+    with pytest.raises(MergeError, match=match) as caught:
+        first + other
+    assert "64 rows" not in str(caught.value)
+    with pytest.raises(MergeError, match=match):
+        first.ledger.add("mine", "iterator", 10, 20)
+    moved = srf.IteratorSource([(X[100:], y[100:])], position=100, key="mine")
+    assert (first + srf.accumulate(moved, like=first)).n_rows == 200

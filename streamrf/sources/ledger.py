@@ -1,5 +1,6 @@
 """The row ranges that a summary has counted, so that no row counts twice."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,8 @@ from streamrf.errors import MergeError
 from streamrf.jit.arrays import Indices
 from streamrf.sources.checksums import CHECKSUM_MASK
 from streamrf.storage import Fields
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")  # a key made of rows; others were given
 
 
 @dataclass
@@ -77,7 +80,7 @@ class Ledger:
                 stop = min(merged[overlap[0], 1], merged[overlap[0] + 1, 1])
                 raise MergeError(
                     f"rows {start} to {stop - 1} of {other.names.get(key, key)} are on both sides "
-                    "and would be counted twice; stores are told apart by their first 64 rows"
+                    f"and would be counted twice; {_told_apart(key, merged[:, 1].max())}"
                     f"{_cure(stop, merged[:, 1].max())}"
                 )
             ranges[key] = _joined(merged)
@@ -146,7 +149,7 @@ class Ledger:
         first, end = max(start, int(ranges[i, 0])), int(ranges[i, 1])
         what = (
             f"rows {first} to {min(stop, end) - 1} of {name} are in the sums already and would be "
-            "counted twice; stores are told apart by their first 64 rows"
+            f"counted twice; {_told_apart(key, ranges[-1, 1])}"
         )
         return what, end
 
@@ -200,6 +203,16 @@ def _uncounted(ranges: Indices, start: int, stop: int) -> tuple[int, int]:
             return start, min(low, stop)
         start = max(start, high)
     return start, stop
+
+
+def _told_apart(key: str, end: int) -> str:
+    """Return why rows count as the same, where those of a key end at row `end`."""
+    if _FINGERPRINT.fullmatch(key):
+        return "stores are told apart by their first 64 rows"
+    return (
+        f"streams are told apart by their keys, and {key!r} is that of both; if these are other "
+        f"rows, give them another key=, or position={end} if they go on the stream"
+    )
 
 
 def _cure(stop: int, end: int) -> str:
