@@ -219,3 +219,10 @@ def test_no_argument_of_a_wrong_kind_fails_inside(calls, tmp_path, monkeypatch, 
 
 def test_every_public_name_has_a_row(calls):
     assert set(srf.__all__) - MADE <= set(calls)
+
+
+@pytest.mark.parametrize("call", ["fit", "transform", "fit_transform"])
+def test_a_map_says_that_it_takes_arrays_and_no_source(call):
+    match = r"class ArraySource, and a map takes arrays; .*block\.X of each block of X\.blocks\(\)"
+    with pytest.raises(srf.errors.ParameterError, match=match):
+        getattr(srf.RandomFourier().fit(ROWS), call)(srf.ArraySource(ROWS, LABELS))

@@ -166,10 +166,18 @@ class FeatureMap(Parametrized, Card, ABC):
         return {name: repr(value) for name, value in self.get_params(deep=False).items()}
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Draw the map for rows as wide as X; only data-dependent maps read its values."""
+        """Draw the map for rows as wide as X; only data-dependent maps read its values.
+
+        Raises
+        ------
+        ParameterError
+            A source in place of an array.
+        DataError
+            Masked entries.
+        """
         from sklearn.utils.validation import validate_data
 
-        check_unmasked(X, "X")
+        _check_array(X)
         rows = validate_data(self, X, dtype=RAW_DTYPES, ensure_non_negative=not self.takes_negative)
         self.draw_for(rows.shape[1], np.asarray(rows, dtype=np.float32))
         return self
@@ -206,12 +214,14 @@ class FeatureMap(Parametrized, Card, ABC):
             Rows so large that features are NaN or infinite.
         DataError
             Masked entries.
+        ParameterError
+            A source in place of an array.
         """
         from sklearn.utils._set_output import _wrap_data_with_container
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self, "n_features_in_")
-        check_unmasked(X, "X")
+        _check_array(X)
         rows = np.ascontiguousarray(validate_data(self, X, dtype=RAW_DTYPES, reset=False))
         n, d = rows.shape
         if out is None:
@@ -256,6 +266,17 @@ class FeatureMap(Parametrized, Card, ABC):
             transformer_tags=TransformerTags(preserves_dtype=["float32"]),
             input_tags=InputTags(positive_only=not self.takes_negative),
         )
+
+
+def _check_array(X: Any) -> None:
+    """Raise ParameterError for a source or another object of the library; DataError for masks."""
+    if isinstance(X, Card):
+        raise ParameterError(
+            f"X is an object of the class {type(X).__name__}, and a map takes arrays; of a source "
+            "give them a block at a time, block.X of each block of X.blocks(), or fit to "
+            "X.sample(n_rows).X"
+        )
+    check_unmasked(X, "X")
 
 
 def _check_stored(Z: F32) -> None:
