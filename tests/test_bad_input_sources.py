@@ -515,6 +515,7 @@ def test_weights_that_cannot_be_used(weights, error, parts):
         check_rows(next(ArraySource(np.ones((2, 3)), weights=weights).blocks()), "raise")
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_masks_are_not_dropped():
     """What was hidden was learnt from."""
     X, y = np.ones((4, 2)), np.arange(4) % 2

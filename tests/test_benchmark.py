@@ -57,6 +57,7 @@ def test_stages_are_counted_for_who_watches_alone():
     assert outer["twice"] >= 0.002
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_a_pass_counts_the_seconds_of_the_reading_thread(features):
     def blocks():
         for _ in range(3):

@@ -183,6 +183,7 @@ def test_arrays_go_along(two_workers, rng):
     assert_same_bytes(together.to_tree(), alone.to_tree())
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_large_arrays_stay_at_home(two_workers, monkeypatch):
     monkeypatch.setattr(engine.shards, "MAX_ARRAY_BYTES", 1 << 20)
     source = srf.ArraySource(np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2)

@@ -47,6 +47,7 @@ def test_the_statistics_are_the_same_for_any_chunks(arrays, chunk):
     assert_same_bytes(ours.sums.to_tree(), theirs.sums.to_tree())
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_large_arrays_behind_a_dask_array_stay_at_home(two_workers, monkeypatch):
     monkeypatch.setattr(engine.shards, "MAX_ARRAY_BYTES", 1 << 20)
     X, y = np.zeros((1 << 18, 8), np.uint8), np.arange(1 << 18) % 2

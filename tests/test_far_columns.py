@@ -117,6 +117,21 @@ def test_tiny_columns_are_no_constants(X, size):
     assert model.score(X * size, X[:, 0]) > 0.9
 
 
+@pytest.mark.parametrize("normalize", [None, "l2", "max"])
+def test_columns_so_small_that_nothing_is_left_of_them_are_told(X, normalize):
+    fit = next(fits(normalize)).fit
+    match = r"columns 0, 1, 2.* of X: the values, at most \d.\d+e-300, are so small that they or"
+    with pytest.warns(srf.StreamrfWarning, match=match):
+        fit(1e-300 * X, X[:, 0])
+
+
+def test_small_columns_of_which_something_is_left_are_not_told(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for normalize, size in (("l1", 1e-300), ("l2", 1e-150), ("max", 1e-150), (None, 1e-37)):
+            next(fits(normalize)).fit(size * X, X[:, 0])
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
 def test_integers_that_floats_round_are_told(X, dtype):
     keys = np.round(100 * np.abs(X)).astype(dtype)

@@ -96,6 +96,7 @@ def test_copies_of_a_feature_are_left_out():
     np.testing.assert_allclose(kept.path([alpha]).residuals, all_alphas.residuals, rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_where_features_say_nothing_new_the_first_are_kept():
     X = np.zeros((50, 3))
     statistics = srf.accumulate(srf.ArraySource(X, np.arange(50.0)), features(8), regression=True)

@@ -193,6 +193,7 @@ def test_a_penalty_too_small_is_refused_with_one_that_works(singular, alpha):
     assert isinstance(caught.value, np.linalg.LinAlgError)
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_features_that_never_vary_are_refused_with_a_penalty_that_works():
     source = srf.ArraySource(np.ones((20, 3)), np.arange(20.0))
     statistics = accumulate(source, features(5), regression=True)

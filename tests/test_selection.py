@@ -481,6 +481,7 @@ def test_few_noisy_rows_are_not_overfitted(rng):
         assert model.alpha_ > model.statistics_.alpha_scale()
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_features_that_never_vary_still_give_a_model(rows):
     _, y, _, _ = rows
     model, _ = finish(held_pass(srf.ArraySource(np.ones((N, 4)), y)), "auto")
@@ -539,6 +540,7 @@ def test_what_was_pruned_is_pruned_further_by_its_own_places(rows):
     assert_same_bytes(model.coef, whole.solve(model.alpha).coef)
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_pruning_with_a_penalty_given_or_too_few_rows_to_choose_one(rows):
     X, y, _, _ = rows
     model, statistics = finish(held_pass(srf.ArraySource(X, y)), 0.25, prune=8)

@@ -63,6 +63,7 @@ def test_sums_of_seeded_parts_draw_no_seed_of_their_own(maps, tmp_path):
     assert bytes_of(fits[0], tmp_path / "a") == bytes_of(fits[1], tmp_path / "b")
 
 
+@pytest.mark.filterwarnings("ignore:the .* rows of X looked at before the pass are all equal")
 def test_labels_that_cannot_be_told_apart_are_named_by_file_and_row(tmp_path):
     labels = np.where(np.arange(9000) % 2, 1.0, 2.0)
     labels[[8500, 8600]] = 2.0**60

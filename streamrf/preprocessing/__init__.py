@@ -14,7 +14,7 @@ from streamrf.preprocessing.rounding import (
     check_spread,
     precision_of,
 )
-from streamrf.preprocessing.scaling import CHOICES, FAINT, Preprocessing
+from streamrf.preprocessing.scaling import CHOICES, FAINT, Preprocessing, deviations
 from streamrf.preprocessing.warp import WARPS, Warp
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "calibration_class",
     "check_spread",
     "combined_moments",
+    "deviations",
     "precision_of",
     "scales_for",
 ]

@@ -58,7 +58,7 @@ class Preprocessing:
         if normalize in ("standard", "asinh"):
             if moments is None:
                 shift = by_columns(X, _mean)
-                deviation = by_columns(X, _deviation)
+                deviation = by_columns(X, deviations)
             else:
                 shift, deviation = moments.mean, moments.deviation
                 deviation[moments.hidden_columns()] = 0.0  # not known: taken as constant
@@ -136,7 +136,7 @@ def _mean(X: Any) -> F64:
     return np.where(low == X.max(axis=0), low, X.mean(axis=0, dtype=np.float64))
 
 
-def _deviation(X: Any) -> F64:
+def deviations(X: Any) -> F64:
     """Return the standard deviations of columns, also of those whose squares underflow."""
     found = X.std(axis=0, dtype=np.float64)
     for j in np.flatnonzero((found == 0) & (X.min(axis=0) != X.max(axis=0))):

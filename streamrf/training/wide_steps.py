@@ -1,18 +1,21 @@
-"""Columns and steps whose roundings are too wide for what the rows differ by."""
+"""What of the rows is lost: by single precision, by steps too wide, by a kernel too smooth."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from streamrf.errors import warn
-from streamrf.jit.arrays import F32
-from streamrf.preprocessing import FAINT, Encoder
+from streamrf.jit.arrays import F32, Mask
+from streamrf.preprocessing import FAINT, Encoder, deviations
 from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
 
 FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 NOISE = 1e-6  # of a row's greatest deviation
+TINY = 1e-37  # from where on down float32 holds less and less of a value
+MIN_WIDTH = 64  # of features, of which fewer may happen not to vary
 LOOKED_AT, MAX_LOST = 256, 0.2  # rows, and the share of features that steps may be too wide for
 
 
@@ -51,40 +54,44 @@ def warn_of_lost_rows(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> No
 
 
 def warn_of_equal_features(encoder: Encoder, X: Any) -> None:
-    """Warn if no feature of calibration rows X (n, d) varies."""
+    """Warn if calibration rows X (n, d) are all equal, or none of many features varies in them."""
     if len(X) < 2:
         return
-    scaled = _scaled(encoder, X)
-    step, shift = encoder.calibration.step, np.abs(encoder.calibration.shift)
-    if (np.ptp(scaled, axis=0) * step > NOISE * max(float(shift.max()), NOISE)).any():
+    if isinstance(X, np.ndarray) and (X[0] == X).all():
+        warn(
+            f"the {len(X):,} rows of X looked at before the pass are all equal, so that nothing "
+            "can be learnt of them: check the columns, or shuffle the rows"
+        )
         return
-    is_one = isinstance(X, np.ndarray) and bool((X[0] == X).all())
-    warn(
-        f"the {len(X):,} rows of X looked at before the pass are all equal, so that nothing can be "
-        "learnt of them: check the columns, or shuffle the rows"
-        if is_one
-        else "no feature varies by a millionth in the rows looked at before the pass, so that all "
-        "rows are one to the kernel: scale the columns (normalize='standard', --normalize "
-        "standard), or take a greater gamma or another kernel"
-    )
+    if encoder.n_components < MIN_WIDTH:
+        return
+    scaled, calibration = _scaled(encoder, X), encoder.calibration
+    size = max(float(np.abs(calibration.shift).max()), NOISE)
+    if (np.ptp(scaled, axis=0) * calibration.step <= NOISE * size).all():
+        warn(
+            "no feature varies by a millionth in the rows looked at before the pass, so that all "
+            "rows are one to the kernel: scale the columns (normalize='standard', --normalize "
+            "standard), or take a greater gamma or another kernel"
+        )
 
 
 def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> bool:
     """Warn of columns of X (n, d) that float32, which maps and kernels take, hardly tells apart.
 
     Those that no scaling moves to 0 and that vary by little next to what they are, as times do, or
-    all columns vary by little next to one that is constant; and of those that one moves there, but
-    takes as constant and does not scale, those of large integers, as keys are. Return whether there
-    are any.
+    all columns vary by little next to one that is constant; of those that one moves there, but
+    takes as constant and does not scale, those of large integers, as keys are; and those near 0 of
+    which nothing is left. Return whether there are any.
     """
     if isinstance(X, SparseRows):
         return False
     is_moved = encoder.preprocessing.normalize in ("standard", "asinh")
     middle = X.mean(axis=0, dtype=np.float64)
     with np.errstate(over="ignore"):
-        spread = X.std(axis=0, dtype=np.float64)
+        spread = deviations(X)
         varies = X.min(axis=0) != X.max(axis=0)  # the mean of equal values is rounded
         apart = np.linalg.norm(spread[varies])
+    is_told = _warn_of_tiny(encoder, X, varies, names)
     size = np.abs(middle)
     if is_moved:
         is_far = varies & (spread < FAINT * size) & (size > 2.0**53)
@@ -97,7 +104,7 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
         )
     found = np.flatnonzero(is_far).tolist()
     if not found:
-        return False
+        return is_told
     first, which = found[0], named_columns(found, tuple(names))
     if varies[first]:
         told = f"the values vary by {spread[first]:.2g} around {middle[first]:.6g}, {wrong}"
@@ -109,6 +116,23 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
         )
     warn(f"{which} of X: {told}")
     return True
+
+
+def _warn_of_tiny(encoder: Encoder, X: Any, varies: Mask, names: Sequence[str]) -> bool:
+    """Warn of columns so near 0 that scaled rows have one value; return whether there are any."""
+    size = np.maximum(np.abs(X.max(axis=0)), np.abs(X.min(axis=0)))
+    is_tiny = varies & (size < TINY)
+    if not is_tiny.any():
+        return False
+    scaled = replace(encoder.preprocessing, warp=None).apply(X)
+    found = np.flatnonzero(is_tiny & (scaled.min(axis=0) == scaled.max(axis=0))).tolist()
+    if found:
+        warn(
+            f"{named_columns(found, tuple(names))} of X: the values, at most "
+            f"{size[found].max():.6g}, are so small that they or their squares are taken for 0; "
+            "use normalize='standard' (--normalize standard), or multiply them by a constant"
+        )
+    return bool(found)
 
 
 def _scaled(encoder: Encoder, X: Any) -> F32:
