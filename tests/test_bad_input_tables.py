@@ -133,6 +133,8 @@ BAD = [
         {"weights": "a,b"},
         "weights are the columns ['a', 'b']",
     ),
+    (text("a.csv", CSV), {"weights": "y"}, "a.csv: column 'y' is asked for both as target and"),
+    (array("a.npz", [[1.0]], [1.0]), {"weights": "y"}, "a.npz: 'y' is asked for both as targets"),
     (text("a.csv", "a,w,y\n1,x,2\n"), {"weights": "w"}, "a.csv: column 'w' has type string"),
     (
         text("a.csv", "a,y,z\n1,x,2\n"),

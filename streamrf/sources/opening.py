@@ -145,6 +145,11 @@ def open_source(
             )
         if opener in _LOCAL:
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
+            if isinstance(y, str) and y == weights:
+                raise ParameterError(
+                    f"{names[0]}: {y!r} is asked for both as targets and as weights; name another "
+                    "for one of them: y= or weights= (--y, --weights)"
+                )
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
         if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):

@@ -109,6 +109,11 @@ def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
                 f"{table.where}: column {name!r} is asked for both as X and as target or weight;"
                 " leave it out of X with x='-NAME' (--x=-NAME)"
             )
+    if both := [name for name in weights if name in y]:
+        raise ParameterError(
+            f"{table.where}: column {both[0]!r} is asked for both as target and as weight; name "
+            "another for one of them: y= or weights= (--y, --weights)"
+        )
     if len(weights) > 1:
         raise ParameterError(f"weights are the columns {weights}; expected one")
     kinds = {name: kind_of(type_) for name, type_ in table.types.items()}
