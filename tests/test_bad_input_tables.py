@@ -100,6 +100,7 @@ def repeated_frame():
 TIMES = [datetime.time(1), datetime.time(2)]
 SPANS = [datetime.timedelta(1), datetime.timedelta(2)]
 
+GZIPPED = gzip.compress(b"\x89HDF\r\n\x1a\n" + bytes(99))
 BAD = [
     # CSV
     (text("a.csv", ""), {}, "a.csv is empty; expected names of columns, and rows below them"),
@@ -224,6 +225,14 @@ BAD = [
     (text("a.svm", "1 4000000000:2\n"), {}, "a.svm, row 0: index 4,000,000,000 is beyond"),
     (text("a.svm", "1 " + "9" * 5000 + ":2\n"), {}, "a.svm, row 0: '1 99"),
     (text("a.svm", "1 9:2\n"), {"weights": "w"}, "a.svm: libsvm text has no weights"),
+    # compressed
+    (text("a.h5.gz", GZIPPED), {}, "a.h5.gz is compressed by gzip, and of such files only CSV is"),
+    (text("a.npy.zst", b"\x28\xb5\x2f\xfd"), {}, "a.npy.zst is compressed by Zstandard, and of"),
+    (
+        text("a.h5", GZIPPED),
+        {},
+        "a.h5 is compressed by gzip, and of such files only CSV is read: un",
+    ),
     # zarr
     (zarr_group, {}, "g.zarr has no array 'y'; it has ['X']"),
     (zarr_group, {"x": "Z", "y": None}, "g.zarr has no array 'Z'; it has ['X']"),

@@ -14,7 +14,7 @@ from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
-from streamrf.sources.paths import decoding, raise_missing
+from streamrf.sources.paths import check_unpacked, decoding, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
     check_rank,
@@ -113,6 +113,9 @@ def opened(path: str, name: str, **cache: Any) -> h5py.File:
             return h5py.File(path, "r", **cache)
         except FileNotFoundError:
             raise_missing(name, path)
+        except OSError:
+            check_unpacked(path, name)
+            raise
 
 
 def inspect(name: str, names: Names, first: int, trust: Trust) -> File:

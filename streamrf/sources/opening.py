@@ -26,6 +26,7 @@ from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
 from streamrf.sources.paths import (
     bare,
+    check_unpacked,
     expand,
     is_store,
     is_url,
@@ -80,6 +81,7 @@ _TRUST: dict[Opener, tuple[str, ...]] = {
     open_zarr: ("allow_sparse",),
 }
 _ENDINGS = [ending for endings in _FORMATS for ending in endings]
+_READ_PACKED = (".csv", ".tsv", ".tab")
 _COMPRESSED = (".gz", ".zst", ".bz2")
 
 
@@ -201,6 +203,8 @@ def _opener(name: str) -> Opener:
 def _check_format(name: str) -> None:
     """Raise DataError for a file of an ending that no format has, unless it is an HDF5 file."""
     ending = _ending(name)
+    if ending not in _READ_PACKED and bare(name).lower().endswith(_COMPRESSED):
+        check_unpacked(name, name)
     if ending in _ENDINGS or is_url(name) or has_signature(name):
         return
     known = f"{', '.join(_ENDINGS)} (CSV also with {', '.join(_COMPRESSED)})"

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from streamrf.errors import (
     CorruptFileError,
+    DataError,
     MissingPackageError,
     ParameterError,
     SourceNotFoundError,
@@ -26,6 +27,7 @@ from streamrf.storage import reason
 
 Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]
 
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"BZh": "bzip2"}  # by first bytes
 STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
@@ -240,6 +242,20 @@ class _Remote:
             raise CorruptFileError(
                 f"{self._name} cannot be read: {why}; download it, and read the file"
             ) from error
+
+
+def check_unpacked(path: str, name: str) -> None:
+    """Raise DataError for a file, called `name`, that gzip, Zstandard or bzip2 has compressed."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4)
+    except OSError:  # which opening it tells
+        return
+    packed = next((word for first, word in PACKED.items() if head.startswith(first)), None)
+    if packed is not None:
+        raise DataError(
+            f"{name} is compressed by {packed}, and of such files only CSV is read: unpack it first"
+        )
 
 
 @contextmanager
