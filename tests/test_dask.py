@@ -291,7 +291,8 @@ def test_the_memory_of_a_worker_is_told_before_and_kept(path, caplog):
 
 def test_sums_that_no_worker_can_hold_are_refused(two_workers, path, monkeypatch):
     monkeypatch.setattr(memory, "SAFE_SHARE", 0.1)
-    with pytest.raises(MemoryBudgetError, match=r"would fit|no width fits"):
+    match = r"the worker tcp://\S+, whose limit of .* is the least: .*(would fit|no width fits)"
+    with pytest.raises(MemoryBudgetError, match=match):
         srf.accumulate(srf.HDF5Source(path), integers.features(8192), engine=two_workers)
 
 

@@ -142,5 +142,8 @@ class Runner(ABC):
 
     @property
     @abstractmethod
-    def memory_limits(self) -> list[int] | None:
-        """Bytes that each worker of a cluster may use, where limited; None in this process."""
+    def memory_limits(self) -> dict[str, int] | None:
+        """Bytes that each worker of a cluster may use, where limited, by its address.
+
+        None in this process.
+        """

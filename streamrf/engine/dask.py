@@ -46,9 +46,10 @@ class DaskRunner(Runner):
         return workers(self._client)
 
     @property
-    def memory_limits(self) -> list[int]:
-        """Bytes that each worker may use, where limited."""
-        return [worker.memory_limit for worker in self._workers.values() if worker.memory_limit]
+    def memory_limits(self) -> dict[str, int]:
+        """Bytes that each worker may use, where limited, by its address."""
+        limits = {name: worker.memory_limit for name, worker in self._workers.items()}
+        return {name: limit for name, limit in limits.items() if limit}
 
     def fold(self, reading: Reading, zero: S, update: Update[S], store: StateStore[S]) -> S:
         """Add up shards and merge them where they lie; `store` keeps finished ones."""

@@ -221,8 +221,7 @@ class Job:
         )
         if pass_ is None or (limits := self.runner.memory_limits) is None:
             return here
-        limit = min(limits, default=None)
-        return memory.worker_plan(**sizes, held_bytes=held_bytes, memory_limit=limit)
+        return memory.worker_plan(**sizes, held_bytes=held_bytes, limits=limits)
 
     def fits(self, width: int) -> bool:
         """Return whether the memory has room for a pass of this width."""

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 
@@ -123,7 +124,7 @@ def worker_plan(
     n_folds: int = 0,
     held_bytes: int = 0,
     other_bytes: int = 0,
-    memory_limit: int | None = None,
+    limits: Mapping[str, int],
 ) -> Plan:
     """Choose the block size of a worker, and say what it is going to hold.
 
@@ -131,7 +132,7 @@ def worker_plan(
     ----------
     n_components, n_features, n_outputs, gram, n_folds, held_bytes, other_bytes : see
         `plan`
-    memory_limit : bytes of the worker, of which `SAFE_SHARE` are used; None means no limit
+    limits : bytes of the workers, by their addresses; `SAFE_SHARE` of the least are used
 
     Raises
     ------
@@ -139,17 +140,25 @@ def worker_plan(
         If even the smallest block does not fit.
     """
     total = np.dtype(gram.dtype).itemsize * packed_size(n_components) + 8 * n_components * n_outputs
-    return plan(
-        n_components,
-        n_features,
-        n_outputs,
-        gram=gram,
-        in_place=True,
-        n_folds=n_folds,
-        held_bytes=held_bytes + SPARE_TOTALS * max(n_folds, 1) * total + DASK_BYTES,
-        other_bytes=other_bytes,
-        memory_limit=None if memory_limit is None else int(SAFE_SHARE * memory_limit),
-    )
+    worker = min(limits, key=lambda name: limits[name], default=None)
+    try:
+        return plan(
+            n_components,
+            n_features,
+            n_outputs,
+            gram=gram,
+            in_place=True,
+            n_folds=n_folds,
+            held_bytes=held_bytes + SPARE_TOTALS * max(n_folds, 1) * total + DASK_BYTES,
+            other_bytes=other_bytes,
+            memory_limit=None if worker is None else int(SAFE_SHARE * limits[worker]),
+        )
+    except MemoryBudgetError as error:
+        if worker is None:
+            raise
+        raise MemoryBudgetError(
+            f"the worker {worker}, whose limit of {shown(limits[worker])} is the least: {error}"
+        ) from error
 
 
 def _sum_bytes(

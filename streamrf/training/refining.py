@@ -321,7 +321,7 @@ def plan(
         limits = runner(run).memory_limits
         if limits is None:
             return here
-        return memory.worker_plan(**sizes, memory_limit=min(limits, default=None))
+        return memory.worker_plan(**sizes, limits=limits)
     except MemoryBudgetError as error:
         raise MemoryBudgetError(
             f"a loss other than 'squared' sums a Gram for each of {n_outputs} outputs: {error}, "
