@@ -773,6 +773,8 @@ def test_an_error_leaves_earlier_outputs_alone(folder, files):
     [
         (("fit",), ["Missing argument"]),
         (("fit", "data.h5"), ["--model", "give --model, --statistics or both"]),
+        (("fit", "data.h5", "--block-weights", "auto"), ["--model", "give --model, or the pass"]),
+        (("fit", "data.h5", "--prune", "9"), ["--model", "give --model, or the pass is for"]),
         (
             ("fit", "data.h5", "--prune", "9", "--statistics", "sums.h5"),
             ["--prune", "is for a mod"],

@@ -225,9 +225,13 @@ def _check(
     targets: TargetOptions, options: PassOptions, cluster: ShardOptions, output: FitOutput
 ) -> None:
     """Raise the error of wrong usage if options do not go together."""
+    of_model = ("alpha", "codes", "bits", "decode", "block_weights")
     if output.model is None and output.statistics is None:
-        raise wrong("--model", "give --model, --statistics or both, or the pass is for nothing")
-    for name in ("alpha", "codes", "bits", "decode", "block_weights"):
+        is_for_model = any(getattr(targets, name) is not None for name in (*of_model, "prune"))
+        alone = is_for_model or targets.loss != SQUARED  # statistics alone would be refused
+        what = "--model" if alone else "--model, --statistics or both"
+        raise wrong("--model", f"give {what}, or the pass is for nothing")
+    for name in of_model:
         if output.model is None and getattr(targets, name) is not None:
             raise wrong(option_of(name), "is for a model; give --model, or give it to solve")
     if targets.folds is not None and output.statistics is None and targets.block_weights != "auto":
