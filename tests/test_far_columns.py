@@ -82,7 +82,7 @@ def test_a_constant_column_is_moved_to_0_whatever_its_size(X, value):
 @pytest.mark.parametrize("gamma", [1e-20, 1e-15])
 @pytest.mark.parametrize("precision", ["exact", "float64"])
 def test_features_that_do_not_vary_are_told(X, gamma, precision):
-    map_ = srf.StructuredFourier(srf.Gaussian(gamma), 32, random_state=0)
+    map_ = srf.StructuredFourier(srf.Gaussian(gamma), 64, random_state=0)
     with pytest.warns(srf.errors.StreamrfWarning, match="no feature varies .* greater gamma"):
         srf.accumulate(srf.ArraySource(X, X[:, 0]), map_, precision=precision)
 
