@@ -426,7 +426,7 @@ def table(options: argparse.Namespace, c: Constants) -> str:
         )
         for n_workers in options.workers
     ]
-    worker = worker_plan(options.components, options.features, N_CLASSES, memory_limit=1 << 50)
+    worker = worker_plan(options.components, options.features, N_CLASSES, limits={"any": 1 << 50})
     figures = [(plan, seconds(plan, c)) for plan in plans]
     rows: list[tuple[str, list[str]]] = [
         ("workers", [f"{plan.n_workers:,}" for plan in plans]),

@@ -74,6 +74,7 @@ class Derived(Source):
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Self:
         adapted = copy.copy(self)
         adapted._source = self._source.adapted(columns, labels)
+        adapted.n_features = adapted._source.n_features
         return adapted
 
     def of_values(self) -> Self:
