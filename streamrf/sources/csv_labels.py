@@ -10,6 +10,7 @@ from streamrf.sources.arrow_types import arrow
 
 Parse = Callable[[bytes, dict[str, Any]], Any]  # lines, as a table of columns of some types
 
+CACHED = 1 << 16  # bytes looked at together
 _CODE = r"^\s*0\d+\s*$"  # which no integer is written like
 
 
@@ -56,8 +57,12 @@ def _coded(parse: Parse, data: bytes, types: dict[str, Any]) -> dict[str, tuple[
 
 def _may_have_code(data: bytes) -> bool:
     """Return whether a field of lines may begin with 0 and another digit."""
-    bytes_ = np.frombuffer(data, dtype=np.uint8)
-    zeros = np.flatnonzero(bytes_[:-1] == ord("0"))
-    zeros = zeros[bytes_[zeros + 1] - ord("0") < 10]  # of bytes, whose differences are above 0
-    before = np.where(zeros > 0, bytes_[zeros - 1], ord("\n"))
-    return bool(np.isin(before, np.frombuffer(b' ,;\t|\r\n"', dtype=np.uint8)).any())
+    bytes_ = np.frombuffer(b"\n" + data, dtype=np.uint8)
+    for start in range(0, len(bytes_), CACHED):
+        part = bytes_[start : start + CACHED + 2]
+        before, first, second = part[:-2], part[1:-1], part[2:]
+        found = (first == ord("0")) & (second - ord("0") < 10)  # above 0, as bytes are
+        found &= (before <= ord(",")) | (before == ord(";")) | (before == ord("|"))
+        if found.any():
+            return True
+    return False
