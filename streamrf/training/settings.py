@@ -71,7 +71,7 @@ class Settings:
         ``solve(alpha, overwrite=True)``, a quarter of it in all, for a float32 factor. None means
         float64, or with `like` as there
     like : earlier statistics, or their file: take their map and calibration, so that both can be
-        added
+        added; map, `normalize`, `warp`, `precision` and task, if given too, must be theirs
     rows : ``(start, stop)``, the only rows to add up; stop None means to the end. The calibration
         still looks at the whole source, so parts of one source made with one seed can be added.
     random_state : int, RandomState or None; seeds the map if it has no seed of its own
