@@ -260,20 +260,25 @@ def fit_notes(X, y, **settings):
     return " ".join(estimator(map_, random_state=0, **settings).fit(X, y).model_.notes)
 
 
-@pytest.mark.parametrize("kind", ["classes", "values"])
+@pytest.mark.parametrize("kind", ["classes", "values", "pairs"])
 def test_a_model_that_does_no_better_than_a_guess_is_told(rng, kind):
     X = rng.normal(size=(1000, 3))
-    y, guess = X[:, 0], "the mean for all"
-    if kind == "classes":
-        y, guess = np.where(X[:, 0] > -0.3, "b", "a"), "the label 'b' for all"
-    assert "no better than" not in fit_notes(X, y)
-    assert f"on the rows held out this is no better than {guess}" in fit_notes(1e6 * X, y)
+    y = {"classes": (X[:, 0] > -0.3).astype(int), "values": X[:, 0], "pairs": X[:, :2]}[kind]
+    assert "guesses" not in fit_notes(X, y)
+    assert "the model guesses" in fit_notes(1e6 * X, y)
 
 
-def test_guesses_are_of_weights(rng):
-    X, y = rng.normal(size=(1000, 3)), (rng.uniform(size=1000) < 0.1).astype(int)
-    assert "than the label 0 for all" in fit_notes(1e6 * X, y)
-    assert "than the label 1 for all" in fit_notes(1e6 * X, y, class_weight={1: 1000.0})
+@pytest.mark.parametrize("kind", ["rare", "pairs"])
+def test_a_model_that_tells_something_is_no_guess(rng, kind):
+    """Though a rare class is never predicted, or one of two targets is noise of large unit."""
+    X = rng.normal(size=(2500, 5))
+    score = 1.5 * (X[:, 0] + np.sin(2 * X[:, 1]))
+    if kind == "rare":
+        y = (rng.uniform(size=2500) < 1 / (1 + np.exp(4.8 - score))).astype(int)
+        assert 0.01 < y.mean() < 0.1
+    else:
+        y = np.stack((score, 1e6 * rng.standard_t(1.5, size=2500)), axis=1)
+    assert "guesses" not in fit_notes(X, y)
 
 
 def test_classes_never_predicted_are_told():

@@ -6,7 +6,6 @@ from streamrf.solving.dual import Dual
 from streamrf.solving.family import Family
 from streamrf.solving.findings import (
     class_finding,
-    class_findings,
     few_finding,
     guess_finding,
     nested,
@@ -25,6 +24,7 @@ from streamrf.solving.penalty import (
     downhill,
     held_scores,
     is_above,
+    is_guess,
     n_tried,
     place,
     safest,
@@ -62,7 +62,6 @@ __all__ = [
     "check_loss",
     "check_penalties",
     "class_finding",
-    "class_findings",
     "cross_validate",
     "downhill",
     "evidence",
@@ -71,6 +70,7 @@ __all__ = [
     "guess_finding",
     "held_scores",
     "is_above",
+    "is_guess",
     "is_low_rank",
     "left_out",
     "line_step",

@@ -95,38 +95,10 @@ def class_finding(labels: Array, true: Array, given: Array) -> str | None:
     )
 
 
-def guess_finding(wrong: float, guessed: float, guess: str) -> str | None:
-    """Return a sentence if a model does no better on rows held out than one guess for all.
-
-    Parameters
-    ----------
-    wrong, guessed : share of wrong labels or squared error, of the model and of the guess
-    guess : what is guessed, "the label 'a'" or "the mean"
-    """
-    if wrong < guessed:
-        return None
+def guess_finding() -> str:
+    """Return a sentence on a model whose outputs do not go with the targets of rows held out."""
     return (
-        f"on the rows held out this is no better than {guess} for all: check that X tells anything "
-        "of y, or try another scaling (normalize, --normalize), kernel or map, or let all be "
-        "chosen (features='auto')"
+        "the model guesses: on the rows held out its outputs do not go with the targets; check "
+        "that X tells anything of y, or try another scaling (normalize, --normalize), kernel or "
+        "map, or let all be chosen (features='auto')"
     )
-
-
-def class_findings(
-    labels: Array, index: Indices, chosen: Indices, weights: Floats
-) -> list[str | None]:
-    """Return sentences on classes never predicted and on predictions no better than one label.
-
-    Parameters
-    ----------
-    labels : (n_classes,)
-    index, chosen : (n,), indices of the labels of rows held out, true and predicted
-    weights : (n,), of the rows
-    """
-    k = len(labels)
-    weighs = np.bincount(index, weights, minlength=k)
-    most = int(weighs.argmax())
-    wrong, others = float(weights[chosen != index].sum()), float(weights[index != most].sum())
-    counts = (np.bincount(i, minlength=k) for i in (index, chosen))
-    guess = f"the label {labels[most].item()!r}"
-    return [class_finding(labels, *counts), guess_finding(wrong, others, guess)]

@@ -16,6 +16,7 @@ from streamrf.solving.path import target_shares
 from streamrf.sources import Rows, as_labels, find_labels
 
 SCORED_ROWS = 1024
+CHANCE, MIN_TELLING = 2.0, 100  # standard errors of no correlation, and rows that tell it
 MULTIPLIED_ROWS = 128  # of these, by a thread at a time, so that they stay in its cache
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
@@ -94,14 +95,6 @@ class HeldOut:
         y = np.concatenate([as_columns(part.y) for part in self._parts])
         size = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
         return target_shares((y / size).std(axis=0) * size)
-
-    @property
-    def spread(self) -> float:
-        """The mean squared error of the targets' means, as `Trial.figure` has it."""
-        y = np.concatenate([as_columns(part.y) for part in self._parts]).astype(np.float64)
-        weights = np.concatenate([_weights(part) for part in self._parts])
-        apart = np.square(y - np.average(y, axis=0, weights=weights))
-        return float(np.average((self.shares * apart).mean(axis=1), weights=weights))
 
     @property
     def is_of_one_class(self) -> bool:
@@ -360,6 +353,40 @@ def held_scores(model: Model, held: HeldOut) -> tuple[Floats, NDArray[np.int64],
         parts.append((scores[known], index[known], _weights(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return scores, index, weights
+
+
+def is_guess(model: Model, held: HeldOut) -> bool:
+    """Return whether no output goes with the targets of rows held out by more than chance.
+
+    That is a correlation below two standard errors of one of none, more for many outputs, whose
+    greatest is looked at. Rows of classes that the model does not know are left out, and weights
+    that make a hundred rows of all, or fewer, tell nothing.
+    """
+    parts = []
+    for part, products in held.products(model.encoder, model.coef):
+        known = np.ones(len(part.y), dtype=bool)
+        if model.book is None:
+            truth = as_columns(part.y)
+        else:
+            index, unknown = find_labels(model.labels, as_labels(part.y))
+            truth, known = model.book.matrix[index].astype(np.float64), ~unknown
+        parts.append((products[known], truth[known], _weights(part)[known, np.newaxis]))
+    outputs, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    n_rows = weights.sum() ** 2 / (weights**2).sum()
+    outputs, truth = _standardised(outputs, weights), _standardised(truth, weights)
+    correlations = (weights * outputs * truth).sum(axis=0)
+    least = CHANCE + np.sqrt(2 * np.log(len(correlations)))
+    tells = truth.any() and n_rows > MIN_TELLING
+    return bool(tells) and not (correlations * np.sqrt(n_rows) > least).any()
+
+
+def _standardised(columns: Floats, weights: Floats) -> Floats:
+    """Return columns (n, k) less their means, whose weighted squares sum to 1, or to 0."""
+    size = np.abs(columns).max(axis=0)
+    columns = columns / np.where(size > 0, size, 1.0)  # as squares might vanish
+    columns = columns - (weights * columns).sum(axis=0) / weights.sum()
+    norms = np.sqrt((weights * columns**2).sum(axis=0))
+    return columns / np.where(norms > 0, norms, 1.0)
 
 
 def _weighing(rows: Rows, encoder: Encoder) -> Rows:

@@ -24,12 +24,13 @@ from streamrf.solving import (
     Trial,
     alike,
     best,
-    class_findings,
+    class_finding,
     downhill,
     few_finding,
     guess_finding,
     held_scores,
     is_above,
+    is_guess,
     nested,
     penalty_finding,
     place,
@@ -255,12 +256,14 @@ class _Search:
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader, narrow))
         probabilities = Probabilities.default()
-        if model.book is None:
-            notes.append(guess_finding(leader.figure, self.held.spread, "the mean"))
-        else:
+        if not self._is_few and is_guess(model, self.held):
+            notes.append(guess_finding())
+        if model.book is not None:
             scores, index, weights = held_scores(model, self.held)
             probabilities = Probabilities.fit(scores / model.book.margin, index, weights)
-            notes += class_findings(model.labels, index, scores.argmax(axis=1), weights)
+            k = model.book.n_classes
+            counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
+            notes.append(class_finding(model.labels, *counts))
         return _Choice(
             self._code(model),
             float(model.alpha),

@@ -36,11 +36,13 @@ def warn_of_wide_steps(encoder: Encoder, X: Any) -> None:
     is_lost = (np.rint(scaled) == np.rint(middle)) & is_apart
     share = float(np.mean(is_lost[:, own].mean(axis=0) > 0.5))
     if share > MAX_LOST:
+        asinh = "normalize='asinh' (--normalize asinh), "
         warn(
-            f"in {share:.0%} of the features most rows are rounded to the same value, since a few "
-            "rows are so much longer that they make the steps too wide for all others; take those "
-            "out, or use normalize='asinh' (--normalize asinh) or precision='float64' "
-            "(--precision float64)"
+            f"in {share:.0%} of the features most rows are rounded to the same value, since steps "
+            "are made for a few rows that lie far from all others there, being much longer or, to "
+            "a narrow kernel, near a landmark; take those out, or use "
+            f"{'' if encoder.preprocessing.normalize == 'asinh' else asinh}a smoother kernel or "
+            "precision='float64' (--precision float64)"
         )
 
 
@@ -69,9 +71,9 @@ def warn_of_equal_features(encoder: Encoder, X: Any) -> None:
     size = max(float(np.abs(calibration.shift).max()), NOISE)
     if (np.ptp(scaled, axis=0) * calibration.step <= NOISE * size).all():
         warn(
-            "no feature varies by a millionth in the rows looked at before the pass, so that all "
-            "rows are one to the kernel: scale the columns (normalize='standard', --normalize "
-            "standard), or take a greater gamma or another kernel"
+            "no feature varies by a millionth in the rows looked at before the pass, so that "
+            "nothing can be learnt of them: the kernel is too smooth or too narrow for these rows; "
+            "take another gamma ('median' is that of the rows), scaling or kernel"
         )
 
 
