@@ -16,11 +16,13 @@ from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 from streamrf.sources.validation import warn_of_rounded
 
-WITHOUT_ROWS = {  # classes of queries and of files, and what to give in their place
+WITHOUT_ROWS = {  # classes of queries, files and streams, and what to give in their place
     ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
     ("pyarrow", "FileSystemDataset"): "the names of its files, X.files",
     ("pyarrow", "InMemoryDataset"): "X.to_table()",
     ("pyarrow", "UnionDataset"): "its parts, one by one",
+    ("pyarrow", "RecordBatchReader"): "X.read_all()",
+    ("xarray", "Dataset"): "one of its arrays, X['NAME'], or the table X.to_dataframe()",
 }
 
 
@@ -119,10 +121,10 @@ class DaskFrameTable(Table):
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a table in memory, or a Dask data frame; DataError for a query."""
+    """Return whether X is a table in memory, or a Dask data frame; DataError for what is not yet."""
     name = type(X).__name__
     if cure := WITHOUT_ROWS.get((_library(X), name)):
-        raise DataError(f"X is a {name}, which holds no rows yet; give {cure}")
+        raise DataError(f"X is a {name}, which is no table of rows in memory; give {cure}")
     return is_dask_frame(X) or (isinstance(X, Frame) and len(X.shape) == 2)
 
 

@@ -353,6 +353,6 @@ def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
         return X
     if isinstance(X, str | bytes | os.PathLike):
         raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if isinstance(X, Iterator) or (callable(X) and not isinstance(X, type)):
+    if not is_frame(X) and (isinstance(X, Iterator) or (callable(X) and not isinstance(X, type))):
         raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
     return open_source(X, None, y, weights)
