@@ -121,7 +121,7 @@ class DaskFrameTable(Table):
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a table in memory, or a Dask data frame; DataError for what is not yet."""
+    """Return whether X is a table in memory, or a Dask data frame; DataError for others."""
     name = type(X).__name__
     if cure := WITHOUT_ROWS.get((_library(X), name)):
         raise DataError(f"X is a {name}, which is no table of rows in memory; give {cure}")
