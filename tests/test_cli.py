@@ -980,6 +980,13 @@ def test_ctrl_c_tells_what_was_written(monkeypatch):
     monkeypatch.setattr(fitting, "begin", lambda *args, **kwargs: interrupted(None, None))
     assert streamrf(*FIT).stderr == "streamrf: interrupted; nothing was written\n"
 
+    def importing(*args, **kwargs):
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr(fitting, "begin", importing)  # as compiled modules tell it
+    done = streamrf(*FIT)
+    assert (done.exit_code, done.stderr) == (130, "streamrf: interrupted\n")
+
 
 @pytest.mark.parametrize(
     ("owner", "name", "told"),

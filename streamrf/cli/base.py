@@ -125,6 +125,10 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
             _end(128 + stop.number, str(stop))
         except KeyboardInterrupt as interrupt:
             _end(130, str(interrupt) or "interrupted; nothing was written")
+        except ImportError as error:
+            if not isinstance(error.__cause__, KeyboardInterrupt):
+                raise
+            _end(130, "interrupted")  # while a compiled module was imported
         except MemoryError as error:
             _end(1, f"out of memory: {str(error) or 'none is left'}; free some, or ask for less")
         except OSError as error:
