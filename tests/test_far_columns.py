@@ -79,12 +79,31 @@ def test_a_constant_column_is_moved_to_0_whatever_its_size(X, value):
         np.testing.assert_array_equal(found, next(fits("standard")).fit(X, X[:, 0]).predict(X))
 
 
-@pytest.mark.parametrize("gamma", [1e-20, 1e-15])
+def ones(X):
+    return np.ones((len(X), 64), dtype=np.float32)
+
+
 @pytest.mark.parametrize("precision", ["exact", "float64"])
-def test_features_that_do_not_vary_are_told(X, gamma, precision):
-    map_ = srf.StructuredFourier(srf.Gaussian(gamma), 64, random_state=0)
+def test_features_that_do_not_vary_are_told(X, precision):
+    source, map_ = srf.ArraySource(X, X[:, 0]), srf.CallableMap(ones, 64)
     with pytest.warns(srf.errors.StreamrfWarning, match="no feature varies .* another gamma"):
-        srf.accumulate(srf.ArraySource(X, X[:, 0]), map_, precision=precision)
+        srf.accumulate(source, map_, precision=precision)
+
+
+def test_a_gamma_so_small_that_the_model_is_linear_is_noted(rng):
+    X = rng.normal(size=(2000, 3))
+    map_ = srf.StructuredFourier(srf.Gaussian(1e-20), 64, random_state=0)
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = srf.RandomFeatureClassifier(map_, random_state=0).fit(X, y).model_
+    assert "the model guesses" in " ".join(model.notes)
+
+
+def test_features_that_vary_next_to_themselves_are_not_told(X):
+    map_ = srf.RandomFourier(srf.Gaussian(1e-20), 64, random_state=0)  # sines, though of 1e-10
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = srf.RandomFeatureRegressor(map_, random_state=0).fit(X, X[:, 0])
+    assert model.score(X, X[:, 0]) > 0.99
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 7.5])

@@ -565,6 +565,20 @@ def test_labels_that_are_one_number_are_told(tmp_path):
     assert statistics.labels.tolist() == ["01", "1", "2"]
 
 
+def test_labels_that_are_written_in_another_way_than_those_before_are_told(tmp_path):
+    """Days of 01 and 02 and of 1 and 2 had four classes, in silence."""
+    sources = []
+    for name, labels in (("zeros", ["01", "02"]), ("none", ["1", "2"]), ("blanks", [" 01", "x"])):
+        rows = "".join(f"{k},{labels[k % 2]}\n" for k in range(40))
+        (tmp_path / f"{name}.csv").write_text(f"a,y\n{rows}")
+        sources.append(srf.open_source(tmp_path / f"{name}.csv", y="y"))
+    first = srf.accumulate(sources[0], srf.TreeSketch(n_components=8))
+    srf.accumulate(sources[0], like=first)
+    for source, alike in zip(sources[1:], ("'01' and '1'", "'01' and ' 01'"), strict=True):
+        with pytest.warns(StreamrfWarning, match=f"{alike} are the same number"):
+            srf.accumulate(source, like=first)
+
+
 def test_values_with_leading_zeros_are_numbers(tmp_path):
     source = srf.open_source(coded(tmp_path / "a.csv", ["007", "010", "100"]), y="zip")
     for estimator in (

@@ -1,7 +1,7 @@
 """Whether targets are classes or values, and what each class weighs: by a look at the rows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,7 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
         check_continues(settings, like)
         given, source = source, source.adapted(like.encoder.table, like.labels)
         _warn_of_other_target(given, like.encoder.table)
+        _warn_of_other_labels(source, like.labels)
     task = settings.task
     if task == AUTO and like is not None:
         task = "regression" if like.labels is None else "classification"
@@ -156,8 +157,7 @@ def _look_for_dirt(sample: Block, labels: Array) -> None:
     levels = np.unique(labels).tolist() if labels.dtype.kind == "U" else []
     numbers = [float(level) for level in levels if is_number(level)]
     odd = [level for level in levels if not is_number(level)]
-    if len(alike := [text for text in levels if text.isdecimal()]) > len({*map(int, alike)}):
-        _warn_of_alike(sample, alike)
+    _warn_of_alike(sample.where, levels)
     if not odd or len(numbers) < MIN_NUMBERS or len(odd) > MAX_ODD * len(levels):
         return
     i = int(np.flatnonzero(np.asarray(sample.y) == odd[0])[0])
@@ -171,15 +171,14 @@ def _look_for_dirt(sample: Block, labels: Array) -> None:
     warn(f"{told}; they are taken for classes")
 
 
-def _warn_of_alike(sample: Block, levels: list[str]) -> None:
+def _warn_of_alike(where: str, levels: Iterable[str]) -> None:
     """Warn of labels that are the same integer, such as 01 and 1."""
     first: dict[int, str] = {}
     for level in levels:
-        other = first.setdefault(int(level), level)
-        if other != level:
+        if level.strip().isdecimal() and first.setdefault(int(level), level) != level:
             warn(
-                f"{sample.where}: the labels {other!r} and {level!r} are the same number, and are "
-                "taken for two classes; write them in one way if they are one"
+                f"{where}: the labels {first[int(level)]!r} and {level!r} are the same number, and "
+                "are taken for two classes; write them in one way if they are one"
             )
             return
 
@@ -225,6 +224,16 @@ def _class_sums(y: Array, row_weights: Floats | None) -> tuple[Array, Floats]:
     """Return the labels of rows, and what those of each weigh together."""
     labels, index = np.unique(y, return_inverse=True)
     return labels, np.bincount(index, row_weights, minlength=len(labels)).astype(np.float64)
+
+
+def _warn_of_other_labels(source: Source, known: Array | None) -> None:
+    """Warn if labels are the same integers as known ones that are written in another way."""
+    if known is None or known.dtype.kind != "U":
+        return
+    earlier = [label for label in known.tolist() if label.strip().isdecimal()]
+    if earlier:
+        labels = of_targets(source.sample(CALIBRATION_ROWS), as_labels)
+        _warn_of_alike(source.where, [*earlier, *np.setdiff1d(labels, known).tolist()])
 
 
 def _warn_of_other_target(source: Source, table: Columns | None) -> None:

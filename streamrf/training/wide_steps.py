@@ -68,12 +68,11 @@ def warn_of_equal_features(encoder: Encoder, X: Any) -> None:
     if encoder.n_components < MIN_WIDTH:
         return
     scaled, calibration = _scaled(encoder, X), encoder.calibration
-    size = max(float(np.abs(calibration.shift).max()), NOISE)
-    if (np.ptp(scaled, axis=0) * calibration.step <= NOISE * size).all():
+    if (np.ptp(scaled, axis=0) * calibration.step <= NOISE * np.abs(calibration.shift)).all():
         warn(
-            "no feature varies by a millionth in the rows looked at before the pass, so that "
-            "nothing can be learnt of them: the kernel is too smooth or too narrow for these rows; "
-            "take another gamma ('median' is that of the rows), scaling or kernel"
+            "no feature varies by a millionth of itself in the rows looked at before the pass, so "
+            "that nothing can be learnt of them: take another gamma ('median' is that of the "
+            "rows), scaling or kernel"
         )
 
 
