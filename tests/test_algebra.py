@@ -443,3 +443,10 @@ def test_settings_of_earlier_statistics_may_be_said_again(tmp_path):
     ):
         again = srf.accumulate(source, like=str(tmp_path / "first.h5"), **given)
         assert_same_bytes(again.to_tree(), expected)
+
+
+@pytest.mark.parametrize("sign", [2, 0, -2, True + 1])
+def test_sums_are_absorbed_once(sign):
+    ours = pass_over("labels")
+    with pytest.raises(ParameterError, match=f"sign must be 1, to add, or -1.* got {sign}"):
+        ours.absorb(pass_over("labels", (0, 100), like=ours), sign)

@@ -585,6 +585,16 @@ def test_good_weights_become_float64():
     np.testing.assert_array_equal(got, [1.0, 0.0])
 
 
+class Loader:
+    """Batches as a loader of a deep learning library gives them."""
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        yield X, Y
+
+
 def test_what_is_not_rows_is_sent_to_the_right_source():
     source = ArraySource(X, Y)
     with refuses(ParameterError, "y was given with X; a source gives its own targets"):
@@ -593,9 +603,11 @@ def test_what_is_not_rows_is_sent_to_the_right_source():
         as_source(source, weights=Y)
     with refuses(ParameterError, "X is the path 'data.h5'; use open_source('data.h5', y="):
         as_source("data.h5")
-    for stream in ((x for x in [X]), lambda: iter([X])):
+    for stream in ((x for x in [X]), lambda: iter([X]), Loader()):
         with refuses(ParameterError, "X is a", "use IteratorSource(X)"):
             as_source(stream)
+    with refuses(ParameterError, "X is a Loader; use IteratorSource(X)"):
+        RandomFeatureClassifier().fit(Loader())
 
 
 # Windows

@@ -156,6 +156,10 @@ class Encoder:
         }
         return digests if self.table is None else digests | {"columns": self.table.digest}
 
+    def has_map_of(self, other: "Encoder") -> bool:
+        """Return whether both use features of the same map, though others of them."""
+        return digest(to_tree(self.features)) == digest(to_tree(other.features))
+
     def encode(self, X: Any, roots: F64, out: NDArray[Any], cut: Cut | None = None) -> int:
         """Fill `out` (n, n_components) with rounded features; return the number of entries clipped.
 

@@ -317,8 +317,16 @@ def is_for_source(X: Any, y: Any = None) -> bool:
     So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
     columns y names some; and where X is an iterator or path, which `as_source` refuses with a cure.
     """
-    is_odd = isinstance(X, Iterator | str | bytes | os.PathLike)
+    is_odd = isinstance(X, str | bytes | os.PathLike) or _is_stream(X)
     return is_odd or is_lazy(X) or is_mixed(X) or are_names(X, y)
+
+
+def _is_stream(X: Any) -> bool:
+    """Return whether X can only be iterated over, as iterators and loaders of batches can."""
+    of_arrays = ("__getitem__", "__array__", "shape", "__arrow_c_stream__")
+    return isinstance(X, Iterator) or (
+        hasattr(X, "__iter__") and not any(hasattr(X, name) for name in of_arrays)
+    )
 
 
 def are_names(X: Any, y: Any) -> bool:
@@ -353,6 +361,6 @@ def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
         return X
     if isinstance(X, str | bytes | os.PathLike):
         raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if not is_frame(X) and (isinstance(X, Iterator) or (callable(X) and not isinstance(X, type))):
+    if _is_stream(X) or (callable(X) and not isinstance(X, type)):
         raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
     return open_source(X, None, y, weights)

@@ -64,7 +64,10 @@ class Statistics(Card, Questions):
         """Return ``self + other``, or ``self - other`` for a `sign` of -1, in our sums' memory.
 
         So two Grams are held where the operators hold three. Ours are lost, even if it raises.
+        ParameterError for another sign, before anything is changed.
         """
+        if sign not in (1, -1):
+            raise ParameterError(f"sign must be 1, to add, or -1, to subtract, got {sign!r}")
         return self._combined(other, sign, in_place=True)
 
     def _combined(self, other: "Statistics", sign: int, in_place: bool = False) -> "Statistics":
@@ -121,6 +124,11 @@ class Statistics(Card, Questions):
         ours, theirs = self.encoder.digests, other.encoder.digests
         for name in ours | theirs:
             if ours.get(name) != theirs.get(name):
+                if name == "feature maps" and self.encoder.has_map_of(other.encoder):
+                    raise MergeError(
+                        "the two sides hold other features of one map; select or prune the same "
+                        "of both, or add them before"
+                    )
                 raise MergeError(f"the two sides were summed with different {name}; {advice}")
         if self.n_folds != other.n_folds:
             raise MergeError(
