@@ -585,6 +585,16 @@ def test_good_weights_become_float64():
     np.testing.assert_array_equal(got, [1.0, 0.0])
 
 
+def test_one_dataset_is_not_both_targets_and_weights(tmp_path):
+    path = write_hdf5(tmp_path / "a.h5", X, Y)
+    for use in (
+        lambda: HDF5Source(path, y="y", weights="y"),
+        lambda: open_source(path, y="y", weights="/y"),
+    ):
+        with refuses(ParameterError, "'y' is asked for both as targets and as weights"):
+            use()
+
+
 class Loader:
     """Batches as a loader of a deep learning library gives them."""
 

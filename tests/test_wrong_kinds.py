@@ -14,7 +14,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import streamrf as srf
-from streamrf.errors import StreamrfError
+from streamrf.errors import DataError, ShapeError, StreamrfError
 from streamrf.features import TABLE as MAPS
 from streamrf.kernels import TABLE as KERNELS
 
@@ -226,3 +226,20 @@ def test_a_map_says_that_it_takes_arrays_and_no_source(call):
     match = r"class ArraySource, and a map takes arrays; .*block\.X of each block of X\.blocks\(\)"
     with pytest.raises(srf.errors.ParameterError, match=match):
         getattr(srf.RandomFourier().fit(ROWS), call)(srf.ArraySource(ROWS, LABELS))
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+@pytest.mark.parametrize("estimator", [srf.RandomFeatureClassifier, srf.KernelRidgeClassifier])
+def test_dates_in_arrays_are_refused_by_estimators_too(kind, estimator):
+    """Missing ones were taken for -9e18 in silence."""
+    X, y = np.arange(40).reshape(20, 2).astype(kind), np.arange(20) % 2
+    fitted = estimator().fit(X.astype(float), y)
+    for use in (lambda: estimator().fit(X, y), lambda: fitted.predict(X)):
+        with pytest.raises(ShapeError, match=r"X has dtype .*64.*expected numbers"):
+            use()
+
+
+def test_texts_are_no_values_to_kernel_ridge():
+    X, y = np.arange(40.0).reshape(20, 2), np.array(["no", "yes"])[np.arange(20) % 2]
+    with pytest.raises(DataError, match=r"the targets are no numbers .*no"):
+        srf.KernelRidgeRegressor().fit(srf.ArraySource(X, y))

@@ -200,8 +200,8 @@ class FeatureOptions:
         statistics = load_statistics(self.like)
         if regression and statistics.labels is not None:
             raise ParameterError(
-                f"--like {self.like} holds sums of classes, not of values; leave out --regression, "
-                "or make statistics of values first"
+                f"--like {self.like} holds sums of classes, not of values; leave out --regression "
+                "or --task, or make statistics of values first"
             )
         return statistics
 

@@ -10,7 +10,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.display import stage
-from streamrf.errors import ParameterError, ShapeError
+from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.features import (
     DESCRIBED,
     FeatureMap,
@@ -346,6 +346,9 @@ def _read_tried(fields: Fields) -> dict[str, list]:
 
 
 def as_columns(y: ArrayLike) -> F64:
-    """Return targets, numbers, as float64 (n, n_targets)."""
-    columns = np.asarray(y, dtype=np.float64)
+    """Return targets, numbers, as float64 (n, n_targets); DataError for texts."""
+    try:
+        columns = np.asarray(y, dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"the targets are no numbers ({error})") from error
     return columns[:, np.newaxis] if columns.ndim == 1 else columns

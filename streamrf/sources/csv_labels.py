@@ -11,6 +11,7 @@ from streamrf.sources.arrow_types import arrow
 Parse = Callable[[bytes, dict[str, Any]], Any]  # lines, as a table of columns of some types
 
 CACHED = 1 << 16  # bytes looked at together
+BOM = 0xBF  # the last byte of a byte order mark
 _CODE = r"^\s*0\d+\s*$"  # which no integer is written like
 
 
@@ -35,8 +36,8 @@ def check_labels(parse: Parse, data: bytes, first: int, types: dict[str, Any], w
         raise DataError(
             f"{where}, row {first + row}: the label {text!r} of column {name!r} begins with 0, as "
             f"none did in the rows that types were guessed from, and would be the label {int(text)}"
-            "; write all labels in one way, or as text in a Parquet file, or say task='regression' "
-            "(--task regression) if they are values"
+            "; write all labels in one way, or as text in a Parquet file, say task='regression' "
+            "(--task regression) if they are values, or leave y out where it is not needed"
         )
 
 
@@ -62,7 +63,9 @@ def _may_have_code(data: bytes) -> bool:
         part = bytes_[start : start + CACHED + 2]
         before, first, second = part[:-2], part[1:-1], part[2:]
         found = (first == ord("0")) & (second - ord("0") < 10)  # above 0, as bytes are
-        found &= (before <= ord(",")) | (before == ord(";")) | (before == ord("|"))
+        found &= (
+            (before <= ord(",")) | (before == ord(";")) | (before == ord("|")) | (before == BOM)
+        )
         if found.any():
             return True
     return False

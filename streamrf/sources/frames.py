@@ -14,7 +14,7 @@ from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
-from streamrf.sources.validation import warn_of_rounded
+from streamrf.sources.validation import matrix_dtype, warn_of_rounded
 
 WITHOUT_ROWS = {  # classes of queries, files and streams, and what to give in their place
     ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
@@ -162,10 +162,13 @@ def is_dask_frame(X: Any) -> bool:
 def as_known(X: Any) -> Any:
     """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself.
 
-    DataError for masked entries, whose mask scikit-learn drops; integers that it rounds are told.
+    DataError for masked entries, whose mask scikit-learn drops, and for dates and durations, of
+    which it makes numbers, of missing ones too; integers that it rounds are told.
     """
     check_unmasked(X, "X")
     if isinstance(X, np.ndarray):
+        if X.dtype.kind in "mM":
+            matrix_dtype(X.dtype, "X")
         warn_of_rounded(X, "X")
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
     if not isinstance(X, Frame) or _library(X) in known:

@@ -22,7 +22,7 @@ from streamrf.sources.hdf5_files import (
 )
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
-from streamrf.sources.validation import as_matrix, as_targets, weight_column
+from streamrf.sources.validation import as_matrix, as_targets, check_roles, weight_column
 
 MAX_KNOWN = 1 << 23  # rows whose targets are read before a pass, where all are to be known
 
@@ -94,6 +94,7 @@ class HDF5Source(SeekableSource):
         allow_sparse: bool = False,
         allow_external: bool = False,
     ) -> None:
+        check_roles(y, weights, "HDF5Source")
         self._names = Names(x, y, weights)
         trust = Trust(allow_sparse, allow_external)
         files: list[File] = []

@@ -38,6 +38,7 @@ from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.sparse_arrays import open_sparse
 from streamrf.sources.tables import Table, TableSource
+from streamrf.sources.validation import check_roles
 from streamrf.sources.xarray_arrays import is_xarray, open_xarray
 from streamrf.sources.zarr_arrays import open_zarr
 
@@ -147,11 +148,7 @@ def open_source(
             )
         if opener in _LOCAL:
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
-            if isinstance(y, str) and y == weights:
-                raise ParameterError(
-                    f"{names[0]}: {y!r} is asked for both as targets and as weights; name another "
-                    "for one of them: y= or weights= (--y, --weights)"
-                )
+            check_roles(y, weights, names[0] if names else "X")
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
         if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):

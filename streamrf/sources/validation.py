@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError, ShapeError, check_unmasked, warn
+from streamrf.errors import DataError, ParameterError, ShapeError, check_unmasked, warn
 from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows, is_scipy_sparse
 
@@ -156,6 +156,15 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
     if y.dtype.kind == "U":
         check_text(y, where)
     return y
+
+
+def check_roles(y: Any, weights: Any, where: str) -> None:
+    """Raise ParameterError if one dataset, by its name, is asked for as targets and as weights."""
+    if isinstance(y, str) and isinstance(weights, str) and y.strip("/") == weights.strip("/"):
+        raise ParameterError(
+            f"{where}: {y!r} is asked for both as targets and as weights; name another for one of "
+            "them: y= or weights= (--y, --weights)"
+        )
 
 
 def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
