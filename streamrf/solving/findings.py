@@ -6,11 +6,16 @@ import numpy as np
 
 from streamrf.display import listed
 from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.models import Model
+from streamrf.preprocessing import as_columns
+from streamrf.solving.penalty import Answers, weights_of
+from streamrf.sources import as_labels, find_labels
 
 MIN_ROWS = 5  # of a class, held out: fewer may be missed by chance
 MIN_WIDTH = 64  # narrower features are studies
 CLEAR_GAIN = 0.1  # of the squared error, by twice as many features
 MAX_NAMED = 5
+CHANCE, MIN_TELLING = 2.0, 100  # standard errors of no correlation, and rows that tell it
 
 
 def nested(width: int) -> Indices:
@@ -95,10 +100,46 @@ def class_finding(labels: Array, true: Array, given: Array) -> str | None:
     )
 
 
-def guess_finding() -> str:
-    """Return a sentence on a model whose outputs do not go with the targets of rows held out."""
+def guess_finding(model: Model, answers: Answers) -> str | None:
+    """Return a sentence if the outputs of a model do not go with the targets of rows held out."""
+    if not _is_guess(model, answers):
+        return None
     return (
         "the model guesses: on the rows held out its outputs do not go with the targets; check "
         "that X tells anything of y, or try another scaling (normalize, --normalize), kernel or "
         "map, or let all be chosen (features='auto')"
     )
+
+
+def _is_guess(model: Model, answers: Answers) -> bool:
+    """Return whether no output goes with the targets of rows held out by more than chance.
+
+    That is a correlation below two standard errors of one of none, more for many outputs, whose
+    greatest is looked at. Rows of classes that the model does not know are left out, and weights
+    that make a hundred rows of all, or fewer, tell nothing.
+    """
+    parts = []
+    for part, outputs in answers:
+        known = np.ones(len(part.y), dtype=bool)
+        if model.book is None:
+            truth = as_columns(part.y)
+        else:
+            index, unknown = find_labels(model.labels, as_labels(part.y))
+            truth, known = model.book.matrix[index].astype(np.float64), ~unknown
+        parts.append((outputs[known], truth[known], weights_of(part)[known, np.newaxis]))
+    outputs, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    n_rows = weights.sum() ** 2 / (weights**2).sum()
+    outputs, truth = _standardised(outputs, weights), _standardised(truth, weights)
+    correlations = (weights * outputs * truth).sum(axis=0)
+    least = CHANCE + np.sqrt(2 * np.log(len(correlations)))
+    tells = truth.any() and n_rows > MIN_TELLING
+    return bool(tells) and not (correlations * np.sqrt(n_rows) > least).any()
+
+
+def _standardised(columns: Floats, weights: Floats) -> Floats:
+    """Return columns (n, k) less their means, whose weighted squares sum to 1, or to 0."""
+    size = np.abs(columns).max(axis=0)
+    columns = columns / np.where(size > 0, size, 1.0)  # as squares might vanish
+    columns = columns - (weights * columns).sum(axis=0) / weights.sum()
+    norms = np.sqrt((weights * columns**2).sum(axis=0))
+    return columns / np.where(norms > 0, norms, 1.0)

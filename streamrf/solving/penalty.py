@@ -15,8 +15,9 @@ from streamrf.preprocessing import Encoder, as_columns
 from streamrf.solving.path import target_shares
 from streamrf.sources import Rows, as_labels, find_labels
 
+Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
+
 SCORED_ROWS = 1024
-CHANCE, MIN_TELLING = 2.0, 100  # standard errors of no correlation, and rows that tell it
 MULTIPLIED_ROWS = 128  # of these, by a thread at a time, so that they stay in its cache
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
@@ -89,6 +90,11 @@ class HeldOut:
             on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_ROWS) for i in starts])
             yield part, out
 
+    def answers(self, model: Model) -> Answers:
+        """Return the rows, in parts, each with a model's outputs (n, n_outputs)."""
+        found = self.products(model.encoder, model.coef)
+        return [(part, products + model.intercept) for part, products in found]
+
     @cached_property
     def shares(self) -> Floats:
         """What squared errors of each target count times here, (n_targets,)."""
@@ -133,7 +139,7 @@ def tried(
     total = 0.0
     coef = np.concatenate([model.coef for model in models])
     for part, products in held.products(models[0].encoder, coef):
-        weights = _weights(part)
+        weights = weights_of(part)
         total += weights.sum()
         rows = np.empty((2, len(models), len(weights)))  # squares and losses
         found = np.split(products, len(models), axis=1)
@@ -339,54 +345,20 @@ def safest(trials: Sequence[Trial]) -> Trial:
     return min(found, key=lambda trial: (trial.mse, trial.figure))
 
 
-def held_scores(model: Model, held: HeldOut) -> tuple[Floats, NDArray[np.int64], Floats]:
+def held_scores(model: Model, answers: Answers) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Return scores (n, n_classes), indices of true classes (n,) and weights of rows held out.
 
     Rows of classes that the model does not know, or had no rows of, are left out.
     """
     assert model.book is not None
     parts = []
-    for part, products in held.products(model.encoder, model.coef):
+    for part, outputs in answers:
         index, unknown = find_labels(model.labels, as_labels(part.y))
-        scores = model.book.scores(products + model.intercept)
+        scores = model.book.scores(outputs)
         known = ~unknown & ~model.book.is_absent[index]
-        parts.append((scores[known], index[known], _weights(part)[known]))
+        parts.append((scores[known], index[known], weights_of(part)[known]))
     scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return scores, index, weights
-
-
-def is_guess(model: Model, held: HeldOut) -> bool:
-    """Return whether no output goes with the targets of rows held out by more than chance.
-
-    That is a correlation below two standard errors of one of none, more for many outputs, whose
-    greatest is looked at. Rows of classes that the model does not know are left out, and weights
-    that make a hundred rows of all, or fewer, tell nothing.
-    """
-    parts = []
-    for part, products in held.products(model.encoder, model.coef):
-        known = np.ones(len(part.y), dtype=bool)
-        if model.book is None:
-            truth = as_columns(part.y)
-        else:
-            index, unknown = find_labels(model.labels, as_labels(part.y))
-            truth, known = model.book.matrix[index].astype(np.float64), ~unknown
-        parts.append((products[known], truth[known], _weights(part)[known, np.newaxis]))
-    outputs, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    n_rows = weights.sum() ** 2 / (weights**2).sum()
-    outputs, truth = _standardised(outputs, weights), _standardised(truth, weights)
-    correlations = (weights * outputs * truth).sum(axis=0)
-    least = CHANCE + np.sqrt(2 * np.log(len(correlations)))
-    tells = truth.any() and n_rows > MIN_TELLING
-    return bool(tells) and not (correlations * np.sqrt(n_rows) > least).any()
-
-
-def _standardised(columns: Floats, weights: Floats) -> Floats:
-    """Return columns (n, k) less their means, whose weighted squares sum to 1, or to 0."""
-    size = np.abs(columns).max(axis=0)
-    columns = columns / np.where(size > 0, size, 1.0)  # as squares might vanish
-    columns = columns - (weights * columns).sum(axis=0) / weights.sum()
-    norms = np.sqrt((weights * columns**2).sum(axis=0))
-    return columns / np.where(norms > 0, norms, 1.0)
 
 
 def _weighing(rows: Rows, encoder: Encoder) -> Rows:
@@ -395,5 +367,6 @@ def _weighing(rows: Rows, encoder: Encoder) -> Rows:
     return rows.where(encoder.calibration.roots(rows.weights, len(rows.X)) > 0)
 
 
-def _weights(rows: Rows) -> NDArray[np.float64]:
+def weights_of(rows: Rows) -> NDArray[np.float64]:
+    """Return the weights of rows, 1 where they carry none, (n,)."""
     return np.ones(len(rows.X)) if rows.weights is None else rows.weights

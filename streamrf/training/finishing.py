@@ -30,7 +30,6 @@ from streamrf.solving import (
     guess_finding,
     held_scores,
     is_above,
-    is_guess,
     nested,
     penalty_finding,
     place,
@@ -256,10 +255,11 @@ class _Search:
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader, narrow))
         probabilities = Probabilities.default()
-        if not self._is_few and is_guess(model, self.held):
-            notes.append(guess_finding())
+        answers = self.held.answers(model)
+        if not self._is_few:
+            notes.append(guess_finding(model, answers))
         if model.book is not None:
-            scores, index, weights = held_scores(model, self.held)
+            scores, index, weights = held_scores(model, answers)
             probabilities = Probabilities.fit(scores / model.book.margin, index, weights)
             k = model.book.n_classes
             counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
