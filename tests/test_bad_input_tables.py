@@ -145,8 +145,9 @@ BAD = [
     (text("a.csv", "a,y\n1,2020-01-01\n"), {}, "a.csv: column 'y' has type date32"),
     (text("a.csv", "a,w,y\n1,-1,2\n1,1,2\n"), {"weights": "w"}, "a.csv, row 0: the weight is -1"),
     (text("a.csv.gz", gzip.compress(CSV.encode())[:-99]), {}, "a.csv.gz cannot be decompressed"),
-    (text("a.csv.gz", CSV), {}, "a.csv.gz cannot be decompressed"),
-    (text("a.csv.zst", CSV), {}, "a.csv.zst cannot be decompressed"),
+    (text("a.csv.gz", b"\0" + gzip.compress(CSV.encode())), {}, "a.csv.gz cannot be decompressed"),
+    (text("a.csv.zst", b"\0" + CSV.encode()), {}, "a.csv.zst cannot be decompressed"),
+    (text("a.csv", gzip.compress(CSV.encode())[:-99]), {}, "a.csv cannot be decompressed"),
     (
         folder(text("a.csv", CSV), text("b.csv", CSV.replace("b,", "c,", 1))),
         {},

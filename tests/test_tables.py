@@ -9,6 +9,7 @@ import io
 import itertools
 import math
 import pickle
+import shutil
 from urllib.parse import quote
 
 import h5py
@@ -241,6 +242,9 @@ def formats(folder):
     (folder / "parts").mkdir()
     write_csv(folder / "rows.csv", ROWS)
     write_csv(folder / "rows.csv.gz", ROWS)
+    (folder / "named").mkdir()  # as the other one
+    shutil.copy(folder / "rows.csv.gz", folder / "named/packed.csv")
+    shutil.copy(folder / "rows.csv", folder / "named/plain.csv.gz")
     for number in range(3):
         part = ROWS.slice(number * 1000, 1000)
         pyarrow.parquet.write_table(part, folder / f"parts/{number}.parquet", row_group_size=170)
@@ -250,6 +254,8 @@ def formats(folder):
     return {
         "csv": folder / "rows.csv",
         "csv.gz": folder / "rows.csv.gz",
+        "csv.gz, named .csv": folder / "named/packed.csv",
+        "csv, named .csv.gz": folder / "named/plain.csv.gz",
         "parquet": folder / "rows.parquet",
         "arrow": folder / "rows.arrow",
         "table": ROWS,

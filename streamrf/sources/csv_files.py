@@ -16,7 +16,7 @@ from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
-from streamrf.sources.paths import absolute, bare, decoding, open_bytes
+from streamrf.sources.paths import absolute, bare, decoding, open_bytes, packed_by
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
@@ -25,7 +25,8 @@ logger = logging.getLogger("streamrf")
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
-_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_COMPRESSIONS = {"gzip": "gzip", "Zstandard": "zstd", "bzip2": "bz2"}  # as Arrow calls them
+_ENDINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _BOM = b"\xef\xbb\xbf"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
 # The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
@@ -56,7 +57,9 @@ class CSVTable(Table):
         self.where = where or bare(name)
         self.name = os.path.basename(bare(name))
         self._path = absolute(name)
-        self._compression = _COMPRESSIONS.get(os.path.splitext(bare(name))[1].lower())
+        self._compression: str | None = None
+        with self._opened() as file:
+            self._compression = _packed(file.read(4), bare(name))
         with self._opened() as file:
             head = file.read(HEAD_BYTES)
         n_marks = len(_BOM) * head.startswith(_BOM)
@@ -356,6 +359,13 @@ class _Lines:
         """Return the rows, with a last line of some length that has no end."""
         self.n_rows += int(length > 0)
         return self.n_rows
+
+
+def _packed(head: bytes, name: str) -> str | None:
+    """Return how a file is compressed by its first bytes, by its name where they tell nothing."""
+    known = _COMPRESSIONS.get(packed_by(head) or "")
+    is_text = bool(head) and head.isascii() and b"\0" not in head
+    return known if known or is_text else _ENDINGS.get(os.path.splitext(name)[1].lower())
 
 
 class _Decompressed:

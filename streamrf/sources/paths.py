@@ -244,14 +244,19 @@ class _Remote:
             ) from error
 
 
+def packed_by(head: bytes) -> str | None:
+    """Return what has compressed a file with these first bytes: a value of `PACKED`, or None."""
+    found = next((word for first, word in PACKED.items() if head.startswith(first)), None)
+    return None if found == "bzip2" and not head[3:4].isdigit() else found  # a column called BZh
+
+
 def check_unpacked(path: str, name: str) -> None:
     """Raise DataError for a file, called `name`, that gzip, Zstandard or bzip2 has compressed."""
     try:
         with open(path, "rb") as file:
-            head = file.read(4)
+            packed = packed_by(file.read(4))
     except OSError:  # which opening it tells
         return
-    packed = next((word for first, word in PACKED.items() if head.startswith(first)), None)
     if packed is not None:
         raise DataError(
             f"{name} is compressed by {packed}, and of such files only CSV is read: unpack it first"
