@@ -47,6 +47,7 @@ def train(rows, settings):
         features(settings),
         alpha=settings.get("alpha", "auto"),
         normalize=settings.get("scale", "auto"),
+        precision=settings.get("precision", "exact"),
         random_state=0,
     )
     if len(rows) < source.n_rows:

@@ -119,6 +119,11 @@ CONTESTS = {
         "mnist",
         {
             OURS: Side("ours.py", OURS, {"map": "polynomial", "scale": "l2", "width": WIDTH}),
+            "streamrf, coarse": Side(
+                "ours.py",
+                OURS,
+                {"map": "polynomial", "scale": "l2", "width": WIDTH, "precision": "coarse"},
+            ),
             "incremental ridge": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
