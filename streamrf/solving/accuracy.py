@@ -57,7 +57,7 @@ def digits_left(factor: Array, diagonal: Floats, alpha: float) -> float:
     """
     unit = np.sqrt(len(diagonal)) * float(np.finfo(factor.dtype).eps) / 2
     if alpha > 0:
-        bound = -np.log10(unit * diagonal.max(initial=0.0) / alpha)
+        bound = np.log10(alpha) - np.log10(unit * diagonal.max(initial=alpha))
         if bound >= REFINED_DIGITS:
             return float(bound)
     return float(-np.log10(unit * inverse_norm(factor, np.sqrt(diagonal))))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,9 @@ class Statistics(Card, Questions):
         So two Grams are held where the operators hold three. Ours are lost, even if it raises.
         ParameterError for another sign, before anything is changed.
         """
-        if sign not in (1, -1):
+        if not isinstance(sign, Integral) or isinstance(sign, bool) or abs(int(sign)) != 1:
             raise ParameterError(f"sign must be 1, to add, or -1, to subtract, got {sign!r}")
-        return self._combined(other, sign, in_place=True)
+        return self._combined(other, int(sign), in_place=True)
 
     def _combined(self, other: "Statistics", sign: int, in_place: bool = False) -> "Statistics":
         self.check_alike(other)
