@@ -55,6 +55,15 @@ def test_streams_do_not_cost_the_model(line, status, message, folder):
     assert done.stdout.startswith('{"') == (not status)
 
 
+def test_compiled_loops_that_the_disk_has_no_place_for_are_told(folder):
+    place = folder / "cache"
+    done = shell(f"ulimit -f 8; export NUMBA_CACHE_DIR={place}; $streamrf {FIT}", folder)
+    assert done.returncode == 1
+    told = done.stderr.splitlines()[-1]
+    assert told.startswith("streamrf: compiled loops could not be kept on disk: File too large; ")
+    assert "NUMBA_CACHE_DIR" in told
+
+
 def test_an_error_is_not_printed_as_an_answer_where_there_is_no_standard_error(folder):
     """`print(file=None)` prints to standard output."""
     done = shell("$streamrf info missing.h5 2>&-", folder)

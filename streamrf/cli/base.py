@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -230,6 +231,14 @@ def _failure(error: OSError) -> str:
     """Return what the system could not do, in words; it names no file where a folder is gone."""
     if error.filename:
         return f"{error.filename}: {reason(error)}"
+    if any(
+        f"{os.sep}numba{os.sep}" in frame.filename
+        for frame in traceback.extract_tb(error.__traceback__)
+    ):
+        return (
+            f"compiled loops could not be kept on disk: {reason(error)}; free about 400 MiB, or "
+            "set NUMBA_CACHE_DIR to a folder that has as much"
+        )
     try:
         os.getcwd()
     except FileNotFoundError:
