@@ -133,6 +133,10 @@ def check_path(path: Any, name: str = "path") -> None:
     check_kind(name, path, str | bytes | os.PathLike, "the name of a file")
 
 
+_TIMES = ("m", "M")  # kinds of NumPy
+_DATES = (np.datetime64, np.timedelta64)
+
+
 def check_unmasked(values: Any, where: str) -> None:
     """Raise DataError for a masked array that hides entries, whose mask NumPy would drop."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -140,6 +144,27 @@ def check_unmasked(values: Any, where: str) -> None:
             f"{where} is an array with {np.ma.count_masked(values):,} masked entries; leave"
             " their rows out, or fill them: .filled(value)"
         )
+
+
+def check_undated(X: Any, where: str) -> None:
+    """Raise ShapeError for dates and durations, which others make numbers of, of missing ones too.
+
+    In arrays, of objects too, in lists, and in columns of pandas, Dask and polars.
+    """
+    dtypes = getattr(X, "dtypes", ()) if len(getattr(X, "shape", ())) == 2 else ()
+    for name, dtype in zip(getattr(X, "columns", ()), dtypes, strict=False):
+        if getattr(dtype, "kind", "") in _TIMES or getattr(dtype, "is_temporal", bool)():
+            raise ShapeError(f"{where}: column {name!r} has dtype {dtype}; expected numbers")
+    if not isinstance(X, np.ndarray | list | tuple):
+        return
+    try:
+        X = np.asarray(X)
+    except ValueError:  # ragged, which others tell
+        return
+    kinds = {type(value) for value in X.flat} if X.dtype.kind == "O" else {X.dtype.type}
+    if found := [kind.__name__ for kind in kinds if issubclass(kind, _DATES)]:
+        dtype = found[0] if X.dtype.kind == "O" else X.dtype
+        raise ShapeError(f"{where} has dtype {dtype}; expected numbers (bool, integer or float)")
 
 
 def warn(message: str) -> None:

@@ -590,8 +590,9 @@ def test_one_dataset_is_not_both_targets_and_weights(tmp_path):
     for use in (
         lambda: HDF5Source(path, y="y", weights="y"),
         lambda: open_source(path, y="y", weights="/y"),
+        lambda: HDF5Source(path, y="y", weights="/.//y"),
     ):
-        with refuses(ParameterError, "'y' is asked for both as targets and as weights"):
+        with refuses(ParameterError, "a.h5: 'y' is asked for both as targets and as weights"):
             use()
 
 
@@ -618,6 +619,13 @@ def test_what_is_not_rows_is_sent_to_the_right_source():
             as_source(stream)
     with refuses(ParameterError, "X is a Loader; use IteratorSource(X)"):
         RandomFeatureClassifier().fit(Loader())
+    fitted = RandomFeatureClassifier(RandomFourier(n_components=8)).fit(X, Y)
+    for use in (fitted.predict, fitted.decision_function):
+        for given, cure in ((Loader(), "IteratorSource(X)"), ("a.h5", "open_source('a.h5'")):
+            with refuses(ParameterError, f"use {cure}"):
+                use(given)
+    with refuses(ParameterError, "source must be a source of rows, got Loader", "IteratorSource"):
+        accumulate(Loader())
 
 
 # Windows
@@ -815,7 +823,7 @@ def test_what_says_nothing_of_the_bytes_is_no_damage():
 @pytest.mark.parametrize("read", [accumulate, select, moments])
 def test_rows_that_are_no_source_are_refused(read):
     more = [RandomFourier()] if read is accumulate else []
-    with refuses(ParameterError, "source must be a source", "ndarray; give ArraySource(X, y) or"):
+    with refuses(ParameterError, "source must be a source", "ndarray; give ArraySource(X, y), "):
         read(X, *more)
 
 

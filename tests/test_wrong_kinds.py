@@ -239,6 +239,35 @@ def test_dates_in_arrays_are_refused_by_estimators_too(kind, estimator):
             use()
 
 
+def dated(kind):
+    """Two columns of dates, one missing, that no dtype of an array tells."""
+    days = np.arange("2020-01-01", "2020-01-09", dtype="M8[D]").reshape(4, 2).astype("M8[us]")
+    days[0, 0] = np.datetime64("NaT")
+    if kind == "list":
+        return [list(row) for row in days]
+    if kind == "objects":
+        return np.array([list(row) for row in days], object)
+    if kind == "polars":
+        return pytest.importorskip("polars").DataFrame({"a": days[:, 0], "b": days[:, 1]})
+    frame = pytest.importorskip("pandas").DataFrame(days, columns=["a", "b"])
+    return frame.apply(lambda day: day.dt.tz_localize("UTC")) if kind == "zone" else frame
+
+
+@pytest.mark.parametrize("kind", ["list", "objects", "pandas", "zone", "polars"])
+def test_dates_that_no_array_tells_are_refused_too(kind):
+    X, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 2
+    clf = srf.RandomFeatureClassifier(srf.RandomFourier(n_components=8)).fit(X, y)
+    pca = srf.RandomFeaturePCA(2, srf.RandomFourier(n_components=8)).fit(X)
+    map_ = srf.RandomFourier().fit(X)
+    for use in (clf.predict, pca.transform, map_.transform, map_.fit):
+        told = r"column 'a' is a date|^X(: column 'a')? has dtype .*expected numbers"
+        with pytest.raises((DataError, ShapeError), match=told):
+            use(dated(kind))
+    if kind in ("list", "objects"):
+        with pytest.raises(ShapeError, match=r"X has dtype datetime64.*; expected numbers"):
+            srf.ArraySource(dated(kind))
+
+
 def test_texts_are_no_values_to_kernel_ridge():
     X, y = np.arange(40.0).reshape(20, 2), np.array(["no", "yes"])[np.arange(20) % 2]
     with pytest.raises(DataError, match=r"the targets are no numbers .*no"):

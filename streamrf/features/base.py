@@ -10,7 +10,7 @@ from numpy.random import Generator, RandomState
 from numpy.typing import ArrayLike
 
 from streamrf.display import Card, Parametrized, clone
-from streamrf.errors import BadRowError, ParameterError, ShapeError, check_unmasked
+from streamrf.errors import BadRowError, ParameterError, ShapeError, check_undated, check_unmasked
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.threads import featurising
@@ -269,7 +269,8 @@ class FeatureMap(Parametrized, Card, ABC):
 
 
 def _check_array(X: Any) -> None:
-    """Raise ParameterError for a source or another object of the library; DataError for masks."""
+    """Raise ParameterError for a source or another object of the library; DataError for masks,
+    ShapeError for dates."""
     if isinstance(X, Card):
         raise ParameterError(
             f"X is an object of the class {type(X).__name__}, and a map takes arrays; of a source "
@@ -277,6 +278,7 @@ def _check_array(X: Any) -> None:
             "X.sample(n_rows).X"
         )
     check_unmasked(X, "X")
+    check_undated(X, "X")
 
 
 def _check_stored(Z: F32) -> None:

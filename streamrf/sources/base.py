@@ -232,8 +232,8 @@ def require_source(source: Any, name: str = "source") -> None:
     """Raise ParameterError for rows that are not given as a source."""
     if not isinstance(source, Source):
         raise ParameterError(
-            f"{name} must be a source of rows, got {type(source).__name__}; give ArraySource(X, y) "
-            "or open_source(data, y=...)"
+            f"{name} must be a source of rows, got {type(source).__name__}; give ArraySource(X, "
+            "y), open_source(data, y=...) or, for rows as they come, IteratorSource(data)"
         )
 
 

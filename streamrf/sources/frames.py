@@ -1,5 +1,6 @@
 """Tables in memory: pandas, polars, Arrow and whatever exports Arrow; Dask data frames."""
 
+import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -9,12 +10,19 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from streamrf.errors import DataError, MissingPackageError, ShapeError, check_unmasked
+from streamrf.errors import (
+    DataError,
+    MissingPackageError,
+    ParameterError,
+    ShapeError,
+    check_undated,
+    check_unmasked,
+)
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
-from streamrf.sources.validation import matrix_dtype, warn_of_rounded
+from streamrf.sources.validation import warn_of_rounded
 
 WITHOUT_ROWS = {  # classes of queries, files and streams, and what to give in their place
     ("polars", "LazyFrame"): "X.collect(), or the names of the files that it reads",
@@ -137,6 +145,22 @@ def check_no_frame(X: Any, reader: str) -> None:
         )
 
 
+def is_stream(X: Any) -> bool:
+    """Return whether X can only be iterated over, as iterators and loaders of batches can."""
+    of_arrays = ("__getitem__", "__array__", "shape", "__arrow_c_stream__")
+    return isinstance(X, Iterator) or (
+        hasattr(X, "__iter__") and not any(hasattr(X, name) for name in of_arrays)
+    )
+
+
+def check_at_hand(X: Any) -> None:
+    """Raise ParameterError for a path, or what gives rows as they come."""
+    if isinstance(X, str | bytes | os.PathLike):
+        raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
+    if is_stream(X) or (callable(X) and not isinstance(X, type)):
+        raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
+
+
 def is_mixed(X: Any) -> bool:
     """Return whether X is a table with holes or other columns than plain numbers; or of Dask."""
     if not is_frame(X) or is_dask_frame(X):
@@ -162,13 +186,14 @@ def is_dask_frame(X: Any) -> bool:
 def as_known(X: Any) -> Any:
     """Return a table in memory, but of Dask, as one whose names scikit-learn knows; or X itself.
 
-    DataError for masked entries, whose mask scikit-learn drops, and for dates and durations, of
-    which it makes numbers, of missing ones too; integers that it rounds are told.
+    DataError for masked entries, whose mask scikit-learn drops, and ShapeError for dates and
+    durations, see `check_undated`; ParameterError for paths and streams; integers that it rounds
+    are told.
     """
+    check_at_hand(X)
     check_unmasked(X, "X")
+    check_undated(X, "X")
     if isinstance(X, np.ndarray):
-        if X.dtype.kind in "mM":
-            matrix_dtype(X.dtype, "X")
         warn_of_rounded(X, "X")
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
     if not isinstance(X, Frame) or _library(X) in known:

@@ -94,12 +94,12 @@ class HDF5Source(SeekableSource):
         allow_sparse: bool = False,
         allow_external: bool = False,
     ) -> None:
-        check_roles(y, weights, "HDF5Source")
+        check_roles(y, weights, (names := expand(path))[0])
         self._names = Names(x, y, weights)
         trust = Trust(allow_sparse, allow_external)
         files: list[File] = []
         n_rows = 0
-        for name in expand(path):
+        for name in names:
             file = inspect(name, self._names, n_rows, trust)
             _check_alike(file, files[0] if files else file, self._names)
             files.append(file)

@@ -1,7 +1,7 @@
 """One door to all formats: what DATA of a command and `open_source` may be."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from glob import has_magic
 from typing import Any
 
@@ -14,9 +14,11 @@ from streamrf.sources.derived import names_of
 from streamrf.sources.frames import (
     DaskFrameTable,
     FrameTable,
+    check_at_hand,
     is_dask_frame,
     is_frame,
     is_mixed,
+    is_stream,
 )
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.hdf5_files import has_signature
@@ -314,16 +316,8 @@ def is_for_source(X: Any, y: Any = None) -> bool:
     So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
     columns y names some; and where X is an iterator or path, which `as_source` refuses with a cure.
     """
-    is_odd = isinstance(X, str | bytes | os.PathLike) or _is_stream(X)
+    is_odd = isinstance(X, str | bytes | os.PathLike) or is_stream(X)
     return is_odd or is_lazy(X) or is_mixed(X) or are_names(X, y)
-
-
-def _is_stream(X: Any) -> bool:
-    """Return whether X can only be iterated over, as iterators and loaders of batches can."""
-    of_arrays = ("__getitem__", "__array__", "shape", "__arrow_c_stream__")
-    return isinstance(X, Iterator) or (
-        hasattr(X, "__iter__") and not any(hasattr(X, name) for name in of_arrays)
-    )
 
 
 def are_names(X: Any, y: Any) -> bool:
@@ -356,8 +350,5 @@ def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:
                 f" so leave {name} out"
             )
         return X
-    if isinstance(X, str | bytes | os.PathLike):
-        raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if _is_stream(X) or (callable(X) and not isinstance(X, type)):
-        raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
+    check_at_hand(X)
     return open_source(X, None, y, weights)

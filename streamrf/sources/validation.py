@@ -1,12 +1,20 @@
 """Checks of input: it becomes a plain array, or an error says why not."""
 
 from numbers import Real
+from posixpath import normpath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError, ParameterError, ShapeError, check_unmasked, warn
+from streamrf.errors import (
+    DataError,
+    ParameterError,
+    ShapeError,
+    check_undated,
+    check_unmasked,
+    warn,
+)
 from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows, is_scipy_sparse
 
@@ -101,6 +109,7 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
     except ValueError as error:
         raise ShapeError(f"{where} is not a matrix: its rows differ in length ({error})") from error
     if X.dtype.kind == "O":
+        check_undated(X, where)
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -160,7 +169,8 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
 
 def check_roles(y: Any, weights: Any, where: str) -> None:
     """Raise ParameterError if one dataset, by its name, is asked for as targets and as weights."""
-    if isinstance(y, str) and isinstance(weights, str) and y.strip("/") == weights.strip("/"):
+    both = isinstance(y, str) and isinstance(weights, str)
+    if both and len({normpath(f"/{name.lstrip('/')}") for name in (y, weights)}) == 1:
         raise ParameterError(
             f"{where}: {y!r} is asked for both as targets and as weights; name another for one of "
             "them: y= or weights= (--y, --weights)"

@@ -100,7 +100,7 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     else:
         is_far = (np.where(varies, spread, apart) * FAR < size) & varies.any()
         wrong = (
-            "of which single precision keeps next to nothing; use normalize='standard' "
+            "of which single precision loses some or all; use normalize='standard' "
             "(--normalize standard), or take a constant from them"
         )
     found = np.flatnonzero(is_far).tolist()
@@ -112,7 +112,7 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     else:
         told = (
             f"the value is {middle[first]:.6g} in all rows looked at, and next to it single "
-            f"precision keeps next to nothing of the other columns, which vary by {apart:.2g}; use "
+            f"precision loses some or all of the other columns, which vary by {apart:.2g}; use "
             "normalize='standard' (--normalize standard), or leave it out"
         )
     warn(f"{which} of X: {told}")
