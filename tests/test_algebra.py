@@ -429,6 +429,26 @@ def test_settings_that_contradict_earlier_statistics_are_refused(earlier, given,
         srf.accumulate(srf.ArraySource(X + 1, y), like=first, **given)
 
 
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"codes": srf.ErrorCorrectingCodes(4, random_state=5)}, "codes=.*another code"),
+        ({"codes": srf.ErrorCorrectingCodes(5, random_state=3)}, "4 bits of a code .* not of 5"),
+        ({"classes": [0, 1]}, "classes=.*a code of"),
+    ],
+)
+def test_another_code_book_than_that_of_earlier_sums_is_refused(given, match):
+    """The book of the sums was taken in silence."""
+    classes, labels = list(range(6)), np.arange(N) % 6
+    code = srf.ErrorCorrectingCodes(4, random_state=3)
+    first = like_this(labels, codes=code, classes=classes)
+    source = srf.ArraySource(X + 1, labels)
+    again = srf.accumulate(source, like=first, codes=code, classes=classes)
+    assert_same_bytes(again.to_tree(), srf.accumulate(source, like=first).to_tree())
+    with pytest.raises(ParameterError, match=match):
+        srf.accumulate(source, like=first, **given)
+
+
 def test_settings_of_earlier_statistics_may_be_said_again(tmp_path):
     same = {"normalize": "standard", "warp": "diagonal", "precision": "coarse"}
     like_this(LABELS, **same).save(tmp_path / "first.h5")

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 import streamrf as srf
 from streamrf.errors import DataError, ParameterError, StreamrfWarning
 from streamrf.solving import class_finding, penalty_finding, width_finding
-from streamrf.training import Job, Settings, begin, finish
+from streamrf.training import Job, Settings, begin, finish, finishing
 from streamrf.training.target_type import task_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -279,6 +279,28 @@ def test_a_model_that_tells_something_is_no_guess(rng, kind):
     else:
         y = np.stack((score, 1e6 * rng.standard_t(1.5, size=2500)), axis=1)
     assert "guesses" not in fit_notes(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@pytest.mark.parametrize("settings", [{}, {"codes": srf.ErrorCorrectingCodes(12)}])
+def test_rows_of_a_class_each_are_learnt(rng, settings):
+    """No row held out is of a class that the others have; the note on guesses raised."""
+    X = rng.normal(size=(1000, 3))
+    assert "guesses" not in fit_notes(X, np.arange(1000), **settings)
+
+
+def test_what_the_choice_raises_does_not_cost_the_pass(monkeypatch):
+    def fail(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(finishing, "guess_finding", fail)
+    features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 16, random_state=0)
+    source = srf.ArraySource(X, np.sin(X[:, 0]))
+    job = Job.of(source, Settings(features=features, hold_out=True, random_state=0))
+    kept = []
+    with pytest.raises(ZeroDivisionError):
+        finish(job.fold(begin(job)), "auto", keep=kept.append)
+    assert kept[0].n_rows == len(X)
 
 
 def test_classes_never_predicted_are_told():

@@ -13,7 +13,13 @@ from streamrf.solving.findings import (
     width_finding,
 )
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
-from streamrf.solving.normal import RELATIVE_ALPHAS, Normal, check_alpha, check_penalties
+from streamrf.solving.normal import (
+    RELATIVE_ALPHAS,
+    Normal,
+    check_alpha,
+    check_finite,
+    check_penalties,
+)
 from streamrf.solving.path import Path, as_alphas, is_low_rank, target_shares, trace
 from streamrf.solving.penalty import (
     KEPT_BYTES,
@@ -57,6 +63,7 @@ __all__ = [
     "as_alphas",
     "best",
     "check_alpha",
+    "check_finite",
     "check_kept",
     "check_loss",
     "check_penalties",

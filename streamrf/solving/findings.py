@@ -128,6 +128,8 @@ def _is_guess(model: Model, answers: Answers) -> bool:
             truth, known = model.book.matrix[index].astype(np.float64), ~unknown
         parts.append((outputs[known], truth[known], weights_of(part)[known, np.newaxis]))
     outputs, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if not len(weights):
+        return False
     n_rows = weights.sum() ** 2 / (weights**2).sum()
     outputs, truth = _standardised(outputs, weights), _standardised(truth, weights)
     correlations = (weights * outputs * truth).sum(axis=0)

@@ -12,7 +12,7 @@ from streamrf.errors import DataError, MergeError
 from streamrf.jit import packed
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
-from streamrf.solving import frobenius
+from streamrf.solving import check_finite, frobenius
 from streamrf.statistics.ridge import effective_rows, normal_equations, total_weight
 from streamrf.statistics.statistics import Statistics, load_statistics
 from streamrf.statistics.unlabelled import feature_means
@@ -59,6 +59,8 @@ def mmd(a: Statistics | str | os.PathLike, b: Statistics | str | os.PathLike) ->
         Statistics of other maps, or one in folds and one not.
     DataError
         A side without two rows of weight above 0.
+    SolveError
+        Features whose squares overflow.
 
     Notes
     -----
@@ -102,12 +104,13 @@ def _tail(a: Statistics, b: Statistics, squared: float) -> float:
             part /= weight * (n_rows - 1)  # the covariance of the mean
             total = part if total is None else np.add(total, part, total)
         assert total is not None
+        check_finite(total)
         diagonal = np.empty(width)
         packed.diagonal(total, diagonal)
-        trace, square = float(diagonal.sum()), frobenius(total, width) ** 2
+        trace, norm = float(diagonal.sum()), frobenius(total, width)
     if not trace > 0:
         return 1.0 if squared == 0 else 0.0
-    shape = trace**2 / (2 * square)
+    shape = (trace / norm) ** 2 / 2
     return float(scipy.special.gammaincc(shape, squared * shape / trace))
 
 

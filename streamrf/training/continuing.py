@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from streamrf.display import clone
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
+from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Encoder, Warp, precision_of
-from streamrf.statistics import Statistics
+from streamrf.statistics import BitSums, Statistics
 from streamrf.storage import digest, to_tree
 from streamrf.training.settings import AUTO, Settings
 
@@ -40,6 +43,25 @@ def check_continues(settings: Settings, like: Statistics) -> None:
             "codes=, classes= and class_weight= are for classes, and the statistics to continue "
             "are of values; leave them out"
         )
+    if isinstance(like.sums.targets, BitSums):
+        _check_book(settings, like.sums.targets)
+
+
+def _check_book(settings: Settings, targets: BitSums) -> None:
+    """Raise ParameterError for classes or a code that the sums of bits of another code have not."""
+    if settings.classes is not None and set(settings.classes) != set(targets.labels.tolist()):
+        raise ParameterError(
+            f"classes={list(settings.classes)!r}, but the statistics to continue are sums of bits "
+            f"of a code of {targets.labels.tolist()!r}; leave classes out to take those"
+        )
+    codes = settings.codes
+    if isinstance(codes, ErrorCorrectingCodes) and codes.random_state is not None:
+        targets.book(codes)  # refuses another number of bits
+        if not np.array_equal(codes.book(len(targets.labels)).matrix, targets.matrix):
+            raise ParameterError(
+                f"codes={codes!r}, but the statistics to continue are sums of bits of another "
+                "code; leave codes out to take theirs"
+            )
 
 
 def _differing(settings: Settings, encoder: Encoder) -> Iterator[tuple[str, Any, Any]]:

@@ -110,7 +110,7 @@ def finish(
             held = HeldOut(pass_.held, pass_.statistics.encoder, n_held)
             search = _Search(fixed, _decoded(codes), random_state, held, block_weights)
             found = search.choice(pass_, prune)
-    except StreamrfError:
+    except Exception:  # of any kind, so that no fault of the choice costs the pass
         if keep is not None:
             keep(pass_.join())
         raise
