@@ -1,5 +1,6 @@
 """Tables: what becomes of columns, the same in every format, and kept with a model."""
 
+import bz2
 import csv
 import datetime
 import decimal
@@ -315,6 +316,22 @@ def test_a_name_need_not_be_text(ending, tmp_path, monkeypatch):
             file.write("a,y\n1,0\n2,1\n" if ending == "csv" else "0 1:1\n1 1:2\n")
     for data in (name, [name]):
         X, y = everything(srf.open_source(data, y="y"))
+        assert (X.tolist(), y.tolist()) == ([[1], [2]], [0, 1])
+
+
+@pytest.mark.parametrize("first", ["BZh1", "\ufeffa", "größe", "\u0928\u093e\u092e", '"a"'])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2"])
+def test_the_first_bytes_tell_whether_a_file_is_compressed(first, ending, tmp_path):
+    text = f"{first},y\n1,0\n2,1\n".encode()
+    skipped = b"\x50\x2a\x4d\x18\4\0\0\0abcd"  # a frame, as pzstd writes
+    packed = (
+        gzip.compress,
+        bz2.compress,
+        lambda data: skipped + pyarrow.compress(data, codec="zstd", asbytes=True),
+    )
+    for pack in (bytes, *packed):
+        (tmp_path / f"a.{ending}").write_bytes(pack(text))
+        X, y = everything(srf.open_source(tmp_path / f"a.{ending}", y="y"))
         assert (X.tolist(), y.tolist()) == ([[1], [2]], [0, 1])
 
 

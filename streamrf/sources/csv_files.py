@@ -16,7 +16,7 @@ from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
-from streamrf.sources.paths import absolute, bare, decoding, open_bytes, packed_by
+from streamrf.sources.paths import HEAD, absolute, bare, decoding, open_bytes, packed_text
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
@@ -26,7 +26,6 @@ CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {"gzip": "gzip", "Zstandard": "zstd", "bzip2": "bz2"}  # as Arrow calls them
-_ENDINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _BOM = b"\xef\xbb\xbf"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
 # The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
@@ -59,7 +58,8 @@ class CSVTable(Table):
         self._path = absolute(name)
         self._compression: str | None = None
         with self._opened() as file:
-            self._compression = _packed(file.read(4), bare(name))
+            packed = packed_text(file.read(HEAD), bare(name))
+            self._compression = None if packed is None else _COMPRESSIONS[packed]
         with self._opened() as file:
             head = file.read(HEAD_BYTES)
         n_marks = len(_BOM) * head.startswith(_BOM)
@@ -359,13 +359,6 @@ class _Lines:
         """Return the rows, with a last line of some length that has no end."""
         self.n_rows += int(length > 0)
         return self.n_rows
-
-
-def _packed(head: bytes, name: str) -> str | None:
-    """Return how a file is compressed by its first bytes, by its name where they tell nothing."""
-    known = _COMPRESSIONS.get(packed_by(head) or "")
-    is_text = bool(head) and head.isascii() and b"\0" not in head
-    return known if known or is_text else _ENDINGS.get(os.path.splitext(name)[1].lower())
 
 
 class _Decompressed:

@@ -1,5 +1,6 @@
 """Files that paths, patterns and URLs mean, and how their bytes are read."""
 
+import codecs
 import difflib
 import fnmatch
 import glob
@@ -27,7 +28,13 @@ from streamrf.storage import reason
 
 Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]
 
-PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"BZh": "bzip2"}  # by first bytes
+PACKED = {  # by first bytes; Zstandard may begin with a frame to skip
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "Zstandard": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+    "bzip2": re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90)"),
+}
+HEAD = 16  # bytes that tell
+_ENDINGS = {".gz": "gzip", ".zst": "Zstandard", ".bz2": "bzip2"}
 STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
@@ -245,16 +252,29 @@ class _Remote:
 
 
 def packed_by(head: bytes) -> str | None:
-    """Return what has compressed a file with these first bytes: a value of `PACKED`, or None."""
-    found = next((word for first, word in PACKED.items() if head.startswith(first)), None)
-    return None if found == "bzip2" and not head[3:4].isdigit() else found  # a column called BZh
+    """Return what has compressed a file with these first bytes, `HEAD` of them, or None."""
+    return next((word for word, first in PACKED.items() if first.match(head)), None)
+
+
+def packed_text(head: bytes, name: str) -> str | None:
+    """Return what has compressed a file of text, by its first bytes, or None.
+
+    By the end of its name where they are neither of text nor known.
+    """
+    known = packed_by(head)
+    try:  # they may end within a character
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+    except UnicodeDecodeError:
+        text = ""
+    is_text = bool(text) and all(c.isprintable() or c in "\t\r\n" for c in text)
+    return known if known or is_text else _ENDINGS.get(os.path.splitext(name)[1].lower())
 
 
 def check_unpacked(path: str, name: str) -> None:
     """Raise DataError for a file, called `name`, that gzip, Zstandard or bzip2 has compressed."""
     try:
         with open(path, "rb") as file:
-            packed = packed_by(file.read(4))
+            packed = packed_by(file.read(HEAD))
     except OSError:  # which opening it tells
         return
     if packed is not None:
