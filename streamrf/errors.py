@@ -5,9 +5,10 @@ that a caller would expect, so ``except ValueError`` keeps working.
 """
 
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,6 @@ def check_path(path: Any, name: str = "path") -> None:
     check_kind(name, path, str | bytes | os.PathLike, "the name of a file")
 
 
-_TIMES = ("m", "M")  # kinds of NumPy
 _DATES = (np.datetime64, np.timedelta64)
 
 
@@ -149,22 +149,44 @@ def check_unmasked(values: Any, where: str) -> None:
 def check_undated(X: Any, where: str) -> None:
     """Raise ShapeError for dates and durations, which others make numbers of, of missing ones too.
 
-    In arrays, of objects too, in lists, and in columns of pandas, Dask and polars.
+    In arrays, of objects too, in lists, and in columns of tables: pandas, Dask, polars, Arrow.
     """
-    dtypes = getattr(X, "dtypes", ()) if len(getattr(X, "shape", ())) == 2 else ()
-    for name, dtype in zip(getattr(X, "columns", ()), dtypes, strict=False):
-        if getattr(dtype, "kind", "") in _TIMES or getattr(dtype, "is_temporal", bool)():
-            raise ShapeError(f"{where}: column {name!r} has dtype {dtype}; expected numbers")
-    if not isinstance(X, np.ndarray | list | tuple):
+    told = "expected numbers (bool, integer or float)"
+    for name, dtype, column in _columns(X):
+        if dtype := _date(dtype, column):
+            raise ShapeError(f"{where}: column {name!r} has dtype {dtype}; {told}")
+    if isinstance(X, list | tuple):
+        try:
+            X = np.asarray(X)
+        except ValueError:  # ragged, which others tell
+            return
+    if dtype := _date(getattr(X, "dtype", None), X):
+        raise ShapeError(f"{where} has dtype {dtype}; {told}")
+
+
+def _columns(X: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the name, dtype and values of each column of a table, of values those of objects."""
+    if len(getattr(X, "shape", ())) != 2:
         return
-    try:
-        X = np.asarray(X)
-    except ValueError:  # ragged, which others tell
-        return
-    kinds = {type(value) for value in X.flat} if X.dtype.kind == "O" else {X.dtype.type}
-    if found := [kind.__name__ for kind in kinds if issubclass(kind, _DATES)]:
-        dtype = found[0] if X.dtype.kind == "O" else X.dtype
-        raise ShapeError(f"{where} has dtype {dtype}; expected numbers (bool, integer or float)")
+    if hasattr(X, "dtypes"):
+        dtypes, names = list(X.dtypes), list(X.columns)
+    else:
+        schema = getattr(X, "schema", None)
+        dtypes, names = getattr(schema, "types", []), getattr(schema, "names", [])
+    for place, (name, dtype) in enumerate(zip(names, dtypes, strict=True)):
+        is_object = str(dtype) == "object" and hasattr(X, "iloc")
+        yield name, dtype, np.asarray(X.iloc[:, place]) if is_object else None
+
+
+def _date(dtype: Any, values: Any) -> str:
+    """Return the dtype if it is one of dates or durations, or that of objects that are; else ""."""
+    is_date = getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)()
+    if is_date or re.match("timestamp|date|time|duration", str(dtype)):
+        return str(dtype)
+    if str(dtype) != "object" or not isinstance(values, np.ndarray):
+        return ""
+    kinds = {type(value) for value in values.flat}
+    return next((kind.__name__ for kind in kinds if issubclass(kind, _DATES)), "")
 
 
 def warn(message: str) -> None:

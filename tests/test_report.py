@@ -113,6 +113,17 @@ def test_the_page_needs_nothing_but_itself(tested):
         assert report.pictures.INK not in drawing
 
 
+def test_estimators_are_reported_as_their_models(tmp_path, rng):
+    X = rng.normal(size=(300, 3))
+    features = srf.RandomFourier(srf.Gaussian(0.5), 16, random_state=0)
+    clf = srf.RandomFeatureClassifier(features, random_state=0).fit(X, X[:, 0] > 0)
+    figures = [report.write(tmp_path / "a.html", model=m)["alpha"] for m in (clf, clf.model_)]
+    assert figures[0] == figures[1]
+    for wrong in ("a.h5", srf.RandomFeatureClassifier()):
+        with pytest.raises(ParameterError, match="model must be a model or a fitted estimator"):
+            report.write(tmp_path / "a.html", model=wrong)
+
+
 def test_every_picture_is_told_in_words_beside_a_table(tested):
     _, page = tested
     assert all(len(image["alt"]) > 30 for image in page.all("img"))

@@ -247,13 +247,20 @@ def dated(kind):
         return [list(row) for row in days]
     if kind == "objects":
         return np.array([list(row) for row in days], object)
+    if kind == "arrow":
+        return pytest.importorskip("pyarrow").table({"a": days[:, 0], "b": days[:, 1]})
+    if kind == "column of objects":
+        columns = {"a": list(days[:, 0]), "b": list(days[:, 1])}
+        return pytest.importorskip("pandas").DataFrame(columns, dtype=object)
     if kind == "polars":
         return pytest.importorskip("polars").DataFrame({"a": days[:, 0], "b": days[:, 1]})
     frame = pytest.importorskip("pandas").DataFrame(days, columns=["a", "b"])
     return frame.apply(lambda day: day.dt.tz_localize("UTC")) if kind == "zone" else frame
 
 
-@pytest.mark.parametrize("kind", ["list", "objects", "pandas", "zone", "polars"])
+@pytest.mark.parametrize(
+    "kind", ["list", "objects", "pandas", "zone", "polars", "arrow", "column of objects"]
+)
 def test_dates_that_no_array_tells_are_refused_too(kind):
     X, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 2
     clf = srf.RandomFeatureClassifier(srf.RandomFourier(n_components=8)).fit(X, y)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.errors import StorageError
+from streamrf.errors import StorageError, check_kind
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.report.base import Findings, Table, number, shown
@@ -30,7 +30,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 def write(
     path: str | os.PathLike,
-    model: Model | None = None,
+    model: Any = None,
     statistics: Statistics | None = None,
     data: Source | ArrayLike | None = None,
     y: ArrayLike | None = None,
@@ -50,7 +50,7 @@ def write(
     Parameters
     ----------
     path : HTML file to write
-    model : a model, or None for that of the best penalty of the statistics
+    model : a model, a fitted estimator, or None for the model of the statistics' best penalty
     statistics : its sums; without them there is nothing to show of spectrum and width
     data : Source with targets, array (n, n_features), or None: rows not trained on
     y, weights : of the rows of an array
@@ -74,6 +74,11 @@ def write(
         If the page cannot be written. What was at `path` is then unchanged.
     """
     check_drawing()
+    model = getattr(model, "model_", model)
+    if model is not None:
+        check_kind(
+            "model", model, Model, "a model or a fitted estimator, as load_model(path) gives"
+        )
     source = None if data is None else as_source(data, y, weights)
     found = measure(model, statistics, source, stage=stage, **options)
     stage("drawing")

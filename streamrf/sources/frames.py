@@ -191,6 +191,7 @@ def as_known(X: Any) -> Any:
     are told.
     """
     check_at_hand(X)
+    is_frame(X)  # refuses queries and the like
     check_unmasked(X, "X")
     check_undated(X, "X")
     if isinstance(X, np.ndarray):
