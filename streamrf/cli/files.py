@@ -40,6 +40,10 @@ def writing(
     for option, path in named.items():
         if not path:
             raise ParameterError(f"{option} '' is empty; expected the name of a file")
+        if path.endswith(os.sep):
+            raise ParameterError(
+                f"{option} {path} is the name of a folder; expected that of a file"
+            )
         target = os.path.realpath(path)
         _check_output(f"{option} {path}", target)
         if target in taken:
@@ -86,6 +90,8 @@ def _check_output(what: str, target: str) -> None:
     if target.startswith("/proc/"):  # a pipe that /dev/stdout leads to
         raise ParameterError(f"{what} is no regular file; choose another name")
     if not os.path.isdir(folder):
+        if os.path.basename(folder).startswith("~"):
+            raise ParameterError(f"{what}: ~ is not expanded here; write $HOME in its place")
         raise ParameterError(f"{what}: there is no folder {folder}; make it first")
     if len(os.fsencode(os.path.basename(target))) > os.pathconf(folder, "PC_NAME_MAX"):
         raise ParameterError(f"{what} is longer than names of files are; choose another name")

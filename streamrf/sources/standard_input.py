@@ -38,7 +38,9 @@ def open_text(stream: Iterable[str], path: str, x: str | None = None) -> TableSo
         with open(path, "w", encoding="utf-8", newline="") as file:
             is_json = _write(iter(stream), file)
     except UnicodeError as error:
-        raise DataError(f"{WHERE} is not UTF-8 text; convert it") from error
+        raise DataError(
+            f"{WHERE} is not UTF-8 text; convert it, or unpack it if it is compressed"
+        ) from error
     except OSError as error:
         if error.errno not in (errno.EFBIG, errno.ENOSPC, errno.EDQUOT):
             raise
