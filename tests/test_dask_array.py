@@ -93,6 +93,15 @@ def test_chunks_of_unknown_size_are_refused(arrays):
         srf.DaskArraySource(X, y[1:])
 
 
+def test_frames_that_live_on_a_cluster_are_refused(arrays, two_workers):
+    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = frames.from_pandas(pandas.DataFrame(arrays[0][:200, :2], columns=["a", "b"]), 3)
+    with pytest.raises(ParameterError, match=r"X is persisted on a cluster.*before persist"):
+        srf.open_source(two_workers.persist(frame))
+    with two_workers.as_current(), pytest.raises(DataError, match=r"X is shuffled .*'tasks'"):
+        srf.open_source(frame.set_index("a"))
+
+
 def test_arrays_persisted_on_a_cluster_are_refused(arrays, two_workers):
     X = two_workers.persist(da.from_array(arrays[0], CHUNK))
     with pytest.raises(ParameterError, match=r"X is persisted on a cluster.*before persist"):

@@ -62,7 +62,7 @@ class DaskArraySource(SeekableSource):
             raise ParameterError(f"X is a {type(X).__name__}; expected a dask.array.Array")
         for name, array in (("X", X), ("y", y), ("weights", weights)):
             _check_known(name, array)
-            _check_not_persisted(name, array)
+            check_not_persisted(name, array)
             check_unmasked(array, name)
         check_rank(X.shape, "X")
         self.n_rows = X.shape[0]
@@ -127,7 +127,7 @@ def is_dask_array(X: Any) -> bool:
 def _computed(array: Any, name: str) -> Any:
     """Compute an array in this thread; None of None. Raise DataError for masked entries."""
     if is_dask_array(array):
-        array = array.compute(scheduler="synchronous")
+        array = computed(array, name)
     check_unmasked(array, name)
     return None if array is None else np.asarray(array)
 
@@ -140,13 +140,31 @@ def _check_known(name: str, array: Any) -> None:
         )
 
 
-def _check_not_persisted(name: str, array: Any) -> None:
-    """Raise if chunks are results on a cluster, which a worker's own thread cannot compute."""
+def check_not_persisted(name: str, data: Any) -> None:
+    """Raise if parts are results on a cluster, which a worker's own thread cannot compute.
+
+    Parameters
+    ----------
+    data : an array or data frame of Dask; nothing is said of others
+    """
     distributed = sys.modules.get("distributed")
-    if distributed is None or not is_dask_array(array):
+    if distributed is None or not hasattr(data, "__dask_graph__"):
         return
-    graph = array.__dask_graph__()
-    if any(isinstance(task, distributed.Future) for task in graph.values()):
+    if any(isinstance(task, distributed.Future) for task in data.__dask_graph__().values()):
         raise ParameterError(
-            f"{name} is persisted on a cluster; give the array as it was before persist()"
+            f"{name} is persisted on a cluster; give it as it was before persist()"
         )
+
+
+def computed(data: Any, name: str) -> Any:
+    """Compute an array or data frame of Dask in this thread."""
+    try:
+        return data.compute(scheduler="synchronous")
+    except RuntimeError as error:
+        if "P2P" not in str(error):
+            raise
+        raise DataError(
+            f"{name} is shuffled from worker to worker, which a thread alone cannot compute; make "
+            "it with dask.config.set({'dataframe.shuffle.method': 'tasks', 'array.rechunk.method': "
+            "'tasks'}), or write it to files first"
+        ) from error

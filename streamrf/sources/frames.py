@@ -19,6 +19,7 @@ from streamrf.errors import (
     check_unmasked,
 )
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
+from streamrf.sources.dask_array import check_not_persisted, computed
 from streamrf.sources.derived import check_names, names_of
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
@@ -95,7 +96,8 @@ class DaskFrameTable(Table):
     def __init__(self, frame: Any) -> None:
         self.where = self.name = "DataFrame"
         self._frame = frame
-        lengths = frame.map_partitions(len).compute(scheduler="synchronous")
+        check_not_persisted("X", frame)
+        lengths = computed(frame.map_partitions(len), "X")
         self._borders = [0, *accumulate(int(length) for length in lengths)]
         self.n_rows = self._borders[-1]
         filled = int(np.argmax(lengths))
@@ -125,7 +127,7 @@ class DaskFrameTable(Table):
                 row = end
 
     def _partition(self, index: int) -> Any:
-        return self._frame.get_partition(index).compute(scheduler="synchronous")
+        return computed(self._frame.get_partition(index), "X")
 
 
 def is_frame(X: Any) -> bool:
