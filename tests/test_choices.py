@@ -184,6 +184,8 @@ def test_a_discriminant_takes_weights_after_the_pass(class_weight):
     np.testing.assert_array_equal(weighed.slope, plain.slope)
     with pytest.raises(ParameterError, match=r"needs decode='discriminant'.*fit --class-weight"):
         statistics.solve(0.3, class_weight=class_weight)
+    with pytest.raises(DataError, match=r"all weights of classes are zero \(class_weight\)"):
+        statistics.solve(0.3, codes, class_weight={"rare": 0, "usual": 0})
 
 
 def test_weights_of_classes_that_are_not_there_are_told():

@@ -167,6 +167,8 @@ class Questions:
             weights = self.sums.targets.moments(np.eye(len(self.labels)), 1.0)[1]
             factors = class_factors(class_weight, self.labels, weights)
             check_named(class_weight, self.labels, "the rows summed")
+            if not factors.any():
+                raise DataError("all weights of classes are zero (class_weight): nothing to learn")
         ledger = self.ledger.nameless()
         return RidgeProblem(self.encoder, self.sums, book, ledger=ledger, class_factors=factors)
 
