@@ -14,6 +14,7 @@ import streamrf as srf
 from streamrf.errors import FormatError, ParameterError
 from streamrf.models.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
 from streamrf.models.decoders import Discriminant, Hamming
+from streamrf.training import Settings
 
 
 @st.composite
@@ -175,6 +176,7 @@ def test_the_number_of_outputs_is_known_before_the_book(code, n_classes):
         (lambda: ErrorCorrectingCodes(3).book(10), "tell 10 classes apart: set n_bits to 4 or"),
         (lambda: ErrorCorrectingCodes(3).n_outputs(10), "n_bits=3 cannot tell 10 classes apart"),
         (lambda: ErrorCorrectingCodes(8.0).book(10), "n_bits must be an integer, not 8.0"),
+        (lambda: Settings(codes=ErrorCorrectingCodes(None)), "n_bits must be an integer, not None"),
         (lambda: ErrorCorrectingCodes(True).book(10), "n_bits must be an integer, not True"),
         (lambda: ErrorCorrectingCodes(8).book(1), "two classes or more, not 1"),
         (lambda: OneVsRest().book(1), "two classes or more, not 1"),

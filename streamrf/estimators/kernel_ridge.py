@@ -22,7 +22,7 @@ from streamrf.estimators.settings import (
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
 from streamrf.kernels import Gaussian, Kernel
-from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_decode
+from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_codes
 from streamrf.preprocessing import Encoder, as_columns, check_spread
 from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
@@ -337,7 +337,7 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, n_features) of labels y (n,); or a Source or table with both."""
         codes = OneVsRest() if self.codes is None else self.codes
-        check_decode(codes)
+        check_codes(codes)
         if codes.decode != "euclidean":
             raise ParameterError(
                 f"codes: decode={codes.decode!r} is learnt from sums of features, which an exact "

@@ -9,7 +9,7 @@ from streamrf.models.codes import (
     OneVsRest,
     Seed,
     TargetCodes,
-    check_decode,
+    check_codes,
 )
 from streamrf.models.components import PrincipalComponents
 from streamrf.models.decoders import DECODERS, Decoder, make_decoder, needs_class_sums
@@ -41,7 +41,7 @@ __all__ = [
     "Scorer",
     "Seed",
     "TargetCodes",
-    "check_decode",
+    "check_codes",
     "inverse_diagonal",
     "load_model",
     "make_decoder",

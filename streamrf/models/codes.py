@@ -170,7 +170,7 @@ class OneVsRest(Parametrized):
 
     def n_outputs(self, n_classes: int) -> int:
         """Return the number of outputs regressed on; raises as `book` does."""
-        check_decode(self)
+        check_codes(self)
         _check_classes(n_classes)
         return 1 if n_classes == 2 else int(n_classes)
 
@@ -223,11 +223,9 @@ class ErrorCorrectingCodes(Parametrized):
 
         ParameterError if the classes cannot have so many bits, or so few, or such a decoding.
         """
-        check_decode(self)
+        check_codes(self)
         _check_classes(n_classes)
         n_bits = self.n_bits
-        if not isinstance(n_bits, Integral) or isinstance(n_bits, bool):
-            raise ParameterError(f"n_bits must be an integer, not {n_bits!r}")
         n_min, n_max = (int(n_classes) - 1).bit_length(), 2 ** (int(n_classes) - 1) - 1
         if n_bits < n_min:
             raise ParameterError(
@@ -261,8 +259,8 @@ class ErrorCorrectingCodes(Parametrized):
         return max(books, key=lambda book: book.minimum_distance)
 
 
-def check_decode(codes: Any) -> None:
-    """Raise ParameterError for what is no target code, or has no such decoding."""
+def check_codes(codes: Any) -> None:
+    """Raise ParameterError for what is no target code, or has no such decoding or no bits."""
     if isinstance(codes, type) or not hasattr(codes, "decodings"):
         raise ParameterError(
             f"codes must be OneVsRest() or ErrorCorrectingCodes(n_bits), got {codes!r}"
@@ -272,6 +270,9 @@ def check_decode(codes: Any) -> None:
         raise ParameterError(
             f"decode of {name} must be one of {codes.decodings}, not {codes.decode!r}"
         )
+    n_bits = getattr(codes, "n_bits", 0)
+    if not isinstance(n_bits, Integral) or isinstance(n_bits, bool):
+        raise ParameterError(f"n_bits must be an integer, not {n_bits!r}")
 
 
 def _check_classes(n_classes: int) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_choice, check_flag, check_path
 from streamrf.features import FeatureMap
-from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_decode
+from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_codes
 from streamrf.preprocessing import CHOICES, WARPS, Moments, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
@@ -205,7 +205,7 @@ class Settings:
         if self.totals is not None:
             check_choice("totals", self.totals, sorted(TOTALS))
         if self.codes is not None:
-            check_decode(self.codes)
+            check_codes(self.codes)
         if self.classes is not None and np.ndim(self.classes) != 1:
             raise ParameterError(f"classes must be a list of labels, got {self.classes!r}")
         if self.rows is not None:
