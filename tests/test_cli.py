@@ -701,7 +701,7 @@ def holed(path) -> bytes:
         ("--model", "pipe", "--model pipe exists and is no regular file"),
         ("--model", "", "--model '' is empty; expected the name of a file"),
         ("--model", "new/", "--model new/ is the name of a folder; expected that of a file"),
-        ("--model", "~/new.h5", "--model ~/new.h5: ~ is not expanded here; write $HOME"),
+        ("--model", "~/a/new.h5", "--model ~/a/new.h5: ~ is not expanded here; write $HOME"),
         ("--checkpoint", 256 * "m", f"--checkpoint {256 * 'm'} is longer than names of files are"),
     ],
 )

@@ -90,7 +90,7 @@ def _check_output(what: str, target: str) -> None:
     if target.startswith("/proc/"):  # a pipe that /dev/stdout leads to
         raise ParameterError(f"{what} is no regular file; choose another name")
     if not os.path.isdir(folder):
-        if os.path.basename(folder).startswith("~"):
+        if f"{os.sep}~" in folder:
             raise ParameterError(f"{what}: ~ is not expanded here; write $HOME in its place")
         raise ParameterError(f"{what}: there is no folder {folder}; make it first")
     if len(os.fsencode(os.path.basename(target))) > os.pathconf(folder, "PC_NAME_MAX"):
