@@ -526,7 +526,7 @@ def error_against_seconds(figure: Figure, bench: Lines, rivals: Lines) -> bool:
         (name, side, run)
         for name in ("gaussian", "polynomial")
         for side, run in rivals.get(name, {"sides": {}})["sides"].items()
-        if side != "streamrf"
+        if not side.startswith("streamrf")
     ]
     for mark, (name, side, run) in zip(OTHER_MARKS, others, strict=False):
         drawn = True
