@@ -134,9 +134,6 @@ def check_path(path: Any, name: str = "path") -> None:
     check_kind(name, path, str | bytes | os.PathLike, "the name of a file")
 
 
-_DATES = (np.datetime64, np.timedelta64)
-
-
 def check_unmasked(values: Any, where: str) -> None:
     """Raise DataError for a masked array that hides entries, whose mask NumPy would drop."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -185,8 +182,8 @@ def _date(dtype: Any, values: Any) -> str:
         return str(dtype)
     if str(dtype) != "object" or not isinstance(values, np.ndarray):
         return ""
-    kinds = {type(value) for value in values.flat}
-    return next((kind.__name__ for kind in kinds if issubclass(kind, _DATES)), "")
+    kinds, dates = {type(value) for value in values.flat}, (np.datetime64, np.timedelta64)
+    return next((kind.__name__ for kind in kinds if issubclass(kind, dates)), "")
 
 
 def warn(message: str) -> None:

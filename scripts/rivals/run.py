@@ -72,6 +72,7 @@ class Contest:
 
 WIDTH = 4096
 FLIGHTS = {"width": 1024, "tune_rows": 100_000}  # few rows choose too smooth a kernel for many
+POLYNOMIAL = {"map": "polynomial", "scale": "l2", "width": WIDTH}
 COLUMNS = FLIGHTS | {"scale": "standard"}
 
 
@@ -118,21 +119,17 @@ CONTESTS = {
     "polynomial": Contest(
         "mnist",
         {
-            OURS: Side("ours.py", OURS, {"map": "polynomial", "scale": "l2", "width": WIDTH}),
-            "streamrf, coarse": Side(
-                "ours.py",
-                OURS,
-                {"map": "polynomial", "scale": "l2", "width": WIDTH, "precision": "coarse"},
-            ),
+            OURS: Side("ours.py", OURS, POLYNOMIAL),
+            "streamrf, coarse": Side("ours.py", OURS, POLYNOMIAL | {"precision": "coarse"}),
             "incremental ridge": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
-                {"map": "polynomial", "scale": "l2", "width": WIDTH, "block": 10_000},
+                POLYNOMIAL | {"block": 10_000},
             ),
             "incremental ridge, small blocks": Side(
                 "incremental_ridge.py",
                 "scikit-learn-intelex",
-                {"map": "polynomial", "scale": "l2", "width": WIDTH, "block": 512},
+                POLYNOMIAL | {"block": 512},
             ),
             "ridge in memory": Side(
                 "ridge_in_memory.py", "scikit-learn", {"width": WIDTH, "block": 1024}

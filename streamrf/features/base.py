@@ -174,6 +174,8 @@ class FeatureMap(Parametrized, Card, ABC):
             A source in place of an array.
         DataError
             Masked entries.
+        ShapeError
+            Dates and durations.
         """
         from sklearn.utils.validation import validate_data
 
@@ -214,6 +216,8 @@ class FeatureMap(Parametrized, Card, ABC):
             Rows so large that features are NaN or infinite.
         DataError
             Masked entries.
+        ShapeError
+            Dates and durations.
         ParameterError
             A source in place of an array.
         """
@@ -269,8 +273,7 @@ class FeatureMap(Parametrized, Card, ABC):
 
 
 def _check_array(X: Any) -> None:
-    """Raise ParameterError for a source or another object of the library; DataError for masks,
-    ShapeError for dates."""
+    """Raise what `FeatureMap.fit` does for a source, or another object here, masks and dates."""
     if isinstance(X, Card):
         raise ParameterError(
             f"X is an object of the class {type(X).__name__}, and a map takes arrays; of a source "

@@ -16,7 +16,7 @@ from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
-from streamrf.sources.paths import HEAD, absolute, bare, decoding, open_bytes, packed_text
+from streamrf.sources.paths import absolute, bare, decoding, open_bytes, packed_text
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 
@@ -56,12 +56,13 @@ class CSVTable(Table):
         self.where = where or bare(name)
         self.name = os.path.basename(bare(name))
         self._path = absolute(name)
-        self._compression: str | None = None
-        with self._opened() as file:
-            packed = packed_text(file.read(HEAD), bare(name))
-            self._compression = None if packed is None else _COMPRESSIONS[packed]
-        with self._opened() as file:
+        with open_bytes(self._path, self.where) as file:
             head = file.read(HEAD_BYTES)
+        packed = packed_text(head, bare(name))
+        self._compression = None if packed is None else _COMPRESSIONS[packed]
+        if self._compression:
+            with self._opened() as file:
+                head = file.read(HEAD_BYTES)
         n_marks = len(_BOM) * head.startswith(_BOM)
         first = self._line(head[n_marks:])
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()

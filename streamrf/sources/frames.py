@@ -193,13 +193,12 @@ def as_known(X: Any) -> Any:
     are told.
     """
     check_at_hand(X)
-    is_frame(X)  # refuses queries and the like
     check_unmasked(X, "X")
     check_undated(X, "X")
     if isinstance(X, np.ndarray):
         warn_of_rounded(X, "X")
     known = ("pandas", "polars", "dask", "dask_expr", "xarray")
-    if not isinstance(X, Frame) or _library(X) in known:
+    if not is_frame(X) or _library(X) in known:
         return X
     return _table(X, type(X).__name__)
 

@@ -94,7 +94,8 @@ class HDF5Source(SeekableSource):
         allow_sparse: bool = False,
         allow_external: bool = False,
     ) -> None:
-        check_roles(y, weights, (names := expand(path))[0])
+        names = expand(path)
+        check_roles(y, weights, names[0])
         self._names = Names(x, y, weights)
         trust = Trust(allow_sparse, allow_external)
         files: list[File] = []

@@ -27,6 +27,7 @@ from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
 from streamrf.sources.paths import (
+    PACKED_ENDINGS,
     bare,
     check_unpacked,
     expand,
@@ -85,7 +86,7 @@ _TRUST: dict[Opener, tuple[str, ...]] = {
 }
 _ENDINGS = [ending for endings in _FORMATS for ending in endings]
 _READ_PACKED = (".csv", ".tsv", ".tab")
-_COMPRESSED = (".gz", ".zst", ".bz2")
+_COMPRESSED = tuple(PACKED_ENDINGS)
 
 
 def open_source(

@@ -33,8 +33,8 @@ PACKED = {  # by first bytes; Zstandard may begin with a frame to skip
     "Zstandard": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
     "bzip2": re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90)"),
 }
+PACKED_ENDINGS = {".gz": "gzip", ".zst": "Zstandard", ".bz2": "bzip2"}
 HEAD = 16  # bytes that tell
-_ENDINGS = {".gz": "gzip", ".zst": "Zstandard", ".bz2": "bzip2"}
 STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
@@ -252,7 +252,7 @@ class _Remote:
 
 
 def packed_by(head: bytes) -> str | None:
-    """Return what has compressed a file with these first bytes, `HEAD` of them, or None."""
+    """Return what has compressed a file with these first bytes, `HEAD` or more, or None."""
     return next((word for word, first in PACKED.items() if first.match(head)), None)
 
 
@@ -263,11 +263,11 @@ def packed_text(head: bytes, name: str) -> str | None:
     """
     known = packed_by(head)
     try:  # they may end within a character
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head[:HEAD])
     except UnicodeDecodeError:
         text = ""
     is_text = bool(text) and all(c.isprintable() or c in "\t\r\n" for c in text)
-    return known if known or is_text else _ENDINGS.get(os.path.splitext(name)[1].lower())
+    return known if known or is_text else PACKED_ENDINGS.get(os.path.splitext(name)[1].lower())
 
 
 def check_unpacked(path: str, name: str) -> None:
