@@ -152,13 +152,19 @@ def check_undated(X: Any, where: str) -> None:
     for name, dtype, column in _columns(X):
         if dtype := _date(dtype, column):
             raise ShapeError(f"{where}: column {name!r} has dtype {dtype}; {told}")
-    if isinstance(X, list | tuple):
+    is_table = hasattr(X, "columns")
+    if isinstance(X, list | tuple) or (_is_objects(X) and not is_table):
         try:
             X = np.asarray(X)
         except ValueError:  # ragged, which others tell
             return
     if dtype := _date(getattr(X, "dtype", None), X):
         raise ShapeError(f"{where} has dtype {dtype}; {told}")
+
+
+def _is_objects(X: Any) -> bool:
+    """Return whether this is an array of objects of another library than NumPy."""
+    return str(getattr(X, "dtype", "")) == "object" and not isinstance(X, np.ndarray)
 
 
 def _columns(X: Any) -> Iterator[tuple[Any, Any, Any]]:

@@ -158,6 +158,38 @@ def test_a_pattern_that_matches_nothing(path):
         HDF5Source("day*.h5")
 
 
+def test_a_pattern_does_not_pass_over_what_it_matches(path, caplog):
+    """Rows of a share that is not mounted, or of a folder of parts, were left out in silence."""
+    for name in ("day1.csv", "day2.parquet/part.0.csv", "sets/a.csv"):
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "w") as file:
+            file.write("a,y\n1,0\n2,1\n")
+    with refuses(SourceNotFoundError, "'day2.parquet', which '*.parquet' matches, is a folder"):
+        open_source("*.parquet", y="y")
+    assert open_source("day1*", y="y").n_rows == 2
+    assert not caplog.records
+    os.mkdir("day1")
+    assert open_source("day1*", y="y").n_rows == 2
+    assert "'day1*' also matches the folder 'day1', which is not read" in caplog.text
+    os.symlink("/gone/day3.csv", "day3.csv")
+    with refuses(SourceNotFoundError, "'day3.csv' is a link to '/gone/day3.csv', which is not"):
+        open_source("day*.csv", y="y")
+    with refuses(SourceNotFoundError, "'day3.csv' is a link"):
+        open_source("**/*.csv", y="y")
+
+
+@pytest.mark.parametrize("pattern", ["d*/a.csv", "**/*.csv", "d2/*.csv"])
+def test_a_pattern_does_not_pass_over_folders_of_another_owner(pattern, path, monkeypatch):
+    for folder in ("d1", "d2"):
+        os.mkdir(folder)
+        with open(f"{folder}/a.csv", "w") as file:
+            file.write("a,y\n1,0\n2,1\n")
+    assert open_source(pattern, y="y").n_rows == (2 if pattern == "d2/*.csv" else 4)
+    monkeypatch.setattr(os, "access", lambda name, mode: name != "d2")
+    with refuses(StorageError, "the folder 'd2' cannot be read: permission denied; ask its owner"):
+        open_source(pattern, y="y")
+
+
 def test_no_files_at_all():
     with refuses(SourceNotFoundError, "no files were given"):
         HDF5Source([])

@@ -10,7 +10,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamrf as srf
 from cases import KERNELS, nonnegative
-from streamrf.errors import BadRowError, DataError, ParameterError, SolveError, StreamrfWarning
+from streamrf.errors import (
+    BadRowError,
+    DataError,
+    ParameterError,
+    ShapeError,
+    SolveError,
+    StreamrfWarning,
+)
 from streamrf.kernels import Intersection
 from streamrf.kernels.base import Expansion
 from streamrf.solving import Dual
@@ -88,6 +95,31 @@ def test_errors_are_those_of_models_without_each_row(rng, is_weighted):
             apart = Y[row] - b - kernel(X[[row]], X[kept])[0] @ a
             expected[i] += w[row] / w.sum() * apart**2
     np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 1.0])
+def test_errors_without_a_row_hold_where_weights_spread_over_decades(rng, gamma):
+    """Rounding drowned the freedom of rows that weigh much: 3.6 times the least error was best."""
+    X, kernel = rng.normal(size=(60, 4)), srf.Laplacian(gamma)
+    y, w = np.sin(X[:, :1]), np.exp(3 * rng.normal(size=60))
+    alphas, found = Dual(kernel(X), y, w).leave_one_out()
+    expected = np.zeros_like(found)
+    for i, alpha in enumerate(alphas):
+        for row in range(60):
+            kept = np.delete(np.arange(60), row)
+            border = np.ones((60, 60))
+            border[:59, :59] = kernel(X[kept]) + alpha * np.diag(1 / w[kept])
+            border[59, 59] = 0
+            a = np.linalg.solve(border, np.append(y[kept], 0))
+            apart = y[row] - a[59] - kernel(X[[row]], X[kept])[0] @ a[:59]
+            expected[i] += w[row] / w.sum() * apart**2
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_dates_are_no_targets(rng):
+    y = np.array([np.datetime64("2024-01-01")] * 10, dtype=object)
+    with pytest.raises(ShapeError, match="y has dtype datetime64; expected numbers"):
+        srf.KernelRidgeRegressor().fit(rng.normal(size=(10, 2)), y)
 
 
 def test_rows_that_are_repeated_do_not_choose_the_least_penalty(rng):

@@ -6,7 +6,7 @@ from numpy.polynomial.polynomial import polyval
 from sklearn.base import clone
 
 from cases import KERNELS
-from streamrf.errors import ParameterError
+from streamrf.errors import DataError, ParameterError
 from streamrf.kernels import TABLE, ArcCosine, DotProductKernel, Polynomial
 from streamrf.storage import describe
 
@@ -34,6 +34,25 @@ def test_a_kernel_is_that_of_its_reference(case, rng):
     near = {"rtol": 1e-9, "atol": case.rounding}
     np.testing.assert_allclose(kernel(X, Y), case.reference(X, Y), **near)
     np.testing.assert_allclose(kernel(X), case.reference(X, X), **near)
+
+
+@every_kernel
+@pytest.mark.parametrize("kind", ["dates", "objects", "mask", "complex"])
+def test_a_kernel_takes_numbers_alone(case, kind, rng):
+    """A missing date was 9e18, a masked entry what lies below the mask."""
+    rows = rows_of(case, rng, 4)
+    objects = rows.astype(object)
+    objects[0, 0] = np.datetime64("NaT")
+    wrong = {
+        "dates": np.full(rows.shape, "NaT", "M8[D]"),
+        "objects": objects,
+        "mask": np.ma.array(rows, mask=np.arange(rows.size).reshape(rows.shape) == 3),
+        "complex": rows + 1j,
+    }[kind]
+    kernel = case.make()
+    for arguments in ((wrong,), (rows, wrong)):
+        with pytest.raises(DataError, match=r"masked entries|X has dtype"):
+            kernel(*arguments)
 
 
 @every_kernel

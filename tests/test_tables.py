@@ -28,6 +28,7 @@ from commands import answer, refused, streamrf, told
 from streamrf import storage
 from streamrf.errors import (
     BadRowError,
+    CorruptFileError,
     DataError,
     DatasetNotFoundError,
     MergeError,
@@ -333,6 +334,14 @@ def test_the_first_bytes_tell_whether_a_file_is_compressed(first, ending, tmp_pa
         (tmp_path / f"a.{ending}").write_bytes(pack(text))
         X, y = everything(srf.open_source(tmp_path / f"a.{ending}", y="y"))
         assert (X.tolist(), y.tolist()) == ([[1], [2]], [0, 1])
+
+
+def test_an_empty_stream_of_bzip2_is_told(tmp_path):
+    """`bzip2 -dc` reads it, and Arrow does not."""
+    parts = (b"a,y\n1,0\n", b"", b"2,1\n")
+    (tmp_path / "a.csv.bz2").write_bytes(b"".join(map(bz2.compress, parts)))
+    with pytest.raises(CorruptFileError, match=r"an empty part lies between.*: unpack it first$"):
+        srf.open_source(tmp_path / "a.csv.bz2", y="y")
 
 
 def test_a_url_is_read_by_fsspec():

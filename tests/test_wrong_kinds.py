@@ -275,6 +275,14 @@ def test_dates_that_no_array_tells_are_refused_too(kind):
             srf.ArraySource(dated(kind))
 
 
+def test_dates_in_dask_arrays_of_objects_are_refused_by_maps():
+    array = pytest.importorskip("dask.array").from_array(dated("objects"), chunks=2)
+    map_ = srf.RandomFourier().fit(np.arange(40.0).reshape(20, 2))
+    for use in (map_.fit, map_.transform):
+        with pytest.raises(ShapeError, match=r"X has dtype datetime64.*; expected numbers"):
+            use(array)
+
+
 def test_texts_are_no_values_to_kernel_ridge():
     X, y = np.arange(40.0).reshape(20, 2), np.array(["no", "yes"])[np.arange(20) % 2]
     with pytest.raises(DataError, match=r"the targets are no numbers .*no"):

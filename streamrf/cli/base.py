@@ -23,7 +23,13 @@ import typer
 from streamrf.cli.help import MAX_SHOWN, Group, HelpAll
 from streamrf.cli.options import flattened, option_of
 from streamrf.display import printable
-from streamrf.errors import Interruption, StorageError, StreamrfError, StreamrfWarning
+from streamrf.errors import (
+    Interruption,
+    StorageError,
+    StreamrfError,
+    StreamrfWarning,
+    first_line,
+)
 from streamrf.storage import reason
 
 app = typer.Typer(
@@ -134,6 +140,10 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
             _end(1, f"out of memory: {str(error) or 'none is left'}; free some, or ask for less")
         except OSError as error:
             _end(1, _failure(error))
+        except Exception as error:  # what unpickling raises may be of any kind
+            if not _is_of_numba(error, "caching.py"):
+                raise
+            _end(1, _damaged_cache(error))
 
     signature = inspect.signature(command)
     own = {"as_json": Json}
@@ -231,10 +241,7 @@ def _failure(error: OSError) -> str:
     """Return what the system could not do, in words; it names no file where a folder is gone."""
     if error.filename:
         return f"{error.filename}: {reason(error)}"
-    if any(
-        f"{os.sep}numba{os.sep}" in frame.filename
-        for frame in traceback.extract_tb(error.__traceback__)
-    ):
+    if _is_of_numba(error):
         return (
             f"compiled loops could not be kept on disk: {reason(error)}; free about 400 MiB, or "
             "set NUMBA_CACHE_DIR to a folder that has as much"
@@ -244,6 +251,23 @@ def _failure(error: OSError) -> str:
     except FileNotFoundError:
         return "the folder that this runs in has been deleted; change to another"
     return f"a file could not be read or written: {reason(error)}"
+
+
+def _is_of_numba(error: BaseException, module: str = "") -> bool:
+    """Return whether an error came through Numba, or one of its modules."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = f"{os.sep}numba{os.sep}"
+    return any(inside in frame.filename and frame.filename.endswith(module) for frame in frames)
+
+
+def _damaged_cache(error: Exception) -> str:
+    """Return what to do about files of compiled loops that a crash of the machine has torn."""
+    from streamrf.jit import lanes
+
+    return (
+        f"the compiled loops on disk are damaged ({first_line(error)}): delete the folder "
+        f"{lanes.load.stats.cache_path}, or set NUMBA_CACHE_DIR to another"
+    )
 
 
 def _print(answer: Answer, as_json: bool) -> None:

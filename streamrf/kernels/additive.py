@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, DataError, ParameterError
-from streamrf.kernels.base import Kernel, distance_sample, is_finite
+from streamrf.kernels.base import Kernel, distance_sample, is_finite, rows_of
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class AdditiveKernel(Kernel):
         return self._checked(X).sum(axis=1)
 
     def _checked(self, X: ArrayLike) -> Floats:
-        rows = np.asarray(X, dtype=np.float64)
+        rows = rows_of(X)
         self.check_domain(rows)
         return rows
 
@@ -122,7 +122,7 @@ class IntersectionExpansion:
 
     def __call__(self, X: ArrayLike) -> Floats:
         """Return f of each row, float64 (n_rows, n_outputs)."""
-        rows = np.asarray(X, dtype=np.float64)
+        rows = rows_of(X)
         self._kernel.check_domain(rows)
         found = np.zeros((len(rows), self._n_outputs))
         for x, (values, below, above) in zip(rows.T, self._columns, strict=True):
@@ -324,7 +324,7 @@ class SkewedChi2(Kernel):
 
     def _logs(self, X: ArrayLike) -> Floats:
         self.check_settings()
-        rows = np.asarray(X, dtype=np.float64)
+        rows = rows_of(X)
         self.check_domain(rows)
         return np.log(rows + float(self.skewedness))
 

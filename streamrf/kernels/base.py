@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.display import Parametrized
-from streamrf.errors import ParameterError
+from streamrf.errors import ParameterError, ShapeError, check_undated, check_unmasked
 
 BLOCK_BYTES = 64 << 20  # of kernel values at once
 DISTANCE_ROWS = 1000  # half a million distances say enough about their mean
@@ -74,6 +74,16 @@ class Expansion:
         for start in range(0, len(found), step):  # kernels of differences centre their first rows
             parts.append(self._kernel(self._rows, found[start : start + step]).T @ self._coef)
         return np.concatenate(parts)
+
+
+def rows_of(X: ArrayLike) -> NDArray[np.float64]:
+    """Return rows as float64; raise DataError for masks, dates and complex numbers."""
+    check_unmasked(X, "X")
+    check_undated(X, "X")
+    rows = np.asarray(X)
+    if rows.dtype.kind == "c":
+        raise ShapeError(f"X has dtype {rows.dtype}; expected numbers (bool, integer or float)")
+    return np.asarray(rows, dtype=np.float64)
 
 
 def is_finite(value: Any) -> bool:

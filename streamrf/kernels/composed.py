@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError, check_kind
 from streamrf.jit.dense import inner_products
-from streamrf.kernels.base import Kernel
+from streamrf.kernels.base import Kernel, rows_of
 from streamrf.kernels.dot_product import MAX_TERMS, DotProductKernel, Floats
 
 
@@ -42,7 +42,7 @@ class Composed(Kernel):
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
         for rows in (X,) if Y is None else (X, Y):
-            self.check_domain(self.inner.diagonal(np.asarray(rows)))
+            self.check_domain(self.inner.diagonal(rows_of(rows)))
         return self.outer.function(self.inner(X, Y))
 
     @property
@@ -98,8 +98,8 @@ class Columnwise(Kernel):
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
-        rows = np.asarray(X, dtype=np.float64)
-        others = rows if Y is None else np.asarray(Y, dtype=np.float64)
+        rows = rows_of(X)
+        others = rows if Y is None else rows_of(Y)
         found = np.zeros((len(rows), len(others)))
         for n, a in enumerate(self.series()):
             if a:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import ParameterError
-from streamrf.kernels.base import Kernel
+from streamrf.kernels.base import Kernel, rows_of
 from streamrf.kernels.dot_product import Floats
 from streamrf.kernels.grids import Lengths, cells, check_count, check_lengths, grid_of, windows
 
@@ -72,8 +72,8 @@ class Convolved(Kernel):
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
-        rows = np.asarray(X, dtype=np.float64)
-        others = rows if Y is None else np.asarray(Y, dtype=np.float64)
+        rows = rows_of(X)
+        others = rows if Y is None else rows_of(Y)
         firsts, offsets, own = patches_of(self, rows.shape[1])
         n_cells = int(own.max()) + 1
         total = np.zeros((len(rows), len(others)))

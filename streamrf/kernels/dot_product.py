@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.jit.dense import inner_products
-from streamrf.kernels.base import Kernel, distance_sample, is_finite
+from streamrf.kernels.base import Kernel, distance_sample, is_finite, rows_of
 
 MAX_TERMS = 1000  # of an infinite series
 MAX_LOSS = 0.01  # share of the kernel that a cut series may miss at a row longer than the sample's
@@ -46,8 +46,8 @@ class DotProductKernel(Kernel):
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
-        rows = np.asarray(X, dtype=np.float64)
-        others = rows if Y is None else np.asarray(Y, dtype=np.float64)
+        rows = rows_of(X)
+        others = rows if Y is None else rows_of(Y)
         self.check_domain(np.square(rows).sum(axis=1))
         self.check_domain(np.square(others).sum(axis=1))
         return self.function(inner_products(rows, others))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf.errors import ParameterError
-from streamrf.kernels.base import Kernel
+from streamrf.kernels.base import Kernel, rows_of
 from streamrf.kernels.dot_product import Floats
 
 
@@ -53,7 +53,7 @@ class FeatureProduct(Kernel):
 
     def _features(self, X: ArrayLike) -> Floats:
         transform = getattr(self.transform, "transform", self.transform)
-        return np.asarray(transform(np.asarray(X, dtype=np.float32)), dtype=np.float64)
+        return np.asarray(transform(rows_of(X).astype(np.float32)), dtype=np.float64)
 
 
 def codes_of(kernel: Any) -> list[Any]:

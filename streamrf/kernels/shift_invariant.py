@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import DataError, ParameterError
-from streamrf.kernels.base import Kernel, distance_sample, is_finite
+from streamrf.kernels.base import Kernel, distance_sample, is_finite, rows_of
 
 GAMMA_RULE = "gamma must be a positive number, 'scale' or 'median', got {!r}"
 
@@ -162,7 +162,7 @@ def _distances(X: ArrayLike, Y: ArrayLike | None, metric: str) -> NDArray[np.flo
 
 def _centred(X: ArrayLike, Y: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """X and Y (None: X) as float64 minus the mean of X, which keeps digits of rows far from 0."""
-    rows = np.asarray(X, dtype=np.float64)
+    rows = rows_of(X)
     mean = rows.mean(axis=0)
     centred = rows - mean
-    return centred, centred if Y is None else np.asarray(Y, dtype=np.float64) - mean
+    return centred, centred if Y is None else rows_of(Y) - mean

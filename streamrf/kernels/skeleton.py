@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, DataError, ParameterError, check_choice
 from streamrf.kernels.arc_cosine import ArcCosine
-from streamrf.kernels.base import Kernel, is_finite
+from streamrf.kernels.base import Kernel, is_finite, rows_of
 from streamrf.kernels.dot_product import (
     MAX_TERMS,
     UNIT_SLACK,
@@ -58,8 +58,8 @@ class Layer(Kernel):
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         self.check_settings()
-        rows = np.asarray(X, dtype=np.float64)
-        others = rows if Y is None else np.asarray(Y, dtype=np.float64)
+        rows = rows_of(X)
+        others = rows if Y is None else rows_of(Y)
         _ = self.grid(rows.shape[1])
         for space in self.spaces():
             space.check_domain(rows)

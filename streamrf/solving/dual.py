@@ -14,7 +14,7 @@ from streamrf.solving.tridiagonal import Tridiagonal
 
 RELATIVE_ALPHAS = 10.0 ** np.linspace(-7, 3, 21)  # to the mean squared norm of a centred row
 
-MIN_FREE = 1e-10  # of a row's freedom: what is less is rounding
+ROUNDING = 1e-14  # of a row's freedom, times the condition of the system
 
 
 class Dual:
@@ -80,7 +80,10 @@ class Dual:
         if alphas is None:
             alphas = (self._normal.mean_diagonal() or 1.0) * RELATIVE_ALPHAS
         table = as_alphas(alphas)
-        form = Tridiagonal(self._normal.full())
+        # The roots are a null vector of S, of which the rounding would drown the freedom of rows
+        # that weigh much: it gets an eigenvalue of the size of the others' sum, in place of 0.
+        own = float(self._normal.diagonal().sum()) or 1.0
+        form = Tridiagonal(self._normal.full() + own / self._weight * self._roots * self._roots.T)
         basis = form.to_basis(np.eye(len(self._roots)))
         t = basis @ self._normal.moments.T
         errors = np.full((len(table), t.shape[1]), np.inf)
@@ -90,8 +93,9 @@ class Dual:
                     shifted = form.shifted(alpha)
                 except SolveError:
                     continue
-                free = alpha * shifted.inverse_diagonal(basis) - self._shares
-                if free.min() > MIN_FREE:
+                whole = alpha * shifted.inverse_diagonal(basis)
+                free = whole - alpha / (own + alpha) * self._shares
+                if (free > ROUNDING * (1 + own / alpha) * whole).all():
                     c = basis.T @ shifted.solve(t)
                     apart = alpha * c / free[:, np.newaxis]
                     errors[i] = np.square(apart).sum(axis=0) / self._weight

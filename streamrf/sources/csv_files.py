@@ -387,4 +387,9 @@ class _Decompressed:
                 f"{self._where} cannot be decompressed ({' '.join(str(error).split())}); it is"
                 " damaged or truncated: copy or write it again"
             ) from error
+        except arrow().ArrowException as error:  # of an empty stream of bzip2 between others
+            raise CorruptFileError(
+                f"{self._where} cannot be decompressed here ({' '.join(str(error).split())}); it is"
+                " damaged, or an empty part lies between others: unpack it first"
+            ) from error
         return b"".join(parts)

@@ -14,23 +14,29 @@ from streamrf.jit.deform import deform
 from streamrf.sources.base import Arrays, Source, joined, require_source
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
+MAX_ROTATION = 180  # degrees
+MAX_SMOOTHING = 100  # pixels; the weights of the Gaussian are six times as many
+MAX_SEED = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class Deformation:
     """How far images are moved, at most; each number is drawn uniformly from both sides.
 
+    Of the rotation it is the tangent of half the angle that is drawn so.
+
     Parameters
     ----------
-    rotation : degrees
+    rotation : degrees, below 180
     shear, scale : relative, along both axes
     shift : pixels, along both axes
     elastic : pixels, the factor of the smoothed fields of uniform noise in (-1, 1)
-    smoothing : pixels, the deviation of the Gaussian that smooths them
+    smoothing : pixels, at most 100, the deviation of the Gaussian that smooths them
 
     Raises
     ------
     ParameterError
-        A distance that is negative or not finite.
+        A distance that is negative, not finite or too great.
 
     Examples
     --------
@@ -50,6 +56,10 @@ class Deformation:
         for name, value in asdict(self).items():
             if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
                 raise ParameterError(f"{name}={value!r}; expected a finite number, 0 or more")
+        if not self.rotation < MAX_ROTATION:
+            raise ParameterError(f"rotation={self.rotation!r}; expected less than {MAX_ROTATION}")
+        if self.smoothing > MAX_SMOOTHING:
+            raise ParameterError(f"smoothing={self.smoothing!r}; expected at most {MAX_SMOOTHING}")
 
     @property
     def affine(self) -> Array:
@@ -123,7 +133,7 @@ def deformed_mnist(
     n_rows : int
         Rows to make.
     seed : int
-        Of the draws, 0 or more.
+        Of the draws, 0 to 2^63 - 1.
     deformation : Deformation, optional
         How far images are moved.
     shape : (int, int), optional
@@ -136,7 +146,7 @@ def deformed_mnist(
     Raises
     ------
     ParameterError
-        No rows, a negative seed, or a negative distance.
+        No rows, or a seed out of bounds.
     ShapeError
         A shape that does not have as many pixels as a row has columns.
     DataError
@@ -154,8 +164,8 @@ def deformed_mnist(
     require_source(images, "images")
     if not isinstance(n_rows, Integral) or n_rows < 1:
         raise ParameterError(f"n_rows={n_rows!r}; expected an integer of at least 1")
-    if not isinstance(seed, Integral) or seed < 0:
-        raise ParameterError(f"seed={seed!r}; expected an integer, 0 or more")
+    if not isinstance(seed, Integral) or not 0 <= seed <= MAX_SEED:
+        raise ParameterError(f"seed={seed!r}; expected an integer from 0 to 2^63 - 1")
     check_kind("deformation", deformation, Deformation | None, "a Deformation or None")
     side = math.isqrt(images.n_features)
     height, width = (side, side) if shape is None else _sides(shape)

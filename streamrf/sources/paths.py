@@ -4,6 +4,7 @@ import codecs
 import difflib
 import fnmatch
 import glob
+import logging
 import os
 import re
 import stat
@@ -25,6 +26,8 @@ from streamrf.errors import (
 )
 from streamrf.sources.arrow_types import arrow
 from streamrf.storage import reason
+
+logger = logging.getLogger("streamrf")
 
 Paths = str | bytes | os.PathLike[Any] | Iterable[str | bytes | os.PathLike[Any]]
 
@@ -113,13 +116,57 @@ def _matches(name: str) -> list[str]:
         raise SourceNotFoundError(f"{name!r} is a folder; expected HDF5 files, such as {pattern!r}")
     if not glob.has_magic(name):
         raise_missing(name, os.path.abspath(name))
-    matches = glob.glob(name, recursive=True)
-    found = sorted(match for match in matches if os.path.isfile(match) or is_store(match))
+    _check_folders(name)
+    matches = sorted(glob.glob(name, recursive=True))
+    found = [match for match in matches if os.path.isfile(match) or is_store(match)]
+    _check_left_out(name, [match for match in matches if match not in set(found)])
     if not found:
         raise SourceNotFoundError(
             f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"
         )
     return found
+
+
+def _check_folders(pattern: str) -> None:
+    """Raise StorageError for a folder that a pattern leads to, and that cannot be looked into.
+
+    `glob` passes over it, and its files would be left out without a word.
+    """
+    parts = pattern.split("/")
+    for place in range(1, len(parts)):
+        lists = glob.has_magic(parts[place])
+        needed = os.X_OK | (os.R_OK if lists else 0)
+        if not (lists or glob.has_magic("/".join(parts[:place]))):
+            continue
+        for folder in glob.iglob("/".join(parts[:place]) or "/", recursive=True):
+            if os.path.isdir(folder) and not os.access(folder, needed):
+                raise denied(f"the folder {folder!r}")
+
+
+def _check_left_out(pattern: str, matches: list[str]) -> None:
+    """Raise SourceNotFoundError for what a pattern matches, and cannot be read as a file.
+
+    Folders match by chance, those of a pattern without an ending: they are told, unless the pattern
+    leads into them too.
+    """
+    folders = [match for match in matches if os.path.isdir(match)]
+    for match in matches:
+        if match not in folders:
+            raise_missing(match, os.path.abspath(match))
+    last = os.path.basename(pattern)
+    ending = os.path.splitext(last)[1]
+    if folders and ending and not glob.has_magic(ending):
+        raise SourceNotFoundError(
+            f"{folders[0]!r}, which {pattern!r} matches, is a folder; name folders one by one, or "
+            f"match the files within: {os.path.join(folders[0], '*')!r}"
+        )
+    if folders and "**" not in last:
+        logger.warning(
+            "%r also matches %s, which %s not read; name the files within, or all with **",
+            pattern,
+            f"the folder {folders[0]!r}" if len(folders) == 1 else f"{len(folders):,} folders",
+            "is" if len(folders) == 1 else "are",
+        )
 
 
 def stand_ins(pattern: str, name: str) -> tuple[str, ...] | None:

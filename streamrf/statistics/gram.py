@@ -10,6 +10,7 @@ from streamrf.errors import ConsumedError, ParameterError, StreamrfError, check_
 from streamrf.jit import lanes, packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
+from streamrf.jit.threads import computing
 from streamrf.statistics.products import PRODUCTS, Products
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
@@ -303,7 +304,8 @@ def _column_squares(Q: Features) -> Floats:
 
 def _wide_product(Q: Features) -> Floats:
     product = np.zeros(packed_size(Q.shape[1]))
-    add_product(Q.astype(np.float64), product)
+    with computing(1):  # of few columns: threads of BLAS wait long where another has their core
+        add_product(Q.astype(np.float64), product)
     return product
 
 
