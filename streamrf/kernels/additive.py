@@ -239,7 +239,7 @@ class ExpAdditive(Kernel):
         _ = self.checked_gamma
 
     def _distances(self, X: ArrayLike, Y: ArrayLike) -> Floats:
-        k, X, Y = self.additive(), np.asarray(X), np.asarray(Y)
+        k, X, Y = self.additive(), rows_of(X), rows_of(Y)
         return k.diagonal(X)[:, np.newaxis] + k.diagonal(Y) - 2 * k(X, Y)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
