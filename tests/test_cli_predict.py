@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import streamrf as srf
 from commands import answer, misused, refused, told
-from streamrf.cli import app
+from streamrf.cli import app, prediction
 from streamrf.cli.outputs import Field, output_class
 from streamrf.cli.prediction import _fill, _rows
 
@@ -156,6 +156,20 @@ def test_bad_rows_of_standard_input_are_one_line(text, message):
     assert done.exit_code == 1
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing.h5", "-", "-o", "-"), "there is no file 'missing.h5'"),
+        (("people.h5", "-", "-o", "-", "--deviations"), "gives classes, not values"),
+    ],
+)
+def test_standard_input_is_not_used_up_for_a_slip(arguments, message, monkeypatch):
+    monkeypatch.setattr(prediction, "open_text", None)
+    done = piped("age,city\n3,Rome\n", *arguments)
+    assert done.exit_code == 1
+    assert message in done.stderr
 
 
 def test_closed_standard_input_is_told(monkeypatch):

@@ -80,10 +80,12 @@ def predict(
             ".h5, .csv, .tsv, .parquet, .arrow or .npy"
         )
     outputs = {"--output": None if is_shown else output}
-    with writing(outputs, files) as check, _rows(data, rows) as source:
-        check(source)
-        trained = load_model(model)
+    with contextlib.ExitStack() as stack:
+        check = stack.enter_context(writing(outputs, files))
+        trained = load_model(model)  # before standard input, which is read once
         fields = _fields(trained, model, wanted)
+        source = stack.enter_context(_rows(data, rows))
+        check(source)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")
             predicted = _predicted(trained, source, fields, client, bar.advance)
