@@ -161,7 +161,7 @@ def test_bad_rows_of_standard_input_are_one_line(text, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("missing.h5", "-", "-o", "-"), "there is no file 'missing.h5'"),
+        (("missing.h5", "-", "-o", "-"), "there is no file missing.h5"),
         (("people.h5", "-", "-o", "-", "--deviations"), "gives classes, not values"),
     ],
 )
