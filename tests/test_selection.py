@@ -81,6 +81,29 @@ def test_shards_hold_together_what_the_whole_holds(rows):
     np.testing.assert_array_equal(np.concatenate(parts), positions(held_pass(source)))
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_rows_held_out_are_mapped_once(is_kept, monkeypatch):
+    """For the choice of the penalty and for the sums, as far as memory for them reaches."""
+    mapped = []
+
+    def waves(X):
+        mapped.append(len(X))
+        return np.cos(X)
+
+    if not is_kept:
+        monkeypatch.setattr(penalty, "KEPT_BYTES", 0)
+    X = np.random.default_rng(0).normal(size=(9000, 3))
+    totals = {}
+    for alpha in (1.0, "auto"):
+        mapped.clear()
+        model = srf.RandomFeatureRegressor(srf.CallableMap(waves, 3), alpha=alpha, random_state=0)
+        sums = model.fit(X, X[:, 0]).statistics_
+        totals[alpha] = sum(mapped), sums.gram.tobytes()
+    assert totals[1.0][1] == totals["auto"][1]
+    n_again = totals["auto"][0] - totals[1.0][0]
+    assert n_again == 0 if is_kept else n_again > 1800  # of each trial
+
+
 def test_about_a_fifth_is_held(rows):
     X, y, _, _ = rows
     share = len(positions(held_pass(srf.ArraySource(X, y)))) / N

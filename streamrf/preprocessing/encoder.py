@@ -1,7 +1,7 @@
 """Raw rows to features ready to be summed: preprocessing, map and calibration as one."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -160,7 +160,14 @@ class Encoder:
         """Return whether both use features of the same map, though others of them."""
         return digest(to_tree(self.features)) == digest(to_tree(other.features))
 
-    def encode(self, X: Any, roots: F64, out: NDArray[Any], cut: Cut | None = None) -> int:
+    def encode(
+        self,
+        X: Any,
+        roots: F64,
+        out: NDArray[Any],
+        cut: Cut | None = None,
+        mapped: Iterable[F32] = (),
+    ) -> int:
         """Fill `out` (n, n_components) with rounded features; return the number of entries clipped.
 
         Parameters
@@ -169,13 +176,24 @@ class Encoder:
         roots : (n,) float64, roots of the rows' weights
         out : of the calibration's dtype
         cut : None, or what is told what clipping cuts off
+        mapped : what `mapped` has returned of the first rows, one stretch after the other
         """
         n_clipped = 0
         with featurising(), stage("featurise"):
-            for rows, z in self._mapped(X):
+            for rows, z in self._mapped(X, mapped):
                 lost = None if cut is None else cut.of_rows(rows)
                 n_clipped += self.calibration.store(z, roots[rows], out[rows], lost)
         return n_clipped
+
+    def mapped(self, X: Any) -> F32:
+        """Return features as the map gives them, (groups, n_components, 16): rows as lanes."""
+        self.check_width(X)
+        out = np.empty((-(-len(X) // lanes.LANES), self.n_components, lanes.LANES), np.float32)
+        with featurising(), stage("featurise"):
+            for rows, z in self._mapped(X):
+                first = rows.start // lanes.LANES
+                out[first : first + len(z)] = z
+        return out
 
     def count_too_long(self, X: Any) -> int:
         """Return the number of rows that are too long for the series of the map."""
@@ -216,13 +234,22 @@ class Encoder:
                 lanes.linear(z, shift, inverse_step, coef, intercept, out[rows])
         return out
 
-    def _mapped(self, X: Any) -> Iterator[tuple[slice, F32]]:
-        """Yield the slices of panels of raw rows, each with the features used, as lanes."""
-        for rows, x, z in panels(self.features, len(X), self.n_features):
-            self.preprocessing.load(X[rows], x)
+    def _mapped(self, X: Any, known: Iterable[F32] = ()) -> Iterator[tuple[slice, F32]]:
+        """Yield the slices of panels of raw rows, each with the features used, as lanes.
+
+        Those known of the first rows are not made again.
+        """
+        start = 0
+        for z in known:
+            stop = min(start + len(z) * lanes.LANES, len(X))
+            yield slice(start, stop), z
+            start = stop
+        for rows, x, z in panels(self.features, len(X) - start, self.n_features):
+            place = slice(start + rows.start, start + rows.stop)
+            self.preprocessing.load(X[place], x)
             self.features.map_lanes(x, z)
             self.features.check_values(z, rows.stop - rows.start)
-            yield rows, (z if self.selected is None else z[:, self.selected])
+            yield place, (z if self.selected is None else z[:, self.selected])
 
     @property
     def columns(self) -> I64:

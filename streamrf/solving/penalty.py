@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import SolveError
-from streamrf.jit.arrays import Array, Floats, Indices
+from streamrf.jit.arrays import F32, Floats, Indices
+from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import on_single_blas_threads
 from streamrf.models import Model
 from streamrf.preprocessing import Encoder, as_columns
@@ -17,8 +18,8 @@ from streamrf.sources import Rows, as_labels, find_labels
 
 Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
 
-SCORED_ROWS = 1024
-MULTIPLIED_ROWS = 128  # of these, by a thread at a time, so that they stay in its cache
+SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
+MULTIPLIED_GROUPS = 8  # of their lanes, by a thread at a time, so that they stay in its cache
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 FLAT = 1e-4  # of an error, by which trials may differ because of how they were solved
@@ -63,14 +64,22 @@ class HeldOut:
 
     def __init__(self, rows: Sequence[Rows], encoder: Encoder, n_distinct: int | None = None):
         self._encoder = encoder
-        self._parts = [
-            part.where(slice(start, start + SCORED_ROWS))
-            for part in (_weighing(part, encoder) for part in rows)
-            for start in range(0, len(part.X), SCORED_ROWS)
-        ]
-        self._kept: list[Array] = []
+        self._parts: list[Rows] = []
+        self._places: list[slice] = []  # of the parts of each of the rows given, if all weigh
+        for some in rows:
+            weighing, first = _weighing(some, encoder), len(self._parts)
+            starts = range(0, len(weighing.X), SCORED_ROWS)
+            self._parts += [weighing.where(slice(i, i + SCORED_ROWS)) for i in starts]
+            is_whole = len(weighing.X) == len(some.X)
+            self._places.append(slice(first, len(self._parts) if is_whole else first))
+        self._kept: list[F32] = []
         n_rows = sum(len(part.X) for part in self._parts)
         self.n_rows = n_rows if n_distinct is None else min(n_rows, n_distinct)
+
+    @property
+    def mapped(self) -> list[list[F32]]:
+        """What is kept of the features of each of the rows given, for `Encoder.encode`."""
+        return [self._kept[place] for place in self._places]
 
     def products(self, encoder: Encoder, coef: Floats) -> Iterator[tuple[Rows, Floats]]:
         """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of a model's encoder.
@@ -82,13 +91,16 @@ class HeldOut:
         order = np.argsort(self._encoder.columns)
         index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
         is_all = np.array_equal(index, np.arange(self._encoder.n_components))
+        calibration = encoder.calibration
+        coef = coef / calibration.step  # of features as they are, which are not scaled
+        offset = coef @ calibration.shift
         for number, part in enumerate(self._parts):
-            Z = self._features(number)
-            out = np.empty((len(Z), len(coef)))
-            multiply = partial(_multiply, Z, None if is_all else index, coef, out)
-            starts = range(0, len(Z), MULTIPLIED_ROWS)
-            on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_ROWS) for i in starts])
-            yield part, out
+            z = self._features(number)
+            out = np.empty((len(z) * LANES, len(coef)))
+            multiply = partial(_multiply, z, None if is_all else index, coef, offset, out)
+            starts = range(0, len(z), MULTIPLIED_GROUPS)
+            on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_GROUPS) for i in starts])
+            yield part, out[: len(part.X)]
 
     def answers(self, model: Model) -> Answers:
         """Return the rows, in parts, each with a model's outputs (n, n_outputs)."""
@@ -108,21 +120,30 @@ class HeldOut:
         labels = [np.unique(as_labels(part.y)) for part in self._parts]
         return len(np.unique(np.concatenate(labels))) < 2 if labels else True
 
-    def _features(self, number: int) -> Array:
+    def _features(self, number: int) -> F32:
         if number < len(self._kept):
             return self._kept[number]
-        X = self._parts[number].X
-        Z = np.empty((len(X), self._encoder.n_components), dtype=np.float32)
-        self._encoder.scale(X, Z)
-        if number == len(self._kept) and sum(z.nbytes for z in self._kept) + Z.nbytes <= KEPT_BYTES:
-            self._kept.append(Z)
-        return Z
+        z = self._encoder.mapped(self._parts[number].X)
+        if number == len(self._kept) and sum(z.nbytes for z in self._kept) + z.nbytes <= KEPT_BYTES:
+            self._kept.append(z)
+        return z
 
 
-def _multiply(Z: Array, index: Indices | None, coef: Floats, out: Floats, rows: slice) -> None:
-    """``out[rows] = Z[rows, index] coef^T``, in float64; without an index of all columns."""
-    some = Z[rows] if index is None else np.take(Z[rows], index, axis=1)
-    np.matmul(some.astype(np.float64), coef.T, out=out[rows])
+def _multiply(
+    z: F32, index: Indices | None, coef: Floats, offset: Floats, out: Floats, groups: slice
+) -> None:
+    """``out = z[index]^T coef^T - offset`` of groups of lanes, in float64; without an index of all.
+
+    Parameters
+    ----------
+    z : (n_groups, width, 16)
+    coef : (n_outputs, n_components)
+    out : (16 n_groups, n_outputs)
+    """
+    some = z[groups] if index is None else np.take(z[groups], index, axis=1)
+    columns = np.array(some.transpose(1, 0, 2), dtype=np.float64, order="C")
+    rows = slice(LANES * groups.start, LANES * (groups.start + len(some)))
+    np.subtract((coef @ columns.reshape(coef.shape[1], -1)).T, offset, out=out[rows])
 
 
 def tried(

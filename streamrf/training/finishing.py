@@ -101,7 +101,7 @@ def finish(
     of_factors = n_factors(is_auto, width) * width**3
     of_held = held_units(of_factors)
     begin(SOLVING, "", of_factors + of_held)
-    found = _Choice(codes, block_weights=block_weights)
+    found, held = _Choice(codes, block_weights=block_weights), None
     try:
         if holds:
             fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
@@ -114,7 +114,7 @@ def finish(
         if keep is not None:
             keep(pass_.join())
         raise
-    statistics = pass_.join()
+    statistics = pass_.join(() if held is None else held.mapped)
     advance(of_held, SOLVING)
     if keep is not None:
         keep(statistics)

@@ -11,7 +11,7 @@ import numpy as np
 from streamrf.display import stage
 from streamrf.engine import State
 from streamrf.errors import BadRowError, DataError, warn
-from streamrf.jit.arrays import Features, Floats
+from streamrf.jit.arrays import F32, Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
     TARGET_LEVELS,
@@ -157,7 +157,9 @@ class Pass(State):
                 "rows to unit length (normalize='l2', --normalize l2), or shuffle them"
             )
 
-    def _encoded(self, rows: Rows, cut: Cut | None = None) -> tuple[Features, Floats, int]:
+    def _encoded(
+        self, rows: Rows, cut: Cut | None = None, mapped: Sequence[F32] = ()
+    ) -> tuple[Features, Floats, int]:
         """Return features and roots, and how many entries were clipped; held until the next."""
         encoder, n = self.statistics.encoder, len(rows.X)
         encoder.check_width(rows.X)
@@ -165,15 +167,15 @@ class Pass(State):
         if len(self._features) < n or self._features.dtype != calibration.dtype:
             self._features = np.empty((n, encoder.n_components), dtype=calibration.dtype)
         Q, roots = self._features[:n], calibration.roots(rows.weights, n)
-        return Q, roots, encoder.encode(rows.X, roots, Q, cut)
+        return Q, roots, encoder.encode(rows.X, roots, Q, cut, mapped)
 
-    def _sum(self, rows: Rows) -> None:
+    def _sum(self, rows: Rows, mapped: Sequence[F32] = ()) -> None:
         encoder, sums = self.statistics.encoder, self.statistics.sums
         if not len(rows.X):
             return
         calibration = encoder.calibration
         cut = Cut(np.zeros(encoder.n_components), np.zeros(len(rows.X)))
-        Q, roots, n_clipped = self._encoded(rows, cut)
+        Q, roots, n_clipped = self._encoded(rows, cut, mapped)
         if self.statistics.labels is not None:
             self._faint += faint_rows(rows, roots)
         if n_clipped:
@@ -212,11 +214,16 @@ class Pass(State):
                 "missing ones, or shuffle the rows"
             )
 
-    def join(self) -> Statistics:
-        """Add the rows held out and return the statistics."""
+    def join(self, mapped: Sequence[Sequence[F32]] = ()) -> Statistics:
+        """Add the rows held out and return the statistics.
+
+        Parameters
+        ----------
+        mapped : of each part of `held`, what is known of its features, see `Encoder.encode`
+        """
         if self.holdout is not None:
-            for rows in self.holdout.release():
-                self._sum(rows)
+            for place, rows in enumerate(self.holdout.release()):
+                self._sum(rows, mapped[place] if mapped else ())
         self._look(again=True)
         statistics = self.finished()
         self._warn()
