@@ -178,6 +178,21 @@ def test_a_pattern_does_not_pass_over_what_it_matches(path, caplog):
         open_source("**/*.csv", y="y")
 
 
+@pytest.mark.parametrize(
+    ("log", "kind"),
+    [("_delta_log/0.json", "Delta Lake"), ("metadata/1.metadata.json", "Iceberg")],
+)
+def test_folders_of_tables_with_removed_files_are_refused(log, kind, path):
+    os.makedirs(os.path.dirname(f"sets/{log}"))
+    for name in (log, "a.csv"):
+        with open(f"sets/{name}", "w") as file:
+            file.write("a,y\n1,0\n2,1\n")
+    with refuses(DataError, f"'sets' is a table of {kind}, in whose folder"):
+        open_source("sets", y="y")
+    os.remove(f"sets/{log}")
+    assert open_source("sets", y="y").n_rows == 2
+
+
 @pytest.mark.parametrize("pattern", ["d*/a.csv", "**/*.csv", "d2/*.csv"])
 def test_a_pattern_does_not_pass_over_folders_of_another_owner(pattern, path, monkeypatch):
     for folder in ("d1", "d2"):

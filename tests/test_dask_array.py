@@ -2,6 +2,7 @@
 
 import re
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -100,6 +101,25 @@ def test_frames_that_live_on_a_cluster_are_refused(arrays, two_workers):
         srf.open_source(two_workers.persist(frame))
     with two_workers.as_current(), pytest.raises(DataError, match=r"X is shuffled .*'tasks'"):
         srf.open_source(frame.set_index("a"))
+
+
+def test_what_is_made_of_futures_is_refused(arrays, two_workers):
+    """Dask's own errors named a missing dependency."""
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(arrays[0][:200, :2], columns=["a", "b"])
+    with two_workers.as_current():
+        future = two_workers.scatter(arrays[0])
+        whole = two_workers.submit(lambda: table)
+        doubled = dask.delayed(lambda X: 2 * X)(future)
+        for data in (
+            frames.from_delayed([whole]),
+            da.from_delayed(doubled, arrays[0].shape, float),
+        ):
+            with pytest.raises(ParameterError, match=r"made of results there; .*dask\.delayed"):
+                srf.open_source(data)
+    functions = frames.from_delayed([dask.delayed(lambda: table)()])
+    assert srf.open_source(functions).n_rows == 200
 
 
 def test_arrays_persisted_on_a_cluster_are_refused(arrays, two_workers):

@@ -25,8 +25,8 @@ import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf.engine import ShardTask, failures, futures, map_in_order, map_reduce, workers
 from streamrf.engine.options import Worker
-from streamrf.engine.worker import Situation, versions
-from streamrf.errors import CheckpointError, ClusterError, CorruptFileError
+from streamrf.engine.worker import Situation, check_sizes, versions
+from streamrf.errors import ChangedFileError, CheckpointError, ClusterError, CorruptFileError
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
 
@@ -466,3 +466,17 @@ def test_a_scheduler_lost_is_told_and_the_next_run_goes_on(accumulate, alone, tm
     with by_hand(tmp_path) as (address, *_), Client(address) as client:
         assert saved(accumulate(engine=client, **options), tmp_path) == alone
     assert all(file.stat().st_mtime_ns == time for file, time in finished.items())
+
+
+def test_a_worker_with_another_file_of_the_same_name_is_told(tmp_path, two_workers, monkeypatch):
+    """Its sums were booked as rows of the file that the client sees."""
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(600.0).reshape(200, 3))
+    np.save(tmp_path / "y.npy", np.arange(200) % 2)
+    source = srf.open_source(path, y=tmp_path / "y.npy")
+    fitted = {"engine": two_workers, "parts": 2}
+    assert srf.accumulate(source, srf.Identity(), **fitted).ledger.n_rows == 200
+    monkeypatch.setattr("streamrf.engine.dask.os.path.getsize", lambda file: 7)
+    with pytest.raises(ChangedFileError, match=r"has 4,928 bytes on the worker .* and 7 where"):
+        srf.accumulate(source, srf.Identity(), **fitted)
+    check_sizes(((str(tmp_path / "gone.npy"), 7),))  # which reading it tells

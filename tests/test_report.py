@@ -120,7 +120,9 @@ def test_estimators_are_reported_as_their_models(tmp_path, rng):
     figures = [report.write(tmp_path / "a.html", model=m)["alpha"] for m in (clf, clf.model_)]
     assert figures[0] == figures[1]
     for wrong in ("a.h5", srf.RandomFeatureClassifier()):
-        with pytest.raises(ParameterError, match="model must be a model or a fitted estimator"):
+        with pytest.raises(
+            ParameterError, match="model must be a model, RandomFeatureClassifier or"
+        ):
             report.write(tmp_path / "a.html", model=wrong)
 
 

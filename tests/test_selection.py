@@ -101,7 +101,7 @@ def test_rows_held_out_are_mapped_once(is_kept, monkeypatch):
         totals[alpha] = sum(mapped), sums.gram.tobytes()
     assert totals[1.0][1] == totals["auto"][1]
     n_again = totals["auto"][0] - totals[1.0][0]
-    assert n_again == 0 if is_kept else n_again > 1800  # of each trial
+    assert n_again < 500 if is_kept else n_again > 1800  # to fill up groups of rows, or all again
 
 
 def test_about_a_fifth_is_held(rows):

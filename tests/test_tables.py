@@ -336,6 +336,21 @@ def test_the_first_bytes_tell_whether_a_file_is_compressed(first, ending, tmp_pa
         assert (X.tolist(), y.tolist()) == ([[1], [2]], [0, 1])
 
 
+@pytest.mark.parametrize(("between", "is_told"), [("\n1\n", True), ("1\n\n", False)])
+@pytest.mark.parametrize("columns", ["a\n", "a,b\n"])
+def test_empty_lines_of_one_column_are_told(between, is_told, columns, tmp_path, caplog):
+    """polars and Arrow write missing values so, and predictions stood beside other rows."""
+    if "," in columns:
+        between = between.replace("1", "1,2")
+    (tmp_path / "a.csv").write_text(columns + between.replace("1", "3", 0) + between * 2)
+    source = srf.open_source(tmp_path / "a.csv")
+    assert source.n_rows == 3
+    told = "empty lines between rows are no rows here" in caplog.text
+    assert told == ("," not in columns)
+    if told:
+        assert ("3 empty lines" if is_told else "2 empty lines") in caplog.text
+
+
 def test_an_empty_stream_of_bzip2_is_told(tmp_path):
     """`bzip2 -dc` reads it, and Arrow does not."""
     parts = (b"a,y\n1,0\n", b"", b"2,1\n")

@@ -152,3 +152,19 @@ def test_a_package_that_is_missing_is_named(monkeypatch, name):
     monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
     with pytest.raises(MissingPackageError, match=r"requires aiohttp: pip install 'streamrf\[http"):
         srf.open_source(name, y="y")
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "missing.csv"])
+def test_passwords_and_signatures_stay_out_of_files_and_messages(name, url, tmp_path):
+    """Statistics are handed on."""
+    address = url.replace("://", "://me:hunter2@") + f"/{name}?sig=SIGNED77"
+    try:
+        sums = srf.accumulate(srf.open_source(address, y="y"), srf.Identity(), random_state=0)
+    except SourceNotFoundError as error:
+        found = str(error).encode()
+    else:
+        sums.save(tmp_path / "sums.h5")
+        found = (tmp_path / "sums.h5").read_bytes()
+    assert b"hunter2" not in found
+    assert b"SIGNED77" not in found
+    assert name.encode() in found

@@ -26,6 +26,7 @@ class Reading:
     block_rows : about how many rows a block has
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     worker_bytes : memory that a worker of a cluster is going to need for it, 0 if unknown
+    sizes : names and bytes of files, which a worker's are to have too
     """
 
     source: Source
@@ -34,6 +35,7 @@ class Reading:
     block_rows: int = 4096
     on_bad_rows: str = "raise"
     worker_bytes: int = 0
+    sizes: tuple[tuple[str, int], ...] = ()
 
     def part(self, start: int, stop: int) -> "Reading":
         """Return the reading of some rows, read in the same way."""

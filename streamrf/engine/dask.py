@@ -1,7 +1,9 @@
 """The runner of a Dask cluster. The caller brings a `distributed.Client`."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,7 @@ class DaskRunner(Runner):
     def fold(self, reading: Reading, zero: S, update: Update[S], store: StateStore[S]) -> S:
         """Add up shards and merge them where they lie; `store` keeps finished ones."""
         shards = self._shards(reading, 0)
-        task = FoldTask(reading, zero, update, store)
+        task = FoldTask(_sized(reading), zero, update, store)
         if not zero.is_ordered:
             zero.absorb(map_reduce(self._client, task, shards, self._progress))
             return zero
@@ -65,7 +67,7 @@ class DaskRunner(Runner):
     def map(self, reading: Reading, function: Callable[[Block], R], row_bytes: int) -> Iterator[R]:
         """Yield the results of the blocks of each shard."""
         shards = self._shards(reading, row_bytes)
-        task: ShardTask[list[R]] = MapTask(reading, function)
+        task: ShardTask[list[R]] = MapTask(_sized(reading), function)
         for results in map_in_order(self._client, task, shards, self._progress):
             yield from results
 
@@ -79,3 +81,9 @@ class DaskRunner(Runner):
         if self._outlook is not None:
             self._outlook(outlook)
         return shards
+
+
+def _sized(reading: Reading) -> Reading:
+    """Return the reading with the sizes of the files here."""
+    files = [file for file in reading.source.files if os.path.isfile(file)]
+    return replace(reading, sizes=tuple((file, os.path.getsize(file)) for file in files))

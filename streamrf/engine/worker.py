@@ -1,5 +1,7 @@
 """What runs on the workers and, to find those that are paused, on the scheduler."""
 
+import functools
+import os
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -11,6 +13,7 @@ from streamrf.display import peak_bytes
 from streamrf.engine.base import Reading, S, StateStore, Update
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import Worker
+from streamrf.errors import ChangedFileError
 from streamrf.jit.threads import computing
 from streamrf.sources import Block
 
@@ -40,6 +43,7 @@ class FoldTask(ShardTask[Any], Generic[S]):
 
     def summarise(self, start: int, stop: int, n_threads: int) -> Any:
         """Return the sealed sums."""
+        check_sizes(self.reading.sizes)
         part = self.store.load(start, stop)
         if part is None:
             runner = LocalRunner(n_threads)
@@ -58,6 +62,7 @@ class MapTask(ShardTask[list], Generic[T]):
 
     def summarise(self, start: int, stop: int, n_threads: int) -> list[T]:
         """Return the results of the blocks in order."""
+        check_sizes(self.reading.sizes)
         return list(LocalRunner(n_threads).map(self.reading.part(start, stop), self.function, 0))
 
 
@@ -67,6 +72,17 @@ def summarise(task: ShardTask[T], start: int, stop: int) -> T:
 
     with _one_shard:
         return task.summarise(start, stop, get_worker().state.nthreads)
+
+
+@functools.lru_cache(maxsize=8)
+def check_sizes(sizes: tuple[tuple[str, int], ...]) -> None:
+    """Raise ChangedFileError for a file that has other bytes here, once for all shards of a run."""
+    for file, size in sizes:
+        if os.path.isfile(file) and (found := os.path.getsize(file)) != size:
+            raise ChangedFileError(
+                f"{file} has {found:,} bytes on the worker {os.uname().nodename} and {size:,} where"
+                " the run began: put the same file there"
+            )
 
 
 def merge(a: Any, b: Any) -> Any:

@@ -50,8 +50,10 @@ def write(
     Parameters
     ----------
     path : HTML file to write
-    model : a model, a fitted estimator, or None for the model of the statistics' best penalty
-    statistics : its sums; without them there is nothing to show of spectrum and width
+    model : a model, a fitted `RandomFeatureClassifier` or `RandomFeatureRegressor`, or None for the
+        model of the statistics' best penalty
+    statistics : its sums, or the estimator that has them; without them there is nothing to show of
+        spectrum and width
     data : Source with targets, array (n, n_features), or None: rows not trained on
     y, weights : of the rows of an array
     title : of the page, any text; None for what matters most
@@ -75,10 +77,11 @@ def write(
     """
     check_drawing()
     model = getattr(model, "model_", model)
+    statistics = getattr(statistics, "statistics_", statistics)
     if model is not None:
-        check_kind(
-            "model", model, Model, "a model or a fitted estimator, as load_model(path) gives"
-        )
+        kinds = "a model, RandomFeatureClassifier or RandomFeatureRegressor, fitted"
+        check_kind("model", model, Model, kinds)
+    check_kind("statistics", statistics, Statistics | None, "Statistics or None")
     source = None if data is None else as_source(data, y, weights)
     found = measure(model, statistics, source, stage=stage, **options)
     stage("drawing")

@@ -13,6 +13,7 @@ import numpy as np
 from streamrf.display import brief
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.csv_bytes import Decompressed, Lines
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
@@ -30,7 +31,6 @@ _BOM = b"\xef\xbb\xbf"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
 # The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
 _FIRST = re.compile(rb'(?:(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)|[^\n])*+\n?')
-_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
 
 class CSVTable(Table):
@@ -80,6 +80,7 @@ class CSVTable(Table):
         self._offsets, self._rows = [0 if is_row else n_marks + len(first)], [0]
         seen = self._index()
         self.n_rows = self._rows[-1]
+        self._warn_of_empty_lines()
         if not self.n_rows:
             raise EmptySourceError(
                 f"{self.where}: 0 rows below the names of columns; expected 1 or more, each ended "
@@ -110,6 +111,15 @@ class CSVTable(Table):
                 "%s: the first line, %s, is taken for names; if it is a row, put names above it"
             )
             logger.warning(message, self.where, brief(",".join(fields)))
+
+    def _warn_of_empty_lines(self) -> None:
+        """Log that empty lines are no rows, where some libraries write missing values so."""
+        if self._n_between and len(self._names) == 1:
+            logger.warning(
+                '%s: %s empty lines between rows are no rows here; write missing values as ""',
+                self.where,
+                f"{self._n_between:,}",
+            )
 
     def missing_words(self, name: str, values: Any) -> list[str]:
         """Return NA, null and the like among labels: nobody knows whether they are any."""
@@ -167,7 +177,7 @@ class CSVTable(Table):
     def _opened(self) -> Any:
         """Open the file for reading decompressed bytes."""
         file = open_bytes(self._path, self.where)
-        return file if not self._compression else _Decompressed(file, self._compression, self.where)
+        return file if not self._compression else Decompressed(file, self._compression, self.where)
 
     def _skip(self, file: Any, place: int, target: int) -> None:
         if not self._compression:
@@ -243,7 +253,7 @@ class CSVTable(Table):
         """Find the offsets and rows where pieces begin; return some pieces from all over."""
         seen: list[tuple[int, bytes]] = []
         stride, n_pieces = 1, 0
-        lines = _Lines(self._offsets[0])
+        lines = Lines(self._offsets[0])
         with self._opened() as file:
             self._skip(file, 0, self._offsets[0])
             left = b""
@@ -264,6 +274,7 @@ class CSVTable(Table):
                     if len(seen) > MAX_SEEN:
                         seen, stride = seen[::2], 2 * stride
                 if not data:
+                    self._n_between = lines.n_between
                     return seen
 
     def _table(self, data: bytes, row: int, types: dict[str, Any]) -> Any:
@@ -326,70 +337,3 @@ def _without_empty(table: Any) -> Any:
                 values = pa.compute.if_else(is_empty, pa.scalar(None, field.type), values)
                 table = table.set_column(place, field, values)
     return table
-
-
-class _Lines:
-    """Counts rows as lines come: those that are not empty, and end outside quotes."""
-
-    def __init__(self, offset: int) -> None:
-        self.n_rows = 0
-        self._in_quotes = False
-        self._offset = offset  # of the next byte
-        self._line = offset  # where the line begun last began
-        self._last = 0  # the byte before the next
-
-    def ends(self, data: bytes) -> int:
-        """Count the rows that end in `data`; return the place after the last end, 0 for none."""
-        bytes_ = np.frombuffer(data, dtype=np.uint8)
-        ends = np.flatnonzero(bytes_ == _NEWLINE)
-        if self._in_quotes or b'"' in data:
-            inside = np.cumsum(bytes_ == _QUOTE, dtype=np.int64) + self._in_quotes
-            ends = ends[inside[ends] % 2 == 0]
-            self._in_quotes = bool(inside[-1] % 2)
-        lengths = np.diff(ends + self._offset, prepend=self._line - 1)
-        before = np.where(ends > 0, bytes_[ends - 1], self._last)
-        empty = (lengths == 1) | ((lengths == 2) & (before == _RETURN))
-        self.n_rows += len(ends) - int(np.count_nonzero(empty))
-        if len(ends):
-            self._line = self._offset + int(ends[-1]) + 1
-        self._offset += len(data)
-        self._last = data[-1]
-        return int(ends[-1]) + 1 if len(ends) else 0
-
-    def finish(self, length: int) -> int:
-        """Return the rows, with a last line of some length that has no end."""
-        self.n_rows += int(length > 0)
-        return self.n_rows
-
-
-class _Decompressed:
-    """A compressed file as bytes; what is wrong with it is an error that names it."""
-
-    def __init__(self, file: Any, compression: str, where: str) -> None:
-        self._file = arrow().CompressedInputStream(file, compression)
-        self._where = where
-
-    def __enter__(self) -> "_Decompressed":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def read(self, n_bytes: int) -> bytes:
-        """Return the next bytes, fewer only at the end."""
-        parts = []
-        try:
-            while n_bytes and (part := self._file.read(n_bytes)):
-                parts.append(part)
-                n_bytes -= len(part)
-        except OSError as error:
-            raise CorruptFileError(
-                f"{self._where} cannot be decompressed ({' '.join(str(error).split())}); it is"
-                " damaged or truncated: copy or write it again"
-            ) from error
-        except arrow().ArrowException as error:  # of an empty stream of bzip2 between others
-            raise CorruptFileError(
-                f"{self._where} cannot be decompressed here ({' '.join(str(error).split())}); it is"
-                " damaged, or an empty part lies between others: unpack it first"
-            ) from error
-        return b"".join(parts)

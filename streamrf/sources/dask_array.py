@@ -150,10 +150,16 @@ def check_not_persisted(name: str, data: Any) -> None:
     distributed = sys.modules.get("distributed")
     if distributed is None or not hasattr(data, "__dask_graph__"):
         return
-    if any(isinstance(task, distributed.Future) for task in data.__dask_graph__().values()):
-        raise ParameterError(
-            f"{name} is persisted on a cluster; give it as it was before persist()"
-        )
+    graph = dict(data.__dask_graph__())
+    needed = {key for task in graph.values() for key in getattr(task, "dependencies", ())}
+    if needed <= graph.keys() and not any(
+        isinstance(task, distributed.Future) for task in graph.values()
+    ):
+        return
+    raise ParameterError(
+        f"{name} is persisted on a cluster, or made of results there; give it as it was before "
+        "persist(), map() or submit(): for example made of dask.delayed(load)(path)"
+    )
 
 
 def computed(data: Any, name: str) -> Any:

@@ -31,15 +31,14 @@ from streamrf.sources.paths import (
     bare,
     check_unpacked,
     expand,
-    is_store,
     is_url,
-    listed,
     path_of,
     stand_ins,
 )
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.sparse_arrays import open_sparse
+from streamrf.sources.store_folders import is_store, listed
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import check_roles
 from streamrf.sources.xarray_arrays import is_xarray, open_xarray

@@ -25,7 +25,7 @@ from streamrf.errors import (
     first_line,
 )
 from streamrf.sources.arrow_types import arrow
-from streamrf.storage import reason
+from streamrf.sources.store_folders import is_store
 
 logger = logging.getLogger("streamrf")
 
@@ -38,7 +38,6 @@ PACKED = {  # by first bytes; Zstandard may begin with a frame to skip
 }
 PACKED_ENDINGS = {".gz": "gzip", ".zst": "Zstandard", ".bz2": "bzip2"}
 HEAD = 16  # bytes that tell
-STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -73,35 +72,6 @@ def path_of(name: str) -> str:
         if name.startswith(protocol):
             return name.removeprefix(protocol)
     return os.path.expanduser(name)
-
-
-def listed(folder: str) -> list[str]:
-    """Return all files in a folder and the folders in it, sorted; not those of "_" or "." names.
-
-    Links to folders are followed, each folder once. A folder of rows, a zarr store, is one file.
-    """
-    found, seen = [], set()
-    for path, folders, files in os.walk(folder, onerror=_raise_unread, followlinks=True):
-        real = os.path.realpath(path)
-        if real in seen or (path != folder and is_store(path)):
-            found += [] if real in seen else [path]
-            folders.clear()
-        else:
-            folders[:] = sorted(name for name in folders if name[0] not in "._")
-            found += [os.path.join(path, name) for name in files if name[0] not in "._"]
-        seen.add(real)
-    return sorted(found)
-
-
-def is_store(path: str) -> bool:
-    """Return whether a folder is a zarr store."""
-    is_named = any(os.path.exists(os.path.join(path, name)) for name in STORE_FILES)
-    return os.path.isdir(path) and (is_named or path.lower().rstrip("/").endswith(".zarr"))
-
-
-def _raise_unread(error: OSError) -> NoReturn:
-    """Raise for a folder that cannot be listed, whose files would be left out without a word."""
-    raise StorageError(f"the folder {error.filename!r} cannot be read: {reason(error)}") from error
 
 
 def _matches(name: str) -> list[str]:
@@ -221,14 +191,21 @@ def is_url(name: str) -> bool:
 
 
 def bare(name: str) -> str:
-    """Return a name without what follows the path of a URL, such as a signature.
+    """Return a name without what follows the path of a URL, such as a signature, or a password.
 
     Examples
     --------
-    >>> bare("https://host/a.csv.gz?key=1#top"), bare("what?.csv")
+    >>> bare("https://me:secret@host/a.csv.gz?key=1#top"), bare("what?.csv")
     ('https://host/a.csv.gz', 'what?.csv')
     """
-    return name.partition("#")[0].partition("?")[0] if is_url(name) else name
+    if not is_url(name):
+        return name
+    return re.sub("://[^/@]*@", "://", name.partition("#")[0].partition("?")[0])
+
+
+def _said(error: BaseException) -> str:
+    """Return the first line of another library's error, with the bare names of URLs in it."""
+    return re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
 
 
 def _urls(name: str) -> list[str]:
@@ -290,9 +267,7 @@ class _Remote:
         try:
             return self._file.read(size)
         except Exception as error:
-            why = (
-                "its server has no ranges of bytes" if "range" in str(error) else first_line(error)
-            )
+            why = "its server has no ranges of bytes" if "range" in str(error) else _said(error)
             raise CorruptFileError(
                 f"{self._name} cannot be read: {why}; download it, and read the file"
             ) from error
@@ -337,16 +312,16 @@ def _reaching(name: str) -> Iterator[None]:
         yield
     except ImportError as error:
         cure = ": pip install 'streamrf[http]'" if name.startswith("http") else ""
-        raise MissingPackageError(f"{name} cannot be opened: {first_line(error)}{cure}") from error
+        raise MissingPackageError(f"{bare(name)} cannot be opened: {_said(error)}{cure}") from error
     except FileNotFoundError as error:
         cause = error.__cause__  # of a server that cannot be reached
-        why = f": {first_line(cause)}" if isinstance(cause, OSError) else ""
+        why = f": {_said(cause)}" if isinstance(cause, OSError) else ""
         raise SourceNotFoundError(f"there is no file {bare(name)}{why}") from error
     except ValueError as error:  # of a protocol that it does not know
-        raise ParameterError(f"{name} cannot be opened: {first_line(error)}") from error
+        raise ParameterError(f"{bare(name)} cannot be opened: {_said(error)}") from error
     except Exception as error:  # of a network
         raise CorruptFileError(
-            f"{name} cannot be reached: {first_line(error)}; check address and connection"
+            f"{bare(name)} cannot be reached: {_said(error)}; check address and connection"
         ) from error
 
 

@@ -1,0 +1,52 @@
+"""Folders of files of rows, and folders that are one file or a table."""
+
+import glob
+import os
+from typing import NoReturn
+
+from streamrf.errors import DataError, StorageError
+from streamrf.storage import reason
+
+STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
+
+
+def listed(folder: str) -> list[str]:
+    """Return all files in a folder and the folders in it, sorted; not those of "_" or "." names.
+
+    Links to folders are followed, each folder once. A folder of rows, a zarr store, is one file.
+    """
+    found, seen = [], set()
+    for path, folders, files in os.walk(folder, onerror=_raise_unread, followlinks=True):
+        if "_delta_log" in folders or "metadata" in folders:
+            _check_no_table_format(path, folders)
+        real = os.path.realpath(path)
+        if real in seen or (path != folder and is_store(path)):
+            found += [] if real in seen else [path]
+            folders.clear()
+        else:
+            folders[:] = sorted(name for name in folders if name[0] not in "._")
+            found += [os.path.join(path, name) for name in files if name[0] not in "._"]
+        seen.add(real)
+    return sorted(found)
+
+
+def _check_no_table_format(path: str, folders: list[str]) -> None:
+    """Raise DataError for a Delta Lake or Iceberg table, whose removed files lie there still."""
+    tables = {"_delta_log": ("Delta Lake", "*.json"), "metadata": ("Iceberg", "*.metadata.json")}
+    for name, (kind, logs) in tables.items():
+        if name in folders and glob.glob(os.path.join(glob.escape(path), name, logs)):
+            raise DataError(
+                f"{path!r} is a table of {kind}, in whose folder the files of removed rows lie too;"
+                f" give the list of its files, as the library of {kind} has it, or export it"
+            )
+
+
+def is_store(path: str) -> bool:
+    """Return whether a folder is a zarr store."""
+    is_named = any(os.path.exists(os.path.join(path, name)) for name in STORE_FILES)
+    return os.path.isdir(path) and (is_named or path.lower().rstrip("/").endswith(".zarr"))
+
+
+def _raise_unread(error: OSError) -> NoReturn:
+    """Raise for a folder that cannot be listed, whose files would be left out without a word."""
+    raise StorageError(f"the folder {error.filename!r} cannot be read: {reason(error)}") from error
