@@ -22,6 +22,7 @@ from streamrf.errors import (
     SourceNotFoundError,
     StreamrfError,
 )
+from streamrf.sources.paths import bare
 
 pytest.importorskip("aiohttp")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -168,3 +169,26 @@ def test_passwords_and_signatures_stay_out_of_files_and_messages(name, url, tmp_
     assert b"hunter2" not in found
     assert b"SIGNED77" not in found
     assert name.encode() in found
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("ftp://me:se@cret@host/a.csv", "ftp://me@host/a.csv"),
+        ("abfs://monday@account/a.csv", "abfs://monday@account/a.csv"),
+        ("github://org:repo@main/a.csv", "github://org:repo@main/a.csv"),
+    ],
+)
+def test_names_of_urls_keep_what_tells_files_apart(name, shown):
+    assert bare(name) == shown
+
+
+@pytest.mark.parametrize("names", ["no*.csv?sig=TOK", ["a.csv?sig=TOK", "a.parquet?sig=TOK"]])
+def test_patterns_and_lists_show_no_secrets(names):
+    many = isinstance(names, list)
+    address = "memory://me:secret@host/"
+    urls = [address + name for name in names] if many else address + names
+    with pytest.raises(StreamrfError) as told:
+        srf.open_source(urls, y="y")
+    assert "TOK" not in str(told.value)
+    assert "secret" not in str(told.value)

@@ -141,7 +141,8 @@ def open_source(
             _check_format(name)
         openers = {_opener(name): name for name in names}
         if len(openers) > 1:
-            raise ParameterError(f"{[*openers.values()]} are of several formats; give those of one")
+            shown = list(map(bare, openers.values()))
+            raise ParameterError(f"{shown} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
         if opener in _LOCAL and any(map(is_url, names)):
             raise ParameterError(

@@ -196,16 +196,20 @@ def bare(name: str) -> str:
     Examples
     --------
     >>> bare("https://me:secret@host/a.csv.gz?key=1#top"), bare("what?.csv")
-    ('https://host/a.csv.gz', 'what?.csv')
+    ('https://me@host/a.csv.gz', 'what?.csv')
     """
     if not is_url(name):
         return name
-    return re.sub("://[^/@]*@", "://", name.partition("#")[0].partition("?")[0])
+    name = name.partition("#")[0].partition("?")[0]
+    if name.startswith("github://"):  # organisation and repository
+        return name
+    return re.sub("://([^/:]*):[^/]*@", r"://\1@", name)
 
 
 def _said(error: BaseException) -> str:
     """Return the first line of another library's error, with the bare names of URLs in it."""
-    return re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
+    text = re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
+    return re.sub(r"\?\w+=\S*", "", text)
 
 
 def _urls(name: str) -> list[str]:
@@ -218,7 +222,7 @@ def _urls(name: str) -> list[str]:
         matches = sorted(filesystem.glob(path))
     found = [filesystem.unstrip_protocol(match) for match in matches]
     if not found:
-        raise SourceNotFoundError(f"no file matches {name!r}")
+        raise SourceNotFoundError(f"no file matches {bare(name)!r}")
     return found
 
 
