@@ -193,7 +193,7 @@ def test_folders_of_tables_with_removed_files_are_refused(log, kind, path):
     assert open_source("sets", y="y").n_rows == 2
 
 
-@pytest.mark.parametrize("pattern", ["d*/a.csv", "**/*.csv", "d2/*.csv"])
+@pytest.mark.parametrize("pattern", ["d*/a.csv", "**/*.csv", "d2/*.csv", "**/a.csv", "d?/**"])
 def test_a_pattern_does_not_pass_over_folders_of_another_owner(pattern, path, monkeypatch):
     for folder in ("d1", "d2"):
         os.mkdir(folder)

@@ -104,6 +104,18 @@ def test_rows_held_out_are_mapped_once(is_kept, monkeypatch):
     assert n_again < 500 if is_kept else n_again > 1800  # to fill up groups of rows, or all again
 
 
+def test_lanes_of_no_rows_take_no_part(recwarn):
+    """Zeros, of which this map is infinite."""
+
+    def inverse(X):
+        with np.errstate(all="ignore"):
+            return 1 / X
+
+    X = np.random.default_rng(0).uniform(0.5, 2, (5003, 2))
+    srf.RandomFeatureRegressor(srf.CallableMap(inverse, 2), random_state=0).fit(X, X[:, 0])
+    assert not recwarn
+
+
 def test_about_a_fifth_is_held(rows):
     X, y, _, _ = rows
     share = len(positions(held_pass(srf.ArraySource(X, y)))) / N

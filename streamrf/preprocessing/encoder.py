@@ -193,6 +193,8 @@ class Encoder:
             for rows, z in self._mapped(X):
                 first = rows.start // lanes.LANES
                 out[first : first + len(z)] = z
+        if n_more := len(X) % lanes.LANES:
+            out[-1, :, n_more:] = 0  # what a map made of no rows may be infinite
         return out
 
     def count_too_long(self, X: Any) -> int:

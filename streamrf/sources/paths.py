@@ -103,8 +103,10 @@ def _check_folders(pattern: str) -> None:
     `glob` passes over it, and its files would be left out without a word.
     """
     parts = pattern.split("/")
+    if parts[-1] == "**":  # which matches what lies in folders, too
+        parts.append("*")
     for place in range(1, len(parts)):
-        lists = glob.has_magic(parts[place])
+        lists = glob.has_magic(parts[place]) or parts[place - 1] == "**"
         needed = os.X_OK | (os.R_OK if lists else 0)
         if not (lists or glob.has_magic("/".join(parts[:place]))):
             continue
