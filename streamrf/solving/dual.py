@@ -78,11 +78,12 @@ class Dual:
             If this is so of all penalties.
         """
         if alphas is None:
-            alphas = (self._normal.mean_diagonal() or 1.0) * RELATIVE_ALPHAS
+            scale = self._normal.mean_diagonal()
+            alphas = (scale if scale > 0 else 1.0) * RELATIVE_ALPHAS
         table = as_alphas(alphas)
         # The roots are a null vector of S, of which the rounding would drown the freedom of rows
         # that weigh much: it gets an eigenvalue of the size of the others' sum, in place of 0.
-        own = float(self._normal.diagonal().sum()) or 1.0
+        own = float(self._normal.diagonal().clip(0.0).sum()) or 1.0
         form = Tridiagonal(self._normal.full() + own / self._weight * self._roots * self._roots.T)
         basis = form.to_basis(np.eye(len(self._roots)))
         t = basis @ self._normal.moments.T
@@ -102,12 +103,13 @@ class Dual:
         if np.isinf(errors).all():
             raise SolveError(
                 f"none of the {len(table)} penalties factors and leaves freedom to {len(t)} rows, "
-                f"the greatest is {table.max():.3g}; give greater ones, or more rows"
+                f"the greatest is {table.max():.3g}; give greater ones, more rows, or weights that "
+                "spread less"
             )
         return table, errors
 
     def best_alpha(self, is_relative: bool) -> float:
-        """Return the penalty of least error on rows left out, mean over the outputs.
+        """Return the penalty of least error on rows left out, mean over the outputs, that factors.
 
         Parameters
         ----------
@@ -116,4 +118,9 @@ class Dual:
         alphas, errors = self.leave_one_out()
         if is_relative:
             errors = errors * target_shares(np.sqrt(self._normal.squares))
-        return float(alphas[errors.mean(axis=1).argmin()])
+        order = np.argsort(errors.mean(axis=1), kind="stable")
+        return next((a for a in alphas[order].tolist() if self._factors(a)), float(alphas.max()))
+
+    def _factors(self, alpha: float) -> bool:
+        """Return whether `solve` takes a penalty: weights that differ by 1e12 leave few digits."""
+        return self._normal.factor(alpha) is not None
