@@ -3,12 +3,14 @@
 import os
 import pickle
 import re
+import shutil
 from decimal import Decimal
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pyarrow
+import pyarrow.parquet
 import pytest
 import scipy.sparse
 
@@ -189,7 +191,15 @@ def test_folders_of_tables_with_removed_files_are_refused(log, kind, path):
             file.write("a,y\n1,0\n2,1\n")
     with refuses(DataError, f"'sets' is a table of {kind}, in whose folder"):
         open_source("sets", y="y")
+    os.makedirs("sets/data/p=1")
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1], "y": [0]}), "sets/data/p=1/a.parquet")
+    with refuses(DataError, f"'sets' is a table of {kind}, in whose folder"):
+        open_source("sets/data/*/*.parquet", y="y")
+    with refuses(DataError, f"'sets' is a table of {kind}, in whose folder"):
+        open_source("sets/data", y="y")
     os.remove(f"sets/{log}")
+    assert open_source("sets/data/*/*.parquet", y="y").n_rows == 1
+    shutil.rmtree("sets/data")
     assert open_source("sets", y="y").n_rows == 2
 
 

@@ -1,6 +1,5 @@
 """What runs on the workers and, to find those that are paused, on the scheduler."""
 
-import functools
 import os
 import sys
 import threading
@@ -74,9 +73,8 @@ def summarise(task: ShardTask[T], start: int, stop: int) -> T:
         return task.summarise(start, stop, get_worker().state.nthreads)
 
 
-@functools.lru_cache(maxsize=8)
 def check_sizes(sizes: tuple[tuple[str, int], ...]) -> None:
-    """Raise ChangedFileError for a file that has other bytes here, once for all shards of a run."""
+    """Raise ChangedFileError for a file that has another size here."""
     for file, size in sizes:
         if os.path.isfile(file) and (found := os.path.getsize(file)) != size:
             raise ChangedFileError(

@@ -25,7 +25,7 @@ from streamrf.errors import (
     first_line,
 )
 from streamrf.sources.arrow_types import arrow
-from streamrf.sources.store_folders import is_store
+from streamrf.sources.store_folders import check_no_table, is_store, tables_above
 
 logger = logging.getLogger("streamrf")
 
@@ -90,6 +90,8 @@ def _matches(name: str) -> list[str]:
     matches = sorted(glob.glob(name, recursive=True))
     found = [match for match in matches if os.path.isfile(match) or is_store(match)]
     _check_left_out(name, [match for match in matches if match not in set(found)])
+    for folder in tables_above(found):
+        check_no_table(folder)
     if not found:
         raise SourceNotFoundError(
             f"no file matches {name!r} (looked for {os.path.abspath(name)!r})"

@@ -17,8 +17,7 @@ def listed(folder: str) -> list[str]:
     """
     found, seen = [], set()
     for path, folders, files in os.walk(folder, onerror=_raise_unread, followlinks=True):
-        if "_delta_log" in folders or "metadata" in folders:
-            _check_no_table_format(path, folders)
+        check_no_table(path)
         real = os.path.realpath(path)
         if real in seen or (path != folder and is_store(path)):
             found += [] if real in seen else [path]
@@ -27,18 +26,31 @@ def listed(folder: str) -> list[str]:
             folders[:] = sorted(name for name in folders if name[0] not in "._")
             found += [os.path.join(path, name) for name in files if name[0] not in "._"]
         seen.add(real)
+    for table in tables_above(found):
+        check_no_table(table)
     return sorted(found)
 
 
-def _check_no_table_format(path: str, folders: list[str]) -> None:
+def check_no_table(folder: str) -> None:
     """Raise DataError for a Delta Lake or Iceberg table, whose removed files lie there still."""
     tables = {"_delta_log": ("Delta Lake", "*.json"), "metadata": ("Iceberg", "*.metadata.json")}
     for name, (kind, logs) in tables.items():
-        if name in folders and glob.glob(os.path.join(glob.escape(path), name, logs)):
+        if glob.glob(os.path.join(glob.escape(folder), name, logs)):
             raise DataError(
-                f"{path!r} is a table of {kind}, in whose folder the files of removed rows lie too;"
-                f" give the list of its files, as the library of {kind} has it, or export it"
+                f"{folder!r} is a table of {kind}, in whose folder the files of removed rows lie "
+                f"too; give the list of its files, as the library of {kind} has it, or export it"
             )
+
+
+def tables_above(files: list[str]) -> list[str]:
+    """Return the folders that may be the tables that files of Parquet are of."""
+    found = set()
+    for folder in {os.path.dirname(file) for file in files if file.lower().endswith(".parquet")}:
+        found.add(folder)
+        while "=" in os.path.basename(folder) or os.path.basename(folder) == "data":
+            folder = os.path.dirname(folder)
+            found.add(folder or ".")
+    return sorted(found)
 
 
 def is_store(path: str) -> bool:
