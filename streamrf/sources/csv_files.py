@@ -116,7 +116,7 @@ class CSVTable(Table):
         """Log that empty lines are no rows, where some libraries write missing values so."""
         if self._n_between and len(self._names) == 1:
             logger.warning(
-                '%s: %s empty lines between rows are no rows here; write missing values as ""',
+                '%s: empty lines before rows (%s) are no rows here; write missing values as ""',
                 self.where,
                 f"{self._n_between:,}",
             )
