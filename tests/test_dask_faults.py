@@ -238,6 +238,27 @@ def test_tasks_that_dask_loses_are_sent_anew(client, caplog):
 
 
 @pytest.mark.usefixtures("looking_often")
+def test_messages_that_dask_forgets_to_send_are_sent(client):
+    """As seen on a busy machine: they lay in the buffer of a stream whose time to send was past."""
+    client.wait_for_workers(2, timeout=30)
+    time.sleep(0.2)  # nothing is sent, so the stream sleeps until it is woken
+    client.loop.add_callback(setattr, client.scheduler_comm, "next_deadline", 0.0)
+    time.sleep(0.1)
+    assert map_reduce(client, _Sums(), [(0, 1), (1, 3)]).tolist() == [3]
+
+
+def test_a_run_whose_tasks_are_lost_again_and_again_ends(client, monkeypatch):
+    monkeypatch.setattr(futures, "MAX_LOST", 2)
+    with futures.Run(client, _Sums(), "shard") as run:
+        future = run.submit((0, 1))
+        keys = [future.key]
+        for _ in range(2):
+            keys = [new.key for new in run._all_again(keys).values()]
+        with pytest.raises(ClusterError, match=r"are idle, and nothing .* new Client"):
+            run._all_again(keys)
+
+
+@pytest.mark.usefixtures("looking_often")
 def test_a_worker_that_does_not_answer_stops_no_other(client, tmp_path, monkeypatch):
     """A stopped process neither computes nor answers, until Dask gives it up or it goes on."""
     client.wait_for_workers(2, timeout=30)

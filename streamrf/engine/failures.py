@@ -1,6 +1,7 @@
 """What Dask raises where a cluster fails, as errors of ours."""
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamrf")
 
+OVERDUE = 2.0  # seconds that messages wait, where Dask sends every few milliseconds
 IDLE = 6  # looks that find all workers idle, before what they should do is sent anew
 
 
@@ -106,3 +108,16 @@ def address_of(client: "Client") -> str:
     """Return the address of the scheduler, for messages."""
     scheduler = client.scheduler
     return str(scheduler.address) if scheduler is not None else "of this client"
+
+
+def wake(client: "Client") -> None:
+    """Have the client send the messages that have waited for seconds.
+
+    Once the coroutine that sends them was not woken by its timer on a busy machine: a hundred
+    messages lay in its buffer, workers were idle, and what was sent anew lay there too.
+    """
+    stream = client.scheduler_comm
+    buffer, deadline = (getattr(stream, name, None) for name in ("buffer", "next_deadline"))
+    is_overdue = buffer and deadline is not None and time.time() > deadline + OVERDUE
+    if is_overdue and client.loop is not None and hasattr(stream, "waker"):
+        client.loop.add_callback(stream.waker.set)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import cloudpickle
 
-from streamrf.engine.failures import Watch, address_of, cluster_errors
+from streamrf.engine.failures import Watch, address_of, cluster_errors, wake
 from streamrf.engine.worker import (
     ShardTask,
     executing,
@@ -20,6 +20,7 @@ from streamrf.engine.worker import (
     situation,
     summarise,
 )
+from streamrf.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -31,6 +32,7 @@ logger = logging.getLogger("streamrf")
 MERGE_FIRST = 10  # priority: sums that wait hold memory
 LOOK_SECONDS = 5.0  # between two looks at how many workers there are, and whether some are paused
 PATIENCE = 60.0  # seconds for a first worker
+MAX_LOST = 20  # times that all tasks are sent anew, half a minute apart, and none is done
 
 
 class Run:
@@ -55,6 +57,7 @@ class Run:
         self._place_of: dict[Any, str] = {}  # of the shards that are not done, by key
         self._n_shards: Counter[str] = Counter()  # that are not done, by address
         self._calls: dict[Any, tuple] = {}  # of the tasks that are not done, by key
+        self._n_lost = 0  # times in a row that all were sent anew
         self.alive: dict[Any, Future] = {}
 
     def __enter__(self) -> "Run":
@@ -114,6 +117,7 @@ class Run:
 
     def forget(self, future: "Future") -> None:
         """Release what a finished task was made from."""
+        self._n_lost = 0
         (kind, _, *args), _ = self._pop(future.key)
         if kind == "merge":
             for part in args:
@@ -142,6 +146,7 @@ class Run:
         if now < self._looked + LOOK_SECONDS:
             return {}
         self._looked = now
+        wake(self.client)
         self._count_workers()
         wanted = [key for key in self._calls if not self.alive[key].done()]
         in_vain = self._watch.look(self._addresses, wanted)
@@ -161,7 +166,16 @@ class Run:
         return moved
 
     def _all_again(self, keys: list) -> dict[Any, "Future"]:
-        """Send anew tasks that Dask has lost, and the job that they may wait for."""
+        """Send anew tasks that Dask has lost, and the job that they may wait for.
+
+        ClusterError where that was in vain for too long.
+        """
+        self._n_lost += 1
+        if self._n_lost > MAX_LOST:
+            raise ClusterError(
+                f"the workers of {address_of(self.client)} are idle, and nothing that the client "
+                "sends reaches them: make a new Client, or start the command again"
+            )
         logger.warning(
             "the workers of %s have been idle for a while, though %d tasks are not done, which Dask"
             " seems to have lost; they are sent anew",
