@@ -1,6 +1,7 @@
 """What runs on the workers and, to find those that are paused, on the scheduler."""
 
 import os
+import platform
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -78,7 +79,7 @@ def check_sizes(sizes: tuple[tuple[str, int], ...]) -> None:
     for file, size in sizes:
         if os.path.isfile(file) and (found := os.path.getsize(file)) != size:
             raise ChangedFileError(
-                f"{file} has {found:,} bytes on the worker {os.uname().nodename} and {size:,} where"
+                f"{file} has {found:,} bytes on the worker {platform.node()} and {size:,} where"
                 " the run began: put the same file there"
             )
 
