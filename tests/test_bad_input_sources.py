@@ -172,6 +172,9 @@ def test_a_pattern_does_not_pass_over_what_it_matches(path, caplog):
     assert not caplog.records
     os.mkdir("day1")
     assert open_source("day1*", y="y").n_rows == 2
+    assert not caplog.records  # an empty folder has no rows
+    os.mkdir("day1/more")
+    assert open_source("day1*", y="y").n_rows == 2
     assert "'day1*' also matches the folder 'day1', which is not read" in caplog.text
     os.symlink("/gone/day3.csv", "day3.csv")
     with refuses(SourceNotFoundError, "'day3.csv' is a link to '/gone/day3.csv', which is not"):

@@ -262,11 +262,10 @@ def _is_of_numba(error: BaseException, module: str = "") -> bool:
 
 def _damaged_cache(error: Exception) -> str:
     """Return what to do about files of compiled loops that a crash of the machine has torn."""
-    from streamrf.jit import lanes
-
+    folder = sys.modules["streamrf.jit.lanes"].load.stats.cache_path  # which Numba came from
     return (
         f"the compiled loops on disk are damaged ({first_line(error)}): delete the folder "
-        f"{lanes.load.stats.cache_path}, or set NUMBA_CACHE_DIR to another"
+        f"{folder}, or set NUMBA_CACHE_DIR to another"
     )
 
 

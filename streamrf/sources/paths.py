@@ -123,10 +123,10 @@ def _check_left_out(pattern: str, matches: list[str]) -> None:
     Folders match by chance, those of a pattern without an ending: they are told, unless the pattern
     leads into them too.
     """
-    folders = [match for match in matches if os.path.isdir(match)]
     for match in matches:
-        if match not in folders:
+        if not os.path.isdir(match):
             raise_missing(match, os.path.abspath(match))
+    folders = [match for match in matches if os.listdir(match)]  # others hold no rows
     last = os.path.basename(pattern)
     ending = os.path.splitext(last)[1]
     if folders and ending and not glob.has_magic(ending):
