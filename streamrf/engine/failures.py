@@ -118,7 +118,7 @@ def wake(client: "Client") -> None:
     """
     stream = client.scheduler_comm
     buffer, deadline = (getattr(stream, name, None) for name in ("buffer", "next_deadline"))
-    is_time = isinstance(deadline, float | int)
-    is_overdue = buffer and is_time and time.time() > float(deadline or 0) + OVERDUE
-    if is_overdue and client.loop is not None and hasattr(stream, "waker"):
+    if not buffer or not isinstance(deadline, float | int):
+        return
+    if time.time() > deadline + OVERDUE and client.loop is not None and hasattr(stream, "waker"):
         client.loop.add_callback(stream.waker.set)

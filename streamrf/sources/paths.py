@@ -89,7 +89,7 @@ def _matches(name: str) -> list[str]:
     _check_folders(name)
     matches = sorted(glob.glob(name, recursive=True))
     found = [match for match in matches if os.path.isfile(match) or is_store(match)]
-    _check_left_out(name, [match for match in matches if match not in set(found)])
+    _check_left_out(name, sorted({*matches}.difference(found)))
     for folder in tables_above(found):
         check_no_table(folder)
     if not found:
