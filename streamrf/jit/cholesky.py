@@ -26,8 +26,9 @@ MIN_COLUMNS = {4: 3072, 8: 2048}  # by bytes of a number; of fewer LAPACK on one
 FEW_COLUMNS = 32  # of a right-hand side
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
+GAP = 16  # numbers between panels of rows, or those of a strip would share a few cache sets
 GROUP = 32  # of a block's columns, solved one after the other before they go into products
-STRIP = 128  # rows of a task: its sums and a block of its factors lie in the second cache
+STRIP = 128 // ROWS * ROWS  # rows of a task: its sums and a block of its factors lie in the second cache
 
 
 @njit(nogil=True, cache=True)
@@ -40,11 +41,14 @@ def _panels(
     out: Numbers,
     start: int,
 ) -> None:
-    """Lay rows of a block of columns out in panels (depth, width), the last filled up by zeros."""
+    """Lay rows of a block of columns out in panels (depth, width), the last filled up by zeros.
+
+    Panels of `ROWS` have a gap behind them.
+    """
     first, by_row, by_column = strides(n, columns[0])
     depth = columns[1] - columns[0]
     m = rows[1] - rows[0]
-    size = depth * width
+    size = depth * width + (GAP if width == ROWS else 0)
     if by_row == 1:
         for k in range(depth):
             source = first + rows[0] + (columns[0] + k) * by_column
@@ -91,7 +95,7 @@ def _update(
     n_strips = (rows[1] - rows[0] + ROWS - 1) // ROWS
     n_panels = (columns[1] - columns[0] + lanes - 1) // lanes
     size = ROWS * lanes
-    strip = np.empty(n_strips * ROWS * COLUMNS, packed.dtype)
+    strip = np.empty(n_strips * (ROWS * COLUMNS + GAP), packed.dtype)
     sums = np.zeros(n_panels * n_strips * size, packed.dtype)
     for block in range(blocks.shape[0]):
         start, stop = blocks[block, 0], blocks[block, 1]
@@ -100,17 +104,27 @@ def _update(
         for p in range(min(n_panels, (rows[1] - columns[0] + lanes - 1) // lanes)):  # others: above
             right = (start * n_panels + p * depth) * lanes
             for s in range(n_strips):
-                left, out = s * depth * ROWS, (p * n_strips + s) * size
+                left, out = s * (depth * ROWS + GAP), (p * n_strips + s) * size
                 add(strip, left, ROWS, 1, factors, right, depth, sums, out)
     first, by_row, by_column = strides(n, columns[0])
-    for j in range(columns[0], columns[1]):
-        p, lane = (j - columns[0]) // lanes, (j - columns[0]) % lanes
-        for s in range(n_strips):
-            top = rows[0] + s * ROWS
-            source = (p * n_strips + s) * size + lane
-            target = first + top * by_row + j * by_column
-            for r in range(max(0, j - top), min(ROWS, rows[1] - top)):
-                packed[target + r * by_row] -= sums[source + r * lanes]
+    if by_row == 1:
+        for j in range(columns[0], columns[1]):
+            p, lane = (j - columns[0]) // lanes, (j - columns[0]) % lanes
+            for s in range(n_strips):
+                top = rows[0] + s * ROWS
+                source = (p * n_strips + s) * size + lane
+                target = first + top + j * by_column
+                for r in range(max(0, j - top), min(ROWS, rows[1] - top)):
+                    packed[target + r] -= sums[source + r * lanes]
+    else:  # along rows, or every number would be of another cache line
+        for i in range(rows[0], rows[1]):
+            s, r = (i - rows[0]) // ROWS, (i - rows[0]) % ROWS
+            target = first + i * by_row
+            for p in range(n_panels):
+                left = columns[0] + p * lanes
+                source = (p * n_strips + s) * size + r * lanes
+                for lane in range(min(lanes, columns[1] - left, i + 1 - left)):
+                    packed[target + left + lane] -= sums[source + lane]
 
 
 @njit(nogil=True, cache=True)
@@ -132,21 +146,22 @@ def _solve(
     """
     width = columns[1] - columns[0]
     n_strips = (rows[1] - rows[0] + ROWS - 1) // ROWS
-    x = np.empty(n_strips * width * ROWS, packed.dtype)
+    by_strip = width * ROWS + GAP
+    x = np.empty(n_strips * by_strip, packed.dtype)
     _panels(packed, n, rows, columns, ROWS, x, 0)
     sums = np.empty(ROWS * lanes, packed.dtype)
     group = np.empty((GROUP, n_strips * ROWS), packed.dtype)
     for start in range(0, width, GROUP):
         m = min(GROUP, width - start)
         for s in range(n_strips):
-            place = (s * width + start) * ROWS
+            place = s * by_strip + start * ROWS
             for k in range(m):
                 for r in range(ROWS):
                     group[k, s * ROWS + r] = x[place + k * ROWS + r]
             for p in range((m + lanes - 1) // lanes if start else 0):
                 sums[:] = 0
                 right = _place(start) + p * start * lanes
-                add(x, s * width * ROWS, ROWS, 1, factors, right, start, sums, 0)
+                add(x, s * by_strip, ROWS, 1, factors, right, start, sums, 0)
                 for k in range(p * lanes, min((p + 1) * lanes, m)):
                     for r in range(ROWS):
                         group[k, s * ROWS + r] -= sums[r * lanes + k - p * lanes]
@@ -159,17 +174,24 @@ def _solve(
                 for i in range(group.shape[1]):
                     group[k, i] -= value * group[j, i]
         for s in range(n_strips):
-            place = (s * width + start) * ROWS
+            place = s * by_strip + start * ROWS
             for k in range(m):
                 for r in range(ROWS):
                     x[place + k * ROWS + r] = group[k, s * ROWS + r]
     first, by_row, by_column = strides(n, columns[0])
-    for k in range(width):
-        for s in range(n_strips):
-            top = rows[0] + s * ROWS
-            target = first + top * by_row + (columns[0] + k) * by_column
-            for r in range(min(ROWS, rows[1] - top)):
-                packed[target + r * by_row] = x[(s * width + k) * ROWS + r]
+    if by_row == 1:
+        for k in range(width):
+            for s in range(n_strips):
+                top = rows[0] + s * ROWS
+                target = first + top + (columns[0] + k) * by_column
+                for r in range(min(ROWS, rows[1] - top)):
+                    packed[target + r] = x[s * by_strip + k * ROWS + r]
+    else:
+        for i in range(rows[1] - rows[0]):
+            target = first + (rows[0] + i) * by_row + columns[0]
+            source = i // ROWS * by_strip + i % ROWS
+            for k in range(width):
+                packed[target + k] = x[source + k * ROWS]
 
 
 @njit(nogil=True, cache=True)
