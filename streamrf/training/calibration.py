@@ -151,21 +151,8 @@ def _with_room(encoder: Encoder, sample: Block) -> Encoder:
 
 def _chosen(job: Job, sample: Block) -> Selection:
     """Return the features that suit the rows."""
-    settings = job.settings
     n_rows = None if job.stop is None else job.stop - job.start
-    selection = choose(
-        sample,
-        n_rows,
-        settings.n_components,
-        settings.normalize,
-        settings.warping,  # type: ignore[arg-type] # no `Warp`, which the settings refuse
-        settings.warp_rounds,
-        kernels=settings.kernels,
-        regression=settings.regression,
-        random_state=settings.random_state,
-        fits=job.fits,
-        moments=job.scales,
-    )
+    selection = choose(sample, n_rows, job.settings, fits=job.fits, moments=job.scales)
     if selection.winner is not None:
         logger.info(
             "chose %s, %s features, of %s candidates by %s rows held out",

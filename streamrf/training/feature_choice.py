@@ -17,7 +17,7 @@ from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import for_rows
 from streamrf.training.kinds import TEACHERS
-from streamrf.training.settings import AUTO, WARP_ROUNDS
+from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
 from streamrf.training.tournament import BUDGET_SECONDS, WIDTHS, Tournament, recipe
 from streamrf.training.warping import MAX_FULL
 
@@ -102,27 +102,24 @@ def peek_rows(n_features: int) -> int:
 def choose(
     sample: Block,
     n_rows: int | None,
-    n_components: int | None = None,
-    normalize: str | None = AUTO,
-    warp: str | None = AUTO,
-    warp_rounds: int = WARP_ROUNDS,
+    settings: Settings,
     *,
-    kernels: str | Sequence[str] | None = None,
-    regression: bool = False,
     budget: float | None = None,
-    random_state: Any = None,
     fits: Callable[[int], bool] = lambda width: True,
     moments: Moments | None = None,
 ) -> Selection:
-    """Return the selection of a sample of rows.
+    """Return the selection of a sample of rows, for a pass of features="auto".
 
-    `kernels` are names of `KINDS`. `n_rows` are those of the pass, None where unknown. `fits` says
-    whether memory has room for a width; `moments` are of all rows, where columns are to be scaled
-    by them. Rows of weight 0 do not count. Where rows are too few to choose by, it is a Gaussian of
-    the median distance, or the first kernel that is named; where they are few, unless others do
-    clearly better on rows held out.
+    `n_rows` are those of the pass, None where unknown. `fits` says whether memory has room for a
+    width; `moments` are of all rows, where columns are to be scaled by them. Rows of weight 0 do
+    not count. Where rows are too few to choose by, it is a Gaussian of the median distance, or the
+    first kernel that is named; where they are few, unless others do clearly better on rows held
+    out.
     """
-    seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
+    n_components, normalize, kernels = settings.n_components, settings.normalize, settings.kernels
+    warp, warp_rounds, regression = settings.warping, settings.warp_rounds, settings.regression
+    assert not isinstance(warp, Warp)  # which settings refuse without a map
+    seed = int(np.random.default_rng(_seed(settings.random_state)).integers(2**31))
     sample = weighing(sample)
     if isinstance(sample.X, np.ndarray) and (sample.X[:1] == sample.X).all():
         raise DataError(

@@ -93,19 +93,8 @@ def select(
     sample = check_rows(peek(source), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
-    selection = choose(
-        sample,
-        source.n_rows,
-        n_components,
-        normalize,
-        warp,
-        warp_rounds,
-        kernels=kernels,
-        regression=settings.regression,
-        budget=budget,
-        random_state=random_state,
-        moments=scales_of(scale_like, source),
-    )
+    moments = scales_of(scale_like, source)
+    selection = choose(sample, source.n_rows, settings, budget=budget, moments=moments)
     if selection.warp is None:
         return selection
     return replace(selection, warp=replace(selection.warp, names=column_names(source)))
