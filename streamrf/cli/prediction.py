@@ -19,10 +19,10 @@ from streamrf.cli.options import option, wrong
 from streamrf.cli.outputs import CSVOutput, Field, HDF5Output, Output, output_class
 from streamrf.cli.progress import working
 from streamrf.display import format_time
-from streamrf.errors import ParameterError, StreamrfError
+from streamrf.errors import ParameterError
 from streamrf.models import Model, load_model
 from streamrf.sources import SeekableSource, is_known, open_source, open_text
-from streamrf.storage import replacing, unwritten
+from streamrf.storage import replacing
 
 STANDARD = "-"  # input or output
 OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".txt", ".pkl", ".orc", ".avro", ".sqlite")
@@ -214,11 +214,6 @@ def _write(
     predicted: Iterator[tuple[int, dict[str, np.ndarray]]],
 ) -> None:
     """Write the file, whole or not at all."""
-    try:
-        with replacing(path) as file:
-            _fill(output_class(path), file, fields, source, model, predicted)
-    except StreamrfError:
-        raise
-    except OSError as error:
-        row_bytes = sum(field.dtype.itemsize * len(field.columns) for field in fields)
-        raise unwritten(path, error, row_bytes * source.n_rows) from error
+    row_bytes = sum(field.dtype.itemsize * len(field.columns) for field in fields)
+    with replacing(path, row_bytes * source.n_rows) as file:
+        _fill(output_class(path), file, fields, source, model, predicted)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.errors import StorageError, check_kind
+from streamrf.errors import check_kind
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.report.base import Findings, Table, number, shown
@@ -23,7 +23,7 @@ from streamrf.report.pictures import check_drawing
 from streamrf.report.sections import sections
 from streamrf.sources import Source, as_source
 from streamrf.statistics import Statistics
-from streamrf.storage import replacing, unwritten
+from streamrf.storage import replacing
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -92,7 +92,9 @@ def write(
         sections=sections(found, where),
         facts=_facts(found, names),
     )
-    _write(path, page)
+    content = page.encode()
+    with replacing(path, len(content)) as file:
+        file.write(content)
     return {
         "alpha": None if found.model is None else np.asarray(found.model.alpha).tolist(),
         "gcv_alpha": None if found.path is None else found.path.best_alpha(),
@@ -113,17 +115,6 @@ def _template() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-
-
-def _write(path: str | os.PathLike, text: str) -> None:
-    data = text.encode()
-    try:
-        with replacing(path) as file:
-            file.write(data)
-    except StorageError:
-        raise
-    except OSError as error:
-        raise unwritten(path, error, len(data)) from error
 
 
 def _facts(found: Findings, names: Sequence[str]) -> Table:

@@ -4,7 +4,7 @@ from streamrf.storage.base import HDF5_SIGNATURE, Tree
 from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
-from streamrf.storage.files import alone, identity, reason, replacing, unwritten
+from streamrf.storage.files import alone, identity, reason, replacing
 from streamrf.storage.trees import read, read_kind, write
 
 __all__ = [
@@ -23,6 +23,5 @@ __all__ = [
     "replacing",
     "to_tree",
     "tree_bytes",
-    "unwritten",
     "write",
 ]

@@ -18,8 +18,28 @@ _LEFT = re.compile(r"\.[0-9a-f]{12}\.tmp\Z")
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[io.BufferedWriter]:
-    """Open a new file that replaces `path` when the block ends without an error."""
+def replacing(path: Path, n_bytes: int, elsewhere: str = "") -> Iterator[io.BufferedWriter]:
+    """Open a new file of `n_bytes` that replaces `path` when the block ends without an error.
+
+    Errors of the system become ours; `elsewhere` is what a full disk leaves to do besides.
+    """
+    try:
+        with _replaced(path) as file:
+            yield file
+    except StreamrfError:  # two of them are OSError too
+        raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = f"make room for {n_bytes:,} bytes{elsewhere}; " if full else ""
+        raise StorageError(
+            f"cannot write {os.fspath(path)}: {reason(error)}; {advice}any earlier file there is "
+            "unchanged"
+        ) from error
+
+
+@contextlib.contextmanager
+def _replaced(path: Path) -> Iterator[io.BufferedWriter]:
+    """Open a new file that replaces `path`, with the system's errors."""
     if _holds_null(path):
         raise StorageError(f"cannot write {os.fspath(path)!r}: a file's name holds no null byte")
     target = os.path.realpath(path)  # a link stays, its target is replaced
@@ -111,16 +131,6 @@ def identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
-
-
-def unwritten(path: Path, error: OSError, n_bytes: int, elsewhere: str = "") -> StorageError:
-    """Return our error for one of the system's while `n_bytes` were written by `replacing`."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = f"make room for {n_bytes:,} bytes{elsewhere}; " if full else ""
-    return StorageError(
-        f"cannot write {os.fspath(path)}: {reason(error)}; {advice}any earlier file there is "
-        "unchanged"
-    )
 
 
 def _sweep(folder: str, name: str) -> None:

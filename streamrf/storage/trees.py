@@ -12,11 +12,11 @@ links, filters or false shapes in the HDF5 part have no effect.
 import hashlib
 import os
 
-from streamrf.errors import FormatError, ParameterError, StreamrfError, check_path
+from streamrf.errors import FormatError, ParameterError, check_path
 from streamrf.storage.base import FORMAT_VERSION, KIND, USER_BLOCK, Path, StoredArray, Tree
 from streamrf.storage.decode import Reader
 from streamrf.storage.encode import encode
-from streamrf.storage.files import opened, replacing, unwritten
+from streamrf.storage.files import opened, replacing
 from streamrf.storage.header import check_digest, first_lines, parse, render
 from streamrf.storage.image import lay_out, payload
 
@@ -57,18 +57,13 @@ def write(path: Path, kind: str, tree: Tree) -> None:
     image, text = lay_out(kind, root, arrays)
     lines = first_lines(kind, image.length, text)
     digest = hashlib.sha256(lines)
-    try:
-        with replacing(path) as file:
-            file.write(bytes(USER_BLOCK))
-            for piece in payload(image, [*arrays, text]):
-                digest.update(piece)
-                file.write(piece)
-            file.seek(0)
-            file.write(render(lines, digest.hexdigest()))
-    except StreamrfError:
-        raise
-    except OSError as error:
-        raise unwritten(path, error, image.length, " or choose another folder") from error
+    with replacing(path, image.length, " or choose another folder") as file:
+        file.write(bytes(USER_BLOCK))
+        for piece in payload(image, [*arrays, text]):
+            digest.update(piece)
+            file.write(piece)
+        file.seek(0)
+        file.write(render(lines, digest.hexdigest()))
 
 
 def read(path: Path, kind: str) -> Tree:
