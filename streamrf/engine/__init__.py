@@ -1,6 +1,6 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
-from streamrf.engine.base import Reading, Runner, StateStore, Summary, Update
+from streamrf.engine.base import Reading, Runner, SideBySide, StateStore, Summary, Update
 from streamrf.engine.checkpoint import Checkpoint, State
 from streamrf.engine.cluster import ClusterAddress, connected
 from streamrf.engine.folding import fold, map_blocks, runner
@@ -21,6 +21,7 @@ __all__ = [
     "Runner",
     "ShardFolder",
     "ShardTask",
+    "SideBySide",
     "State",
     "StateStore",
     "Summary",

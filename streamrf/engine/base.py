@@ -89,6 +89,16 @@ class Addable(Protocol):
     def __add__(self, other: Any, /) -> Any: ...
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """What several summaries of the same rows have added up."""
+
+    parts: tuple[Any, ...]  # each to be added to
+
+    def __add__(self, other: "SideBySide") -> "SideBySide":
+        return SideBySide(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+
 class Summary(ABC):
     """What rows are added up into.
 

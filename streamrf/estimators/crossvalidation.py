@@ -1,13 +1,13 @@
 """Scores on rows left out, from sums kept in folds: one pass trains the models of all folds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.engine import RunOptions, Summary, fold
+from streamrf.engine import RunOptions, SideBySide, Summary, fold
 from streamrf.errors import ParameterError, UnknownLabelError, check_choice
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.models import ErrorSums, Model
@@ -134,17 +134,6 @@ def _model(statistics: Statistics, k: int, estimator: RandomFeatureEstimator) ->
     return problem.solve(alpha)
 
 
-@dataclass(frozen=True)
-class _ErrorsByFold:
-    """The errors of the rows of each fold."""
-
-    errors: tuple[ErrorSums, ...]
-
-    def __add__(self, other: "_ErrorsByFold") -> "_ErrorsByFold":
-        pairs = zip(self.errors, other.errors, strict=True)
-        return _ErrorsByFold(tuple(ours + theirs for ours, theirs in pairs))
-
-
 class _Scoring(Summary):
     """The errors of models, each on the rows of its fold."""
 
@@ -173,10 +162,10 @@ class _Scoring(Summary):
         """Return a scoring that begins anew."""
         return _Scoring(self._models)
 
-    def sealed(self) -> _ErrorsByFold:
+    def sealed(self) -> SideBySide:
         """Return the errors."""
-        return _ErrorsByFold(self.errors)
+        return SideBySide(self.errors)
 
-    def absorb(self, total: _ErrorsByFold) -> None:
+    def absorb(self, total: SideBySide) -> None:
         """Add the errors of other rows."""
-        self.errors = (_ErrorsByFold(self.errors) + total).errors
+        self.errors = (SideBySide(self.errors) + total).parts

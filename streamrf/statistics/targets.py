@@ -74,6 +74,9 @@ class TargetSums(ABC):
     def zero_like(self, exact: bool) -> Self:
         """Return sums of nothing, ready for the same kind of targets, rounded or not."""
 
+    def __add__(self, other: Self) -> Self:
+        return self.combined(other, 1)
+
     @abstractmethod
     def combined(self, other: Self, sign: int) -> Self:
         """Return ``self + sign * other`` as new sums."""

@@ -100,21 +100,11 @@ class ClusterPass(Summary):
     def fresh(self) -> "ClusterPass":
         return ClusterPass(self.clusters)
 
-    def sealed(self) -> "Totals":
-        return Totals(self.sums)
+    def sealed(self) -> ClassSums:
+        return self.sums
 
-    def absorb(self, total: "Totals") -> None:
-        self.sums = self.sums.combined(total.sums, 1)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums by cluster, on their way."""
-
-    sums: ClassSums
-
-    def __add__(self, other: "Totals") -> "Totals":
-        return Totals(self.sums.combined(other.sums, 1))
+    def absorb(self, total: ClassSums) -> None:
+        self.sums += total
 
 
 def cluster(

@@ -1,11 +1,11 @@
 """Several maps in one reading: each block is read once, and mapped and summed by every map."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from streamrf.display import Run, begin, shown
-from streamrf.engine import Reading, RunOptions, Summary, fold
+from streamrf.engine import Reading, RunOptions, SideBySide, Summary, fold
 from streamrf.errors import ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.threads import computing
@@ -16,19 +16,8 @@ from streamrf.training import memory
 from streamrf.training.calibration import calibrate
 from streamrf.training.foresight import READING
 from streamrf.training.job import Job, counted
-from streamrf.training.parts import Part
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What some shards add up to, by map."""
-
-    parts: tuple[Part, ...]
-
-    def __add__(self, other: "Parts") -> "Parts":
-        return Parts(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
 
 
 class Passes(Summary):
@@ -46,11 +35,11 @@ class Passes(Summary):
         """Return passes that go on from here by themselves."""
         return Passes([pass_.fresh() for pass_ in self.passes])
 
-    def sealed(self) -> Parts:
+    def sealed(self) -> SideBySide:
         """Return what the passes have added up; they are then used up."""
-        return Parts(tuple(pass_.sealed() for pass_ in self.passes))
+        return SideBySide(tuple(pass_.sealed() for pass_ in self.passes))
 
-    def absorb(self, total: Parts) -> None:
+    def absorb(self, total: SideBySide) -> None:
         """Go on from what fresh copies of the passes have added up."""
         for pass_, part in zip(self.passes, total.parts, strict=True):
             pass_.absorb(part)
