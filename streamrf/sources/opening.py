@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from glob import has_magic
 from typing import Any
 
-from streamrf.errors import DataError, ParameterError, SourceNotFoundError, warn
+from streamrf.errors import DataError, EmptySourceError, ParameterError, SourceNotFoundError, warn
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable
@@ -36,9 +36,9 @@ from streamrf.sources.paths import (
     stand_ins,
 )
 from streamrf.sources.seekable import SeekableSource
-from streamrf.sources.sparse import is_scipy_sparse
-from streamrf.sources.sparse_arrays import open_sparse
+from streamrf.sources.sparse import as_csr, is_scipy_sparse
 from streamrf.sources.store_folders import is_store, listed
+from streamrf.sources.stored import GivenMatrix, MatrixSource
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import check_roles
 from streamrf.sources.xarray_arrays import is_xarray, open_xarray
@@ -164,7 +164,7 @@ def open_source(
     if x is not None:
         raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
     if is_scipy_sparse(data):
-        return open_sparse(data, y, weights)
+        return _of_sparse(data, y, weights)
     if is_xarray(data):
         return open_xarray(data, y, weights)
     if is_dask_array(data):
@@ -281,6 +281,15 @@ def _folders(files: Mapping[str, Iterable[str]]) -> Folders:
         name: folders_of(path_of(entry), name) for entry, names in files.items() for name in names
     }
     return found if any(found.values()) else {}
+
+
+def _of_sparse(X: Any, y: Any, weights: Any) -> MatrixSource:
+    """Return the rows of a sparse matrix of SciPy."""
+    if not X.shape[0]:
+        raise EmptySourceError(
+            f"X: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required."
+        )
+    return GivenMatrix(as_csr(X, "X"), y, weights).source()
 
 
 def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:

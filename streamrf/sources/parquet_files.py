@@ -4,6 +4,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -132,11 +133,5 @@ def _index_of(schema: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*index, *(n for n in schema.names if n.startswith(INDEX)))))
 
 
-def open_parquet(name: str) -> Table:
-    """Return the table of a Parquet file."""
-    return ChunkedTable(name, _File)
-
-
-def open_arrow(name: str) -> Table:
-    """Return the table of an Arrow IPC file, also called Feather."""
-    return ChunkedTable(name, _ArrowFile)
+open_parquet = partial(ChunkedTable, open_file=_File)
+open_arrow = partial(ChunkedTable, open_file=_ArrowFile)  # also called Feather
