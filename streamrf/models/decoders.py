@@ -41,13 +41,17 @@ class Decoder(ABC):
     def linear(self, matrix: Floats) -> tuple[Floats, Floats] | None:
         """Return slope (n_classes, n_bits) and offset (n_classes,) of the scores over the outputs.
 
-        None where scores are not linear; `matrix` (n_classes, n_bits) holds the codewords.
+        A model can then score features by class at once. None where scores are not linear;
+        `matrix` (n_classes, n_bits) holds the codewords.
         """
         return None
 
-    @abstractmethod
     def scores(self, matrix: Floats, outputs: Floats) -> Floats:
         """Return the scores (n, n_classes) of outputs (n, n_bits), larger is better."""
+        linear = self.linear(matrix)
+        assert linear is not None  # or the scores are a decoder's own
+        slope, offset = linear
+        return outputs @ slope.T + offset
 
     @abstractmethod
     def margin(self, minimum_distance: int) -> float:
@@ -99,18 +103,7 @@ class Decoder(ABC):
         return cls()
 
 
-class LinearDecoder(Decoder):
-    """Scores linear in the outputs, so that a model can score features by class at once."""
-
-    @abstractmethod
-    def linear(self, matrix: Floats) -> tuple[Floats, Floats]: ...
-
-    def scores(self, matrix: Floats, outputs: Floats) -> Floats:
-        slope, offset = self.linear(matrix)
-        return outputs @ slope.T + offset
-
-
-class Euclidean(LinearDecoder):
+class Euclidean(Decoder):
     """``outputs @ matrix.T``; of one-vs-rest codewords, the class of the largest output wins.
 
     All codewords have the squared norm n_bits, so ``-|o - c|^2 = 2 o.c - |o|^2 - n_bits`` orders
@@ -144,7 +137,7 @@ class Hamming(Decoder):
 
 
 @dataclass(frozen=True, eq=False)
-class Discriminant(LinearDecoder):
+class Discriminant(Decoder):
     """Logarithms of the probabilities of the classes, but for a term that all of a row share.
 
     The outputs of each class are taken as normal about their mean, with one covariance for all
