@@ -18,10 +18,9 @@ from streamrf.models.class_metrics import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.metrics import ErrorSums, ValueErrors, check_weight
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Rows, targets_card, told
+from streamrf.models.prediction import Predictor, Rows, targets_card, told
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
-from streamrf.models.uncertain import UncertainPredictor
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.sources import Block, Ledger, as_labels, as_source, find_labels, known_by
 from streamrf.storage import Fields, Tree, loading
@@ -30,7 +29,7 @@ KIND = "model"
 
 
 @dataclass(frozen=True, repr=False)
-class Model(Card, UncertainPredictor):
+class Model(Card, Predictor):
     """``outputs(x) = coef (z(x) - shift) / step + intercept``, decoded to labels or values.
 
     Parameters
