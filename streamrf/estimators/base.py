@@ -16,6 +16,7 @@ from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_flag
 from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
 from streamrf.estimators.settings import (
+    OF_SUMS,
     check_unchanged,
     checked_labels,
     checked_rows,
@@ -329,21 +330,14 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _settings(self) -> Settings:
         """Return what the parameters say of a pass."""
+        names = (*OF_SUMS, "codes", "class_weight", "on_bad_rows", "random_state")
+        given = {name: getattr(self, name) for name in names}
+        if self.features is None:
+            given["features"] = "auto"
         return Settings(
-            features="auto" if self.features is None else self.features,
-            n_components=self.n_components,
-            kernels=self.kernels,
-            normalize=self.normalize,
-            warp=self.warp,
-            warp_rounds=self.warp_rounds,
-            scale_like=self.scale_like,
-            codes=self.codes,
-            class_weight=self.class_weight,
+            **given,
             task="regression" if self._regression else "classification",
-            precision=self.precision,
-            on_bad_rows=self.on_bad_rows,
             hold_out=isinstance(self.alpha, str) or is_auto_decode(self.codes),
-            random_state=self.random_state,
         )
 
     def _solve(self, pass_: Pass) -> None:
