@@ -5,7 +5,10 @@ import threading
 from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from zipfile import ZipFile
 
+import fsspec
+import fsspec.implementations.memory
 import numpy as np
 import pyarrow
 import pyarrow.feather
@@ -192,3 +195,47 @@ def test_patterns_and_lists_show_no_secrets(names):
         srf.open_source(urls, y="y")
     assert "TOK" not in str(told.value)
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["zip://{}::file://{}", "simplecache::zip://{}::{}"])
+def test_files_in_archives_are_read_alone_and_by_patterns(folder, tmp_path, name):
+    archive = tmp_path / "all.zip"
+    with ZipFile(archive, "w") as file:
+        for copy in ("in/1.csv", "in/2.csv"):
+            file.write(folder / "rows.csv", copy)
+        file.write(folder / "rows.parquet", "in/1.parquet")
+    for inside in ("in/1.csv", "in/1.parquet"):
+        found = summed(srf.open_source(name.format(inside, archive), y="y"))
+        expected = summed(srf.open_source(str(folder / "rows.csv"), y="y"))
+        assert_same_bytes(found["sums"], expected["sums"])
+    both = srf.open_source(name.format("in/*.csv", archive), y="y")
+    assert both.n_rows == 2 * TABLE.num_rows
+    assert [store.where for store in both.stores] == [
+        name.format(f"in/{number}.csv", archive) for number in (1, 2)
+    ]
+
+
+def test_files_that_a_pattern_matches_keep_their_host(folder):
+    class Hosted(fsspec.implementations.memory.MemoryFileSystem):
+        """Leaves the host out of its paths, as that of ftp does."""
+
+        protocol = "hosted"
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            if "://" in path:
+                path = path.partition("://")[2].partition("/")[2]
+            return super()._strip_protocol(f"/{path.lstrip('/')}")
+
+        @classmethod
+        def _get_kwargs_from_urls(cls, path):
+            return {"host": path.partition("://")[2].partition("/")[0]}
+
+        def __init__(self, host, **options):
+            super().__init__(**options)
+
+    fsspec.register_implementation("hosted", Hosted, clobber=True)
+    fsspec.filesystem("memory").pipe("/d/1.csv", (folder / "rows.csv").read_bytes())
+    source = srf.open_source("hosted://me@there/d/*.csv", y="y")
+    assert source.n_rows == TABLE.num_rows
+    assert [store.where for store in source.stores] == ["hosted://me@there/d/1.csv"]

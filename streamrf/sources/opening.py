@@ -221,12 +221,13 @@ def _ending(name: str) -> str:
 
     Examples
     --------
-    >>> _ending("a/rows.CSV.gz")
-    '.csv'
+    >>> _ending("a/rows.CSV.gz"), _ending("zip://rows.parquet::file:///all.zip")
+    ('.csv', '.parquet')
     """
     if is_store(name):
         return ".zarr"
-    stem, ending = os.path.splitext(bare(name).lower().rstrip("/"))
+    inner = next((part for part in name.split("::") if is_url(part)), name)  # in an archive
+    stem, ending = os.path.splitext(bare(inner).lower().rstrip("/"))
     return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
 
 

@@ -224,10 +224,11 @@ def _urls(name: str) -> list[str]:
 
         filesystem, path = fsspec.core.url_to_fs(name)
         matches = sorted(filesystem.glob(path))
-    found = [filesystem.unstrip_protocol(match) for match in matches]
-    if not found:
+    if not matches:
         raise SourceNotFoundError(f"no file matches {bare(name)!r}")
-    return found
+    if path not in name:  # spelt in another way than its filesystem has it
+        return [filesystem.unstrip_protocol(match) for match in matches]
+    return [name.replace(path, match, 1) for match in matches]  # host and archive stay
 
 
 def absolute(name: str) -> str:
@@ -257,14 +258,16 @@ def open_bytes(path: str, name: str) -> Any:
     with _reaching(name):
         import fsspec
 
-        return arrow().PythonFile(_Remote(fsspec.open(path, "rb").open(), bare(name)), mode="r")
+        opened = fsspec.open(path, "rb")
+        return arrow().PythonFile(_Remote(opened, bare(name)), mode="r")
 
 
 class _Remote:
     """A file of fsspec, whose errors name it."""
 
-    def __init__(self, file: Any, name: str) -> None:
-        self._file = file
+    def __init__(self, opened: Any, name: str) -> None:
+        self._opened = opened  # or an archive around the file would be closed
+        self._file = opened.open()
         self._name = name
 
     def __getattr__(self, key: str) -> Any:
