@@ -75,8 +75,7 @@ class AdditiveSampler(FeatureMap):
         return (2 * len(self._kernel(None).amplitudes(self.sample_steps, 1.0)) - 1) * n_features
 
     def _kernel(self, sample: F32 | None) -> AdditiveKernel:
-        kind: type[AdditiveKernel] = AdditiveKernel  # type: ignore[type-abstract]
-        return learn_kernel(self.kernel, kind, sample, self.default_kernel)
+        return learn_kernel(self, AdditiveKernel, sample)
 
     def check_width(self) -> None:
         check_samples(self.sample_steps, self.sample_interval)
@@ -91,7 +90,7 @@ class AdditiveSampler(FeatureMap):
         self.n_components_ = (2 * len(self.amplitudes_) - 1) * n_features
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        check_kernel(fitted, "kernel_", AdditiveKernel)
+        check_kernel(fitted, AdditiveKernel)
         fitted.number("sample_interval_", above=0)
         n_steps = len(fitted.array("amplitudes_", np.float64, (None,)))
         width = (2 * n_steps - 1) * n_features
@@ -143,8 +142,7 @@ class AdditiveFourier(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        kind: type[ExpAdditive] = ExpAdditive  # type: ignore[type-abstract]
-        self.kernel_ = learn_kernel(self.kernel, kind, sample, self.default_kernel)
+        self.kernel_ = learn_kernel(self, ExpAdditive, sample)
         gamma = self.kernel_.checked_gamma
         additive_kernel = self.kernel_.additive()
         self.sampler_ = AdditiveSampler(additive_kernel, self.sample_steps, self.sample_interval)
@@ -154,7 +152,7 @@ class AdditiveFourier(FeatureMap):
         self.fourier_.draw_for(self.sampler_.n_components, None)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        check_kernel(fitted, "kernel_", ExpAdditive)
+        check_kernel(fitted, ExpAdditive)
         sampler = fitted.kind("sampler_", AdditiveSampler)
         sampler.check_fitted(n_features, fitted, "sampler_")
         fourier = fitted.kind("fourier_", StructuredFourier)

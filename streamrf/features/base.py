@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numba
 import numpy as np
@@ -22,7 +22,6 @@ PANEL_BYTES = 8 << 20  # what a few groups of rows may occupy while they pass th
 MAX_COMPONENTS = 2**31 - 1  # indices of components are int32
 RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 
-K = TypeVar("K", bound=Kernel)
 Seed = int | RandomState | None
 
 
@@ -345,25 +344,20 @@ def _panel(features: FeatureMap, n_features: int) -> tuple[int, int]:
     return max(unit, PANEL_BYTES // per_group // unit * unit), per_group
 
 
-def check_kernel(fitted: Fields, key: str, kind: type) -> Any:
-    """Return the fitted kernel of a class at `key`; raise FormatError if its settings are wrong."""
-    kernel = fitted.kind(key, kind)
+def check_kernel(fitted: Fields, kind: type) -> Any:
+    """Return the fitted kernel of a class; raise FormatError if its settings are wrong."""
+    kernel = fitted.kind("kernel_", kind)
     try:
         with np.errstate(all="ignore"):
             kernel.check_settings()
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise fitted.wrong(key, f"has settings that cannot be: {error}") from error
+        raise fitted.wrong("kernel_", f"has settings that cannot be: {error}") from error
     return kernel
 
 
-def learn_kernel(
-    kernel: Kernel | None,
-    kind: type[K],
-    sample: F32 | None,
-    default: type[Kernel] = Polynomial,
-) -> K:
-    """Return `kernel` (None: ``default()``) with settings as numbers, or raise ParameterError."""
-    kernel = default() if kernel is None else kernel
+def learn_kernel(features: Any, kind: type[Any], sample: F32 | None) -> Any:
+    """Return the kernel of a map with settings as numbers, or raise ParameterError."""
+    kernel = features.default_kernel() if features.kernel is None else features.kernel
     if not isinstance(kernel, kind):
         known = [name for name, cls in KERNELS.items() if issubclass(cls, kind)]
         raise ParameterError(

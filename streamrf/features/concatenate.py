@@ -122,7 +122,7 @@ class Concatenate(FeatureMap):
         for i, map_ in enumerate(maps):
             map_.check_fitted(n_features, fitted, f"maps_/{i}")
         fitted.array("scales_", np.float32, (len(maps),))
-        check_kernel(fitted, "kernel_", KernelSum)
+        check_kernel(fitted, KernelSum)
 
     @property
     def code(self) -> list[Any]:

@@ -122,7 +122,7 @@ class Convolution(FeatureMap):
             self.patches_.check_values(z[:, first : self.n_components], n_rows)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        check_kernel(fitted, "kernel_", Convolved)
+        check_kernel(fitted, Convolved)
         _, offsets, cells = patches_of(self, n_features)
         found = fitted.kind("patches_", FeatureMap)
         found.check_fitted(len(offsets), fitted, "patches_")

@@ -73,7 +73,7 @@ class Craft(FeatureMap):
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
         up = fitted.kind("up_", FeatureMap)
         up.check_fitted(n_features, fitted, "up_")
-        check_kernel(fitted, "kernel_", Kernel)
+        check_kernel(fitted, Kernel)
         fitted.array("signs_", np.float32, (up.n_components,))
         fitted.indices("picks_", np.int32, (self.n_components,), self._padded)
 

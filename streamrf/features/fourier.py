@@ -49,7 +49,7 @@ class FourierMap(FeatureMap):
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         check_flag("paired", self.paired)
-        self.kernel_ = learn_kernel(self.kernel, self.kind, sample, self.default_kernel)
+        self.kernel_ = learn_kernel(self, self.kind, sample)
         self.kernel_.check_settings()
         n_frequencies = self.n_components - self._n_sines
         offsets = rng.uniform(0, 2 * np.pi, size=n_frequencies)
@@ -62,7 +62,7 @@ class FourierMap(FeatureMap):
         """Set the fitted arrays that make the frequencies."""
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        check_kernel(fitted, "kernel_", self.kind)
+        check_kernel(fitted, self.kind)
         n_frequencies = self.n_components - self._n_sines
         fitted.array("offsets_", np.float32, (n_frequencies,))
         self._check_frequencies(fitted, n_features, n_frequencies)

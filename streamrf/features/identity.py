@@ -65,7 +65,7 @@ class Identity(FeatureMap):
         self.n_components_ = _width(self.kernel_, n_features)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        width = _width(check_kernel(fitted, "kernel_", Kernel), n_features)
+        width = _width(check_kernel(fitted, Kernel), n_features)
         fitted.integer("n_components_", minimum=width, maximum=width)
 
     def map_lanes(self, x: F32, out: F32) -> None:

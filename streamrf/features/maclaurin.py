@@ -118,7 +118,7 @@ class RandomMaclaurin(FeatureMap):
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
         self._check_settings()
-        kernel = learn_kernel(self.kernel, DotProductKernel, sample)  # type: ignore[type-abstract]
+        kernel = learn_kernel(self, DotProductKernel, sample)
         rows = np.ones((1, n_features)) / np.sqrt(n_features) if sample is None else sample
         if self.inner is None:
             self.inner_, self.kernel_ = None, kernel
@@ -296,7 +296,7 @@ class RandomMaclaurin(FeatureMap):
         fitted.indices("picks_", np.int32, (n_picks,), stop)
         if self.inner_ is None:
             fitted.value("inner_")
-        check_kernel(fitted, "kernel_", DotProductKernel if self.inner_ is None else Composed)
+        check_kernel(fitted, DotProductKernel if self.inner_ is None else Composed)
 
     @property
     def blocks(self) -> I64:

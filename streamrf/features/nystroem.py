@@ -70,8 +70,7 @@ class Nystroem(FeatureMap):
                 "not take again; use its features, CallableMap(function, n_components) or "
                 "TransformerMap(transformer), and Craft of them for fewer"
             )
-        kind: type[Kernel] = Kernel  # type: ignore[type-abstract]
-        self.kernel_ = learn_kernel(self.kernel, kind, sample, self.default_kernel)
+        self.kernel_ = learn_kernel(self, Kernel, sample)
         self.kernel_.check_settings()
         with single_blas_threads():  # for bits that do not depend on the threads
             self.landmarks_ = self._choose(sample, rng)
@@ -92,7 +91,7 @@ class Nystroem(FeatureMap):
         return _centres(sample, rows) if self.landmarks == "kmeans" else rows
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        check_kernel(fitted, "kernel_", Kernel)
+        check_kernel(fitted, Kernel)
         fitted.array("landmarks_", np.float32, (self.n_components, n_features))
         fitted.array("root_", np.float64, (self.n_components, self.n_components))
 

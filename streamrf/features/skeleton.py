@@ -76,8 +76,7 @@ class SkeletonFeatures(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        kind: type[Layer] = Layer  # type: ignore[type-abstract]
-        self.kernel_ = learn_kernel(self.kernel, kind, sample, self.default_kernel)
+        self.kernel_ = learn_kernel(self, Layer, sample)
         self.kernel_.check_settings()
         merged, n_draws = _draw_products(self.kernel_, n_features, self.n_components, rng)
         factors = [_scattered(np.frombuffer(key, dtype=np.int64)) for key in merged]
@@ -123,7 +122,7 @@ class SkeletonFeatures(FeatureMap):
         self.salts_ = rng.integers(0, 2**63, n_levels)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        kernel = check_kernel(fitted, "kernel_", Layer)
+        kernel = check_kernel(fitted, Layer)
         kernel.grid(n_features)
         found = kernel.spaces()
         fitted.array("scales_", np.float32, (self.n_components,))

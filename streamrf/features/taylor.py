@@ -74,7 +74,7 @@ class TaylorSketch(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        kernel = learn_kernel(self.kernel, DotProductKernel, sample)  # type: ignore[type-abstract]
+        kernel = learn_kernel(self, DotProductKernel, sample)
         degrees.check_tolerance(self.tolerance)
         rows = np.ones((1, n_features)) / np.sqrt(n_features) if sample is None else sample
         squares = np.square(rows, dtype=np.float64).sum(axis=1)
@@ -119,7 +119,7 @@ class TaylorSketch(FeatureMap):
         return np.bincount(found, minlength=len(series)).astype(np.int64)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        check_kernel(fitted, "kernel_", DotProductKernel)
+        check_kernel(fitted, DotProductKernel)
         constant = fitted.number("constant_", minimum=0.0)
         linear = fitted.number("linear_", minimum=0.0)
         if "longest_" in fitted.keys:

@@ -45,13 +45,13 @@ class TensorSketch(PolynomialMap):
     """
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
+        self.kernel_ = learn_kernel(self, Polynomial, sample)
         shape = len(self.kernel_.maclaurin()) - 1, n_features + 1
         self.buckets_ = rng.integers(0, self.n_components, size=shape, dtype=np.int32)
         self.signs_ = random_signs(rng, shape)
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        kernel = check_kernel(fitted, "kernel_", Polynomial)
+        kernel = check_kernel(fitted, Polynomial)
         shape = int(kernel.degree), n_features + 1
         fitted.array("signs_", np.float32, shape)
         fitted.indices("buckets_", np.int32, shape, self.n_components)

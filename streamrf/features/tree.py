@@ -61,7 +61,7 @@ class TreeSketch(PolynomialMap):
     """
 
     def draw(self, n_features: int, rng: Generator, sample: F32 | None) -> None:
-        self.kernel_ = learn_kernel(self.kernel, Polynomial, sample)
+        self.kernel_ = learn_kernel(self, Polynomial, sample)
         degree = len(self.kernel_.maclaurin()) - 1
         if degree < 2:
             raise ParameterError(
@@ -91,7 +91,7 @@ class TreeSketch(PolynomialMap):
         return [*before, *after, (left, right, a, b, slot, length)], slot, length
 
     def check_drawn(self, fitted: Fields, n_features: int) -> None:
-        kernel = check_kernel(fitted, "kernel_", Polynomial)
+        kernel = check_kernel(fitted, Polynomial)
         steps = fitted.array("steps_", np.int64, (None, 6))
         row = n_features + (kernel.coef0 > 0)
         plan = self._plan(len(steps) + 1, row) if len(steps) else []
