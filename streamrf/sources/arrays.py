@@ -11,7 +11,7 @@ from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.derived import names_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
-from streamrf.sources.validation import as_matrix, as_numbers, as_targets, check_rank, weight_column
+from streamrf.sources.validation import as_matrix, as_numbers, check_rank, targets_and_weights
 
 
 class ArraySource(SeekableSource):
@@ -62,11 +62,7 @@ class ArraySource(SeekableSource):
             raise EmptySourceError(
                 f"X: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required."
             )
-        self._arrays = Arrays(
-            X,
-            None if y is None else as_targets(y, self.n_rows, "y"),
-            None if weights is None else weight_column(weights, self.n_rows, "weights"),
-        )
+        self._arrays = Arrays(X, *targets_and_weights(y, weights, self.n_rows))
         self.has_targets = y is not None
         self.has_weights = weights is not None
         self._keys = fingerprints(as_matrix(X[:FINGERPRINT_ROWS], "X"))

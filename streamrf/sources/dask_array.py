@@ -18,7 +18,7 @@ from streamrf.errors import (
 from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
-from streamrf.sources.validation import as_matrix, as_targets, check_rank, weight_column
+from streamrf.sources.validation import as_matrix, check_rank, targets_and_weights
 
 
 class DaskArraySource(SeekableSource):
@@ -111,11 +111,7 @@ class DaskArraySource(SeekableSource):
         X, y, weights = map(_computed, parts, parts._fields)
         if len(X) != high - low:
             raise DataError(f"X, rows {low} to {high - 1}: the chunks gave shape {X.shape}")
-        return Arrays(
-            X,
-            None if y is None else as_targets(y, high - low, "y"),
-            None if weights is None else weight_column(weights, high - low, "weights"),
-        )
+        return Arrays(X, *targets_and_weights(y, weights, high - low))
 
 
 def is_dask_array(X: Any) -> bool:

@@ -22,7 +22,7 @@ from streamrf.sources.hdf5_files import (
 )
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
-from streamrf.sources.validation import as_matrix, as_targets, check_roles, weight_column
+from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
 
 MAX_KNOWN = 1 << 23  # rows whose targets are read before a pass, where all are to be known
 
@@ -218,10 +218,7 @@ def _targets(
 ) -> tuple[Any, Any]:
     """Read targets and weights of the rows ``[low, high)``, None where there are none."""
     y, weights = (None if column is None else column.read(low, high) for column in columns)
-    return (
-        None if y is None else as_targets(y, high - low, wheres[0]),
-        None if weights is None else weight_column(weights, high - low, wheres[1]),
-    )
+    return targets_and_weights(y, weights, high - low, *wheres)
 
 
 def _check_alike(file: File, first: File, names: Names) -> None:

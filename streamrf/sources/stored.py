@@ -16,12 +16,11 @@ from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.validation import (
     as_matrix,
-    as_targets,
     check_rank,
     check_targets_shape,
     check_weights_shape,
     matrix_dtype,
-    weight_column,
+    targets_and_weights,
 )
 
 
@@ -148,11 +147,7 @@ class GivenMatrix(LazyMatrix):
 
     def __init__(self, X: Any, y: Any, weights: Any) -> None:
         n = X.shape[0] if X.ndim else 0
-        self._given = Arrays(
-            X,
-            None if y is None else as_targets(y, n, "y"),
-            None if weights is None else weight_column(weights, n, "weights"),
-        )
+        self._given = Arrays(X, *targets_and_weights(y, weights, n))
         super().__init__("X")
 
     def _open(self) -> Arrays:
@@ -287,10 +282,10 @@ class MatrixSource(StoredSource[Matrix]):
         for start, stop in ranges:
             for low, high in _pieces(store, start, stop, block_rows):
                 X, y, weights = store.read(low, high)
+                wheres = f"{store.where}, y", store.where
                 arrays = Arrays(
                     as_matrix(X, store.where),
-                    None if y is None else as_targets(y, high - low, f"{store.where}, y"),
-                    None if weights is None else weight_column(weights, high - low, store.where),
+                    *targets_and_weights(y, weights, high - low, *wheres),
                 )
                 for row in range(low, high, block_rows):
                     part = arrays.take(slice(row - low, row - low + block_rows))

@@ -196,6 +196,16 @@ def weight_column(weights: Any, n_rows: int, where: str) -> NDArray[Any]:
     return np.ascontiguousarray(weights, dtype=np.float64)
 
 
+def targets_and_weights(
+    y: Any, weights: Any, n_rows: int, where: str = "y", weights_where: str = "weights"
+) -> tuple[Any, Any]:
+    """Return what `as_targets` and `weight_column` make of targets and weights, None of None."""
+    return (
+        None if y is None else as_targets(y, n_rows, where),
+        None if weights is None else weight_column(weights, n_rows, weights_where),
+    )
+
+
 def check_weights_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
     """Raise ShapeError if weights are not one number for each row."""
     if len(shape) != 1:
