@@ -28,9 +28,7 @@ COLUMNS = 512  # of a block, and depth of the products that a strip takes at a t
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
 GAP = 16  # numbers between panels of rows, or those of a strip would share a few cache sets
 GROUP = 32  # of a block's columns, solved one after the other before they go into products
-STRIP = (
-    128 // ROWS * ROWS
-)  # rows of a task: its sums and a block of its factors lie in the second cache
+STRIP = 128 // ROWS * ROWS  # rows of a task: sums and a block of factors lie in the second cache
 
 
 @njit(nogil=True, cache=True)
