@@ -43,7 +43,8 @@ def test_the_winner_beats_a_fixed_choice(waves, chosen):
     X, y = waves
     train, test = slice(None, 1000), slice(1000, None)
     options = {"random_state": 0}
-    best = srf.RandomFeatureClassifier(chosen.features, normalize=chosen.normalize, **options)
+    options |= {"normalize": chosen.normalize, "warp": chosen.warp}
+    best = srf.RandomFeatureClassifier(chosen.features, **options)
     fixed = srf.RandomFeatureClassifier(srf.RandomMaclaurin(srf.Polynomial(degree=2), 128))
     errors = [1 - one.fit(X[train], y[train]).score(X[test], y[test]) for one in (best, fixed)]
     assert chosen.normalize in ("standard", "asinh")

@@ -437,3 +437,71 @@ def test_rounds_that_do_not_help_end_the_learning(rng, monkeypatch):
     fitted, held = rows.where(slice(400)), rows.where(slice(400, None))
     warping.learn(Recipe("diagonal", n_rounds=2), fitted, held, regression=True)
     assert len(fits) == 2
+
+
+# What columns explain alone.
+
+
+def test_what_a_column_explains_is_the_correlation_ratio_beyond_chance(rng):
+    X = rng.normal(size=(4000, 4)).astype(np.float32)
+    X[:, 3] = X[:, 3] > 0
+    y = np.square(X[:, 0]) + 2 * X[:, 3] + rng.normal(size=4000)
+    found = warping.explained(rows_of(X, y), True)
+    edges = np.quantile(X[:, 0], np.arange(1, 10) / 10)
+    groups = [y[np.searchsorted(edges, X[:, 0], side="right") == k] for k in range(10)]
+    between = sum(len(g) * (g.mean() - y.mean()) ** 2 for g in groups)
+    total = ((y - y.mean()) ** 2).sum()
+    np.testing.assert_allclose(found[0], between / total - 9 / 4000, rtol=1e-9)
+    assert found[3] == pytest.approx(np.corrcoef(X[:, 3], y)[0, 1] ** 2 - 1 / 4000, rel=1e-9)
+    np.testing.assert_array_equal(found[1:3], 0)
+
+
+def test_copies_of_rows_weigh_as_weights_and_classes_as_their_indicators(rng):
+    X, y = rng.normal(size=(500, 3)).astype(np.float32), rng.normal(size=500)
+    X[:, 1] += y
+    rows = rows_of(X, y)
+    weights = rng.integers(1, 3, size=500).astype(float)
+    bins = np.quantile(X, np.arange(1, 10) / 10, axis=0)
+    weighted = warping.explained(replace(rows, weights=weights), True)
+    T = y - np.average(y, weights=weights)
+    which = np.searchsorted(bins[:, 1], X[:, 1], side="right")
+    means = [np.average(T[which == k], weights=weights[which == k]) for k in range(10)]
+    shares = [weights[which == k].sum() for k in range(10)]
+    ratio = np.average(np.square(means), weights=shares) / np.average(T**2, weights=weights)
+    np.testing.assert_allclose(weighted[1], ratio - 9 / 500, rtol=1e-9)
+    names = np.where(y > 0, "up", "down")
+    signs = warping.explained(rows_of(X, names), False)
+    np.testing.assert_allclose(signs, warping.explained(rows_of(X, 1.0 * (y > 0)), True))
+
+
+def test_columns_whose_slopes_cancel_are_found_by_what_each_explains(rng):
+    """A nearly linear ridge sees the first column alone, and none of the square."""
+    X = rng.normal(size=(2500, 200)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + np.square(X[:, 1]) + 0.2 * rng.normal(size=2500)
+    rows = rows_of(X, y)
+    fitted, held = rows.where(slice(2000)), rows.where(slice(2000, None))
+    plain = Recipe("diagonal", "gaussian", 0.5, 2)
+    shares = [
+        warping.learn(one, fitted, held, regression=True).importances[:2].min()
+        for one in (plain, replace(plain, from_effects=True))
+    ]
+    assert shares[0] < 0.1
+    assert shares[1] > 0.2
+
+
+def test_no_start_is_made_of_what_explains_nothing(rng):
+    X = rng.normal(size=(600, 3)).astype(np.float32)
+    rows = rows_of(X, (X[:, 0] * X[:, 1] > 0).astype(int))
+    fitted, held = rows.where(slice(400)), rows.where(slice(400, None))
+    recipe = Recipe("diagonal", "gaussian", 1.0, 2)
+    begun = warping.learn(replace(recipe, from_effects=True), fitted, held)
+    np.testing.assert_array_equal(begun.matrix, warping.learn(recipe, fitted, held).matrix)
+
+
+def test_rules_on_a_few_columns_are_found_whatever_kernel_leads_without_a_warp(rng):
+    """Before any warp all kernels err alike here, and nearly linear ones led the warps."""
+    X = np.round(rng.normal(size=(4000, 9)) * 2) / 2
+    y = (np.abs(X[:, 0] + X[:, 1]) < 0.6) ^ (X[:, 2] > 0.9)
+    found = srf.RandomFeatureClassifier(random_state=0, n_components=512).fit(X[:2500], y[:2500])
+    assert found.model_.encoder.preprocessing.warp is not None
+    assert np.mean(found.predict(X[2500:]) != y[2500:]) < 0.08  # 0.2 without

@@ -27,12 +27,14 @@ class Recipe:
     kernel, setting : of the ridge whose gradients are taken: one of `TEACHERS`, and its gamma in
         units of 1 / median (squared) distance of the rows as they are warped so far
     n_rounds : how often at least a warp is learnt from the rows warped so far
+    from_effects : whether the first ridge is of columns that count by what each explains alone
     """
 
     kind: str
     kernel: str = "gaussian"
     setting: float = 1.0
     n_rounds: int = 1
+    from_effects: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Candidate:
     def __str__(self) -> str:
         setting = self.kind.label.format(f"{self.setting:g}")
         warp = "" if self.warp is None else f", {self.warp.kind} warp"
+        if self.warp is not None and self.warp.from_effects:
+            warp += " from single columns"
         return f"{self.normalize or 'none'}, {self.kernel}{setting}{warp}"
 
 

@@ -127,6 +127,12 @@ class Judge:
             )
         return self._warps[key]
 
+    @cached_property
+    def has_effects(self) -> bool:
+        """Whether any column explains some of the targets alone, in the rows of the first split."""
+        fitted, _ = self._rows(self.scaled.rows(None), 0, warping.MAX_ROWS)
+        return bool(warping.explained(fitted, self.regression).any())
+
     def _rows(
         self, X: Array, split: int, n_rows: int | None = None, n_held: int | None = None
     ) -> tuple[Rows, Rows]:

@@ -42,6 +42,7 @@ BUDGET_SECONDS = 24.0
 
 WARPED = 2  # candidates that warps are tried for
 WARP_SHARE = 0.3  # of the budget, for warps
+COLUMNWISE = ("standard", "asinh")  # scalings under which columns count alike
 WARP_HOPE = 1.5  # times the best error; no warp of a kernel that errs more is tried
 
 
@@ -141,6 +142,8 @@ class Tournament:
             return best
         self._left, is_auto = self._left + self._kept, self._warp == "auto"
         field = _warps_of(ranked, self._kinds(), self._warp_rounds, any_kernel=not is_auto)
+        if is_auto:
+            field += self._more_warps(ranked, field)
         width, n_rows = best.width, best.n_rows
         pair = [best.candidate, *field[:1]]  # always compared on another split, too
         kept = sum(self.judge.planned(candidate, width, n_rows, 1) for candidate in pair)
@@ -153,6 +156,25 @@ class Tournament:
         plain = next(trial for trial in ranked if trial.candidate == best.candidate)
         plain, leader = self._over_splits([plain, warped[0]])
         return leader if not is_auto or is_better(leader, plain) else best
+
+    def _more_warps(self, ranked: list[Trial], field: list[Candidate]) -> list[Candidate]:
+        """Return warps of a Gaussian that sees columns alike, and diagonal ones by another start.
+
+        Before any warp the kernels that err least may be those that see least: nearly linear ones,
+        which teach nothing of what is not linear.
+        """
+        known = [c for c in self._field if c.kernel == "gaussian" and c.normalize in COLUMNWISE]
+        order = [trial.candidate.normalize for trial in ranked]
+        known.sort(key=lambda c: order.index(c.normalize) if c.normalize in order else len(order))
+        usual = [replace(c, setting=1.0) for c in known[:1]]
+        more = _warped_by(usual, self._kinds(), self._warp_rounds)
+        if self.judge.has_effects:
+            more += [
+                replace(c, warp=replace(c.warp, from_effects=True))
+                for c in (*more, *field)
+                if c.warp is not None and c.warp.kind == "diagonal"
+            ]
+        return [candidate for candidate in more if candidate not in field]
 
     def _surer(self, final: Trial) -> Trial:
         """Return the usual candidate's trial, where there is one, unless another is better."""
@@ -336,7 +358,13 @@ def _warps_of(
         fresh = all((c.normalize, c.kernel) != (mine.normalize, mine.kernel) for c in leaders)
         if fresh and (any_kernel or mine.kernel in TEACHERS) and len(leaders) < WARPED:
             leaders.append(mine)
-    return [replace(c, warp=recipe(c, kind, n_rounds)) for c in leaders for kind in kinds]
+    return _warped_by(leaders, kinds, n_rounds)
+
+
+def _warped_by(
+    candidates: Sequence[Candidate], kinds: tuple[str, ...], n_rounds: int
+) -> list[Candidate]:
+    return [replace(c, warp=recipe(c, kind, n_rounds)) for c in candidates for kind in kinds]
 
 
 def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:

@@ -18,7 +18,7 @@ from streamrf.features import FeatureMap, RandomFourier
 from streamrf.jit.arrays import Array, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model
-from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Preprocessing, Warp
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Preprocessing, Warp, as_columns
 from streamrf.solving import HeldOut, Trial, best, searched
 from streamrf.sources import ArraySource, Ledger, Rows
 from streamrf.statistics import (
@@ -40,6 +40,9 @@ REACH = 0.5  # deviations of a column, over which slopes are taken where gradien
 LOOKED_AT = 256  # rows, at which columns of two values are changed
 MAX_ROUNDS = 5  # of learning, where each clearly helps
 CLEAR_GAIN = 0.05  # of the squared error held out, for which the next round is worth its time
+LEVELS = np.arange(1, 10) / 10  # between bins of a column
+CHANCE = 3  # deviations of what bins of noise explain
+MAX_KNOWN = 0.8  # of the squared distance between rows, for columns that explain much alone
 MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
 
 
@@ -94,7 +97,8 @@ def learn(
     n_components = width(len(fitted.X))
     spread = fitted.X.var(axis=0, dtype=np.float64)
     pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
-    warp: Warp | None = None
+
+    warp = _start(fitted, spread, regression) if recipe.from_effects else None
     error, gains = np.inf, True
     with computing(1):  # BLAS sums in another order on other numbers of threads
         for number in range(max(recipe.n_rounds, MAX_ROUNDS)):
@@ -122,6 +126,46 @@ def learn(
             if warp is None:
                 return None
     return warp
+
+
+def _start(fitted: Rows, spread: Floats, regression: bool) -> Warp | None:
+    """Return a warp to begin with: columns count by what each explains alone, and all a little.
+
+    What is left unexplained, a fifth at least, is shared out to all columns alike.
+    """
+    if len(spread) > MAX_FULL or not spread.all():
+        return None
+    effects = explained(fitted, regression)
+    total = effects.sum()
+    if not total > 0:
+        return None
+    known = min(total, MAX_KNOWN)
+    shares = known * effects / total + (1 - known) / len(effects)
+    return _warp(np.diag(shares / spread), "diagonal", fitted.X, spread)
+
+
+def explained(rows: Rows, regression: bool) -> Floats:
+    """Return the share of the targets' variance that each column explains alone, (n_features,).
+
+    That of the means in ten bins of as many rows (the correlation ratio), beyond what chance gives;
+    0 where it is within `CHANCE` deviations of that. Targets, or classes, count alike.
+    """
+    y = as_columns(rows.y) if regression else rows.y[:, np.newaxis] == np.unique(rows.y)
+    T = y.astype(np.float64)
+    weights = np.ones(len(T)) if rows.weights is None else rows.weights / rows.weights.mean()
+    T -= np.average(T, axis=0, weights=weights)
+    deviations = np.sqrt(np.average(np.square(T), axis=0, weights=weights))
+    T /= np.where(deviations > 0, deviations, 1.0)
+    total, effects = len(T) * np.count_nonzero(deviations), np.zeros(rows.X.shape[1])
+    for j, edges in enumerate(np.quantile(rows.X, LEVELS, axis=0).T):
+        bins = np.searchsorted(np.unique(edges), rows.X[:, j], side="right")
+        members = weights[:, np.newaxis] * (bins[:, np.newaxis] == np.arange(len(LEVELS) + 1))
+        counts = members.sum(axis=0)
+        means = members.T @ T / np.where(counts > 0, counts, 1.0)[:, np.newaxis]
+        free = np.count_nonzero(counts) - 1
+        above = (counts @ np.square(means)).sum() / total - free / len(T)
+        effects[j] = above if above > CHANCE * np.sqrt(2 * free) / len(T) else 0.0
+    return effects
 
 
 def gradient_product(statistics: Statistics, model: Model, reach: Floats | None = None) -> Floats:
