@@ -9,7 +9,7 @@ import pytest
 
 import streamrf as srf
 from commands import answer, misused, refused
-from streamrf.errors import ParameterError, StreamrfWarning
+from streamrf.errors import ParameterError, StreamrfError, StreamrfWarning
 from streamrf.sources import open_text
 
 SUMS = ("--kernel", "gaussian", "--gamma", "0.5", "--components", "16", "--normalize", "standard")
@@ -79,6 +79,40 @@ def test_zarr_stores_in_folders_and_patterns_are_rows(days):
     (days / "d0.csv").rename("runs/d0.csv")
     with pytest.raises(ParameterError, match="of several formats"):
         srf.open_source("runs", y="y")
+
+
+def test_a_store_is_one_whatever_slashes_follow_its_name(days):
+    """Where the first rows are equal, the name is part of what tells stores apart."""
+    zarr = pytest.importorskip("zarr")
+    for name in ("a.zarr", "b.zarr"):
+        group = zarr.open_group(name, mode="w")
+        group["X"], group["y"] = np.arange(200.0).reshape(100, 2), np.arange(100) % 2
+        group["X"][:64] = 0.0
+    features = srf.Identity()
+    for entries in (["a.zarr", "a.zarr/"], ["a.zarr//", "a.zarr/."]):
+        with pytest.raises(StreamrfError, match="counted twice"):
+            srf.accumulate(srf.open_source(entries, x="X", y="y"), features)
+    both = srf.open_source("*.zarr/", x="X", y="y")
+    assert srf.accumulate(both, features).n_rows == 200
+
+
+def test_patterns_through_links_that_lead_back_are_refused(days):
+    (days / "data" / "in").mkdir(parents=True)
+    (days / "d0.csv").rename("data/in/d0.csv")
+    assert srf.open_source("data/**/*.csv", y="y").n_rows == 100
+    os.symlink("in", "data/also")
+    os.symlink("..", "data/in/up")  # with two ways down, glob would never end
+    with pytest.raises(StreamrfError, match="leads back to a folder above"):
+        srf.open_source("data/**/*.csv", y="y")
+    assert srf.open_source("data", y="y").n_rows == 100
+
+
+def test_urls_of_outputs_and_models_show_no_passwords(days):
+    url = "ftp://me:secret@host/m.h5"
+    predict = ("predict", url, "d0.csv", "--output", "p.csv")
+    lines = refused(*predict), refused("fit", "d0.csv", *SUMS, "--model", url)
+    assert all("URL" in line for line in lines)
+    assert "secret" not in "".join(lines)
 
 
 def test_files_of_a_folder_that_are_left_out_are_told(days):

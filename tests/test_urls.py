@@ -20,6 +20,7 @@ from cases import columns_of, opened, write_csv
 from integers import assert_same_bytes
 from streamrf.errors import (
     CorruptFileError,
+    DataError,
     MissingPackageError,
     ParameterError,
     SourceNotFoundError,
@@ -107,7 +108,14 @@ def summed(source, **options):
 
 @pytest.mark.parametrize(
     "name",
-    ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "rows.svm", "rows.csv?signature=a/b"],
+    [
+        "rows.csv",
+        "rows.csv.gz",
+        "rows.parquet",
+        "rows.arrow",
+        "rows.svm",
+        "rows.csv?signature=a=b/c",
+    ],
 )
 def test_a_file_at_a_url_has_the_sums_of_the_file(folder, url, name):
     path = folder / name.partition("?")[0]
@@ -239,3 +247,23 @@ def test_files_that_a_pattern_matches_keep_their_host(folder):
     source = srf.open_source("hosted://me@there/d/*.csv", y="y")
     assert source.n_rows == TABLE.num_rows
     assert [store.where for store in source.stores] == ["hosted://me@there/d/1.csv"]
+
+
+def test_folders_that_a_pattern_of_a_url_matches_are_columns(folder):
+    memory = fsspec.filesystem("memory")
+    for year in (2023, 2024):
+        memory.pipe(f"/sales/year={year}/a.parquet", (folder / "rows.parquet").read_bytes())
+    for name in ("memory://sales/year=*/a.parquet", "simplecache::memory://sales/*/a.parquet"):
+        columns = srf.open_source(name, y="y").columns.columns
+        assert [column.name for column in columns][-1] == "year"
+
+
+@pytest.mark.parametrize("log", ["_delta_log/0.json", "metadata/1.metadata.json"])
+def test_tables_of_other_kinds_at_urls_are_refused(folder, log):
+    memory = fsspec.filesystem("memory")
+    for name in ("a.parquet", "year=1/b.pq"):
+        memory.pipe(f"/table{log[0]}/{name}", (folder / "rows.parquet").read_bytes())
+    memory.pipe(f"/table{log[0]}/{log}", b"{}")
+    for pattern in ("*.parquet", "year=*/*.pq"):
+        with pytest.raises(DataError, match="is a table of"):
+            srf.open_source(f"memory://table{log[0]}/{pattern}", y="y")

@@ -87,6 +87,8 @@ def _files(pattern: str) -> list[str]:
 
 def _check_output(what: str, target: str) -> None:
     folder = os.path.dirname(target)
+    if "://" in what:  # which may hold a password
+        raise ParameterError(f"{what.split()[0]}: a URL is not written to; give a file's name")
     if target.startswith("/proc/"):  # a pipe that /dev/stdout leads to
         raise ParameterError(f"{what} is no regular file; choose another name")
     if not os.path.isdir(folder):

@@ -14,7 +14,7 @@ from streamrf.display import format_bytes
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
-from streamrf.sources import is_known, is_url, open_source, path_of
+from streamrf.sources import bare, is_known, is_url, open_source, path_of
 from streamrf.statistics import load_statistics
 from streamrf.storage import Fields
 from streamrf.training import load_moments
@@ -52,7 +52,7 @@ def statistics_info(statistics: StatisticsFile) -> Answer:
 def _answer(file: str, kind: str, figures: dict[str, Any]) -> Answer:
     n_bytes = figures.pop("bytes", None)
     n_bytes = os.path.getsize(file) if n_bytes is None else n_bytes
-    figures = {"file": file, "kind": kind, "bytes": n_bytes, **figures}
+    figures = {"file": bare(file), "kind": kind, "bytes": n_bytes, **figures}
     return Answer(figures, aligned(_summary(figures)))
 
 

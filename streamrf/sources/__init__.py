@@ -32,7 +32,7 @@ from streamrf.sources.opening import (
     is_lazy,
     open_source,
 )
-from streamrf.sources.paths import is_url, path_of, version
+from streamrf.sources.paths import bare, is_url, path_of, version
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource
@@ -84,6 +84,7 @@ __all__ = [
     "as_rows",
     "as_source",
     "as_targets",
+    "bare",
     "by_columns",
     "check_class_weight",
     "check_known",

@@ -31,6 +31,7 @@ from streamrf.sources.paths import (
     bare,
     check_unpacked,
     expand,
+    inner,
     is_url,
     path_of,
     stand_ins,
@@ -156,7 +157,7 @@ def open_source(
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
         if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
             more["pattern"] = os.fsdecode(entries[0])
-        if opener not in (*_LOCAL, open_libsvm) and not is_url(names[0]):
+        if opener not in (*_LOCAL, open_libsvm):
             more["folders"] = _folders(files)
         return opener(names, x, y, weights, **more)
     if is_frame(data) and not is_xarray(data):  # which exports Arrow, an entry a row
@@ -226,8 +227,7 @@ def _ending(name: str) -> str:
     """
     if is_store(name):
         return ".zarr"
-    inner = next((part for part in name.split("::") if is_url(part)), name)  # in an archive
-    stem, ending = os.path.splitext(bare(inner).lower().rstrip("/"))
+    stem, ending = os.path.splitext(inner(name).lower().rstrip("/"))
     return os.path.splitext(stem)[1] if ending in _COMPRESSED else ending
 
 
@@ -263,12 +263,12 @@ def is_file_of(path: str, folder: str) -> bool:
     root = folder
     while has_magic(root):
         root = os.path.dirname(root)
-    inner = os.path.relpath(os.path.realpath(path), os.path.realpath(root or "."))
+    within = os.path.relpath(os.path.realpath(path), os.path.realpath(root or "."))
     if root != folder:
-        is_inside = inner.split(os.sep)[0] != ".."
-        return is_inside and stand_ins(folder[len(root) :].lstrip(os.sep), inner) is not None
-    is_seen = all(name[0] not in "._" for name in inner.split(os.sep))  # nor "..", outside
-    return os.path.isdir(folder) and is_seen and _ending(inner) in _ENDINGS
+        is_inside = within.split(os.sep)[0] != ".."
+        return is_inside and stand_ins(folder[len(root) :].lstrip(os.sep), within) is not None
+    is_seen = all(name[0] not in "._" for name in within.split(os.sep))  # nor "..", outside
+    return os.path.isdir(folder) and is_seen and _ending(within) in _ENDINGS
 
 
 def _folders(files: Mapping[str, Iterable[str]]) -> Folders:
@@ -279,7 +279,9 @@ def _folders(files: Mapping[str, Iterable[str]]) -> Folders:
     files : by the path, pattern or folder that means them
     """
     found = {
-        name: folders_of(path_of(entry), name) for entry, names in files.items() for name in names
+        name: folders_of(inner(path_of(entry)), inner(name))
+        for entry, names in files.items()
+        for name in names
     }
     return found if any(found.values()) else {}
 

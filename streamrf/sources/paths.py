@@ -25,7 +25,7 @@ from streamrf.errors import (
     first_line,
 )
 from streamrf.sources.arrow_types import arrow
-from streamrf.sources.store_folders import check_no_table, is_store, tables_above
+from streamrf.sources.store_folders import check_no_loops, check_no_table, is_store, tables_above
 
 logger = logging.getLogger("streamrf")
 
@@ -86,6 +86,8 @@ def _matches(name: str) -> list[str]:
         raise SourceNotFoundError(f"{name!r} is a folder; expected HDF5 files, such as {pattern!r}")
     if not glob.has_magic(name):
         raise_missing(name, os.path.abspath(name))
+    for folder in glob.glob(name.partition("**")[0] or ".") if "**" in name else ():
+        check_no_loops(folder)
     _check_folders(name)
     matches = sorted(glob.glob(name, recursive=True))
     found = [match for match in matches if os.path.isfile(match) or is_store(match)]
@@ -210,6 +212,19 @@ def bare(name: str) -> str:
     return re.sub("://([^/:]*):[^/]*@", r"://\1@", name)
 
 
+def inner(name: str) -> str:
+    """Return the bare URL of a file within archives and caches; another name as it is.
+
+    Examples
+    --------
+    >>> inner("zip://rows.csv::file:///all.zip"), inner("simplecache::memory://a.csv?key=1")
+    ('zip://rows.csv', 'memory://a.csv')
+    """
+    if not is_url(name):
+        return name
+    return bare(next((part for part in name.split("::") if "://" in part), name))
+
+
 def _said(error: BaseException) -> str:
     """Return the first line of another library's error, with the bare names of URLs in it."""
     text = re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
@@ -223,7 +238,11 @@ def _urls(name: str) -> list[str]:
         import fsspec
 
         filesystem, path = fsspec.core.url_to_fs(name)
-        matches = sorted(filesystem.glob(path))
+        matches = sorted(match for match in filesystem.glob(path) if filesystem.isfile(match))
+        tables = tables_above(matches)
+        kept = [folder for folder in tables if filesystem.isdir(folder)]
+    for folder in kept:
+        check_no_table(folder, filesystem.glob)
     if not matches:
         raise SourceNotFoundError(f"no file matches {bare(name)!r}")
     if path not in name:  # spelt in another way than its filesystem has it

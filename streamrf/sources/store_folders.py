@@ -2,11 +2,14 @@
 
 import glob
 import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
-from streamrf.errors import DataError, StorageError
+from streamrf.errors import DataError, SourceNotFoundError, StorageError
 from streamrf.storage import reason
 
+PARQUET = (".parquet", ".pq")
 STORE_FILES = ("zarr.json", ".zgroup", ".zarray")  # of which a zarr store has one
 
 
@@ -31,22 +34,45 @@ def listed(folder: str) -> list[str]:
     return sorted(found)
 
 
-def check_no_table(folder: str) -> None:
-    """Raise DataError for a Delta Lake or Iceberg table, whose removed files lie there still."""
+def check_no_table(folder: str, matching: Callable[[str], Sequence[str]] = glob.glob) -> None:
+    """Raise DataError for a Delta Lake or Iceberg table, whose removed files lie there still.
+
+    Parameters
+    ----------
+    folder : where a table may be
+    matching : returns the files that a pattern matches, in the filesystem of the folder
+    """
     tables = {"_delta_log": ("Delta Lake", "*.json"), "metadata": ("Iceberg", "*.metadata.json")}
     for name, (kind, logs) in tables.items():
-        if glob.glob(os.path.join(glob.escape(folder), name, logs)):
+        if matching(os.path.join(glob.escape(folder), name, logs)):
             raise DataError(
                 f"{folder!r} is a table of {kind}, in whose folder the files of removed rows lie "
                 f"too; give the list of its files, as the library of {kind} has it, or export it"
             )
 
 
+def check_no_loops(folder: str, above: tuple[str, ...] = ()) -> None:
+    """Raise SourceNotFoundError for a link in a folder that leads back to one above it.
+
+    `glob` would follow it until the name is too long, and two of them for ever.
+    """
+    real = os.path.realpath(folder)
+    if real in above:
+        raise SourceNotFoundError(
+            f"the link {folder.rstrip('/')!r} leads back to a folder above it, so patterns with ** "
+            "never end; give the folder itself, in which each is read once, or remove the link"
+        )
+    with suppress(PermissionError), os.scandir(folder) as entries:  # told where a pattern leads in
+        for entry in entries:
+            if entry.is_dir() and not entry.name.startswith("."):
+                check_no_loops(entry.path, (*above, real))
+
+
 def tables_above(files: list[str]) -> list[str]:
     """Return the folders that may be the tables that files of Parquet are of."""
     found = set()
-    for folder in {os.path.dirname(file) for file in files if file.lower().endswith(".parquet")}:
-        found.add(folder)
+    for folder in {os.path.dirname(file) for file in files if file.lower().endswith(PARQUET)}:
+        found.add(folder or ".")
         while "=" in os.path.basename(folder) or os.path.basename(folder) == "data":
             folder = os.path.dirname(folder)
             found.add(folder or ".")

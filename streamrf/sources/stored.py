@@ -102,7 +102,7 @@ class LazyMatrix(Matrix):
 
     def __init__(self, name: str) -> None:
         self.where = name
-        self.name = os.path.basename(name)
+        self.name = os.path.basename(os.path.normpath(name))  # of a folder, with any slash
         self._held: Arrays | None = None
         X, y, weights = self._arrays
         check_rank(X.shape, name)

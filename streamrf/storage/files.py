@@ -158,6 +158,10 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
     except StreamrfError:  # two of them are OSError too
         raise
     except FileNotFoundError as error:
+        if "://" in name:  # which may hold a password
+            raise SourceNotFoundError(
+                "a URL names no file of this machine; download it, and give the file"
+            ) from error
         raise SourceNotFoundError(
             f"there is no file {name or repr(name)}; check the path"
         ) from error
