@@ -422,6 +422,21 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     assert f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried" in info.stdout
 
 
+def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, monkeypatch):
+    """They were "chosen of 59" in a run that chose nothing."""
+    monkeypatch.chdir(tmp_path)
+    X, y = waves
+    srf.accumulate(srf.ArraySource(X, y), "auto", n_components=64, random_state=0).save("s.h5")
+    srf.accumulate(srf.ArraySource(X, y), srf.StructuredFourier(n_components=64)).save("named.h5")
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = waves
+    tried = srf.load_statistics("s.h5").encoder.tried
+    fit = ["fit", "rows.h5", "--model", "m.h5", "--like"]
+    said = [CliRunner().invoke(app, [*fit, name]).stdout for name in ("s.h5", "named.h5")]
+    assert f"features  64, as in s.h5: {tried['candidate'][0]}\n" in said[0]
+    assert "features  64, as in named.h5: StructuredFourier\n" in said[1]
+
+
 @pytest.mark.parametrize(
     ("gain", "width", "is_first"),
     [
