@@ -1,6 +1,7 @@
 """What is chosen where nothing is named: scaling, kernel, setting and width."""
 
 import json
+from pathlib import Path
 
 import dask.array as da
 import h5py
@@ -20,7 +21,7 @@ from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.ranking import order_of, proven
-from streamrf.training.tournament import Tournament
+from streamrf.training.tournament import BUDGET_SECONDS, Tournament
 
 N = 1500
 
@@ -435,6 +436,17 @@ def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, 
     said = [CliRunner().invoke(app, [*fit, name]).stdout for name in ("s.h5", "named.h5")]
     assert f"features  64, as in s.h5: {tried['candidate'][0]}\n" in said[0]
     assert "features  64, as in named.h5: StructuredFourier\n" in said[1]
+
+
+def test_the_budget_is_told_as_it_is():
+    plan = f"{BUDGET_SECONDS:g}"
+    shown = CliRunner().invoke(app, ["select", "--help"], env={"COLUMNS": "200"}).stdout
+    shown = " ".join(shown.split())
+    assert f"Planned seconds; {plan}, or a quarter of the pass" in shown
+    assert f"None means {plan}, or a quarter of the pass" in srf.select.__doc__
+    for page in ("selection.md", "guides/data.md"):
+        text = (Path(__file__).parents[1] / "docs" / page).read_text()
+        assert f"{plan} seconds of one core, or a quarter of the pass" in text
 
 
 @pytest.mark.parametrize(

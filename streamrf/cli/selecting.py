@@ -11,7 +11,7 @@ from streamrf.cli.options import option, option_from
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.sources import check_once
-from streamrf.training import TASKS, Settings, select
+from streamrf.training import BUDGET_SECONDS, TASKS, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
 
@@ -29,7 +29,8 @@ class SelectOptions:
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
     scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
     budget: float | None = option(
-        "Planned seconds; 20, or a quarter of the pass if that is more.", metavar="SECONDS"
+        f"Planned seconds; {BUDGET_SECONDS:g}, or a quarter of the pass if that is more.",
+        metavar="SECONDS",
     )
 
 
