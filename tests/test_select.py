@@ -419,8 +419,29 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     assert tried == figures["tried"]
     said = run(app, ["select", "rows.h5", "--components", "64", "--budget", "0.01"]).stdout
     assert "next      streamrf fit has no --budget and may choose otherwise; leave it out" in said
+    lines = run(app, ["select", "rows.h5", "--components", "64"]).stdout.splitlines()
+    assert lines[-1].startswith("The first is the winner. The best are compared on other splits")
+    start = next(i for i, line in enumerate(lines) if line.startswith("candidate ")) + 1
+    errors = [line.split("  ")[-1] for line in lines[start:-1]]
+    assert errors == [f"{100 * error:.2f} %" for error in tried["error"][: len(errors)]]
     info = run(app, ["info", "m.h5"])
-    assert f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried" in info.stdout
+    chosen = f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried, error held out"
+    assert f"{chosen} {errors[0]}\n" in info.stdout
+
+
+def test_errors_of_values_are_shown_as_they_are(waves, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = waves[0], waves[0][:, 0] ** 2
+    words = ["rows.h5", "--components", "64", "--regression"]
+    said = CliRunner().invoke(app, ["select", *words]).stdout
+    fitted = CliRunner().invoke(app, ["fit", *words, "--model", "m.h5"])
+    assert fitted.exit_code == 0, fitted.output
+    error = srf.load_model("m.h5").encoder.tried["error"][0]
+    assert f"  {error:.5g}\n" in said
+    assert "%" not in said
+    info = CliRunner().invoke(app, ["info", "m.h5"]).stdout
+    assert f"error held out {error:.4g}\n" in info
 
 
 def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, monkeypatch):
