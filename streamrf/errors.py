@@ -113,7 +113,9 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
     """Raise ParameterError unless an argument is one of the choices; no array is."""
     known = tuple(choices)
     if isinstance(value, np.ndarray) or value not in known:
-        raise ParameterError(f"{name} must be one of {known}, got {value!r}")
+        as_word = isinstance(value, str) and value.lower() == "none" and None in known
+        cure = "; in Python None is written without quotes" if as_word else ""
+        raise ParameterError(f"{name} must be one of {known}, got {value!r}{cure}")
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -832,6 +832,20 @@ def test_a_bad_row_is_named(block, message):
         check_rows(block, "raise")
 
 
+def test_missing_values_of_an_array_are_told_where_they_would_be_filled_in():
+    pandas = pytest.importorskip("pandas")
+    rows, cure = spoilt(X, (17, 3), np.nan), "or train on a table (CSV, a pandas frame), where"
+    with refuses(BadRowError, cure):
+        check_rows(bad(rows), "raise")
+    for other in (bad(spoilt(X, (17, 3), np.inf)), bad(y=spoilt(Y, 9, np.nan))):
+        with pytest.raises(BadRowError) as caught:  # which tables do not fill in
+            check_rows(other, "raise")
+        assert cure not in str(caught.value)
+    frame = open_source(pandas.DataFrame(rows).rename(columns=str), y=Y)
+    assert "3 missing" in frame.columns.outputs
+    assert np.isfinite(np.concatenate([block.X for block in frame.blocks()])).all()
+
+
 def test_a_bad_row_of_a_sample_is_named_by_its_place_in_the_file(path):
     with h5py.File(path, "a") as file:
         file["train/X"][995] = np.nan

@@ -367,6 +367,17 @@ def test_dates_that_are_not_read_as_dates_are_told(written, is_told):
     assert doubts(srf.open_source(table), len(expected)) == ([expected] if is_told else [])
 
 
+def test_dates_as_text_have_a_cure_that_their_store_lets_do(tmp_path):
+    """A frame was told to write 2024-04-05 13:00:00 as 2024-01-31, as it is written."""
+    (tmp_path / "d.csv").write_text("day\n" + "".join(f"{1 + i % 28}.1.24\n" for i in range(90)))
+    (of_csv,) = doubts(srf.open_source(str(tmp_path / "d.csv")))
+    assert "write them as 2024-01-31 or" in of_csv
+    times = pyarrow.table({"when": [f"2024-04-{1 + i % 28:02} 13:00:00" for i in range(90)]})
+    (of_table,) = doubts(srf.open_source(times))
+    assert "'2024-04-01 13:00:00', so it is read as categories; convert it to dates" in of_table
+    assert of_table.endswith("pd.to_datetime(frame[column]) in pandas")
+
+
 def test_columns_of_one_kind_of_doubt_share_a_warning():
     """Each had a warning of its own: thirty of them hid what else was told."""
     kinds = {
@@ -387,7 +398,7 @@ def test_columns_of_one_kind_of_doubt_share_a_warning():
         f"Table: columns {named['price']} hold numbers such as '$0', {so}write them with a point",
         f"Table: columns {named['dirty']} hold numbers, but also 'none' and the like, {so}clean",
         f"Table: columns {named['text']} hold numbers as text, {so}convert them if they are meant",
-        f"Table: columns {named['day']} hold dates such as '01.01.2024', {so}write them as 2024-01",
+        f"Table: columns {named['day']} hold dates such as '01.01.2024', {so}convert them to da",
         f"Table: columns {named['id']} have a different text in nearly all of the 100 rows looked",
         f"Table: columns {named['gone']} have no value in the 100 rows looked at, so they are cons",
     ]

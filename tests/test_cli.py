@@ -460,10 +460,11 @@ def test_skipped_rows_are_counted_and_told():
 
 
 def test_a_command_advises_only_what_it_has():
-    advice = "leave such rows out with on_bad_rows='skip' (--on-bad-rows skip)"
+    table = ", or train on a table (CSV, a pandas frame), where missing values are filled in"
+    advice = "leave such rows out with on_bad_rows='skip' (--on-bad-rows skip)" + table
     assert refused("evaluate", "m.h5", "data.h5", "--x", "spoilt").endswith(advice)
     line = refused("predict", "m.h5", "data.h5", "--x", "spoilt", "--output", "p.h5")
-    assert line.endswith("clean the data")
+    assert line.endswith("clean the data" + table)
 
 
 def test_info_shows_numbers_that_were_learnt():

@@ -291,9 +291,12 @@ def test_a_model_without_probabilities_says_how_to_get_them():
     write_hdf5(Path("data.h5"), X, LABELS)
     model_of("classes.h5", "--alpha", "1")
     predict = ("predict", "m.h5", "data.h5", "-o", "p.h5", "--probabilities")
-    assert "m.h5 has no probabilities, which are fitted on rows held out: make it by fit" in (
-        refused(*predict)
-    )
+    line = refused(*predict)
+    assert "m.h5 has no probabilities, which are fitted on rows held out: make it by fit" in line
+    assert "also after solve: load_model(FILE).fit_probabilities(X, y).save(FILE)" in line
+    srf.load_model("m.h5").fit_probabilities(X, LABELS).save("p.h5")
+    told("predict", "p.h5", "data.h5", "-o", "found.h5", "--probabilities")
+    Path("p.h5").unlink()
     model_of("values.h5", "--alpha", "1")
     assert "m.h5 gives values, not classes, and has no --probabilities" in refused(*predict)
     assert not Path("p.h5").exists()

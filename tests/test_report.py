@@ -267,6 +267,7 @@ def test_what_was_tried_has_a_table(tmp_path, digits):
     model = srf.RandomFeatureClassifier(random_state=0).fit(*digits[:2]).model_
     _, page = written(tmp_path / "r.html", model=model)
     assert set(model.encoder.tried["candidate"][:20]) <= set(page.cells)
+    assert f"{100 * model.encoder.tried['error'][0]:.2f} %" in page.cells
 
 
 def test_a_model_alone_tells_what_was_held_out(tmp_path, digits):

@@ -1,6 +1,7 @@
 """What is chosen where nothing is named: scaling, kernel, setting and width."""
 
 import json
+from pathlib import Path
 
 import dask.array as da
 import h5py
@@ -20,7 +21,7 @@ from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.ranking import order_of, proven
-from streamrf.training.tournament import Tournament
+from streamrf.training.tournament import BUDGET_SECONDS, Tournament
 
 N = 1500
 
@@ -419,8 +420,55 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     assert tried == figures["tried"]
     said = run(app, ["select", "rows.h5", "--components", "64", "--budget", "0.01"]).stdout
     assert "next      streamrf fit has no --budget and may choose otherwise; leave it out" in said
+    lines = run(app, ["select", "rows.h5", "--components", "64"]).stdout.splitlines()
+    assert lines[-1].startswith("The first is the winner. The best are compared on other splits")
+    start = next(i for i, line in enumerate(lines) if line.startswith("candidate ")) + 1
+    errors = [line.split("  ")[-1] for line in lines[start:-1]]
+    assert errors == [f"{100 * error:.2f} %" for error in tried["error"][: len(errors)]]
     info = run(app, ["info", "m.h5"])
-    assert f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried" in info.stdout
+    chosen = f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried, error held out"
+    assert f"{chosen} {errors[0]}\n" in info.stdout
+
+
+def test_errors_of_values_are_shown_as_they_are(waves, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = waves[0], waves[0][:, 0] ** 2
+    words = ["rows.h5", "--components", "64", "--regression"]
+    said = CliRunner().invoke(app, ["select", *words]).stdout
+    fitted = CliRunner().invoke(app, ["fit", *words, "--model", "m.h5"])
+    assert fitted.exit_code == 0, fitted.output
+    error = srf.load_model("m.h5").encoder.tried["error"][0]
+    assert f"  {error:.5g}\n" in said
+    assert "%" not in said
+    info = CliRunner().invoke(app, ["info", "m.h5"]).stdout
+    assert f"error held out {error:.4g}\n" in info
+
+
+def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, monkeypatch):
+    """They were "chosen of 59" in a run that chose nothing."""
+    monkeypatch.chdir(tmp_path)
+    X, y = waves
+    srf.accumulate(srf.ArraySource(X, y), "auto", n_components=64, random_state=0).save("s.h5")
+    srf.accumulate(srf.ArraySource(X, y), srf.StructuredFourier(n_components=64)).save("named.h5")
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = waves
+    tried = srf.load_statistics("s.h5").encoder.tried
+    fit = ["fit", "rows.h5", "--model", "m.h5", "--like"]
+    said = [CliRunner().invoke(app, [*fit, name]).stdout for name in ("s.h5", "named.h5")]
+    assert f"features  64, as in s.h5: {tried['candidate'][0]}\n" in said[0]
+    assert "features  64, as in named.h5: StructuredFourier\n" in said[1]
+
+
+def test_the_budget_is_told_as_it_is():
+    plan = f"{BUDGET_SECONDS:g}"
+    shown = CliRunner().invoke(app, ["select", "--help"], env={"COLUMNS": "200"}).stdout
+    shown = " ".join(shown.split())
+    assert f"Planned seconds; {plan}, or a quarter of the pass" in shown
+    assert f"None means {plan}, or a quarter of the pass" in srf.select.__doc__
+    for page in ("selection.md", "guides/data.md"):
+        text = (Path(__file__).parents[1] / "docs" / page).read_text()
+        assert f"{plan} seconds of one core, or a quarter of the pass" in text
 
 
 @pytest.mark.parametrize(

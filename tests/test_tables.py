@@ -431,6 +431,17 @@ def test_columns_that_lack_or_changed_are_told(model):
         model.predict(ROWS.set_column(1, "rooms", text))
 
 
+def test_dates_that_came_as_text_are_told_how_to_become_dates(model):
+    """`pd.read_csv` leaves them as text, and only the difference was told."""
+    texts = pyarrow.array([str(day) for day in ROWS["day"].to_pylist()])
+    rows = ROWS.set_column(ROWS.schema.get_field_index("day"), "day", texts)
+    cure = r"'day' was date and is category; make dates of text: pd.to_datetime\(frame\['day'\]\)"
+    with pytest.raises(ShapeError, match=cure):
+        model.predict(rows)
+    with pytest.raises(ShapeError, match=r"'rooms' was number and is category$"):  # no dates
+        model.predict(ROWS.set_column(1, "rooms", pyarrow.array(["9"] * N)))
+
+
 def test_statistics_of_other_columns_are_not_merged():
     first = accumulated(srf.open_source(ROWS.slice(0, 1500), y="label"))
     other = accumulated(srf.open_source(ROWS.slice(1500), y="label"))

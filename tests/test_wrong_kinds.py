@@ -14,7 +14,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import streamrf as srf
-from streamrf.errors import DataError, ShapeError, StreamrfError
+from streamrf.errors import DataError, ParameterError, ShapeError, StreamrfError
 from streamrf.features import TABLE as MAPS
 from streamrf.kernels import TABLE as KERNELS
 
@@ -287,3 +287,12 @@ def test_texts_are_no_values_to_kernel_ridge():
     X, y = np.arange(40.0).reshape(20, 2), np.array(["no", "yes"])[np.arange(20) % 2]
     with pytest.raises(DataError, match=r"the targets are no numbers .*no"):
         srf.KernelRidgeRegressor().fit(srf.ArraySource(X, y))
+
+
+@pytest.mark.parametrize("name", ["normalize", "warp"])
+def test_the_word_none_of_the_commands_is_told_to_be_none_in_python(name):
+    cure = f"{name} must be one of .*, got 'none'; in Python None is written without quotes$"
+    with pytest.raises(ParameterError, match=cure):
+        srf.accumulate(srf.ArraySource(ROWS, np.arange(len(ROWS)) % 2), **{name: "none"})
+    with pytest.raises(ParameterError, match=r"got 'l3'$"):
+        srf.accumulate(srf.ArraySource(ROWS, np.arange(len(ROWS)) % 2), **{name: "l3"})

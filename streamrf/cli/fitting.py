@@ -212,7 +212,7 @@ def fit(
         "rows_per_second": n_read / figures["pass_seconds"],
         "peak_memory_bytes": peak_bytes(),
     }
-    return Answer(figures, aligned(_summary(figures, source.where, sums)))
+    return Answer(figures, aligned(_summary(figures, source.where, sums, features.like)))
 
 
 def _every(options: PassOptions) -> float:
@@ -334,12 +334,15 @@ def _warn(sums: Statistics, trained: Model | None) -> None:
         warn(note)
 
 
-def _choice(sums: Statistics, width: int) -> str:
-    """Return in words what was chosen of what."""
+def _choice(sums: Statistics, width: int, like: str | None) -> str:
+    """Return in words what was chosen of what, or earlier, or named."""
     tried = sums.encoder.tried
+    name = type(sums.encoder.features).__name__ if tried is None else tried["candidate"][0]
+    if like is not None:
+        return f"{width:,}, as in {like}: {name}"
     if tried is None:
-        return f"{width:,}, {type(sums.encoder.features).__name__}"
-    return f"{width:,}, chosen of {len(tried['candidate'])}: {tried['candidate'][0]}"
+        return f"{width:,}, {name}"
+    return f"{width:,}, chosen of {len(tried['candidate'])}: {name}"
 
 
 def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
@@ -364,11 +367,13 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
     }
 
 
-def _summary(figures: dict[str, Any], where: str, sums: Statistics) -> Iterator[tuple[str, str]]:
+def _summary(
+    figures: dict[str, Any], where: str, sums: Statistics, like: str | None
+) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
     drawn, kept = figures["n_components"], figures["n_components_kept"]
     pruned = "" if kept in (None, drawn) else f", pruned to {kept:,}"
-    yield "features", f"{_choice(sums, drawn)}{pruned}"
+    yield "features", f"{_choice(sums, drawn, like)}{pruned}"
     yield facts.targets_line(figures)
     if figures["alpha"] is not None:
         chosen = ""

@@ -159,7 +159,8 @@ def _fields(model: Model, where: str, wanted: PredictOutput) -> dict[Field, Made
         if probabilities is None:
             raise ParameterError(
                 f"{where} has no probabilities, which are fitted on rows held out: make it by fit "
-                "--alpha auto, or leave out --probabilities"
+                "--alpha auto, fit them to other rows in Python (also after solve: "
+                "load_model(FILE).fit_probabilities(X, y).save(FILE)), or leave out --probabilities"
             )
         names = tuple(f"probability of {label}" for label in labels.tolist())
         made[Field("probabilities", number, names, False)] = lambda scores: probabilities.of(

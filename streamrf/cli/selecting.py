@@ -11,9 +11,13 @@ from streamrf.cli.options import option, option_from
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.sources import check_once
-from streamrf.training import TASKS, Settings, select
+from streamrf.training import BUDGET_SECONDS, TASKS, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
+WON = (
+    "The first is the winner. The best are compared on other splits of the rows too, so its error "
+    "here may be greater than that of others."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +33,8 @@ class SelectOptions:
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
     scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
     budget: float | None = option(
-        "Planned seconds; 20, or a quarter of the pass if that is more.", metavar="SECONDS"
+        f"Planned seconds; {BUDGET_SECONDS:g}, or a quarter of the pass if that is more.",
+        metavar="SECONDS",
     )
 
 
@@ -62,7 +67,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "seconds": time.perf_counter() - began,
     }
     summary = _summary(figures, source.where, options.budget is not None)
-    return Answer(figures, [*aligned(summary), "", *_lines(table)])
+    return Answer(figures, [*aligned(summary), "", *_lines(table, found.regression)])
 
 
 def _summary(figures: dict[str, Any], where: str, has_budget: bool) -> list[tuple[str, str]]:
@@ -80,10 +85,14 @@ def _summary(figures: dict[str, Any], where: str, has_budget: bool) -> list[tupl
     ]
 
 
-def _lines(table: dict[str, list]) -> list[str]:
-    """Return the table of candidates, the winner first."""
+def _lines(table: dict[str, list], regression: bool) -> list[str]:
+    """Return the table of candidates, the winner first, and how that one won."""
     rows = list(zip(*table.values(), strict=True))[:MAX_SHOWN]
     width = max((len(row[0]) for row in rows), default=0)
     head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>6}  error on rows held out"
-    lines = [f"{name:<{width}}  {e:>8,}  {n:>6,}  {error:.5g}" for name, e, n, error in rows]
-    return [head, *lines] if rows else []
+    errors = [f"{row[-1]:.5g}" if regression else f"{100 * row[-1]:.2f} %" for row in rows]
+    lines = [
+        f"{name:<{width}}  {e:>8,}  {n:>6,}  {error}"
+        for (name, e, n, _), error in zip(rows, errors, strict=True)
+    ]
+    return [head, *lines, *([WON] if rows[1:] else [])] if rows else []

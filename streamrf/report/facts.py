@@ -185,7 +185,9 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "warp", f"{figures['warp']}; most important: {_columns(figures)}"
     if figures["tried"] is not None:
         names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
-        yield "chosen", f"{names[0]}; of {len(names)} tried, error held out {errors[0]:.4g}"
+        own, has_classes = errors[0], figures["labels"] is not None
+        error = f"{100 * own:.2f} %" if has_classes else f"{own:.4g}"
+        yield "chosen", f"{names[0]}; of {len(names)} tried, error held out {error}"
     if figures["columns"] is not None:
         yield from columns_lines(figures["columns"])
     name, text = targets_line(figures)

@@ -1,6 +1,6 @@
 """The sections of a report: text, drawings and tables of what was measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +73,7 @@ def sections(found: Findings, where: str) -> Iterator[Section]:
     if warp is not None:
         yield _columns(warp, () if encoder.table is None else encoder.table.outputs)
     if encoder.tried is not None:
-        yield _tried(encoder.tried)
+        yield _tried(encoder.tried, percent if found.subject.labels is not None else number)
     if found.path is not None or (found.model is not None and found.model.history):
         yield _penalties(found)
     if found.spectrum is not None:
@@ -214,10 +214,10 @@ def _spans(drawn: list[Curve]) -> bool:
     return bool(len(values) and values.min() > 0 and values.max() > 10 * values.min())
 
 
-def _tried(tried: dict[str, list]) -> Section:
+def _tried(tried: dict[str, list], shown: Callable[[float], str]) -> Section:
     """What the choice of the features tried."""
     figures = zip(*(tried[name] for name in TRIED), strict=True)
-    rows = [[name, f"{width:,}", f"{n:,}", number(error)] for name, width, n, error in figures]
+    rows = [[name, f"{width:,}", f"{n:,}", shown(error)] for name, width, n, error in figures]
     text = (
         f"Before the pass, {len(rows):,} candidates were tried on a peek at the rows: scaling, "
         "kernel, its setting in units that suit the rows, at ever greater widths. The first was "

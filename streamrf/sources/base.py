@@ -322,9 +322,11 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
         shown = _shown(block.weights[index])
         what = f"the weight is {shown}, and weights are finite, not negative"
     more = f" ({n_bad} such rows in this block)" if n_bad > 1 else ""
+    is_array = not block.names and len(columns) and np.isnan(values[columns[0]])
+    table = ", or train on a table (CSV, a pandas frame), where missing values are filled in"
     return (
         f"{block.where}, row {row}: {what}{more}; clean the data, or leave such rows out with"
-        " on_bad_rows='skip' (--on-bad-rows skip)"
+        f" on_bad_rows='skip' (--on-bad-rows skip){table if is_array else ''}"
     )
 
 

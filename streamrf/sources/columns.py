@@ -17,6 +17,7 @@ from streamrf.storage import Fields, digest
 
 KINDS = ("number", "boolean", "category", "date", "empty")
 MAX_LEVELS = 64  # more are hashed, into as many columns
+_AS_TEXT = ("date", "category")  # kinds of a column of dates, learnt and as some read CSV
 _MINUTE = 60_000_000  # microseconds
 _DAY = 1440 * _MINUTE
 
@@ -278,8 +279,15 @@ class Columns:
         ]
         if lacks or changed:
             told = [f"it lacks {lacks}"] if lacks else []
+            dates = [
+                column.name
+                for column in self.columns
+                if (column.kind, kinds.get(column.name)) == _AS_TEXT
+                and not can_be(column.name, column.kind)
+            ]
+            cure = f"; make dates of text: pd.to_datetime(frame[{dates[0]!r}])" if dates else ""
             raise ShapeError(
-                f"{where} has not the columns learnt from: {'; '.join([*told, *changed])}"
+                f"{where} has not the columns learnt from: {'; '.join([*told, *changed])}{cure}"
             )
 
     @property

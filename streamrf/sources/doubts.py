@@ -36,6 +36,12 @@ _TOLD = {
         "hold dates such as {}, so they are read as categories; write them as 2024-01-31 or "
         "2024-01-31 10:00, or convert them to dates, of which days and cycles are made",
     ),
+    "dated": (
+        "holds dates such as {}, so it is read as categories; convert it to dates, of which days "
+        "and cycles are made: pd.to_datetime(frame[column]) in pandas",
+        "hold dates such as {}, so they are read as categories; convert them to dates, of which "
+        "days and cycles are made: pd.to_datetime(frame[column]) in pandas",
+    ),
     "texts": (
         "holds numbers as text, so it is read as categories; convert it if they are meant as "
         "numbers",
@@ -116,7 +122,7 @@ def _doubt_of(column: Column, values: Any, is_guessed: bool) -> _Doubt | None:
     texts = as_strings(values).drop_null()
     levels = texts.unique().to_pylist()
     if not arrow().types.is_dictionary(values.type):  # which someone has made categories
-        doubt = _of_dates(levels) or _of_numbers(levels, is_guessed)
+        doubt = _of_dates(levels, is_guessed) or _of_numbers(levels, is_guessed)
         if doubt is not None:
             return doubt
     if len(texts) >= MIN_ROWS and len(levels) > MAX_DIFFERENT * len(texts):
@@ -124,12 +130,12 @@ def _doubt_of(column: Column, values: Any, is_guessed: bool) -> _Doubt | None:
     return None
 
 
-def _of_dates(levels: list[str]) -> _Doubt | None:
+def _of_dates(levels: list[str], is_guessed: bool) -> _Doubt | None:
     """Return what makes text of a column of dates, or None."""
     dates = [level for level in levels if _DATE.fullmatch(level.strip())]
     if not dates or len(dates) < (1 - MAX_ODD) * len(levels):
         return None
-    return _Doubt("dates", (repr(dates[0]),))
+    return _Doubt("dates" if is_guessed else "dated", (repr(dates[0]),))
 
 
 def _of_numbers(levels: list[str], is_guessed: bool) -> _Doubt | None:

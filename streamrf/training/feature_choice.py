@@ -40,6 +40,7 @@ class Selection(Card):
     winner : the best trial, or None
     n_held : rows held out that errors were measured on
     n_components : width of the features
+    regression : whether errors are mean squares of values, not shares of wrong labels
     """
 
     features: FeatureMap
@@ -49,6 +50,7 @@ class Selection(Card):
     winner: Trial | None = None
     n_held: int = 0
     n_components: int = 0
+    regression: bool = False
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: the choice, its error, and the best of those beaten."""
@@ -135,7 +137,7 @@ def choose(
         gaussian = StructuredFourier(Gaussian(gamma="median"), width)
         kind = None if warp == AUTO else warp
         warped = learnt(gaussian, sample, scaling, kind, warp_rounds, regression, seed, moments)
-        return Selection(gaussian, scaling, warped, n_components=width)
+        return Selection(gaussian, scaling, warped, n_components=width, regression=regression)
     _check_warp(warp, sample.X.shape[1])
     field = _field(kernels, normalize, sample)
     if kernels is None:
@@ -166,6 +168,7 @@ def choose(
         winner,
         judge.n_held if winner is not None else 0,
         features.width_for(sample.X.shape[1]) or width,
+        regression,
     )
 
 
