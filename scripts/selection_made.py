@@ -117,6 +117,25 @@ def repeated_columns(rng):
     return X, X[:, 0] * X[:, 1] > 0
 
 
+def noise_columns(rng):
+    """Four columns of 200 matter: a wave, a square and a product."""
+    X = normal(rng, 200)
+    y = np.sin(2 * X[:, 0]) + np.square(X[:, 1]) + X[:, 2] * X[:, 3]
+    return X, y + 0.2 * rng.normal(size=N_ROWS)
+
+
+def rules_on_a_grid(rng):
+    """A band or a threshold, but not both, of columns in steps of a half."""
+    X = np.round(2 * normal(rng, 9)) / 2
+    return X, (np.abs(X[:, 0] + X[:, 1]) < 0.6) ^ (X[:, 2] > 0.9)
+
+
+def rules(rng):
+    """The same of columns without steps."""
+    X = normal(rng, 9)
+    return X, (np.abs(X[:, 0] + X[:, 1]) < 0.6) ^ (X[:, 2] > 0.9)
+
+
 def of_scikit_learn(name: str, **settings) -> Made:
     """Return what makes a set of scikit-learn's."""
     return lambda rng: getattr(datasets, f"make_{name}")(
@@ -153,6 +172,7 @@ SETS: dict[str, Made] = {
         for made in (
             *(few_of_many, checkerboard, steps, heavy_tails, units, rare_class, waves),
             *(indicators, codes_as_numbers, linear, counts, outliers, repeated_columns),
+            *(noise_columns, rules_on_a_grid, rules),
         )
     },
 }
