@@ -129,9 +129,12 @@ class Judge:
 
     @cached_property
     def has_effects(self) -> bool:
-        """Whether any column explains some of the targets alone, in the rows of the first split."""
+        """Whether a warp may begin with what columns of the first split explain alone."""
+        if self.scaled.n_features > warping.MAX_FULL:
+            return False
         fitted, _ = self._rows(self.scaled.rows(None), 0, warping.MAX_ROWS)
-        return bool(warping.explained(fitted, self.regression).any())
+        varies = bool(fitted.X.var(axis=0).all())
+        return varies and bool(warping.explained(fitted, self.regression).any())
 
     def _rows(
         self, X: Array, split: int, n_rows: int | None = None, n_held: int | None = None

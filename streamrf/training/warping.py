@@ -133,7 +133,7 @@ def _start(fitted: Rows, spread: Floats, regression: bool) -> Warp | None:
 
     What is left unexplained, a fifth at least, is shared out to all columns alike.
     """
-    if len(spread) > MAX_FULL or not spread.all():
+    if not spread.all():
         return None
     effects = explained(fitted, regression)
     total = effects.sum()
