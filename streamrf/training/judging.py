@@ -133,7 +133,7 @@ class Judge:
         if self.scaled.n_features > warping.MAX_FULL:
             return False
         fitted, _ = self._rows(self.scaled.rows(None), 0, warping.MAX_ROWS)
-        varies = bool(fitted.X.var(axis=0).all())
+        varies = bool((fitted.X.max(axis=0) > fitted.X.min(axis=0)).all())
         return varies and bool(warping.explained(fitted, self.regression).any())
 
     def _rows(
