@@ -258,6 +258,16 @@ def test_folders_that_a_pattern_of_a_url_matches_are_columns(folder):
         assert [column.name for column in columns][-1] == "year"
 
 
+def test_folders_among_what_a_pattern_of_a_url_matches_are_told(folder, url):
+    memory = fsspec.filesystem("memory")
+    for name in ("/mixed/a.csv", "/mixed/in/b.csv"):
+        memory.pipe(name, (folder / "rows.csv").read_bytes())
+    with pytest.raises(SourceNotFoundError, match=r"'/mixed/in', which .* is a folder"):
+        srf.open_source("memory://mixed/*", y="y")
+    assert srf.open_source("memory://mixed/**", y="y").n_rows == 2 * TABLE.num_rows
+    assert srf.open_source(f"{url}/rows.p*", y="y").n_rows == TABLE.num_rows  # by its listing
+
+
 @pytest.mark.parametrize("log", ["_delta_log/0.json", "metadata/1.metadata.json"])
 def test_tables_of_other_kinds_at_urls_are_refused(folder, log):
     memory = fsspec.filesystem("memory")

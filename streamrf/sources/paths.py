@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 from streamrf.errors import (
@@ -238,16 +239,27 @@ def _urls(name: str) -> list[str]:
         import fsspec
 
         filesystem, path = fsspec.core.url_to_fs(name)
-        matches = sorted(match for match in filesystem.glob(path) if filesystem.isfile(match))
-        tables = tables_above(matches)
-        kept = [folder for folder in tables if filesystem.isdir(folder)]
-    for folder in kept:
-        check_no_table(folder, filesystem.glob)
+        found = filesystem.glob(path, detail=True)
+    folders = sorted(match for match, of in found.items() if of.get("type") == "directory")
+    matches = sorted(found.keys() - folders)
+    if folders and "**" not in path:
+        raise SourceNotFoundError(
+            f"{folders[0]!r}, which {bare(name)!r} matches, is a folder; match the files within"
+        )
+    for folder in tables_above(matches):
+        check_no_table(folder, partial(_logs, filesystem))
     if not matches:
         raise SourceNotFoundError(f"no file matches {bare(name)!r}")
     if path not in name:  # spelt in another way than its filesystem has it
         return [filesystem.unstrip_protocol(match) for match in matches]
     return [name.replace(path, match, 1) for match in matches]  # host and archive stay
+
+
+def _logs(filesystem: Any, pattern: str) -> list[str]:
+    try:
+        return list(filesystem.glob(pattern))
+    except Exception:  # of a server that does not list what is not there
+        return []
 
 
 def absolute(name: str) -> str:
