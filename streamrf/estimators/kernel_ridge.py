@@ -34,6 +34,7 @@ from streamrf.sources import (
     as_known,
     as_labels,
     as_source,
+    check_each_once,
     check_rows,
     is_for_source,
     is_lazy,
@@ -72,6 +73,7 @@ class _KernelRidge(BaseEstimator):
             raise ParameterError(f"n_rows must be an integer above 0, got {n_rows!r}")
         if is_for_source(X, y):
             source = as_source(X, y, sample_weight)
+            check_each_once(source)
             keep_columns(self, source)
         else:
             self._target_names = names_of(y, "y")

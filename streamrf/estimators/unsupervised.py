@@ -19,6 +19,7 @@ from streamrf.sources import (
     Unlabelled,
     as_known,
     as_source,
+    check_each_once,
     is_for_source,
     named,
 )
@@ -221,6 +222,7 @@ class RandomFeatureKMeans(_Unsupervised):
     ) -> Self:
         """Find the centres of an array, CSR or a Source, here or on the workers of `engine`."""
         source = self._source(X, sample_weight)
+        check_each_once(source)
         run = RunOptions(engine=engine, memory_limit=self.memory_limit, n_threads=self.n_threads)
         seed = int(as_random_state(self.random_state).randint(2**31))
         self.clusters_, self.n_passes_ = cluster(

@@ -35,7 +35,7 @@ from streamrf.sources.opening import (
 from streamrf.sources.paths import bare, is_url, path_of, version
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
-from streamrf.sources.seekable import SeekableSource
+from streamrf.sources.seekable import SeekableSource, check_each_once
 from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
 from streamrf.sources.standard_input import open_text
 from streamrf.sources.stored import MatrixSource
@@ -87,6 +87,7 @@ __all__ = [
     "bare",
     "by_columns",
     "check_class_weight",
+    "check_each_once",
     "check_known",
     "check_listed",
     "check_named",

@@ -13,6 +13,7 @@ from streamrf.sources.base import Arrays, Block, Source, check_window, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.derived import columns_named, named_as
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
+from streamrf.sources.ledger import check_once
 from streamrf.sources.validation import as_matrix
 
 Ranges = list[tuple[int, int]]
@@ -150,3 +151,12 @@ def join_sample(blocks: Iterable[Block], n_rows: int, where: str) -> Block:
     arrays = joined([block.arrays for block in blocks])
     key, names = blocks[0].key, blocks[0].names
     return Block(*arrays, 0, key, 0, n_rows, kept, where, names)
+
+
+def check_each_once(source: Source) -> None:
+    """Raise MergeError if a source that need not be read first has rows of one of its files twice.
+
+    Where sums are kept, their ledger says so.
+    """
+    if source.seekable:
+        check_once(source.stores)

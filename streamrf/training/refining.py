@@ -26,7 +26,16 @@ from streamrf.solving import (
     line_step,
     tried,
 )
-from streamrf.sources import Rows, Source, as_labels, as_rows, check_rows, require_source, reread
+from streamrf.sources import (
+    Rows,
+    Source,
+    as_labels,
+    as_rows,
+    check_each_once,
+    check_rows,
+    require_source,
+    reread,
+)
 from streamrf.statistics import LossSums
 from streamrf.training import memory
 from streamrf.training.copies import Copies, n_distinct
@@ -186,6 +195,7 @@ def refine(
         If the Grams of all outputs do not fit.
     """
     require_source(source)
+    check_each_once(source)
     check_rows_given(rows)
     check_kind("held", held, HeldRows, "HeldRows")
     check_run(run)
