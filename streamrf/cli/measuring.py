@@ -9,7 +9,7 @@ from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.engine import RunOptions
 from streamrf.report import facts
-from streamrf.sources import check_once, open_source
+from streamrf.sources import check_each_once, open_source
 from streamrf.training import moments
 
 
@@ -28,7 +28,7 @@ def measure(
     with writing({"--out": out}, data) as check:
         source = open_source(data, rows.x, rows.y, rows.weights, **rows.trust())
         check(source)
-        check_once(source.stores)
+        check_each_once(source)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("reading")
             run = RunOptions(engine=client, n_threads=threads, progress=bar.advance)

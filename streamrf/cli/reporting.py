@@ -16,7 +16,7 @@ from streamrf.cli.options import option, wrong
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.models import load_model
-from streamrf.sources import check_once
+from streamrf.sources import check_each_once
 from streamrf.statistics import load_statistics
 
 PAGE_ENDINGS = (".html", ".htm")
@@ -63,7 +63,7 @@ def report(
         source = rows.source(data.data, columns) if data.data else None
         if source is not None:
             check(source)
-            check_once(source.stores)
+            check_each_once(source)
         ending = os.path.splitext(output)[1].lower()
         if ending not in ("", *PAGE_ENDINGS):
             raise wrong("--output", f"{output} ends in {ending}; a report is HTML: name it .html")

@@ -10,7 +10,7 @@ from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
-from streamrf.sources import check_once
+from streamrf.sources import check_each_once
 from streamrf.training import BUDGET_SECONDS, TASKS, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
@@ -42,7 +42,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
     """Try scalings, kernels and widths on a peek at the rows; show what was tried."""
     began = time.perf_counter()
     source = rows.source(data)
-    check_once(source.stores)
+    check_each_once(source)
     with computing(), showing():
         found = select(
             source,

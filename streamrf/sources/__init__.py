@@ -22,7 +22,7 @@ from streamrf.sources.labels import (
     same_labels,
     without_gaps,
 )
-from streamrf.sources.ledger import Ledger, check_once
+from streamrf.sources.ledger import Ledger
 from streamrf.sources.opening import (
     are_names,
     as_source,
@@ -92,7 +92,6 @@ __all__ = [
     "check_listed",
     "check_named",
     "check_no_frame",
-    "check_once",
     "check_rows",
     "checksum",
     "class_factors",

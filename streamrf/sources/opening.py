@@ -38,7 +38,7 @@ from streamrf.sources.paths import (
 )
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import as_csr, is_scipy_sparse
-from streamrf.sources.store_folders import is_store, listed
+from streamrf.sources.store_folders import PARQUET, is_store, listed
 from streamrf.sources.stored import GivenMatrix, MatrixSource
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import check_roles
@@ -72,7 +72,7 @@ def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any, **trust: bool) ->
 _FORMATS: dict[tuple[str, ...], Opener] = {
     (".h5", ".hdf5", ".hdf"): _open_hdf5,
     (".csv", ".tsv", ".tab"): _tables(CSVTable),
-    (".parquet", ".pq"): _tables(open_parquet),
+    PARQUET: _tables(open_parquet),
     (".arrow", ".feather", ".ipc"): _tables(open_arrow),
     (".npy",): open_npy,
     (".npz",): open_npz,

@@ -9,6 +9,7 @@ from streamrf.display import advance, foresee, watching
 from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit.arrays import Array, Floats
+from streamrf.jit.threads import computing
 from streamrf.preprocessing import Moments, Warp
 from streamrf.solving import Trial as Penalised
 from streamrf.sources import Rows
@@ -134,7 +135,8 @@ class Judge:
             return False
         fitted, _ = self._rows(self.scaled.rows(None), 0, warping.MAX_ROWS)
         varies = bool((fitted.X.max(axis=0) > fitted.X.min(axis=0)).all())
-        return varies and bool(warping.explained(fitted, self.regression).any())
+        with computing(1):  # as where a warp is learnt
+            return varies and bool(warping.explained(fitted, self.regression).any())
 
     def _rows(
         self, X: Array, split: int, n_rows: int | None = None, n_held: int | None = None

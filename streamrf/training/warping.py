@@ -97,10 +97,9 @@ def learn(
     n_components = width(len(fitted.X))
     spread = fitted.X.var(axis=0, dtype=np.float64)
     pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
-
-    warp = _start(fitted, spread, regression) if recipe.from_effects else None
     error, gains = np.inf, True
     with computing(1):  # BLAS sums in another order on other numbers of threads
+        warp = _start(fitted, spread, regression) if recipe.from_effects else None
         for number in range(max(recipe.n_rounds, MAX_ROUNDS)):
             if number >= recipe.n_rounds and not gains:
                 break
