@@ -361,6 +361,26 @@ def add_selected(values, columns, n, vector):
     return packed(G)
 
 
+def holds(n, rows, columns):
+    """Whether a tile has an entry that `add_tile` adds."""
+    return any(_beside(n, i, j) for i in range(*rows) for j in range(*columns))
+
+
+def add_tile(tile, x, y, n, G):
+    """Add the entries of a tile that lie beside each other to a whole matrix, and their mirrors."""
+    for i, j in np.ndindex(tile.shape):
+        if x + i < n and y + j < n and _beside(n, x + i, y + j):
+            G[x + i, y + j] += tile[i, j]
+            if x + i != y + j:
+                G[y + j, x + i] += tile[i, j]
+
+
+def _beside(n, i, j):
+    """Of row i: from the diagonal on in the first half, up to it in the second."""
+    middle = n // 2 if n % 2 == 0 else (n + 1) // 2
+    return j >= i if i < middle else middle <= j <= i
+
+
 def select(vector, n, picks):
     """The rows and columns picked, packed."""
     return packed(full(vector, n)[np.ix_(picks, picks)])
@@ -430,14 +450,39 @@ def pack_words(Q, entries):
     return words.astype(np.int32).reshape(1 + n_groups, n_panels, 48).transpose(1, 0, 2)
 
 
-def pack_shorts(Q):
+def words_pack_shorts(Q):
     """Rows in words of two."""
     return pack_words(Q, 2)
 
 
-def pack_bytes(Q):
+def words_pack_bytes(Q):
     """Rows in words of four."""
     return pack_words(Q, 4)
+
+
+# streamrf/jit/amx.py
+
+
+def _tiles(byte, side, n_parts):
+    """Bytes (n, width) as int32 (panels, steps, parts, 16 words of four rows, 16 features)."""
+    n, width = byte.shape
+    n_steps, n_panels = -(-n // 64), -(-width // side)
+    whole = np.zeros((64 * n_steps, side * n_panels), dtype=np.uint8)
+    whole[:n, :width] = byte
+    whole = whole.reshape(n_steps, 16, 4, n_panels, n_parts, 16).transpose(3, 0, 4, 1, 5, 2)
+    return np.ascontiguousarray(whole).view("<i4")[..., 0]
+
+
+def amx_pack_bytes(Q):
+    """Rows in tiles: two of 16 features each, four rows in a word."""
+    return _tiles(Q.astype(np.int8).view(np.uint8), 32, 2)
+
+
+def amx_pack_shorts(Q):
+    """Rows in tiles of low and of high bytes."""
+    whole = Q.astype(np.int64)
+    low, high = (_tiles((whole >> shift & 255).astype(np.uint8), 16, 1) for shift in (0, 8))
+    return np.concatenate([low, high], axis=2)
 
 
 # streamrf/jit/deform.py

@@ -189,6 +189,9 @@ for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
 # Inlined into others; those of slower instructions than the processor has; where products of
 # integers are not available, or a row too great for 32 bits.
 RARE = {f"{name} strides" for name in ("packed", "symmetric", "cholesky")}
+RARE |= {
+    f"{name} {kernel}" for name in ("packed", "words", "amx") for kernel in ("holds", "add_tile")
+}
 RARE |= {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
 RARE |= {  # and of sparse rows, losses and deformed images
     "columns add_entries",
@@ -200,6 +203,8 @@ RARE |= {  # and of sparse rows, losses and deformed images
     "gram add_products",
     "words pack_shorts",
     "words pack_bytes",
+    "amx pack_shorts",
+    "amx pack_bytes",
 }
 
 

@@ -96,6 +96,25 @@ def test_a_matrix_is_added_to_the_rows_and_columns_selected(rng, n):
     np.testing.assert_array_equal(vector, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+@pytest.mark.parametrize("n", SIZES)
+def test_tiles_add_every_entry_once(rng, n, dtype):
+    before, added = (np.rint(100 * symmetric(rng, n)) for _ in range(2))
+    vector, rows, columns = naive.packed(before).astype(dtype), 3, 4
+    padded = np.full((n + rows, n + columns), 999, dtype=np.int32)
+    padded[:n, :n] = added
+    G = before.copy()
+    for x in range(0, n, rows):
+        for y in range(0, n, columns):
+            tile = np.ascontiguousarray(padded[x : x + rows, y : y + columns])
+            naive.add_tile(tile, x, y, n, G)
+            packed.add_tile(tile, x, y, n, vector)
+            np.testing.assert_array_equal(vector, naive.packed(G))
+            sides = (x, min(x + rows, n)), (y, min(y + columns, n))
+            assert packed.holds(n, *sides) == naive.holds(n, *sides)
+    np.testing.assert_array_equal(vector, naive.packed(before + added))
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_rows_and_columns_can_be_selected(rng, n, n_threads):

@@ -1,11 +1,13 @@
 """Products of 8 and 16 bits by every instruction do what their twins say, on any processor."""
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
 
 import naive
-from streamrf.jit import instructions, words
+from streamrf.jit import amx, instructions, words
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, TABLE, fastest
 from streamrf.jit.threads import computing
 
@@ -62,15 +64,35 @@ def test_panels_of_words_are_those_of_the_definition(rng, shape, n_rows, limit, 
     assert greatest == (np.abs(Q).max() if n_rows == 4 else None)
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(("kind", "limit"), [("shorts", MAX_SHORT), ("bytes", MAX_BYTE)])
+@pytest.mark.parametrize("shape", SHAPES[:-1])
+def test_panels_of_tiles_are_those_of_the_definition(rng, shape, kind, limit, n_threads):
+    Q = entries(rng, shape, limit)
+    panels = np.full(amx.panels_shape(*shape, kind), 7, dtype=np.int32)
+    with computing(n_threads):
+        greatest = (amx.pack_shorts if kind == "shorts" else amx.pack_bytes)(Q, panels)
+    expected = (naive.amx_pack_shorts if kind == "shorts" else naive.amx_pack_bytes)(Q)
+    np.testing.assert_array_equal(panels, expected, strict=True)
+    assert greatest == (np.abs(Q).max() if kind == "bytes" else None)
+
+
+@pytest.mark.parametrize(
+    ("pack", "shape"),
+    [
+        (words.pack_bytes, words.panels_shape(600, 60, 4)),
+        (amx.pack_bytes, amx.panels_shape(600, 60, "bytes")),
+    ],
+)
 @pytest.mark.parametrize("value", [128, -128, 32767, -32767])
-def test_an_entry_beyond_8_bits_is_found_wherever_it_is(rng, value):
-    Q = entries(rng, (150, 60), MAX_BYTE)
-    panels = np.empty(words.panels_shape(*Q.shape, 4), dtype=np.int32)
-    for i, j in ((0, 0), (3, 59), (147, 48), (149, 1)):
+def test_an_entry_beyond_8_bits_is_found_wherever_it_is(rng, pack, shape, value):
+    Q = entries(rng, (600, 60), MAX_BYTE)
+    panels = np.empty(shape, dtype=np.int32)
+    for i, j in ((0, 0), (3, 59), (147, 48), (300, 31), (599, 1)):
         Q[i, j], kept = value, Q[i, j]
-        assert words.pack_bytes(Q, panels) == abs(value)
+        assert pack(Q, panels) == abs(value)
         Q[i, j] = kept
-    assert words.pack_bytes(Q, panels) <= MAX_BYTE
+    assert pack(Q, panels) <= MAX_BYTE
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -139,3 +161,37 @@ def test_blas_multiplies_where_numba_is_to_compile_for_another_processor(
 ):
     monkeypatch.setattr(numba.config, setting, value)
     assert instructions.available() == ()
+
+
+def test_ways_that_the_system_does_not_permit_are_passed_over(monkeypatch):
+    refused = replace(TABLE[-1], name="refused", permitted=lambda: False)
+    needless = replace(refused, needs=(frozenset(),))
+    lacking = replace(refused, needs=(frozenset({"none has this"}),), permitted=pytest.fail)
+    monkeypatch.setattr(instructions, "TABLE", (needless, lacking, *TABLE))
+    assert instructions.available() == AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("system", "machine"), [("Darwin", "x86_64"), ("Windows", "AMD64"), ("Linux", "aarch64")]
+)
+def test_tiles_are_asked_for_where_linux_has_them_alone(monkeypatch, system, machine):
+    monkeypatch.setattr(amx.platform, "system", lambda: system)
+    monkeypatch.setattr(amx.platform, "machine", lambda: machine)
+    monkeypatch.setattr(amx.ctypes, "CDLL", pytest.fail)
+    assert not amx.permitted()
+
+
+@pytest.mark.parametrize("status", [0, -1])
+def test_linux_says_whether_tiles_may_be_used(monkeypatch, status):
+    asked = []
+
+    class Library:
+        def syscall(self, *arguments):
+            asked.append(arguments)
+            return status
+
+    monkeypatch.setattr(amx.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(amx.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(amx.ctypes, "CDLL", lambda name: Library())
+    assert amx.permitted() is (status == 0)
+    assert asked == [(158, 0x1023, 18)]

@@ -15,11 +15,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.jit import gram, words
+from streamrf.jit import amx, gram, words
 from streamrf.jit.arrays import F32, Array, Numbers
 
 MAX_BYTE = 127
 MAX_SHORT = 32767  # not -32768: the sum of two products of 16 bits stays below 2^31
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Instruction:
     pack : ``pack(Q, panels)`` lays rows (n, width) float32 out; of 8-bit entries it returns the
         greatest, and the panels are of use only if that is within the limit
     add : ``add(panels, width, totals)`` adds ``Q^T Q`` to totals, packed as in `packed`
+    permitted : asks the operating system, once the processor has what is needed
     """
 
     name: str
@@ -45,6 +50,7 @@ class Instruction:
     shape: Callable[[int, int], tuple[int, ...]]
     pack: Callable[[F32, Any], Any]
     add: Callable[[Any, int, Numbers], None]
+    permitted: Callable[[], bool] = _always
 
     def panels(self, Q: F32, buffer: NDArray[np.uint8] | None = None) -> Array:
         """Return panels for rows Q, not filled: in memory of `buffer` if it is large enough."""
@@ -71,8 +77,18 @@ def _words(name: str, tile: str, *needs: str) -> Instruction:
     return Instruction(name, sets, limit, np.int32, shape, pack, words.ADD[tile])
 
 
+def _amx(name: str, kind: str) -> Instruction:
+    """Return a row of the table whose panels are tiles."""
+    limit, pack = (MAX_BYTE, amx.pack_bytes) if kind == "bytes" else (MAX_SHORT, amx.pack_shorts)
+    shape = partial(amx.panels_shape, name=kind)
+    needs = (frozenset({"amx-tile", "amx-int8"}),)
+    return Instruction(name, needs, limit, np.int32, shape, pack, amx.ADD[kind], amx.permitted)
+
+
 # The fastest first, of each limit.
 TABLE = (
+    _amx("AMX, 8 bits", "bytes"),
+    _amx("AMX, 16 bits", "shorts"),
     _words("AVX-512 VNNI, 8 bits", "bytes-512", "avx512vnni avx512f"),
     _words("AVX-VNNI, 8 bits", "bytes-256", "avxvnni", "avx512vnni avx512vl"),
     _words("AVX-512 VNNI, 16 bits", "shorts-512", "avx512vnni avx512bw"),
@@ -102,7 +118,8 @@ def cpu_features() -> frozenset[str]:
 def available() -> tuple[Instruction, ...]:
     """Return the rows that this processor has."""
     has = cpu_features()
-    return tuple(row for row in TABLE if any(needs <= has for needs in row.needs))
+    found = (row for row in TABLE if any(needs <= has for needs in row.needs))
+    return tuple(row for row in found if row.permitted())
 
 
 AVAILABLE = available()

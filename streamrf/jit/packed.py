@@ -153,3 +153,38 @@ def add_selected(values: Numbers, columns: I64, n: int, packed: Numbers) -> None
             i, j = _entry(row, column, of_columns, of_offset)
             k = _index(columns[i], columns[j], n_rows, n_columns, offset)
             packed[k] += values[column * of_rows + row]
+
+
+@njit(nogil=True, cache=True)
+def holds(n: int, rows: Range, columns: Range) -> bool:
+    """Whether `add_tile` adds anything of a tile: (first, one past the last) of each side."""
+    middle = layout(n)[1]
+    lower = rows[0] < middle and columns[1] > rows[0]
+    return lower or (rows[1] > middle and columns[1] > middle and columns[0] < rows[1])
+
+
+@njit(nogil=True, cache=True)
+def add_tile(tile: Numbers, x: int, y: int, n: int, packed: Numbers) -> None:
+    """``G[x:, y:] += tile``, of row i the entries that lie side by side in one packed column.
+
+    Those are (i, j) from the diagonal on where i is in the first half, else those of j in the
+    second half up to the diagonal. So over all tiles of G every entry of a triangle is added once,
+    and rows weigh alike: i of the first half has a column with one of the second.
+
+    Parameters
+    ----------
+    tile : (rows, columns), what lies outside of G is passed over
+    x, y : its first row and column in G
+    n : order of G
+    packed : the packed (n, n) matrix
+    """
+    n_rows, middle, offset = layout(n)
+    y_end = min(y + tile.shape[1], n)
+    for i in range(x, min(x + tile.shape[0], n)):
+        if i < middle:
+            start, first, last = i * n_rows + offset, max(i, y), y_end
+        else:
+            start = (i - middle + 1 - offset) * n_rows - middle
+            first, last = max(middle, y), min(y_end, i + 1)
+        for k in range(last - first):
+            packed[start + first + k] += tile[i - x, first - y + k]

@@ -21,6 +21,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from streamrf.jit.arrays import F32, I32, Numbers
+from streamrf.jit.packed import add_tile, holds
 
 PANEL = 48  # features of a panel: three vectors of 512 bits
 START = 1  # group at the head of a panel: what the sums of products with each feature begin with
@@ -267,19 +268,12 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
     def add(panels: I32, width: int, totals: Numbers) -> None:
         """``totals += Q^T Q`` for the rows laid out in `panels`.
 
-        A column of the packed array holds the sums of feature x with those from x on, and below
-        them the sums of a second x with those up to it: so tasks of whole columns weigh the same.
-
         Parameters
         ----------
         panels : (ceil(width / 48), 1 + n_groups, 48) int32
         width : features
         totals : float64 or int32, symmetric (width, width), packed as in `packed`
         """
-        if width % 2 == 0:
-            n_rows, n_columns, offset = width + 1, width // 2, 1
-        else:
-            n_rows, n_columns, offset = width, (width + 1) // 2, 0
         n_tiles = (width + tall - 1) // tall
         side = max(1, min(BLOCK // tall, n_tiles // 32))
         n_blocks = (n_tiles + side - 1) // side
@@ -288,24 +282,13 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
             sums = np.empty((tall, wide), np.int32)
             for block in range(np.int64(task), n_blocks, n_tasks):
                 for y in range(0, width, wide):
-                    y_end = min(y + wide, width)
                     for x in range(
                         block * side * tall, min((block + 1) * side * tall, width), tall
                     ):
-                        x_end = min(x + tall, width)
-                        lower = x < n_columns and y_end > x
-                        upper = x_end > n_columns and y_end > n_columns and y < x_end
-                        if not (lower or upper):
-                            continue
-                        _multiply(name, panels, x, y, sums)
-                        for i in range(x, x_end):
-                            if i < n_columns:
-                                start, first, last = i * n_rows + offset, max(i, y), y_end
-                            else:
-                                start = (i - n_columns + 1 - offset) * n_rows - n_columns
-                                first, last = max(n_columns, y), min(y_end, i + 1)
-                            for k in range(last - first):
-                                totals[start + first + k] += sums[i - x, first - y + k]
+                        rows = x, min(x + tall, width)
+                        if holds(width, rows, (y, min(y + wide, width))):
+                            _multiply(name, panels, x, y, sums)
+                            add_tile(sums, x, y, width, totals)
 
     return add
 
