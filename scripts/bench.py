@@ -2,7 +2,7 @@
 """What streamrf costs on MNIST, one JSON line a case; scripts/bench_docs.py makes tables of them.
 
 Every case runs in a process of its own. Its line goes to standard output and to a file, and a case
-that the file has already is passed over, so that the same command goes on where it was stopped.
+that the file has of this processor is passed over: the same command goes on where it was stopped.
 Needs STREAMRF_DATA, the folder of `mnist.h5`. Let nothing else run next to it: lines tell the load.
 
     scripts/bench.py                   # every case, about two hours on two cores
@@ -29,7 +29,7 @@ from pathlib import Path
 import llvmlite.binding
 import numpy as np
 import psutil
-from shared import ROOT, data_folder, keep, lines
+from shared import ROOT, data_folder, keep, lines, processor
 
 import streamrf as srf
 from streamrf.display import forget_peak, peak_bytes, watching
@@ -701,7 +701,10 @@ def main() -> None:
 
 def run_all(names: list[str], scale: Scale, output: Path | None, again: bool) -> list[str]:
     """Run cases, each in a process of its own; give the names of those that failed."""
-    done = set() if again else {line["case"] for line in lines(output)}
+    here = processor(benchmark.circumstances())
+    done = set() if again else {
+        line["case"] for line in lines(output) if processor(line) in ("", here)
+    }  # fmt: skip
     failed = []
     for name in names:
         if name in done:

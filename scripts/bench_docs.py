@@ -23,8 +23,9 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLACE = ROOT / "docs" / "benchmarks"
-sys.path.append(str(ROOT / "scripts" / "rivals"))
+sys.path += [str(ROOT / "scripts"), str(ROOT / "scripts" / "rivals")]
 from made_rows import bayes_error  # noqa: E402
+from shared import processor  # noqa: E402
 
 Lines = dict[str, dict]  # figures by the names of cases
 
@@ -84,11 +85,14 @@ def plot(bench: Lines, rivals: Lines) -> None:
 
 
 def read(path: Path) -> Lines:
-    """Return the lines of a file by their cases; nothing where there is no file."""
+    """Return the lines of a file by their cases, the later processors of a case by theirs too."""
     if not path.exists():
         return {}
-    lines = sorted(map(json.loads, path.read_text().splitlines()), key=natural)
-    return {line["case"]: line for line in lines}
+    found: Lines = {}
+    for line in sorted(map(json.loads, path.read_text().splitlines()), key=natural):
+        name = line["case"]
+        found[f"{name} on {processor(line)}" if name in found else name] = line
+    return found
 
 
 def natural(line: dict) -> list:
@@ -125,8 +129,9 @@ def circumstances(bench: Lines, rivals: Lines) -> str:
     loads = [line["load"] for line in lines]
     last = lines[-1]
     versions = ", ".join(f"{name} {version}" for name, version in last["versions"].items())
+    processors = sorted({line["processor"].split(" (")[0] for line in lines})
     return (
-        f"{last['processor']}, {last['threads']} threads; {versions}; commit "
+        f"{', '.join(processors)}, {last['threads']} threads; {versions}; commit "
         f"{', '.join(commits)}; load before a case {min(loads):.1f} to {max(loads):.1f} "
         f"(median {statistics.median(loads):.1f})."
     )
@@ -137,11 +142,11 @@ def beside_the_product(bench: Lines, rivals: Lines) -> str:
     rows = []
     for name, line in bench.items():
         if name.startswith("ratio-"):
-            aim = AIMS.get(name)
+            aim = AIMS.get(line["case"])
             rows.append([
                 MAPS[name.split("-")[1]],
-                "coarse" if name.endswith("-coarse") else "exact",
-                kind(line),
+                "coarse" if line["case"].endswith("-coarse") else "exact",
+                processor(line),
                 f"{line['n_components']:,}",
                 f"{line['n_rows']:,}",
                 f"{statistics.median(line['pass_seconds']):.1f}",
@@ -161,24 +166,18 @@ def spread(line: dict) -> str:
     return f"**{line['ratio']:.2f}** ({min(line['ratios']):.2f} to {max(line['ratios']):.2f})"
 
 
-def kind(line: dict) -> str:
-    """Return the compiler's name of the processor of a line; early lines have none."""
-    found = re.search(r"\((\w+)\)$", line["processor"])
-    return found[1] if found else ""
-
-
 def choice(bench: Lines, rivals: Lines) -> str:
     """Tell what fits that choose their penalty take, beside a pass alone."""
     rows = [
         [
             MAPS[line["map"]],
-            kind(line),
+            processor(line),
             f"{line['n_components']:,}",
             f"{line['n_rows']:,}",
             f"{statistics.median(line['pass_seconds']):.1f}",
             f"{statistics.median(line['fit_seconds']):.1f}",
             spread(line),
-            f"{AIMS[name]:.2f}",
+            f"{AIMS[line['case']]:.2f}",
         ]
         for name, line in bench.items()
         if name.startswith("choice-")
@@ -242,7 +241,7 @@ def factors(bench: Lines, rivals: Lines) -> str:
         work = line["n_components"] ** 3 / 3e9
         for where, times in line["times"].items():
             own, other = (statistics.median(times[way]) for way in ("own", "pftrf"))
-            what = [f"{line['n_components']:,}", kind(line), *where.split(", ", 1)]
+            what = [f"{line['n_components']:,}", processor(line), *where.split(", ", 1)]
             rates = [f"{work / own:.0f}", f"{work / other:.0f}"]
             rows.append([*what, f"{1e3 * own:,.0f}", *rates, f"{other / own:.2f}"])
     head = ["E", "processor", "dtype", "threads", "own, ms", "own, GFLOP/s", "`pftrf`, GFLOP/s"]
@@ -255,7 +254,7 @@ def solves(bench: Lines, rivals: Lines) -> str:
     for name, line in bench.items():
         if name.startswith("solve-"):
             own, other = (statistics.median(line["times"][way]) for way in ("own", "pftrf"))
-            what = [f"{line['n_components']:,}", kind(line), f"{line['relative_alpha']:g}"]
+            what = [f"{line['n_components']:,}", processor(line), f"{line['relative_alpha']:g}"]
             rows.append([*what, f"{own:.2f}", f"{other:.2f}", f"{other / own:.2f}"])
             rows[-1].append(f"{line['apart']:.0e}")
     head = ["E", "processor", "alpha", "own, s", "`pftrf`, s", "times as fast", "apart"]

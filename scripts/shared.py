@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,10 +32,18 @@ def lines(path: Path | None) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def processor(line: dict) -> str:
+    """Return the compiler's name of the processor of a line; early lines have none."""
+    found = re.search(r"\((\w+)\)$", line.get("processor", ""))
+    return found[1] if found else ""
+
+
 def keep(line: dict, path: Path) -> None:
-    """Put a line into a file in place of the older one of its case."""
+    """Put a line into a file in place of the older one of its case and processor."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    kept = {old["case"]: old for old in lines(path)} | {line["case"]: line}
+    kept = {(old["case"], processor(old)): old for old in lines(path)}
+    kept.pop((line["case"], ""), None)
+    kept[line["case"], processor(line)] = line
     new = path.with_name(path.name + ".new")
     new.write_text("".join(json.dumps(line) + "\n" for line in kept.values()))
     new.replace(path)
