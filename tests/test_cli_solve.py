@@ -135,12 +135,18 @@ def test_the_path_is_a_table(statistics):
     assert {name: [row[name] for row in rows] for name in rows[0]} == {
         name: column.tolist() for name, column in expected.items()
     }
-    *_, names, first, second = told("solve", "folds.h5", "--path", "--alpha", "0.1,10").splitlines()
+    said = told("solve", "folds.h5", "--path", "--alpha", "0.1,10").splitlines()
+    *_, names, first, second, _, mark = said
     assert names.split() == ["alpha", "dof", "gcv", "log", "evidence", "mse", "standard", "error"]
     assert len(names) == len(first) == len(second)
-    assert [float(word) for word in first.split()] == pytest.approx(
+    assert [float(word.strip("*")) for word in first.split()] == pytest.approx(
         [column[0] for column in expected.values()], rel=1e-5
     )
+    marked = [[word.endswith("*") for word in line.split()] for line in (first, second)]
+    best = [path.gcv.argmin(), path.log_evidence.argmax(), folds.mse.argmin()]
+    for number, line in enumerate(marked):
+        assert line == [False, False, *(column == number for column in best), False]
+    assert mark == "* the best by this column"
 
 
 def test_a_path_writes_no_model_unless_asked():

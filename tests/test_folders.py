@@ -107,7 +107,7 @@ def test_patterns_through_links_that_lead_back_are_refused(days):
     assert srf.open_source("data", y="y").n_rows == 100
 
 
-def test_fits_that_keep_no_sums_take_no_file_twice(days):
+def test_fits_and_figures_that_keep_no_sums_take_no_file_twice(days):
     os.symlink("d0.csv", "latest.csv")
     source = srf.open_source(["d0.csv", "d1.csv", "latest.csv"], y="y")
     model = srf.accumulate(srf.open_source("d[01].csv", y="y"), srf.Identity()).solve(1.0)
@@ -115,6 +115,8 @@ def test_fits_that_keep_no_sums_take_no_file_twice(days):
         srf.KernelRidgeClassifier().fit,
         srf.RandomFeatureKMeans(2, srf.Identity()).fit,
         lambda rows: srf.refine(model, rows, loss="logistic"),
+        model.evaluate,
+        model.score,
     ):
         with pytest.raises(StreamrfError, match="would be counted twice"):
             fit(source)

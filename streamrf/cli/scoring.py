@@ -12,7 +12,6 @@ from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.display import format_time
 from streamrf.models import load_model
-from streamrf.sources import check_each_once
 
 MAX_CONFUSIONS = 3  # shown to a person; --json has the whole matrix
 
@@ -37,7 +36,6 @@ def evaluate(
     began = time.perf_counter()
     trained = load_model(model)
     source = rows.source(data, trained.encoder.table)
-    check_each_once(source)
     with working(cluster, threads, source.n_rows) as (client, bar):
         bar.stage("evaluating")
         report = trained.evaluate(

@@ -37,6 +37,7 @@ CRITERIA = {
     "gcv": "generalised cross-validation",
     "evidence": "log evidence",
 }
+BEST = {"gcv": min, "log_evidence": max, "mse": min}  # by columns of the table
 
 
 @dataclass(frozen=True)
@@ -306,14 +307,22 @@ def _summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _columns(rows: list[dict[str, float]]) -> list[str]:
-    """Return a table of numbers, its columns under their names."""
-    names = [name.replace("_", " ") for name in rows[0]]
-    cells = [[_shown(value) for value in row.values()] for row in rows]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    return [
-        "  ".join(word.rjust(width) for word, width in zip(line, widths, strict=True))
-        for line in [names, *cells]
-    ]
+    """Return a table of numbers, its columns under their names, the best of a column marked."""
+    columns = []
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        cells = [name.replace("_", " "), *map(_shown, values)]
+        if name in BEST:
+            finite = [value for value in values if math.isfinite(value)]
+            best = BEST[name](finite, default=math.nan)
+            cells = [cells[0] + " ", *(
+                cell + ("*" if value == best else " ")
+                for cell, value in zip(cells[1:], values, strict=True)
+            )]  # fmt: skip
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) for cell in cells])
+    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+    return [*lines, "", "* the best by this column"]
 
 
 def _shown(value: float) -> str:

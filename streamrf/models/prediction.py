@@ -14,7 +14,7 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.models.metrics import ErrorSums, Evaluation
 from streamrf.models.posterior import Posterior
 from streamrf.preprocessing import Encoder
-from streamrf.sources import Block, Source, as_source, warn_of_unseen
+from streamrf.sources import Block, Source, as_source, check_each_once, warn_of_unseen
 
 BLOCK_BYTES = 64 << 20  # rows or features of a block
 Rows = Source | ArrayLike  # to score: a source, or an array (n, n_features)
@@ -181,8 +181,11 @@ class Predictor(Scorer):
         ------
         UnknownLabelError
             For a label that the model does not know.
+        MergeError
+            Where rows of one file would count twice.
         """
         source = as_source(source, y, weights)
+        check_each_once(source)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
         reading, run = self.judging(source, **options)
