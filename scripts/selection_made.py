@@ -136,6 +136,24 @@ def rules(rng):
     return X, (np.abs(X[:, 0] + X[:, 1]) < 0.6) ^ (X[:, 2] > 0.9)
 
 
+def missing_as_a_number(rng):
+    """A seventh of the entries are -999, in place of what is not known."""
+    X = normal(rng, 12)
+    y = X[:, 0] * X[:, 1] + np.square(X[:, 2]) - 1 + np.sin(2 * X[:, 3]) > 0
+    X = np.where(rng.random(X.shape) < 0.15, -999.0, X)
+    return X, y ^ (rng.random(N_ROWS) < 0.03)
+
+
+def jets(rng):
+    """Momenta, angles, and what is -999 where there are fewer jets."""
+    momenta, angles = np.exp(normal(rng, 6)), rng.uniform(-3, 3, (N_ROWS, 4))
+    n_jets = rng.poisson(1, N_ROWS)
+    own = np.where(n_jets[:, np.newaxis] > np.arange(2), np.exp(1 + normal(rng, 2)), -999.0)
+    signal = np.log(momenta[:, 0] * momenta[:, 1]) + np.cos(angles[:, 0] - angles[:, 1])
+    signal += (n_jets > 1) * 0.7 * np.log1p(np.abs(own[:, 1])) - 0.3
+    return np.hstack([momenta, angles, own]), signal + 0.5 * rng.normal(size=N_ROWS) > 0
+
+
 def of_scikit_learn(name: str, **settings) -> Made:
     """Return what makes a set of scikit-learn's."""
     return lambda rng: getattr(datasets, f"make_{name}")(
@@ -172,7 +190,7 @@ SETS: dict[str, Made] = {
         for made in (
             *(few_of_many, checkerboard, steps, heavy_tails, units, rare_class, waves),
             *(indicators, codes_as_numbers, linear, counts, outliers, repeated_columns),
-            *(noise_columns, rules_on_a_grid, rules),
+            *(noise_columns, rules_on_a_grid, rules, missing_as_a_number, jets),
         )
     },
 }

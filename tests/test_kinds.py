@@ -95,6 +95,8 @@ def test_the_field_is_named_widened_and_narrowed():
     assert [c.normalize for c in crossed(["arc-cosine"], "standard")] == []
     assert {c.normalize for c in crossed(["chi2"], "max")} == {"max"}
     assert len(crossed()) == 50  # docs/selection.md says so
+    assert len(crossed(by_ranks=True)) == 64
+    assert [c.normalize for c in crossed(["linear"], "quantile")] == ["quantile"]
     for wrong in ("rbf", ["gaussian", 3]):
         with pytest.raises(ParameterError, match="to choose from, which are gaussian, laplacian"):
             srf.accumulate(srf.ArraySource(np.eye(3), [0, 1, 1]), "auto", kernels=wrong)

@@ -92,7 +92,7 @@ def test_every_map_sums_the_same_bytes_as_of_dense_rows(features):
     assert a.ledger.same_rows(b.ledger)
 
 
-@pytest.mark.parametrize("normalize", [None, "l2", "l1", "max", "standard", "asinh"])
+@pytest.mark.parametrize("normalize", [None, "l2", "l1", "max", "standard", "asinh", "quantile"])
 def test_every_scaling_keeps_the_bytes(normalize):
     weights = RNG.uniform(0.5, 2, N)
     options = {"normalize": normalize, "hold_out": True, "random_state": 0}

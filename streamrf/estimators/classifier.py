@@ -54,7 +54,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     class_weight : dict of labels to weights, "balanced" (by the shares in arrays and in HDF5
         files of up to 8 million rows, else in a peek), or None
     normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
-        (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
+        (columns), "asinh" (of standardised columns) or "quantile" (normal scores of ranks in the
+        columns); "auto": with the features, None before a map
     warp : None, "diagonal" (weights of columns) or "full" (a matrix), learnt from gradients on a
         peek at the rows, or a `Warp`; "auto": taken where it helps, None before a map
     warp_rounds : how often at least the warp is learnt from the rows warped so far

@@ -1,4 +1,4 @@
-"""Linear interpolation between knots, and its products over pairs of columns, for lanes."""
+"""Linear interpolation between knots, and products of its hats over pairs of columns, for lanes."""
 
 import numpy as np
 from numba import njit, prange
@@ -58,6 +58,27 @@ def interpolate(
                             value = shares[b, lane] if q else np.float32(1.0) - shares[b, lane]
                             out[g, first + other - (other > left_out[b]), lane] = hat * value
             start += (ends[a + 1] - ends[a] - 1) * width
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def replace(x: F32, ends: I64, knots: F32, values: F32) -> None:
+    """Replace each entry by the value at its place among the knots of its column, in place.
+
+    Parameters
+    ----------
+    x : (groups, d, 16) float32
+    ends : (d + 1,) int64, where the knots of each column begin, and the last end
+    knots : (ends[-1],) float32, ascending in each column, two or more
+    values : (ends[-1],) float32, at the knots; linear between, and outside as at the end
+    """
+    for task in prange(x.shape[0]):
+        g = np.int64(task)
+        for j in range(x.shape[1]):
+            first, last = ends[j], ends[j + 1]
+            for lane in range(LANES):
+                place, share = _located(x[g, j, lane], knots[first:last])
+                low, high = values[first + place], values[first + place + 1]
+                x[g, j, lane] = low + share * (high - low)
 
 
 @njit(nogil=True, cache=True)

@@ -2,6 +2,7 @@
 
 from streamrf.preprocessing.encoder import Encoder, as_columns
 from streamrf.preprocessing.moments import Moments, Sample, combined_moments, scales_for
+from streamrf.preprocessing.quantiles import has_heavy_columns
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,
     MIN_WEIGHT,
@@ -14,12 +15,19 @@ from streamrf.preprocessing.rounding import (
     check_spread,
     precision_of,
 )
-from streamrf.preprocessing.scaling import CHOICES, FAINT, Preprocessing, deviations
+from streamrf.preprocessing.scaling import (
+    CHOICES,
+    COLUMNWISE,
+    FAINT,
+    Preprocessing,
+    deviations,
+)
 from streamrf.preprocessing.warp import WARPS, Warp
 
 __all__ = [
     "CALIBRATION_ROWS",
     "CHOICES",
+    "COLUMNWISE",
     "FAINT",
     "MIN_WEIGHT",
     "PRECISIONS",
@@ -38,6 +46,7 @@ __all__ = [
     "check_spread",
     "combined_moments",
     "deviations",
+    "has_heavy_columns",
     "precision_of",
     "scales_for",
 ]

@@ -9,34 +9,39 @@ from streamrf.errors import check_choice
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, unlocked
 from streamrf.preprocessing.moments import Moments
+from streamrf.preprocessing.quantiles import Quantiles
 from streamrf.preprocessing.warp import Warp
 from streamrf.sources import SparseRows, by_columns, dense_pieces
 from streamrf.storage import Fields
 
-CHOICES = (None, "l2", "l1", "max", "standard", "asinh")
+CHOICES = (None, "l2", "l1", "max", "standard", "asinh", "quantile")
+COLUMNWISE = ("standard", "asinh", "quantile")  # scalings that move columns to 0, and under which
+# they count alike
 NORMS = {"l2": 2, "l1": 1}
 FAINT = 1e-12  # of its mean; a column that varies by no more is taken as constant, and rounded
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Scaling of rows: ``(x - shift) * inverse_scale``, then unit length or asinh where asked.
+    """Scaling of rows: ``(x - shift) * inverse_scale``, then what is asked for.
 
     Parameters
     ----------
     normalize : None, "l2" (each row to unit length; a zero row stays zero), "l1" (absolute entries
         of each row to sum 1), "max" (one constant, the greatest Euclidean norm of the calibration
         rows), "standard" (column means and deviations of the calibration rows; a constant column
-        keeps its scale) or "asinh" (asinh of the standardised columns: outliers have bounded
-        influence)
+        keeps its scale), "asinh" (asinh of the standardised columns: outliers have bounded
+        influence) or "quantile" (normal scores of the ranks among the calibration rows)
     shift, inverse_scale : (n_features,) float64
     warp : a linear map of the scaled row, or None
+    quantiles : of "quantile", else None
     """
 
     normalize: str | None
     shift: F64
     inverse_scale: F64
     warp: Warp | None = None
+    quantiles: Quantiles | None = None
 
     @classmethod
     def learn(
@@ -54,8 +59,10 @@ class Preprocessing:
         d = X.shape[1]
         if warp is not None:
             warp.check_width(d)
-        shift, inverse = np.zeros(d), np.ones(d)
-        if normalize in ("standard", "asinh"):
+        shift, inverse, quantiles = np.zeros(d), np.ones(d), None
+        if normalize == "quantile":
+            quantiles, shift, inverse = Quantiles.learn(X)
+        elif normalize in ("standard", "asinh"):
             if moments is None:
                 shift = by_columns(X, _mean)
                 deviation = by_columns(X, deviations)
@@ -68,7 +75,7 @@ class Preprocessing:
             squares = [np.square(x, dtype=np.float64).sum(axis=1) for _, x in dense_pieces(X)]
             greatest = np.sqrt(np.concatenate(squares).max())
             inverse = np.full(d, 1 / greatest if greatest > 0 else 1.0)
-        return cls(normalize, shift, inverse, warp)
+        return cls(normalize, shift, inverse, warp, quantiles)
 
     @property
     def n_features(self) -> int:
@@ -82,7 +89,8 @@ class Preprocessing:
         few groups at a time.
         """
         norm, compress = NORMS.get(self.normalize or "", 0), self.normalize == "asinh"
-        if isinstance(X, SparseRows) and not compress and not self.shift.any():
+        moved = compress or self.quantiles is not None or self.shift.any()
+        if isinstance(X, SparseRows) and not moved:
             lanes.load_entries(*X.entries, self.inverse_scale, norm, out)
         else:
             for rows, x in dense_pieces(X):
@@ -90,6 +98,11 @@ class Preprocessing:
                 part = out if len(x) == len(X) else out[groups]
                 free = unlocked(x)
                 lanes.load(free, self.shift, self.inverse_scale, norm, compress, part)
+                if self.quantiles is not None:
+                    self.quantiles.load(part)
+                    last, lane = divmod(len(x), lanes.LANES)
+                    if last < len(part):  # past the rows there is none to have a score
+                        part[last, :, lane:], part[last + 1 :] = 0, 0
         if self.warp is not None:
             self.warp.load(out)
 
@@ -109,8 +122,11 @@ class Preprocessing:
     def to_tree(self) -> dict[str, Any]:
         """Return settings and scales as a tree."""
         tree = dict(vars(self))
-        del tree["warp"]
-        return tree if self.warp is None else tree | {"warp": self.warp.to_tree()}
+        for name in ("warp", "quantiles"):
+            part = tree.pop(name)
+            if part is not None:
+                tree[name] = part.to_tree()
+        return tree
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any] | Fields) -> "Preprocessing":
@@ -124,10 +140,13 @@ class Preprocessing:
         warp = None
         if fields.is_tree("warp"):
             warp = Warp.from_tree(fields.tree("warp"), len(shift))
+        quantiles = None
+        if normalize == "quantile":
+            quantiles = Quantiles.from_tree(fields.tree("quantiles"), len(shift))
         fields.end()
         if not len(shift):
             raise fields.wrong("shift", "is empty; expected one number for each column")
-        return cls(normalize, shift, inverse_scale, warp)
+        return cls(normalize, shift, inverse_scale, warp, quantiles)
 
 
 def _mean(X: Any) -> F64:

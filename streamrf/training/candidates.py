@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamrf.jit.arrays import Array, Floats, Indices
-from streamrf.preprocessing import Moments, Preprocessing, Warp
+from streamrf.preprocessing import Moments, Preprocessing, Warp, has_heavy_columns
 from streamrf.sources import SparseRows
+from streamrf.training.images import shape_of
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS, Kind
 from streamrf.training.settings import AUTO
@@ -72,7 +73,11 @@ class Candidate:
 
 
 def crossed(
-    kernels: Sequence[str] = DEFAULT, normalize: str | None = AUTO, *, every: bool = False
+    kernels: Sequence[str] = DEFAULT,
+    normalize: str | None = AUTO,
+    *,
+    every: bool = False,
+    by_ranks: bool = False,
 ) -> list[Candidate]:
     """Return the settings of the first round, or `every` one, under every scaling.
 
@@ -81,14 +86,18 @@ def crossed(
     kernels : names of `KINDS`
     normalize : a scaling, under which kinds that do not go with it are left out, or "auto"
     every : settings of a full grid
+    by_ranks : whether "auto" tries "quantile" too, which heavy tails ask for
     """
-    return [
+    found = [
         Candidate(scaling, name, float(setting))
         for name, kind in ((name, KINDS[name]) for name in kernels)
         for scaling, setting in itertools.product(
             kind.under(normalize), kind.every if every else kind.first
         )
     ]
+    if normalize != AUTO or by_ranks:
+        return found
+    return [candidate for candidate in found if candidate.normalize != "quantile"]
 
 
 class ScaledRows:
@@ -120,6 +129,11 @@ class ScaledRows:
     def n_features(self) -> int:
         """Width of a row."""
         return self._X.shape[1]
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether "quantile" is worth a try: of columns with heavy tails, not of images."""
+        return shape_of(self._X) is None and has_heavy_columns(self._X)
 
     def rows(self, normalize: str | None, warp: Warp | None = None) -> Array:
         """Return all rows scaled, and warped, float32."""

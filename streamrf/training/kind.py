@@ -10,7 +10,8 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.kernels import ShiftInvariantKernel
 from streamrf.preprocessing import CHOICES
 
-SCALINGS = ("standard", "asinh", "l2", None)  # "max" is None where gamma is relative
+# "max" is None where gamma is relative; "quantile" for columns with heavy tails alone
+SCALINGS = ("standard", "asinh", "l2", None, "quantile")
 
 
 @dataclass(frozen=True)

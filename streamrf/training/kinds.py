@@ -47,6 +47,7 @@ from streamrf.kernels import (
     Skeleton,
     SkewedChi2,
 )
+from streamrf.preprocessing import COLUMNWISE
 from streamrf.sources import SparseRows
 from streamrf.training.images import shape_of
 from streamrf.training.kind import Kind, Wanted
@@ -230,7 +231,7 @@ KINDS: dict[str, Kind] = {
         first=(32,),
         every=(8, 32),
         cost=0.5,
-        scalings=(None, "asinh"),  # linear ones of columns change nothing
+        scalings=(None, "asinh", "quantile"),  # linear ones of columns change nothing
         is_rough=True,
         n_kept=1,
     ),
@@ -239,7 +240,7 @@ KINDS: dict[str, Kind] = {
         make=_gaussian_piecewise,
         first=(1 / 16, 1 / 4, 1),
         cost=0.9,
-        scalings=("standard", "asinh"),
+        scalings=COLUMNWISE,
         teaches=None,
         n_kept=2,
     ),

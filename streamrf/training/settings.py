@@ -36,7 +36,8 @@ class Settings:
     kernels : names of the kernels and maps to choose from, see `select`; None means the default
         ones. Only with "auto"
     normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
-        (columns) or "asinh" (of standardised columns); "auto": with the features, None before a map
+        (columns), "asinh" (of standardised columns) or "quantile" (normal scores of ranks in the
+        columns); "auto": with the features, None before a map
     warp : a linear map of scaled rows, learnt from the gradients of a ridge fitted to a peek: None,
         "diagonal" (weights of columns), "full" (a matrix; up to 2,000 columns), a `Warp` that was
         learnt before, for a map; "auto": tried with the features, and None before a map

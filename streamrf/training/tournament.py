@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.display import expect
-from streamrf.preprocessing import WARPS
+from streamrf.preprocessing import COLUMNWISE, WARPS
 from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, crossed
 from streamrf.training.foresight import CHOOSING
@@ -42,7 +42,6 @@ BUDGET_SECONDS = 24.0
 
 WARPED = 2  # candidates that warps are tried for
 WARP_SHARE = 0.3  # of the budget, for warps
-COLUMNWISE = ("standard", "asinh")  # scalings under which columns count alike
 WARP_HOPE = 1.5  # times the best error; no warp of a kernel that errs more is tried
 
 
@@ -376,5 +375,6 @@ def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
 
 def grid(judge: Judge, width: int) -> Trial:
     """Return the best of everything at one width on all rows, for studies."""
-    trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in crossed(every=True)]
+    field = crossed(every=True, by_ranks=judge.scaled.is_heavy)
+    trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in field]
     return order_of(trials)[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamrf.errors import warn
 from streamrf.jit.arrays import F32, Mask
-from streamrf.preprocessing import FAINT, Encoder, deviations
+from streamrf.preprocessing import COLUMNWISE, FAINT, Encoder, deviations
 from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
 
@@ -86,7 +86,7 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     """
     if isinstance(X, SparseRows):
         return False
-    is_moved = encoder.preprocessing.normalize in ("standard", "asinh")
+    is_moved = encoder.preprocessing.normalize in COLUMNWISE
     middle = X.mean(axis=0, dtype=np.float64)
     with np.errstate(over="ignore"):
         spread = deviations(X)

@@ -1,0 +1,136 @@
+"""Columns by their ranks: what a value becomes depends on how many rows lie below it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from streamrf.jit import hats
+from streamrf.jit.arrays import F32, F64, I64
+from streamrf.sources import by_columns
+from streamrf.storage import Fields
+
+N_KNOTS = 129  # quantiles of a column, the least and the greatest value among them
+TAIL = 0.005  # of the rows at each end, which are not told apart
+MIDDLE = slice(N_KNOTS // 20, -(N_KNOTS // 20))  # knots that a column's unit is of
+
+MOST, NORMAL_WIDTH = 0.75, 2.301  # of the rows, and the length in deviations that they are within
+HEAVY = 3.0  # times the deviation of a normal column with most rows within the same length
+HEAVY_SHARE = 0.2  # of the columns that vary
+SHOWN_ROWS = 5000  # looked at for that
+END_SHARE, OTHERS_SHARE = 0.02, 0.1  # of them, least with the value at an end, and with others
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Normal scores of columns: ``ndtri(share of rows below)``, linear between quantiles.
+
+    A value that many rows have counts half of them as below. Beyond the least and the greatest
+    quantile scores stay as they are there, so outliers are no farther than the greatest row, and
+    values that stand for missing ones are next to the least.
+
+    Parameters
+    ----------
+    ends : (n_features + 1,) int64, where the knots of each column begin, and the last end
+    knots : (ends[-1],) float32, ascending in each column, of its values scaled; two or more
+    scores : (ends[-1],) float32
+    """
+
+    ends: I64
+    knots: F32
+    scores: F32
+
+    @classmethod
+    def learn(cls, X: Any) -> tuple["Quantiles", F64, F64]:
+        """Return the scores of rows X (n, n_features), or sparse, and the shifts and inverse scales
+        (n_features,) with which values become those that knots are of.
+        """
+        found = by_columns(X, _quantiles)  # (2, N_KNOTS, n_features)
+        shift, inverse = np.empty((2, found.shape[2]))
+        ends, knots, scores = [0], [], []
+        for j in range(found.shape[2]):
+            values, first = np.unique(found[0, :, j], return_index=True)
+            levels = found[1, first, j]
+            if len(values) == 1:  # constant: other values are one deviation away at most
+                values, levels = values[0] + [-1.0, 1.0], special.ndtr([-1.0, 1.0])
+            middle = found[0, MIDDLE, j]
+            unit = np.ptp(middle) or np.ptp(values)
+            shift[j], inverse[j] = np.median(middle), 1 / unit if 0 < unit < np.inf else 1.0
+            with np.errstate(over="ignore"):
+                knots.append(((values - shift[j]) * inverse[j]).astype(np.float32))
+            scores.append(special.ndtri(levels.clip(TAIL, 1 - TAIL)))
+            ends.append(ends[-1] + len(values))
+        return (
+            cls(np.array(ends), np.concatenate(knots), np.concatenate(scores).astype(np.float32)),
+            shift,
+            inverse,
+        )
+
+    def load(self, x: F32) -> None:
+        """Turn scaled values, lanes x (groups, n_features, 16), into scores where they are."""
+        hats.replace(x, self.ends, self.knots, self.scores)
+
+    def to_tree(self) -> dict[str, Any]:
+        """Return the arrays as a tree."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any] | Fields, n_features: int) -> "Quantiles":
+        """Return what `to_tree` described, for rows of a width."""
+        fields = Fields.of(tree)
+        ends = fields.array("ends", np.int64, (n_features + 1,))
+        knots = fields.array("knots", np.float32, (None,))
+        scores = fields.array("scores", np.float32, knots.shape)
+        fields.end()
+        if ends[0] != 0 or ends[-1] != len(knots) or (np.diff(ends) < 2).any():
+            raise fields.wrong("ends", f"do not split {len(knots)} knots in two or more a column")
+        within = np.ones(len(knots), dtype=bool)
+        within[ends[:-1]] = False
+        if (np.diff(knots, prepend=0)[within] < 0).any():
+            raise fields.wrong("knots", "do not ascend in every column")
+        return cls(ends, knots, scores)
+
+
+def _quantiles(X: Any) -> F64:
+    """Return the quantiles of columns X (n, d), and their shares of rows, (2, N_KNOTS, d)."""
+    n, ordered = len(X), np.sort(X, axis=0).astype(np.float64)
+    places = np.rint(np.linspace(0, n - 1, N_KNOTS)).astype(np.int64)
+    values = ordered[places]
+    shares = [
+        [np.searchsorted(column, at, side) for side in ("left", "right")]
+        for column, at in zip(ordered.T, values.T, strict=True)
+    ]
+    return np.stack([values, np.mean(shares, axis=1).T / n])
+
+
+def has_heavy_columns(X: Any) -> bool:
+    """Return whether columns of X (n, d), not sparse, have heavy tails or a value far from others.
+
+    Of heavy tails: the deviation is several times that of a normal column whose shortest interval
+    with three quarters of the rows is as long, in a fifth of the columns. Or in one, the least or
+    the greatest value, as one for what is missing, is that of many rows and farther from the next
+    than most others are from each other.
+    """
+    if not isinstance(X, np.ndarray) or len(X) < 2:
+        return False
+    X = np.sort(X[:: -(-len(X) // SHOWN_ROWS)].astype(np.float64), axis=0)
+    n_most = int(MOST * len(X))
+    with np.errstate(over="ignore"):
+        lengths = (X[n_most:] - X[: len(X) - n_most]).min(axis=0)
+        heavy = X.std(axis=0) > HEAVY / NORMAL_WIDTH * lengths
+    n_heavy, n_varying = np.count_nonzero(heavy & (lengths > 0)), np.count_nonzero(X[0] != X[-1])
+    return bool(0 < HEAVY_SHARE * n_varying <= n_heavy) or any(map(_has_far_end, X.T))
+
+
+def _has_far_end(ordered: NDArray[np.float64]) -> bool:
+    """Return whether many rows have the least or the greatest value, and it is far from others."""
+    for values in (ordered, -ordered[::-1]):
+        others = values[values > values[0]]
+        n_end = len(values) - len(others)
+        if n_end >= END_SHARE * len(values) and len(others) >= OTHERS_SHARE * len(values):
+            low, high = np.quantile(others, ((1 - MOST) / 2, (1 + MOST) / 2))
+            if others[0] - values[0] > high - low > 0:
+                return True
+    return False
