@@ -55,6 +55,26 @@ def test_outliers_and_missing_values_are_no_farther_than_ranks(rng):
     np.testing.assert_allclose(found[:, 2].std(), 1, atol=0.02)
 
 
+@pytest.mark.parametrize("value", [0.0, 7.5, -1e20, 1e300])
+def test_a_constant_column_is_zero_whatever_its_size(rng, value):
+    rows = np.full((50, 2), value)
+    rows[:, 1] = rng.standard_normal(50)
+    assert not scaled(rows)[:, 0].any()
+    assert np.abs(scaled(rows, np.array([[value + 1e303, 0.0]]))[0, 0]) == 1
+
+
+def test_values_at_the_ends_of_float64_have_scores_and_files(rng, tmp_path):
+    X = rng.standard_normal((400, 2))
+    X[:8, 0], X[8:16, 0], X[16:24, 1] = 1e149, -1e149, 1e149
+    found = scaled(X)
+    assert np.isfinite(found).all()
+    assert (found[8:16, 0].max() < found[16:, 0].min()) & (found[16:, 0].max() < found[:8, 0].min())
+    sums = srf.accumulate(srf.ArraySource(X, X[:, 1] > 0), srf.Identity(), normalize="quantile")
+    sums.save(tmp_path / "s.h5")
+    again = srf.load_statistics(tmp_path / "s.h5")
+    np.testing.assert_array_equal(again.encoder.preprocessing.apply(X), found)
+
+
 def test_columns_far_from_0_keep_their_ranks(rng):
     rows = np.round(rng.standard_normal((1000, 2)), 3)
     np.testing.assert_allclose(scaled(rows + np.array([1.7e9, 0])), scaled(rows), atol=1e-4)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from streamrf.jit import hats
 from streamrf.jit.arrays import F32, F64, I64
@@ -15,6 +15,8 @@ from streamrf.storage import Fields
 N_KNOTS = 129  # quantiles of a column, the least and the greatest value among them
 TAIL = 0.005  # of the rows at each end, which are not told apart
 MIDDLE = slice(N_KNOTS // 20, -(N_KNOTS // 20))  # knots that a column's unit is of
+
+FAR = float(np.finfo(np.float32).max)
 
 MOST, NORMAL_WIDTH = 0.75, 2.301  # of the rows, and the length in deviations that they are within
 HEAVY = 3.0  # times the deviation of a normal column with most rows within the same length
@@ -50,23 +52,20 @@ class Quantiles:
         found = by_columns(X, _quantiles)  # (2, N_KNOTS, n_features)
         shift, inverse = np.empty((2, found.shape[2]))
         ends, knots, scores = [0], [], []
-        for j in range(found.shape[2]):
-            values, first = np.unique(found[0, :, j], return_index=True)
-            levels = found[1, first, j]
-            if len(values) == 1:  # constant: other values are one deviation away at most
-                values, levels = values[0] + [-1.0, 1.0], special.ndtr([-1.0, 1.0])
-            middle = found[0, MIDDLE, j]
-            unit = np.ptp(middle) or np.ptp(values)
-            shift[j], inverse[j] = np.median(middle), 1 / unit if 0 < unit < np.inf else 1.0
+        for j, (values, levels) in enumerate(found.transpose(2, 0, 1)):
+            shift[j] = np.median(values[MIDDLE])
             with np.errstate(over="ignore"):
-                knots.append(((values - shift[j]) * inverse[j]).astype(np.float32))
-            scores.append(special.ndtri(levels.clip(TAIL, 1 - TAIL)))
-            ends.append(ends[-1] + len(values))
-        return (
-            cls(np.array(ends), np.concatenate(knots), np.concatenate(scores).astype(np.float32)),
-            shift,
-            inverse,
-        )
+                unit = np.ptp(values[MIDDLE]) or np.ptp(values)
+                inverse[j] = 1 / unit if 0 < unit < np.inf else 1.0
+                scaled = ((values - shift[j]) * inverse[j]).clip(-FAR, FAR).astype(np.float32)
+            own, first = np.unique(scaled, return_index=True)
+            score = scipy.special.ndtri(levels[first].clip(TAIL, 1 - TAIL))
+            if len(own) == 1:  # constant: other values are one unit away at most
+                own, score = own + np.array([-1, 1], np.float32), np.array([-1.0, 1.0])
+            knots.append(own)
+            scores.append(score.astype(np.float32))
+            ends.append(ends[-1] + len(own))
+        return cls(np.array(ends), np.concatenate(knots), np.concatenate(scores)), shift, inverse
 
     def load(self, x: F32) -> None:
         """Turn scaled values, lanes x (groups, n_features, 16), into scores where they are."""
