@@ -163,13 +163,15 @@ def select(X, y, **options):
 
 
 def test_ranks_are_tried_where_columns_have_heavy_tails_and_win(rng):
-    X = np.exp(3 * rng.standard_normal((1200, 4)))
+    X = np.exp(3 * rng.standard_normal((2400, 4)))
     y = np.sin(np.log(X[:, 0]) / 2) * np.log(X[:, 1])
     found = select(X, y)
     assert found.normalize == "quantile"
     assert any(name.startswith("quantile") for name in found.table()["candidate"])
     plain = select(np.log(X), y)
     assert not any(name.startswith("quantile") for name in plain.table()["candidate"])
+    few = select(X[:1900], y[:1900])
+    assert not any(name.startswith("quantile") for name in few.table()["candidate"])
     assert select(X, y, normalize="asinh").normalize == "asinh"
 
 

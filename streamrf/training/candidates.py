@@ -15,6 +15,7 @@ from streamrf.training.kinds import KINDS, Kind
 from streamrf.training.settings import AUTO
 
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
+MIN_RANKED = 2000  # rows; of fewer, those held out would often choose ranks by chance
 OUTLYING = 2.0  # times the deviation of the rows learnt from, that of all rows with a wrong entry
 
 
@@ -131,9 +132,9 @@ class ScaledRows:
         return self._X.shape[1]
 
     @property
-    def is_heavy(self) -> bool:
-        """Whether "quantile" is worth a try: of columns with heavy tails, not of images."""
-        return shape_of(self._X) is None and has_heavy_columns(self._X)
+    def asks_for_ranks(self) -> bool:
+        """See the function."""
+        return asks_for_ranks(self._X)
 
     def rows(self, normalize: str | None, warp: Warp | None = None) -> Array:
         """Return all rows scaled, and warped, float32."""
@@ -152,6 +153,11 @@ class ScaledRows:
             X = self.rows(normalize, warp)[: self._n_learnt]
             self._units[key] = gamma_unit(X, kernel, self._pairs)
         return self._units[key]
+
+
+def asks_for_ranks(X: Array) -> bool:
+    """Return whether "quantile" is worth a try: of many rows with heavy tails, but no images."""
+    return len(X) >= MIN_RANKED and shape_of(X) is None and has_heavy_columns(X)
 
 
 def _has_outliers(X: Array, n_learnt: int) -> bool:

@@ -10,11 +10,10 @@ from streamrf.display import Card, begin
 from streamrf.errors import DataError, ParameterError
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
-from streamrf.preprocessing import WARPS, Moments, Warp, has_heavy_columns
+from streamrf.preprocessing import WARPS, Moments, Warp
 from streamrf.sources import Block, Source
-from streamrf.training.candidates import Candidate, Recipe, crossed
+from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
 from streamrf.training.foresight import CHOOSING
-from streamrf.training.images import shape_of
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import for_rows
 from streamrf.training.kinds import TEACHERS
@@ -178,8 +177,7 @@ def _field(
 ) -> list[Candidate]:
     """Return the candidates of the first round; raise ParameterError if rows are none for them."""
     names = for_rows(kernels, sample.X, sample.where)
-    by_ranks = shape_of(sample.X) is None and has_heavy_columns(sample.X)
-    field = crossed(names, normalize, by_ranks=by_ranks)
+    field = crossed(names, normalize, by_ranks=asks_for_ranks(sample.X))
     if not field:
         raise ParameterError(
             f"kernels (--kernels): {', '.join(names)} cannot be tried with normalize={normalize!r}"

@@ -45,6 +45,17 @@ def proven(
     return [*smooth, *filter(is_rough, ranked)]
 
 
+def beyond_noise(ranked: list[Trial]) -> list[Trial]:
+    """Return trials with those by ranks first only if the best of them gains by more than noise.
+
+    Of distances within columns nothing is left then, and few rows held out may not show it.
+    """
+    others = [trial for trial in ranked if trial.candidate.normalize != "quantile"]
+    if not others or others[0] is ranked[0] or is_better(ranked[0], others[0]):
+        return ranked
+    return others + [trial for trial in ranked if trial.candidate.normalize == "quantile"]
+
+
 def is_rough(trial: Trial) -> bool:
     """Return whether a trial is of functions with steps or kinks."""
     return trial.candidate.kind.is_rough

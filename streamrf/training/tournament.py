@@ -20,6 +20,7 @@ from streamrf.training.kinds import TEACHERS
 from streamrf.training.ranking import (
     FADING,
     USUAL_GAIN,
+    beyond_noise,
     is_better,
     is_rough,
     joined,
@@ -153,7 +154,7 @@ class Tournament:
         if not warped:
             return best
         plain = next(trial for trial in ranked if trial.candidate == best.candidate)
-        plain, leader = self._over_splits([plain, warped[0]])
+        plain, leader = self._over_splits([plain, beyond_noise(warped)[0]])
         return leader if not is_auto or is_better(leader, plain) else best
 
     def _more_warps(self, ranked: list[Trial], field: list[Candidate]) -> list[Candidate]:
@@ -375,6 +376,6 @@ def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
 
 def grid(judge: Judge, width: int) -> Trial:
     """Return the best of everything at one width on all rows, for studies."""
-    field = crossed(every=True, by_ranks=judge.scaled.is_heavy)
+    field = crossed(every=True, by_ranks=judge.scaled.asks_for_ranks)
     trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in field]
     return order_of(trials)[0]
