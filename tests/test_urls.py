@@ -223,6 +223,13 @@ def test_files_in_archives_are_read_alone_and_by_patterns(folder, tmp_path, name
     ]
 
 
+def test_files_whose_closing_fails_are_read(folder):
+    """As that of fsspec's blockcache does, on local files."""
+    found = summed(srf.open_source(f"blockcache::file://{folder / 'rows.csv'}", y="y"))
+    expected = summed(srf.open_source(str(folder / "rows.csv"), y="y"))
+    assert_same_bytes(found["sums"], expected["sums"])
+
+
 def test_files_that_a_pattern_matches_keep_their_host(folder):
     class Hosted(fsspec.implementations.memory.MemoryFileSystem):
         """Leaves the host out of its paths, as that of ftp does."""

@@ -474,6 +474,12 @@ def test_copies_of_rows_weigh_as_weights_and_classes_as_their_indicators(rng):
     np.testing.assert_allclose(signs, warping.explained(rows_of(X, 1.0 * (y > 0)), True))
 
 
+def test_columns_explain_nothing_of_targets_of_one_value(rng):
+    X = rng.standard_normal((1000, 3))
+    with np.errstate(all="raise"):
+        assert not warping.explained(rows_of(X, np.full(1000, 3.7)), True).any()
+
+
 def test_columns_whose_slopes_cancel_are_found_by_what_each_explains(rng):
     """A nearly linear ridge sees the first column alone, and none of the square."""
     X = rng.normal(size=(2500, 200)).astype(np.float32)

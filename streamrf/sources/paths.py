@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -270,12 +270,7 @@ def absolute(name: str) -> str:
 def open_bytes(path: str, name: str) -> Any:
     """Open a file or URL, called `name` in messages, for reading, as pyarrow's files are.
 
-    Raises
-    ------
-    SourceNotFoundError
-        No such file.
-    MissingPackageError
-        A URL whose filesystem is not installed.
+    SourceNotFoundError if there is none, MissingPackageError if the URL's filesystem is missing.
     """
     if not is_url(path):
         if not os.path.isfile(path):  # opening a pipe would wait for a writer
@@ -303,6 +298,11 @@ class _Remote:
 
     def __getattr__(self, key: str) -> Any:
         return getattr(self._file, key)
+
+    def close(self) -> None:
+        """Close it; what it raises then is of no row, which are read."""
+        with suppress(Exception):
+            self._file.close()
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""

@@ -156,6 +156,8 @@ def explained(rows: Rows, regression: bool) -> Floats:
     deviations = np.sqrt(np.average(np.square(T), axis=0, weights=weights))
     T /= np.where(deviations > 0, deviations, 1.0)
     total, effects = len(T) * np.count_nonzero(deviations), np.zeros(rows.X.shape[1])
+    if total == 0:
+        return effects
     for j, edges in enumerate(np.quantile(rows.X, LEVELS, axis=0).T):
         bins = np.searchsorted(np.unique(edges), rows.X[:, j], side="right")
         members = weights[:, np.newaxis] * (bins[:, np.newaxis] == np.arange(len(LEVELS) + 1))
