@@ -18,7 +18,14 @@ from streamrf.features import FeatureMap, RandomFourier
 from streamrf.jit.arrays import Array, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model
-from streamrf.preprocessing import CALIBRATION_ROWS, Encoder, Preprocessing, Warp, as_columns
+from streamrf.preprocessing import (
+    CALIBRATION_ROWS,
+    FAINT,
+    Encoder,
+    Preprocessing,
+    Warp,
+    as_columns,
+)
 from streamrf.solving import HeldOut, Trial, best, searched
 from streamrf.sources import ArraySource, Ledger, Rows
 from streamrf.statistics import (
@@ -152,8 +159,10 @@ def explained(rows: Rows, regression: bool) -> Floats:
     y = as_columns(rows.y) if regression else rows.y[:, np.newaxis] == np.unique(rows.y)
     T = y.astype(np.float64)
     weights = np.ones(len(T)) if rows.weights is None else rows.weights / rows.weights.mean()
-    T -= np.average(T, axis=0, weights=weights)
+    mean = np.average(T, axis=0, weights=weights)
+    T -= mean
     deviations = np.sqrt(np.average(np.square(T), axis=0, weights=weights))
+    deviations[deviations <= FAINT * np.abs(mean)] = 0  # of one value, whose mean is rounded
     T /= np.where(deviations > 0, deviations, 1.0)
     total, effects = len(T) * np.count_nonzero(deviations), np.zeros(rows.X.shape[1])
     if total == 0:
