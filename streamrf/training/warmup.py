@@ -67,6 +67,7 @@ def _uses() -> Iterator[tuple[str, Callable[[], object]]]:
     default = partial(_fit, maps[0])
     for dtype in RAW_DTYPES:
         yield f"{np.dtype(dtype).name} rows", partial(default, dtype)
+    yield "ranks", partial(default, normalize="quantile")
     yield "weights", partial(default, weighted=True)
     yield "float64 precision", partial(default, precision="float64")
     yield "coarse precision", partial(default, precision="coarse")
@@ -120,7 +121,8 @@ def _fit(
     features: FeatureMap, dtype: type = np.float32, weighted: bool = False, **options: Any
 ) -> None:
     X, y = _rows(dtype)
-    settings = Settings(features=features, normalize="l2", hold_out=True, random_state=0, **options)
+    options = {"normalize": "l2", "hold_out": True, "random_state": 0, **options}
+    settings = Settings(features=features, **options)
     if settings.regression:
         y = y.astype(np.float64)
     block = (X, y, np.ones(N_ROWS)) if weighted else (X, y)
