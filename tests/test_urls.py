@@ -27,7 +27,7 @@ from streamrf.errors import (
     SourceNotFoundError,
     StreamrfError,
 )
-from streamrf.sources.paths import bare
+from streamrf.sources.urls import bare
 
 pytest.importorskip("aiohttp")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -189,10 +189,35 @@ def test_passwords_and_signatures_stay_out_of_files_and_messages(name, url, tmp_
         ("ftp://me:se@cret@host/a.csv", "ftp://me@host/a.csv"),
         ("abfs://monday@account/a.csv", "abfs://monday@account/a.csv"),
         ("github://org:repo@main/a.csv", "github://org:repo@main/a.csv"),
+        ("s3://store/a#1?.csv", "s3://store/a#1?.csv"),
+        ("http://host:80/a@b.csv", "http://host:80/a@b.csv"),
+        ("https://me:se/cr?e#t@host/a.csv?k=1", "https://me@host/a.csv"),
+        ("https://token@host/a@b.csv#top", "https://host/a@b.csv"),
+        ("zip://a?b.csv::https://h/x.zip?k=a::b", "zip://a?b.csv::https://h/x.zip"),
     ],
 )
 def test_names_of_urls_keep_what_tells_files_apart(name, shown):
     assert bare(name) == shown
+
+
+@pytest.mark.parametrize("opened_by", [srf.HDF5Source, srf.open_source])
+def test_urls_of_files_that_are_read_from_disks_alone_are_told(opened_by):
+    with pytest.raises(ParameterError, match=r"https://me@host/a\.h5 is a URL") as told:
+        opened_by("https://me:hunter2@host/a.h5?sig=SIGNED77")
+    assert "SIGNED77" not in str(told.value)
+
+
+def test_names_at_urls_may_hold_signs_of_patterns(folder):
+    memory = fsspec.filesystem("memory")
+    rows = (folder / "rows.csv").read_bytes()
+    short = b"".join(rows.splitlines(keepends=True)[:11])
+    for name, content in (("a[1].csv", short), ("a1.csv", rows), ("b#1.csv", short)):
+        memory.pipe(f"/signs/{name}", content)
+    assert srf.open_source("memory://signs/a[1].csv", y="y").n_rows == 10
+    several = srf.open_source("memory://signs/?[#1][1.]*csv", y="y")
+    assert [store.where for store in several.stores] == [
+        f"memory://signs/{name}" for name in ("a1.csv", "b#1.csv")
+    ]
 
 
 @pytest.mark.parametrize("names", ["no*.csv?sig=TOK", ["a.csv?sig=TOK", "a.parquet?sig=TOK"]])

@@ -16,6 +16,7 @@ from streamrf.preprocessing.rounding import (
     precision_of,
 )
 from streamrf.preprocessing.scaling import (
+    BY_MOMENTS,
     CHOICES,
     COLUMNWISE,
     FAINT,
@@ -25,6 +26,7 @@ from streamrf.preprocessing.scaling import (
 from streamrf.preprocessing.warp import WARPS, Warp
 
 __all__ = [
+    "BY_MOMENTS",
     "CALIBRATION_ROWS",
     "CHOICES",
     "COLUMNWISE",

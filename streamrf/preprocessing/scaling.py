@@ -14,9 +14,9 @@ from streamrf.preprocessing.warp import Warp
 from streamrf.sources import SparseRows, by_columns, dense_pieces
 from streamrf.storage import Fields
 
-CHOICES = (None, "l2", "l1", "max", "standard", "asinh", "quantile")
-COLUMNWISE = ("standard", "asinh", "quantile")  # scalings that move columns to 0, and under which
-# they count alike
+BY_MOMENTS = ("standard", "asinh")  # scalings by means and deviations of columns
+COLUMNWISE = (*BY_MOMENTS, "quantile")  # that move columns to 0, and under which they count alike
+CHOICES = (None, "l2", "l1", "max", *COLUMNWISE)
 NORMS = {"l2": 2, "l1": 1}
 FAINT = 1e-12  # of its mean; a column that varies by no more is taken as constant, and rounded
 
@@ -62,7 +62,7 @@ class Preprocessing:
         shift, inverse, quantiles = np.zeros(d), np.ones(d), None
         if normalize == "quantile":
             quantiles, shift, inverse = Quantiles.learn(X)
-        elif normalize in ("standard", "asinh"):
+        elif normalize in BY_MOMENTS:
             if moments is None:
                 shift = by_columns(X, _mean)
                 deviation = by_columns(X, deviations)

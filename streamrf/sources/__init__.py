@@ -32,7 +32,7 @@ from streamrf.sources.opening import (
     is_lazy,
     open_source,
 )
-from streamrf.sources.paths import bare, is_url, path_of, version
+from streamrf.sources.paths import path_of, version
 from streamrf.sources.reader import read_ahead
 from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource, check_each_once
@@ -40,6 +40,7 @@ from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacke
 from streamrf.sources.standard_input import open_text
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
+from streamrf.sources.urls import bare, is_url
 from streamrf.sources.validation import as_matrix, as_targets, weight_column
 from streamrf.sources.weighted import (
     BALANCED,

@@ -17,9 +17,10 @@ from streamrf.sources.csv_bytes import Decompressed, Lines
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
-from streamrf.sources.paths import absolute, bare, decoding, open_bytes, packed_text
+from streamrf.sources.paths import absolute, decoding, open_bytes, packed_text
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
+from streamrf.sources.urls import bare
 
 logger = logging.getLogger("streamrf")
 

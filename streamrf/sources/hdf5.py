@@ -22,6 +22,7 @@ from streamrf.sources.hdf5_files import (
 )
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
+from streamrf.sources.urls import check_no_urls
 from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
 
 MAX_KNOWN = 1 << 23  # rows whose targets are read before a pass, where all are to be known
@@ -50,6 +51,8 @@ class HDF5Source(SeekableSource):
 
     Raises
     ------
+    ParameterError
+        If a file is at a URL.
     SourceNotFoundError
         A path or pattern without a file.
     DatasetNotFoundError
@@ -95,6 +98,7 @@ class HDF5Source(SeekableSource):
         allow_external: bool = False,
     ) -> None:
         names = expand(path)
+        check_no_urls(names)
         check_roles(y, weights, names[0])
         self._names = Names(x, y, weights)
         trust = Trust(allow_sparse, allow_external)

@@ -11,9 +11,10 @@ import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, bare, open_bytes
+from streamrf.sources.paths import absolute, open_bytes
 from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
+from streamrf.sources.urls import bare
 
 logger = logging.getLogger("streamrf")
 

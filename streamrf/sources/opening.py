@@ -28,11 +28,8 @@ from streamrf.sources.parquet_files import open_arrow, open_parquet
 from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
 from streamrf.sources.paths import (
     PACKED_ENDINGS,
-    bare,
     check_unpacked,
     expand,
-    inner,
-    is_url,
     path_of,
     stand_ins,
 )
@@ -41,6 +38,7 @@ from streamrf.sources.sparse import as_csr, is_scipy_sparse
 from streamrf.sources.store_folders import PARQUET, is_store, listed
 from streamrf.sources.stored import GivenMatrix, MatrixSource
 from streamrf.sources.tables import Table, TableSource
+from streamrf.sources.urls import bare, check_no_urls, inner, is_url
 from streamrf.sources.validation import check_roles
 from streamrf.sources.xarray_arrays import is_xarray, open_xarray
 from streamrf.sources.zarr_arrays import open_zarr
@@ -145,12 +143,8 @@ def open_source(
             shown = list(map(bare, openers.values()))
             raise ParameterError(f"{shown} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
-        if opener in _LOCAL and any(map(is_url, names)):
-            raise ParameterError(
-                f"{bare(names[0])} is a URL: CSV, Parquet, Arrow and libsvm files are read from "
-                "URLs, by the endings of their names; download others"
-            )
         if opener in _LOCAL:
+            check_no_urls(names)
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
             check_roles(y, weights, names[0] if names else "X")
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}

@@ -10,9 +10,10 @@ from typing import Any
 
 from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
-from streamrf.sources.paths import absolute, bare, decoding, open_bytes
+from streamrf.sources.paths import absolute, decoding, open_bytes
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
+from streamrf.sources.urls import bare
 
 
 class ChunkedTable(Table):

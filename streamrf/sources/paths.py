@@ -9,15 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from streamrf.errors import (
     CorruptFileError,
     DataError,
-    MissingPackageError,
-    ParameterError,
     SourceNotFoundError,
     StorageError,
     StreamrfError,
@@ -27,6 +24,7 @@ from streamrf.errors import (
 )
 from streamrf.sources.arrow_types import arrow
 from streamrf.sources.store_folders import check_no_loops, check_no_table, is_store, tables_above
+from streamrf.sources.urls import is_url, matches_of, open_url
 
 logger = logging.getLogger("streamrf")
 
@@ -79,7 +77,7 @@ def _matches(name: str) -> list[str]:
     if not name:
         raise SourceNotFoundError("the path '' is empty; expected the name of a file")
     if is_url(name):
-        return _urls(name)
+        return matches_of(name)
     if os.path.isfile(name):  # first: a file's name may hold brackets
         return [name]
     if os.path.isdir(name):
@@ -192,76 +190,6 @@ def _kind(path: str) -> str:
     return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "no regular file")
 
 
-def is_url(name: str) -> bool:
-    """Return whether a name is a URL, such as memory://a.csv, rather than a path."""
-    return "://" in name
-
-
-def bare(name: str) -> str:
-    """Return a name without what follows the path of a URL, such as a signature, or a password.
-
-    Examples
-    --------
-    >>> bare("https://me:secret@host/a.csv.gz?key=1#top"), bare("what?.csv")
-    ('https://me@host/a.csv.gz', 'what?.csv')
-    """
-    if not is_url(name):
-        return name
-    name = name.partition("#")[0].partition("?")[0]
-    if name.startswith("github://"):  # organisation and repository
-        return name
-    return re.sub("://([^/:]*):[^/]*@", r"://\1@", name)
-
-
-def inner(name: str) -> str:
-    """Return the bare URL of a file within archives and caches; another name as it is.
-
-    Examples
-    --------
-    >>> inner("zip://rows.csv::file:///all.zip"), inner("simplecache::memory://a.csv?key=1")
-    ('zip://rows.csv', 'memory://a.csv')
-    """
-    if not is_url(name):
-        return name
-    return bare(next((part for part in name.split("::") if "://" in part), name))
-
-
-def _said(error: BaseException) -> str:
-    """Return the first line of another library's error, with the bare names of URLs in it."""
-    text = re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
-    return re.sub(r"\?\w+=\S*", "", text)
-
-
-def _urls(name: str) -> list[str]:
-    if not glob.has_magic(name.partition("?")[0]):
-        return [name]
-    with _reaching(name):
-        import fsspec
-
-        filesystem, path = fsspec.core.url_to_fs(name)
-        found = filesystem.glob(path, detail=True)
-    folders = sorted(match for match, of in found.items() if of.get("type") == "directory")
-    matches = sorted(found.keys() - folders)
-    if folders and "**" not in path:
-        raise SourceNotFoundError(
-            f"{folders[0]!r}, which {bare(name)!r} matches, is a folder; match the files within"
-        )
-    for folder in tables_above(matches):
-        check_no_table(folder, partial(_logs, filesystem))
-    if not matches:
-        raise SourceNotFoundError(f"no file matches {bare(name)!r}")
-    if path not in name:  # spelt in another way than its filesystem has it
-        return [filesystem.unstrip_protocol(match) for match in matches]
-    return [name.replace(path, match, 1) for match in matches]  # host and archive stay
-
-
-def _logs(filesystem: Any, pattern: str) -> list[str]:
-    try:
-        return list(filesystem.glob(pattern))
-    except Exception:  # of a server that does not list what is not there
-        return []
-
-
 def absolute(name: str) -> str:
     """Return a path that holds in any folder, because a worker may run in another; a URL as is."""
     return name if is_url(name) else os.path.abspath(name)
@@ -281,38 +209,7 @@ def open_bytes(path: str, name: str) -> Any:
             raise_missing(name, path)
         except PermissionError as error:
             raise denied(name) from error
-    with _reaching(name):
-        import fsspec
-
-        opened = fsspec.open(path, "rb")
-        return arrow().PythonFile(_Remote(opened, bare(name)), mode="r")
-
-
-class _Remote:
-    """A file of fsspec, whose errors name it."""
-
-    def __init__(self, opened: Any, name: str) -> None:
-        self._opened = opened  # or an archive around the file would be closed
-        self._file = opened.open()
-        self._name = name
-
-    def __getattr__(self, key: str) -> Any:
-        return getattr(self._file, key)
-
-    def close(self) -> None:
-        """Close it; what it raises then is of no row, which are read."""
-        with suppress(Exception):
-            self._file.close()
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        try:
-            return self._file.read(size)
-        except Exception as error:
-            why = "its server has no ranges of bytes" if "range" in str(error) else _said(error)
-            raise CorruptFileError(
-                f"{self._name} cannot be read: {why}; download it, and read the file"
-            ) from error
+    return open_url(path, name)
 
 
 def packed_by(head: bytes) -> str | None:
@@ -345,26 +242,6 @@ def check_unpacked(path: str, name: str) -> None:
         raise DataError(
             f"{name} is compressed by {packed}, and of such files only CSV is read: unpack it first"
         )
-
-
-@contextmanager
-def _reaching(name: str) -> Iterator[None]:
-    """Raise our errors, which name the file, for those of fsspec and its file systems."""
-    try:
-        yield
-    except ImportError as error:
-        cure = ": pip install 'streamrf[http]'" if name.startswith("http") else ""
-        raise MissingPackageError(f"{bare(name)} cannot be opened: {_said(error)}{cure}") from error
-    except FileNotFoundError as error:
-        cause = error.__cause__  # of a server that cannot be reached
-        why = f": {_said(cause)}" if isinstance(cause, OSError) else ""
-        raise SourceNotFoundError(f"there is no file {bare(name)}{why}") from error
-    except ValueError as error:  # of a protocol that it does not know
-        raise ParameterError(f"{bare(name)} cannot be opened: {_said(error)}") from error
-    except Exception as error:  # of a network
-        raise CorruptFileError(
-            f"{bare(name)} cannot be reached: {_said(error)}; check address and connection"
-        ) from error
 
 
 @contextmanager

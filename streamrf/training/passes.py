@@ -14,6 +14,7 @@ from streamrf.errors import BadRowError, DataError, warn
 from streamrf.jit.arrays import F32, Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
+    BY_MOMENTS,
     TARGET_LEVELS,
     TARGET_LIMIT,
     Cut,
@@ -106,7 +107,7 @@ class Pass(State):
         found = [c for c in moments.unfair_columns().tolist() if c not in self._told]
         if found:
             self._told.update(found)
-            scales = self.statistics.encoder.preprocessing.normalize in ("standard", "asinh")
+            scales = self.statistics.encoder.preprocessing.normalize in BY_MOMENTS
             also = ("", "") if scales else ("normalize='standard', ", "--normalize standard ")
             warn(
                 f"{named_columns(found, moments.names)} varied at most a tenth as much in the "

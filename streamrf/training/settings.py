@@ -13,7 +13,7 @@ from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_choice, check_flag, check_path
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_codes
-from streamrf.preprocessing import CHOICES, WARPS, Moments, Warp, calibration_class
+from streamrf.preprocessing import BY_MOMENTS, CHOICES, WARPS, Moments, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight
 from streamrf.statistics import TOTALS, Statistics, check_folds
 from streamrf.training.kernel_names import check_scaling, names_of
@@ -195,7 +195,7 @@ class Settings:
                 "scale_like= (--scale-like): the statistics of like= (--like) have their scales "
                 "already"
             )
-        if self.scale_like is not None and self.scaling not in ("standard", "asinh", AUTO):
+        if self.scale_like is not None and self.scaling not in (*BY_MOMENTS, AUTO):
             raise ParameterError(
                 "scale_like= (--scale-like) is for normalize= (--normalize) 'standard' or 'asinh', "
                 f"which scale columns, not {self.scaling!r}"

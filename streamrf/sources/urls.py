@@ -1,0 +1,180 @@
+"""Files at URLs: what patterns mean, names without secrets, errors that name the file."""
+
+import glob
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from streamrf.errors import (
+    CorruptFileError,
+    MissingPackageError,
+    ParameterError,
+    SourceNotFoundError,
+    first_line,
+)
+from streamrf.sources.arrow_types import arrow
+from streamrf.sources.store_folders import check_no_table, tables_above
+
+_PLAIN = (  # protocols whose names of files may hold ? and #; of others these end it
+    *("abfs", "abfss", "az", "file", "gcs", "gs", "hdfs", "local", "memory", "s3", "s3a"),
+    *("sftp", "smb", "ssh", "tar", "zip"),
+)
+_LINKS = re.compile("::(?=[a-z][a-z0-9]*::|[a-z][a-z0-9]*://)")  # between archives and caches
+
+
+def is_url(name: str) -> bool:
+    """Return whether a name is a URL, such as memory://a.csv, rather than a path."""
+    return "://" in name
+
+
+def check_no_urls(names: Iterable[str]) -> None:
+    """Raise ParameterError for files of a format that is read from disks alone."""
+    for name in filter(is_url, names):
+        raise ParameterError(
+            f"{bare(name)} is a URL: CSV, Parquet, Arrow and libsvm files are read from URLs, by "
+            "the endings of their names; download others"
+        )
+
+
+def bare(name: str) -> str:
+    """Return a name without the secrets of a URL: a password, a token, a signature.
+
+    Examples
+    --------
+    >>> bare("https://me:secret@host/a.csv.gz?key=1#top"), bare("https://token@host/a.csv")
+    ('https://me@host/a.csv.gz', 'https://host/a.csv')
+    >>> bare("what?.csv"), bare("s3://me/what#1?.csv")
+    ('what?.csv', 's3://me/what#1?.csv')
+    """
+    return "::".join(map(_bare, _LINKS.split(name))) if is_url(name) else name
+
+
+def _bare(link: str) -> str:
+    """Return the bare URL of one link of a chain of archives and caches."""
+    protocol, sign, rest = link.partition("://")
+    if not sign or protocol == "github":  # whose "me:it@" is organisation and repository
+        return link
+    password = re.match("([^/:@?#]*):[^/?#]*@", rest)
+    if password is None and protocol not in _PLAIN:  # one with a sign that should be in code
+        password = re.match(r"([^/:@?#]*):(?!\d*(?:[/?#]|$)).*@", rest)
+    if password is not None:
+        rest = f"{password[1]}@{rest[password.end() :]}"
+    elif protocol in ("http", "https"):
+        rest = re.sub("^[^/@?#]*@", "", rest)
+    return f"{protocol}://{_named(protocol, rest)}"
+
+
+def _named(protocol: str, rest: str) -> str:
+    """Return what names a file, without a signature."""
+    end = r"\?\w+=" if protocol in _PLAIN else "[#?]"
+    return re.split(end, rest, maxsplit=1)[0]
+
+
+def inner(name: str) -> str:
+    """Return the bare URL of a file within archives and caches; another name as it is.
+
+    Examples
+    --------
+    >>> inner("zip://rows.csv::file:///all.zip"), inner("simplecache::https://h/a.csv?key=1")
+    ('zip://rows.csv', 'https://h/a.csv')
+    """
+    if not is_url(name):
+        return name
+    return bare(next((link for link in name.split("::") if "://" in link), name))
+
+
+def matches_of(name: str) -> list[str]:
+    """Return the files that a URL means, or a pattern of such; SourceNotFoundError if none."""
+    if not glob.has_magic(inner(name)):
+        return [name]
+    with _reaching(name):
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(name)
+        if filesystem.isfile(path):  # first: a file's name may hold brackets
+            return [name]
+        found = filesystem.glob(path, detail=True)
+    folders = sorted(match for match, of in found.items() if of.get("type") == "directory")
+    matches = sorted(found.keys() - folders)
+    if folders and "**" not in path:
+        raise SourceNotFoundError(
+            f"{folders[0]!r}, which {bare(name)!r} matches, is a folder; match the files within"
+        )
+    for folder in tables_above(matches):
+        check_no_table(folder, partial(_logs, filesystem))
+    if not matches:
+        raise SourceNotFoundError(f"no file matches {bare(name)!r}")
+    if path not in name:  # spelt in another way than its filesystem has it
+        return [filesystem.unstrip_protocol(match) for match in matches]
+    return [name.replace(path, match, 1) for match in matches]  # host and archive stay
+
+
+def _logs(filesystem: Any, pattern: str) -> list[str]:
+    try:
+        return list(filesystem.glob(pattern))
+    except Exception:  # of a server that does not list what is not there
+        return []
+
+
+def open_url(url: str, name: str) -> Any:
+    """Open the file at a URL, called `name` in messages, for reading, as pyarrow's files are."""
+    with _reaching(name):
+        import fsspec
+
+        opened = fsspec.open(url, "rb")
+        return arrow().PythonFile(_Remote(opened, bare(name)), mode="r")
+
+
+class _Remote:
+    """A file of fsspec, whose errors name it."""
+
+    def __init__(self, opened: Any, name: str) -> None:
+        self._opened = opened  # or an archive around the file would be closed
+        self._file = opened.open()
+        self._name = name
+
+    def __getattr__(self, key: str) -> Any:
+        return getattr(self._file, key)
+
+    def close(self) -> None:
+        """Close it; what it raises then is of no row, which are read."""
+        with suppress(Exception):
+            self._file.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        try:
+            return self._file.read(size)
+        except Exception as error:
+            why = "its server has no ranges of bytes" if "range" in str(error) else _said(error)
+            raise CorruptFileError(
+                f"{self._name} cannot be read: {why}; download it, and read the file"
+            ) from error
+
+
+@contextmanager
+def _reaching(name: str) -> Iterator[None]:
+    """Raise our errors, which name the file, for those of fsspec and its file systems."""
+    try:
+        yield
+    except ImportError as error:
+        cure = ": pip install 'streamrf[http]'" if name.startswith("http") else ""
+        raise MissingPackageError(f"{bare(name)} cannot be opened: {_said(error)}{cure}") from error
+    except FileNotFoundError as error:
+        cause = error.__cause__  # of a server that cannot be reached
+        why = f": {_said(cause)}" if isinstance(cause, OSError) else ""
+        raise SourceNotFoundError(f"there is no file {bare(name)}{why}") from error
+    except ValueError as error:  # of a protocol that it does not know
+        raise ParameterError(f"{bare(name)} cannot be opened: {_said(error)}") from error
+    except Exception as error:  # of a network
+        raise CorruptFileError(
+            f"{bare(name)} cannot be reached: {_said(error)}; check address and connection"
+        ) from error
+
+
+def _said(error: BaseException) -> str:
+    """Return the first line of another library's error, with the bare names of URLs in it."""
+    text = re.sub(r"\w+://\S+", lambda url: bare(url[0]), first_line(error))
+    return re.sub(r"\?\w+=\S*", "", text)
