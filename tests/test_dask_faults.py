@@ -237,12 +237,32 @@ def test_tasks_that_dask_loses_are_sent_anew(client, caplog):
     assert found + [row.tolist() for row in rows] == [[1]] * 20
 
 
+def put_to_sleep(*streams):
+    """Have streams of Dask wait for a timer that never comes."""
+    for stream in streams:
+        stream.next_deadline = 0.0
+
+
+def put_worker_to_sleep(dask_worker):
+    put_to_sleep(dask_worker.batched_stream)
+
+
+def put_scheduler_to_sleep(dask_scheduler):
+    put_to_sleep(*dask_scheduler.client_comms.values(), *dask_scheduler.stream_comms.values())
+
+
 @pytest.mark.usefixtures("looking_often")
-def test_messages_that_dask_forgets_to_send_are_sent(client):
-    """As seen on a busy machine: they lay in the buffer of a stream whose time to send was past."""
+@pytest.mark.parametrize("side", ["client", "scheduler", "workers"])
+def test_messages_that_dask_forgets_to_send_are_sent(client, side):
+    """As seen on virtual machines: they lay in the buffer of a stream whose time was past."""
     client.wait_for_workers(2, timeout=30)
-    time.sleep(0.2)  # nothing is sent, so the stream sleeps until it is woken
-    client.loop.add_callback(setattr, client.scheduler_comm, "next_deadline", 0.0)
+    time.sleep(0.2)  # nothing is sent, so the streams sleep until they are woken
+    if side == "client":
+        client.loop.add_callback(put_to_sleep, client.scheduler_comm)
+    elif side == "scheduler":
+        client.run_on_scheduler(put_scheduler_to_sleep)
+    else:
+        client.run(put_worker_to_sleep)
     time.sleep(0.1)
     assert map_reduce(client, _Sums(), [(0, 1), (1, 3)]).tolist() == [3]
 

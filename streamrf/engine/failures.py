@@ -1,14 +1,13 @@
 """What Dask raises where a cluster fails, as errors of ours."""
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from streamrf.engine.worker import Situation
+from streamrf.engine.worker import Situation, wake, wake_scheduler
 from streamrf.errors import ClusterError, StreamrfError, first_line
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamrf")
 
-OVERDUE = 2.0  # seconds that messages wait, where Dask sends every few milliseconds
 IDLE = 6  # looks that find all workers idle, before what they should do is sent anew
 
 
@@ -110,15 +108,12 @@ def address_of(client: "Client") -> str:
     return str(scheduler.address) if scheduler is not None else "of this client"
 
 
-def wake(client: "Client") -> None:
-    """Have the client send the messages that have waited for seconds.
+def wake_all(client: "Client") -> None:
+    """Have client and scheduler send the messages that have waited for seconds.
 
-    Once the coroutine that sends them was not woken by its timer on a busy machine: a hundred
-    messages lay in its buffer, workers were idle, and what was sent anew lay there too.
+    Workers do when they are asked for their situation.
     """
-    stream = client.scheduler_comm
-    buffer, deadline = (getattr(stream, name, None) for name in ("buffer", "next_deadline"))
-    if not buffer or not isinstance(deadline, float | int):
-        return
-    if time.time() > deadline + OVERDUE and client.loop is not None and hasattr(stream, "waker"):
-        client.loop.add_callback(stream.waker.set)
+    if client.loop is not None:
+        client.loop.add_callback(wake, [client.scheduler_comm])
+    with cluster_errors(client):
+        client.run_on_scheduler(wake_scheduler)

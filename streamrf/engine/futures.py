@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import cloudpickle
 
-from streamrf.engine.failures import Watch, address_of, cluster_errors, wake
+from streamrf.engine.failures import Watch, address_of, cluster_errors, wake_all
 from streamrf.engine.worker import (
     ShardTask,
     executing,
@@ -146,7 +146,7 @@ class Run:
         if now < self._looked + LOOK_SECONDS:
             return {}
         self._looked = now
-        wake(self.client)
+        wake_all(self.client)
         self._count_workers()
         wanted = [key for key in self._calls if not self.alive[key].done()]
         in_vain = self._watch.look(self._addresses, wanted)

@@ -1,11 +1,12 @@
-"""What runs on the workers and, to find those that are paused, on the scheduler."""
+"""What runs on the workers and, to find those that are paused or asleep, on the scheduler."""
 
 import os
 import platform
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 BITS_OF = ("streamrf", "numba", "numpy", "scipy")  # packages that the bits of features depend on
 BUSY = {"ready", "constrained", "executing", "long-running", "flight", "cancelled", "resumed"}
+OVERDUE = 2.0  # seconds that messages wait, where Dask sends every few milliseconds
 _one_shard = threading.Lock()  # a worker of many threads computes one shard at a time, with all
 
 
@@ -115,7 +117,8 @@ class Situation:
 
 
 def situation(run: str, dask_worker: Any) -> Situation:
-    """Return how far this worker is with a run."""
+    """Return how far this worker is with a run; wake its stream to the scheduler."""
+    wake([dask_worker.batched_stream])
     states = {task.state for task in dask_worker.state.tasks.values() if run in str(task.key)}
     paused = dask_worker.status.name == "paused"
     return Situation(paused or not BUSY.isdisjoint(states), _undelivered(run, dask_worker))
@@ -141,3 +144,22 @@ def processing_at_paused(run: str, dask_scheduler: Any) -> dict[str, list]:
         if worker.status.name == "paused"
         and (keys := [task.key for task in worker.processing if run in str(task.key)])
     }
+
+
+def wake(streams: Iterable[Any]) -> None:
+    """Have streams of Dask send the messages that have waited for seconds.
+
+    Timers wake them; but one that is set while the machine's clock is ahead, as it was for a moment
+    on a virtual machine, comes hours later.
+    """
+    for stream in streams:
+        buffer, deadline = (getattr(stream, name, None) for name in ("buffer", "next_deadline"))
+        if not buffer or not isinstance(deadline, float | int) or not hasattr(stream, "waker"):
+            continue
+        if time.time() > deadline + OVERDUE:
+            stream.waker.set()
+
+
+def wake_scheduler(dask_scheduler: Any) -> None:
+    """Wake the streams of the scheduler to clients and workers."""
+    wake([*dask_scheduler.client_comms.values(), *dask_scheduler.stream_comms.values()])

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit, prange
 
-from streamrf.jit.arrays import F32, I32, I64
+from streamrf.jit.arrays import F32, F64, I32, I64, Numbers
 
 LANES = 16
 
@@ -61,28 +61,34 @@ def interpolate(
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def replace(x: F32, ends: I64, knots: F32, values: F32) -> None:
-    """Replace each entry by the value at its place among the knots of its column, in place.
+def replace(X: Numbers, ends: I64, knots: F64, values: F32, out: F32) -> None:
+    """Lay rows out as lanes, each entry as the value at its place among the knots of its column.
 
     Parameters
     ----------
-    x : (groups, d, 16) float32
+    X : (n, d) of any real dtype
     ends : (d + 1,) int64, where the knots of each column begin, and the last end
-    knots : (ends[-1],) float32, ascending in each column, two or more
+    knots : (ends[-1],) float64, ascending in each column, two or more
     values : (ends[-1],) float32, at the knots; linear between, and outside as at the end
+    out : (groups, d, 16) float32 with ``16 * groups >= n``; lanes past the last row become zero
     """
-    for task in prange(x.shape[0]):
+    n, d = X.shape
+    for task in prange(out.shape[0]):
         g = np.int64(task)
-        for j in range(x.shape[1]):
-            first, last = ends[j], ends[j + 1]
-            for lane in range(LANES):
-                place, share = _located(x[g, j, lane], knots[first:last])
-                low, high = values[first + place], values[first + place + 1]
-                x[g, j, lane] = low + share * (high - low)
+        for lane in range(LANES):
+            i = g * LANES + lane
+            for j in range(d):
+                value = np.float32(0.0)
+                if i < n:
+                    first, last = ends[j], ends[j + 1]
+                    place, share = _located(np.float64(X[i, j]), knots[first:last])
+                    low, high = values[first + place], values[first + place + 1]
+                    value = low + share * (high - low)
+                out[g, j, lane] = value
 
 
 @njit(nogil=True, cache=True)
-def _located(value: np.float32, knots: F32) -> tuple[int, np.float32]:
+def _located(value: float, knots: F32 | F64) -> tuple[int, np.float32]:
     """Return the knot below a value, never the last one, and the share of the way to the next."""
     low, high = 0, knots.size - 1
     if value <= knots[0]:
@@ -95,5 +101,7 @@ def _located(value: np.float32, knots: F32) -> tuple[int, np.float32]:
             low = middle
         else:
             high = middle
-    first = np.float64(knots[low])
-    return low, np.float32((np.float64(value) - first) / (np.float64(knots[high]) - first))
+    first, last = np.float64(knots[low]), np.float64(knots[high])
+    if np.isinf(last - first):
+        value, first, last = value / 2, first / 2, last / 2
+    return low, np.float32((np.float64(value) - first) / (last - first))

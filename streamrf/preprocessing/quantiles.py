@@ -13,14 +13,13 @@ from streamrf.sources import by_columns
 from streamrf.storage import Fields
 
 N_KNOTS = 129  # quantiles of a column, the least and the greatest value among them
+FAR = float(np.finfo(np.float64).max)
 TAIL = 0.005  # of the rows at each end, which are not told apart
-MIDDLE = slice(N_KNOTS // 20, -(N_KNOTS // 20))  # knots that a column's unit is of
-
-FAR = float(np.finfo(np.float32).max)
 
 MOST, NORMAL_WIDTH = 0.75, 2.301  # of the rows, and the length in deviations that they are within
 HEAVY = 3.0  # times the deviation of a normal column with most rows within the same length
 HEAVY_SHARE = 0.2  # of the columns that vary
+ALIKE = 1e-5  # of a deviation; a hundred steps of float32
 SHOWN_ROWS = 5000  # looked at for that
 END_SHARE, OTHERS_SHARE = 0.02, 0.1  # of them, least with the value at an end, and with others
 
@@ -36,40 +35,34 @@ class Quantiles:
     Parameters
     ----------
     ends : (n_features + 1,) int64, where the knots of each column begin, and the last end
-    knots : (ends[-1],) float32, ascending in each column, of its values scaled; two or more
+    knots : (ends[-1],) float64, values of each column, ascending; two or more
     scores : (ends[-1],) float32
     """
 
     ends: I64
-    knots: F32
+    knots: F64
     scores: F32
 
     @classmethod
-    def learn(cls, X: Any) -> tuple["Quantiles", F64, F64]:
-        """Return the scores of rows X (n, n_features), or sparse, and the shifts and inverse scales
-        (n_features,) with which values become those that knots are of.
-        """
+    def learn(cls, X: Any) -> "Quantiles":
+        """Return the scores of rows X (n, n_features), or sparse."""
         found = by_columns(X, _quantiles)  # (2, N_KNOTS, n_features)
-        shift, inverse = np.empty((2, found.shape[2]))
         ends, knots, scores = [0], [], []
-        for j, (values, levels) in enumerate(found.transpose(2, 0, 1)):
-            shift[j] = np.median(values[MIDDLE])
-            with np.errstate(over="ignore"):
-                unit = np.ptp(values[MIDDLE]) or np.ptp(values)
-                inverse[j] = 1 / unit if 0 < unit < np.inf else 1.0
-                scaled = ((values - shift[j]) * inverse[j]).clip(-FAR, FAR).astype(np.float32)
-            own, first = np.unique(scaled, return_index=True)
+        for values, levels in found.transpose(2, 0, 1):
+            own, first = np.unique(values, return_index=True)
             score = scipy.special.ndtri(levels[first].clip(TAIL, 1 - TAIL))
             if len(own) == 1:  # constant: other values are one unit away at most
-                own, score = own + np.array([-1, 1], np.float32), np.array([-1.0, 1.0])
+                value = own[0]
+                own = np.unique([value, value - 1, value + 1, *np.nextafter(value, (-FAR, FAR))])
+                score = np.sign(own - value)
             knots.append(own)
             scores.append(score.astype(np.float32))
             ends.append(ends[-1] + len(own))
-        return cls(np.array(ends), np.concatenate(knots), np.concatenate(scores)), shift, inverse
+        return cls(np.array(ends), np.concatenate(knots), np.concatenate(scores))
 
-    def load(self, x: F32) -> None:
-        """Turn scaled values, lanes x (groups, n_features, 16), into scores where they are."""
-        hats.replace(x, self.ends, self.knots, self.scores)
+    def load(self, X: Any, out: F32) -> None:
+        """Lay the scores of rows X (n, n_features) out as lanes (groups, n_features, 16)."""
+        hats.replace(X, self.ends, self.knots, self.scores, out)
 
     def to_tree(self) -> dict[str, Any]:
         """Return the arrays as a tree."""
@@ -80,14 +73,14 @@ class Quantiles:
         """Return what `to_tree` described, for rows of a width."""
         fields = Fields.of(tree)
         ends = fields.array("ends", np.int64, (n_features + 1,))
-        knots = fields.array("knots", np.float32, (None,))
+        knots = fields.array("knots", np.float64, (None,))
         scores = fields.array("scores", np.float32, knots.shape)
         fields.end()
         if ends[0] != 0 or ends[-1] != len(knots) or (np.diff(ends) < 2).any():
             raise fields.wrong("ends", f"do not split {len(knots)} knots in two or more a column")
         within = np.ones(len(knots), dtype=bool)
         within[ends[:-1]] = False
-        if (np.diff(knots, prepend=0)[within] < 0).any():
+        if (knots[1:] < knots[:-1])[within[1:]].any():
             raise fields.wrong("knots", "do not ascend in every column")
         return cls(ends, knots, scores)
 
@@ -105,22 +98,28 @@ def _quantiles(X: Any) -> F64:
 
 
 def has_heavy_columns(X: Any) -> bool:
-    """Return whether columns of X (n, d), not sparse, have heavy tails or a value far from others.
+    """Return whether columns of X (n, d), not sparse, have heavy tails or values far from others.
 
     Of heavy tails: the deviation is several times that of a normal column whose shortest interval
     with three quarters of the rows is as long, in a fifth of the columns. Or in one, the least or
     the greatest value, as one for what is missing, is that of many rows and farther from the next
-    than most others are from each other.
+    than most others are from each other. Or a quarter of the rows differ by less than
+    float32 tells apart next to a deviation, as in clusters far from each other.
     """
     if not isinstance(X, np.ndarray) or len(X) < 2:
         return False
     X = np.sort(X[:: -(-len(X) // SHOWN_ROWS)].astype(np.float64), axis=0)
-    n_most = int(MOST * len(X))
+    n_most, n_quarter = int(MOST * len(X)), len(X) // 4
     with np.errstate(over="ignore"):
         lengths = (X[n_most:] - X[: len(X) - n_most]).min(axis=0)
-        heavy = X.std(axis=0) > HEAVY / NORMAL_WIDTH * lengths
+        deviation = X.std(axis=0)
+        heavy = deviation > HEAVY / NORMAL_WIDTH * lengths
+        narrow = (X[n_quarter:] - X[: len(X) - n_quarter]).min(axis=0)
+        alike = (narrow > 0) & (narrow < ALIKE * deviation)
     n_heavy, n_varying = np.count_nonzero(heavy & (lengths > 0)), np.count_nonzero(X[0] != X[-1])
-    return bool(0 < HEAVY_SHARE * n_varying <= n_heavy) or any(map(_has_far_end, X.T))
+    if alike.any() or 0 < HEAVY_SHARE * n_varying <= n_heavy:
+        return True
+    return any(map(_has_far_end, X.T))
 
 
 def _has_far_end(ordered: NDArray[np.float64]) -> bool:

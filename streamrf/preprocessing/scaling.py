@@ -18,6 +18,7 @@ BY_MOMENTS = ("standard", "asinh")  # scalings by means and deviations of column
 COLUMNWISE = (*BY_MOMENTS, "quantile")  # that move columns to 0, and under which they count alike
 CHOICES = (None, "l2", "l1", "max", *COLUMNWISE)
 NORMS = {"l2": 2, "l1": 1}
+LEAST = float(np.finfo(np.float64).tiny)
 FAINT = 1e-12  # of its mean; a column that varies by no more is taken as constant, and rounded
 
 
@@ -61,7 +62,7 @@ class Preprocessing:
             warp.check_width(d)
         shift, inverse, quantiles = np.zeros(d), np.ones(d), None
         if normalize == "quantile":
-            quantiles, shift, inverse = Quantiles.learn(X)
+            quantiles = Quantiles.learn(X)
         elif normalize in BY_MOMENTS:
             if moments is None:
                 shift = by_columns(X, _mean)
@@ -70,7 +71,8 @@ class Preprocessing:
                 shift, deviation = moments.mean, moments.deviation
                 deviation[moments.hidden_columns()] = 0.0  # not known: taken as constant
             constant = deviation <= FAINT * np.abs(shift)
-            inverse = 1 / np.where(constant | (deviation == 0), 1.0, deviation)
+            varying = np.maximum(deviation, LEAST)  # whose inverse is finite
+            inverse = 1 / np.where(constant | (deviation == 0), 1.0, varying)
         elif normalize == "max":
             squares = [np.square(x, dtype=np.float64).sum(axis=1) for _, x in dense_pieces(X)]
             greatest = np.sqrt(np.concatenate(squares).max())
@@ -97,12 +99,10 @@ class Preprocessing:
                 groups = slice(rows.start // lanes.LANES, -(-rows.stop // lanes.LANES))
                 part = out if len(x) == len(X) else out[groups]
                 free = unlocked(x)
-                lanes.load(free, self.shift, self.inverse_scale, norm, compress, part)
                 if self.quantiles is not None:
-                    self.quantiles.load(part)
-                    last, lane = divmod(len(x), lanes.LANES)
-                    if last < len(part):  # past the rows there is none to have a score
-                        part[last, :, lane:], part[last + 1 :] = 0, 0
+                    self.quantiles.load(free, part)
+                else:
+                    lanes.load(free, self.shift, self.inverse_scale, norm, compress, part)
         if self.warp is not None:
             self.warp.load(out)
 

@@ -105,7 +105,8 @@ def learn(
     spread = fitted.X.var(axis=0, dtype=np.float64)
     pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
     error, gains = np.inf, True
-    with computing(1):  # BLAS sums in another order on other numbers of threads
+    # BLAS sums in another order on other numbers of threads
+    with computing(1), np.errstate(over="ignore", invalid="ignore"):
         warp = _start(fitted, spread, regression) if recipe.from_effects else None
         for number in range(max(recipe.n_rounds, MAX_ROUNDS)):
             if number >= recipe.n_rounds and not gains:
@@ -229,7 +230,9 @@ def _warped(rows: Rows, warp: Warp | None) -> Rows:
 
 
 def _warp(product: Floats, kind: str, X: Array, spread: Floats) -> Warp | None:
-    """Return the warp of a gradient product in the columns of X."""
+    """Return the warp of a gradient product in the columns of X; None if it has no finite one."""
+    if not np.isfinite(product).all():
+        return None
     squares = np.maximum(np.diag(product), 0)
     if kind == "diagonal":
         root = np.sqrt(squares)
@@ -240,8 +243,11 @@ def _warp(product: Floats, kind: str, X: Array, spread: Floats) -> Warp | None:
         n_spread = np.var(X @ root, axis=0).sum()
     if not n_spread > 0:
         return None
-    matrix = root * np.sqrt(spread.sum() / n_spread)
-    return Warp(matrix.astype(np.float32), squares * spread / (squares @ spread))
+    matrix = (root * np.sqrt(spread.sum() / n_spread)).astype(np.float32)
+    importances = squares * spread / (squares @ spread)
+    if not (np.isfinite(matrix).all() and np.isfinite(importances).all()):
+        return None  # columns are too many powers of ten apart
+    return Warp(matrix, importances)
 
 
 def _before(product: Floats, warp: Warp) -> Floats:
