@@ -39,7 +39,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.training import begin, calibration, finish, holdout, memory
+from streamrf.training import begin, calibration, feature_choice, finish, holdout, memory
 
 ROOT = Path(__file__).resolve().parents[1]
 N, D = 1300, 5
@@ -511,6 +511,26 @@ def test_rows_before_an_error_are_kept(path, tmp_path, caplog, monkeypatch):
     with h5py.File(tmp_path / "data.h5", "r+") as file:
         file["X"][750, 1] = 0.0
     assert accumulate(source, path).n_rows == N
+
+
+def test_rows_before_an_error_of_an_iterator_are_kept(path, caplog, monkeypatch):
+    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 200)
+    blocks_of(monkeypatch, 50)
+    settings = {"task": "classification"}  # which more rows are looked at for
+
+    def blocks(fails):
+        for n_before, block in enumerate(arrivals(X, LABELS)):
+            if fails and n_before == 20:
+                raise OSError("the device is gone")
+            yield block
+
+    with pytest.raises(OSError, match="the device is gone"):
+        accumulate(srf.IteratorSource(partial(blocks, True)), path, every=300, **settings)
+    assert caplog.messages[-1] == f"{path} holds the {n_done(path)} rows before the error"
+    assert n_done(path) > 200
+    found = accumulate(srf.IteratorSource(partial(blocks, False)), path, **settings)
+    expected = whole(srf.IteratorSource(partial(blocks, False)), **settings)
+    assert_same_bytes(found.to_tree(), expected.to_tree())
 
 
 def test_an_error_within_a_block_is_not_kept(path, caplog):

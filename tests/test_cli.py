@@ -161,6 +161,15 @@ def test_fit_is_the_estimator_in_words():
     assert found.book.decode == "hamming"
 
 
+def test_a_gamma_that_is_not_given_is_that_of_the_median_distance():
+    for kernel in ("gaussian", "laplacian"):
+        words = ("--kernel", kernel, "--components", "64", "--alpha", "1", "--model", "new.h5")
+        answer("fit", "data.h5", *words)
+        found = srf.load_model("new.h5").coef
+        answer("fit", "data.h5", *words, "--gamma", "median")
+        np.testing.assert_array_equal(found, srf.load_model("new.h5").coef)
+
+
 def test_several_gammas_are_blocks_that_can_be_weighed():
     words = ("--kernel", "gaussian", "--gamma", "0.5,median", "--components", "61")
     files = ("--model", "new.h5", "--statistics", "sums.h5")

@@ -163,3 +163,19 @@ def test_integers_that_floats_round_are_told(X, dtype):
         warnings.simplefilter("always")
         fit(keys, X[:, 0])
     assert any("integers such as 11529215" in str(one.message) for one in caught)
+
+
+UNSEEN = "columns 0, 2 of X vary by less than a thousandth of what column 1 does"
+
+
+def test_columns_that_a_kernel_hardly_sees_are_told(X):
+    map_ = srf.StructuredFourier(srf.Gaussian("median"), 64, random_state=0)
+    wide = X * [1, 1e5, 1]
+    with pytest.warns(srf.errors.StreamrfWarning, match=f"{UNSEEN}.*normalize='standard'"):
+        srf.accumulate(srf.ArraySource(wide, X[:, 0]), map_)
+    piecewise = srf.PiecewiseLinear(64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for features, normalize in ((map_, None), (map_, "standard"), (piecewise, "auto")):
+            srf.accumulate(srf.ArraySource(wide, X[:, 0]), features, normalize=normalize)
+        srf.accumulate(srf.ArraySource(X * [1, 1e5, 1000], X[:, 0]), map_)  # one of three

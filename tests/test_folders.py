@@ -5,6 +5,8 @@ import os
 
 import h5py
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import streamrf as srf
@@ -94,6 +96,25 @@ def test_a_store_is_one_whatever_slashes_follow_its_name(days):
             srf.accumulate(srf.open_source(entries, x="X", y="y"), features)
     both = srf.open_source("*.zarr/", x="X", y="y")
     assert srf.accumulate(both, features).n_rows == 200
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz", "h5"])
+def test_a_link_is_the_file_that_it_leads_to(days, ending):
+    X, y = np.zeros((100, 2)), np.arange(100) % 2
+    X[64:] = np.arange(72).reshape(36, 2)
+    columns = {"a": X[:, 0], "b": X[:, 1], "y": y}
+    if ending == "csv":
+        np.savetxt("x.csv", np.column_stack([X, y]), "%g", ",", header="a,b,y", comments="")
+    elif ending == "parquet":
+        pyarrow.parquet.write_table(pyarrow.table(columns), "x.parquet")
+    elif ending == "npz":
+        np.savez("x.npz", X=X, y=y)
+    else:
+        with h5py.File("x.h5", "w") as file:
+            file["X"], file["y"] = X, y
+    os.symlink(f"x.{ending}", f"link.{ending}")
+    with pytest.raises(StreamrfError, match="counted twice"):
+        srf.accumulate(srf.open_source([f"x.{ending}", f"link.{ending}"], y="y"), srf.Identity())
 
 
 def test_patterns_through_links_that_lead_back_are_refused(days):

@@ -191,7 +191,9 @@ def test_passwords_and_signatures_stay_out_of_files_and_messages(name, url, tmp_
         ("github://org:repo@main/a.csv", "github://org:repo@main/a.csv"),
         ("s3://store/a#1?.csv", "s3://store/a#1?.csv"),
         ("http://host:80/a@b.csv", "http://host:80/a@b.csv"),
-        ("https://me:se/cr?e#t@host/a.csv?k=1", "https://me@host/a.csv"),
+        ("https://me:se/cr?e#t@host/a.csv?k=1", "https://host/a.csv"),
+        ("https://token:@host/a.csv", "https://host/a.csv"),
+        ("simplecache::http://token:x-oauth-basic@h/a.csv", "simplecache::http://h/a.csv"),
         ("https://token@host/a@b.csv#top", "https://host/a@b.csv"),
         ("zip://a?b.csv::https://h/x.zip?k=a::b", "zip://a?b.csv::https://h/x.zip"),
     ],
@@ -202,7 +204,7 @@ def test_names_of_urls_keep_what_tells_files_apart(name, shown):
 
 @pytest.mark.parametrize("opened_by", [srf.HDF5Source, srf.open_source])
 def test_urls_of_files_that_are_read_from_disks_alone_are_told(opened_by):
-    with pytest.raises(ParameterError, match=r"https://me@host/a\.h5 is a URL") as told:
+    with pytest.raises(ParameterError, match=r"https://host/a\.h5 is a URL") as told:
         opened_by("https://me:hunter2@host/a.h5?sig=SIGNED77")
     assert "SIGNED77" not in str(told.value)
 

@@ -101,7 +101,8 @@ class FeatureOptions:
     )
     degree: int | None = option("Degree of the kernel; 3.")
     gamma: Any = option(
-        "Scale of the kernel; 1. Of several, with commas, each has a block of the features.",
+        "Scale of the kernel; median of a gaussian, laplacian or cauchy one, else 1. Of several, "
+        "with commas, each has a block of the features.",
         metavar="|".join(("NUMBER", *LEARNT_GAMMA)),
         read=several(number_or(LEARNT_GAMMA)),
     )
@@ -202,6 +203,8 @@ class FeatureOptions:
         settings = {name: getattr(self, name) for name in names}
         if "kernel" in signature(make).parameters:
             kernel = self.kernel or _kernel_word(make.default_kernel)
+            if gamma is None and issubclass(KERNELS[kernel], ShiftInvariantKernel):
+                given["gamma"] = "median"
             settings["kernel"] = construct(KERNELS[kernel], f"--kernel {kernel}", given)
         else:  # they are its own settings, or none
             settings |= given | {"kernel": self.kernel}

@@ -1,5 +1,6 @@
 """Compilation, which only the first run of a machine does: it is told, and left out of rates."""
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,10 @@ from numba.core.event import Event, Listener, install_listener
 from streamrf.display.stages import Run
 
 MIN_SECONDS = 2.0  # that a run must have compiled for, to be remembered
+HINT = (
+    "streamrf: compiling, once on this machine, which takes up to a minute; verbose=True shows what"
+    " a run does, and streamrf warmup compiles beforehand"
+)
 
 
 class _Watch(Listener):
@@ -20,11 +25,13 @@ class _Watch(Listener):
     ----------
     run : told
     before : seconds that the last run which compiled took for it, or None
+    hints : whether the first compilation on a machine is told on standard error
     """
 
-    def __init__(self, run: Run, before: float | None):
+    def __init__(self, run: Run, before: float | None, hints: bool):
         self._run = run
         self._before = before
+        self._hints = hints
         self._depth, self._began = 0, 0.0
         self.seconds = 0.0
 
@@ -32,8 +39,14 @@ class _Watch(Listener):
         self._depth += 1
         if self._depth == 1:
             self._began = time.monotonic()
-            last = "" if self._before is None else f"; it took {self._before:.0f} s last time"
-            self._run.note = f"compiling, once on this machine{last}"
+            if self._before is None:
+                self._run.note = "compiling, once on this machine"
+            else:
+                self._run.note = f"compiling; it took {self._before:.0f} s last time"
+            if self._hints and self._before is None and sys.stderr is not None:
+                self._hints = False
+                with suppress(OSError, ValueError):  # nobody reads it: the work goes on
+                    print(HINT, file=sys.stderr, flush=True)
 
     def on_end(self, event: Event) -> None:
         self._depth -= 1
@@ -45,10 +58,10 @@ class _Watch(Listener):
 
 
 @contextmanager
-def compilation_told(run: Run) -> Iterator[None]:
+def compilation_told(run: Run, hints: bool = False) -> Iterator[None]:
     """Tell the run while kernels compile, and keep how long that took next to Numba's cache."""
     file = _memory()
-    watch = _Watch(run, _read(file))
+    watch = _Watch(run, _read(file), hints)
     try:
         with install_listener("numba:compile", watch):
             yield

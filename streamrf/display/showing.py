@@ -30,8 +30,12 @@ def showing(n_rows: int | None = None, expected: Sequence[str] = ()) -> Iterator
 def shown(run: Run, shows: bool = True) -> Iterator[Run]:
     """Show the run, and let what happens inside tell it; inside of another one that goes on."""
     around = now()
-    if around is not None or not shows:
-        yield around or run
+    if around is not None:
+        yield around
+        return
+    if not shows:
+        with compilation_told(run, hints=True):
+            yield run
         return
     display = _in_notebook(run) or (_moving(run) if _has_terminal() else _Lines(run))
     with compilation_told(run), following(run), display:

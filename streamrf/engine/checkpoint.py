@@ -25,7 +25,6 @@ from streamrf.errors import (
     CheckpointError,
     Interruption,
     StorageError,
-    StreamrfError,
 )
 from streamrf.sources import Block, Source, Store
 from streamrf.storage import Fields, digest, loading
@@ -319,7 +318,7 @@ class CheckpointWriter(Generic[S]):
 
 def _spares_earlier_rows(error: BaseException) -> bool:
     """Return whether the rows counted before an error are right: not where files changed."""
-    return isinstance(error, StreamrfError) and not isinstance(error, ChangedFileError)
+    return isinstance(error, Exception) and not isinstance(error, ChangedFileError | MemoryError)
 
 
 def _check_folder(path: str) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from streamrf.sources.csv_bytes import Decompressed, Lines
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
-from streamrf.sources.paths import absolute, decoding, open_bytes, packed_text
+from streamrf.sources.paths import absolute, decoding, open_bytes, own_name, packed_text
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 from streamrf.sources.urls import bare
@@ -55,7 +54,7 @@ class CSVTable(Table):
 
     def __init__(self, name: str, where: str | None = None, has_names: bool | None = None) -> None:
         self.where = where or bare(name)
-        self.name = os.path.basename(bare(name))
+        self.name = own_name(name)
         self._path = absolute(name)
         with open_bytes(self._path, self.where) as file:
             head = file.read(HEAD_BYTES)

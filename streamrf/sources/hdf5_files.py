@@ -14,7 +14,7 @@ from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
-from streamrf.sources.paths import check_unpacked, decoding, raise_missing
+from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
     check_rank,
@@ -147,7 +147,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
             ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
-            keys=tuple(fingerprints(head, os.path.basename(path))),
+            keys=tuple(fingerprints(head, own_name(path))),
             target=None if found.y is None else (_is_text(found.y), target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(file for found in others.values() for file in found)),

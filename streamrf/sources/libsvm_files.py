@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, open_bytes
+from streamrf.sources.paths import absolute, open_bytes, own_name
 from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 from streamrf.sources.urls import bare
@@ -40,7 +39,7 @@ class LibsvmMatrix(Matrix):
 
     def __init__(self, name: str, y: str | None) -> None:
         self.where = bare(name)
-        self.name = os.path.basename(self.where)
+        self.name = own_name(name)
         self.has_targets = y is not None
         self._path = absolute(name)
         self._offsets, self._rows = [0], [0]

@@ -1,6 +1,5 @@
 """Parquet and Arrow (Feather) files, read by row groups or record batches."""
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
-from streamrf.sources.paths import absolute, decoding, open_bytes
+from streamrf.sources.paths import absolute, decoding, open_bytes, own_name
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 from streamrf.sources.urls import bare
@@ -27,7 +26,7 @@ class ChunkedTable(Table):
 
     def __init__(self, name: str, open_file: "Callable[[Any], _File]") -> None:
         self.where = bare(name)
-        self.name = os.path.basename(self.where)
+        self.name = own_name(name)
         self._path = absolute(name)
         self._open_file = open_file
         with self._opened() as file:

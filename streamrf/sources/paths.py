@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import stat
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from streamrf.errors import (
 )
 from streamrf.sources.arrow_types import arrow
 from streamrf.sources.store_folders import check_no_loops, check_no_table, is_store, tables_above
-from streamrf.sources.urls import is_url, matches_of, open_url
+from streamrf.sources.urls import bare, is_url, matches_of, open_url
 
 logger = logging.getLogger("streamrf")
 
@@ -193,6 +194,18 @@ def _kind(path: str) -> str:
 def absolute(name: str) -> str:
     """Return a path that holds in any folder, because a worker may run in another; a URL as is."""
     return name if is_url(name) else os.path.abspath(name)
+
+
+def own_name(name: str) -> str:
+    """Return the name of a file without its folders: of a link that of the file it leads to.
+
+    Examples
+    --------
+    >>> own_name("data/a.zarr/"), own_name("https://host/a%20b.csv?key=1")
+    ('a.zarr', 'a b.csv')
+    """
+    path = urllib.parse.unquote(bare(name)) if is_url(name) else os.path.realpath(name)
+    return os.path.basename(path)
 
 
 def open_bytes(path: str, name: str) -> Any:

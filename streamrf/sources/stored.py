@@ -1,7 +1,6 @@
 """Sources of one store or many, each of which can be read from any row on."""
 
 import math
-import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from streamrf.errors import EmptySourceError, ShapeError
 from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
-from streamrf.sources.paths import decoding, version
+from streamrf.sources.paths import decoding, own_name, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense
 from streamrf.sources.validation import (
@@ -102,7 +101,7 @@ class LazyMatrix(Matrix):
 
     def __init__(self, name: str) -> None:
         self.where = name
-        self.name = os.path.basename(os.path.normpath(name))  # of a folder, with any slash
+        self.name = own_name(name)
         self._held: Arrays | None = None
         X, y, weights = self._arrays
         check_rank(X.shape, name)
@@ -149,6 +148,7 @@ class GivenMatrix(LazyMatrix):
         n = X.shape[0] if X.ndim else 0
         self._given = Arrays(X, *targets_and_weights(y, weights, n))
         super().__init__("X")
+        self.name = "X"  # of no file
 
     def _open(self) -> Arrays:
         return self._given

@@ -44,7 +44,7 @@ def bare(name: str) -> str:
     Examples
     --------
     >>> bare("https://me:secret@host/a.csv.gz?key=1#top"), bare("https://token@host/a.csv")
-    ('https://me@host/a.csv.gz', 'https://host/a.csv')
+    ('https://host/a.csv.gz', 'https://host/a.csv')
     >>> bare("what?.csv"), bare("s3://me/what#1?.csv")
     ('what?.csv', 's3://me/what#1?.csv')
     """
@@ -61,7 +61,7 @@ def _bare(link: str) -> str:
         password = re.match(r"([^/:@?#]*):(?!\d*(?:[/?#]|$)).*@", rest)
     if password is not None:
         rest = f"{password[1]}@{rest[password.end() :]}"
-    elif protocol in ("http", "https"):
+    if protocol in ("http", "https"):  # of which a token may be the name of the user
         rest = re.sub("^[^/@?#]*@", "", rest)
     return f"{protocol}://{_named(protocol, rest)}"
 

@@ -26,9 +26,11 @@ from streamrf.training.feature_choice import Selection, choose, learnt, peek, we
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.passes import Pass
+from streamrf.training.settings import AUTO
 from streamrf.training.wide_steps import (
     warn_of_equal_features,
     warn_of_lost_rows,
+    warn_of_unequal_columns,
     warn_of_wide_steps,
 )
 
@@ -98,6 +100,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         warn_of_wide_steps(encoder, learnt_from.X)
         if chosen is None:
             warn_of_lost_rows(encoder, learnt_from.X, column_names(source))
+            if settings.normalize == AUTO:
+                warn_of_unequal_columns(encoder, learnt_from.X, column_names(source))
         else:
             warn_of_equal_features(encoder, learnt_from.X)
         if settings.class_weight is not None:

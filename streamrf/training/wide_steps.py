@@ -8,6 +8,7 @@ import numpy as np
 
 from streamrf.errors import warn
 from streamrf.jit.arrays import F32, Mask
+from streamrf.kernels import DotProductKernel, Linear, ShiftInvariantKernel
 from streamrf.preprocessing import COLUMNWISE, FAINT, Encoder, deviations
 from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
@@ -15,6 +16,7 @@ from streamrf.training.column_moments import named_columns
 FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 NOISE = 1e-6  # of a row's greatest deviation
 TINY = 1e-37  # from where on down float32 holds less and less of a value
+UNSEEN = 1e-3  # of the greatest deviation of a column
 MIN_WIDTH = 64  # of features, of which fewer may happen not to vary
 LOOKED_AT, MAX_LOST = 256, 0.2  # rows, and the share of features that steps may be too wide for
 
@@ -117,6 +119,28 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
         )
     warn(f"{which} of X: {told}")
     return True
+
+
+def warn_of_unequal_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> None:
+    """Warn if half of the columns of X (n, d) or more vary next to nothing beside one of them.
+
+    Kernels of distances or products hardly see those. For maps that were named without a scaling.
+    """
+    kernel = getattr(encoder.features, "kernel_", None)
+    sees_scales = isinstance(kernel, ShiftInvariantKernel | DotProductKernel)
+    if isinstance(X, SparseRows) or not sees_scales or isinstance(kernel, Linear):
+        return
+    with np.errstate(over="ignore"):
+        spread = deviations(X)
+    varies = X.min(axis=0) != X.max(axis=0)
+    found = np.flatnonzero(varies & (spread < UNSEEN * spread.max()))
+    if len(found) and 2 * len(found) >= np.count_nonzero(varies):
+        widest = named_columns([int(spread.argmax())], tuple(names))
+        warn(
+            f"{named_columns(found.tolist(), tuple(names))} of X vary by less than a thousandth of "
+            f"what {widest} does, so the kernel hardly sees them: use normalize='standard' "
+            "(--normalize standard); normalize=None (--normalize none) keeps rows as they are"
+        )
 
 
 def _warn_of_tiny(encoder: Encoder, X: Any, varies: Mask, names: Sequence[str]) -> bool:
