@@ -200,6 +200,35 @@ def test_threads_that_wait_sleep_soon_unless_told_otherwise(folder, monkeypatch,
     assert found == expected if expected else int(found) > 1_000_000
 
 
+FIRST = {  # what may be the first that a process computes
+    "a fit without settings": "srf.RandomFeatureClassifier(n_components=32).fit(source(300))",
+    "a choice": "srf.select(source(300), n_components=32, budget=0.1)",
+    "a warp": "srf.accumulate(source(300), srf.Nystroem(srf.Gaussian(), 8), warp='full')",
+    "deformed images": "srf.deformed_mnist(pixels(), 20).sample(3)",
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_threads_sleep_soon_whatever_begins(folder, monkeypatch, first):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_DISPLAY_ENV", "verbose")
+    script = f"""
+def source(n):
+    rows = np.random.default_rng(0).normal(size=(n, 3))
+    return srf.ArraySource(rows, rows[:, 0] > 0)
+def pixels():
+    return srf.ArraySource(np.zeros((4, 784), np.uint8), np.arange(4))
+{FIRST[first]}
+print("done")
+"""
+    _, shown = python(script, folder)
+    found = re.findall(r"GOMP_SPINCOUNT = '(\d+)'", shown)
+    if not found:
+        pytest.skip("not GNU OpenMP")
+    assert "1000" in found  # scikit-learn has a library of its own, which tells too
+
+
 @pytest.mark.slow
 def test_pools_compute_alike(folder):
     script = """

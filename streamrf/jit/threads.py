@@ -37,7 +37,7 @@ def _nothing() -> None: ...
 
 
 @functools.cache
-def _load_numba() -> None:
+def load_numba() -> None:
     """Let Numba load what it does at its first call, which takes half of a first prediction.
 
     Without the collector of garbage, which finds none, a fifth of that is spared. Threads that wait
@@ -76,7 +76,7 @@ def computing(n_threads: int | None = None) -> Iterator[int]:
     Yields the thread count; restores both on leaving.
     """
     with _lock:
-        _load_numba()
+        load_numba()
         before = numba.get_num_threads()
         count = n_threads or before
         count = max(1, min(count, numba.config.NUMBA_NUM_THREADS))

@@ -8,6 +8,7 @@ import numpy as np
 from streamrf.errors import check_choice
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, unlocked
+from streamrf.jit.threads import computing
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.quantiles import Quantiles
 from streamrf.preprocessing.warp import Warp
@@ -114,9 +115,10 @@ class Preprocessing:
 
     def apply(self, X: Any) -> F32:
         """Return rows scaled and warped, float32 (n, n_features); for samples, not for streams."""
-        x = self.loaded(X)
-        out = np.empty(X.shape, dtype=np.float32)
-        lanes.store(x, out)
+        with computing():
+            x = self.loaded(X)
+            out = np.empty(X.shape, dtype=np.float32)
+            lanes.store(x, out)
         return out
 
     def to_tree(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from streamrf.errors import DataError, ParameterError, ShapeError, check_kind
 from streamrf.jit.arrays import Array
 from streamrf.jit.deform import deform
+from streamrf.jit.threads import load_numba
 from streamrf.sources.base import Arrays, Source, joined, require_source
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 
@@ -98,6 +99,7 @@ class DeformedImages(LazyMatrix):
         X, y, _ = self._arrays
         out = np.empty((stop - start, *self.shape), np.uint8)
         images = X.reshape(-1, *self.shape)
+        load_numba()
         deform(images, start, self.seed, self.how.affine, self.how.elastic, self.how.taps, out)
         labels = None if y is None else y[np.arange(start, stop) % len(X)]
         return Arrays(out.reshape(len(out), -1), labels, None)
