@@ -331,14 +331,17 @@ def test_missing_dataset_names_those_there_are(path):
         DatasetNotFoundError,
         "data.h5 has no dataset 'train/Z'; it has ['norows', 'train/X', ",
         "'train/y'] of shapes [(0, 3), (1000, 20), ",
+        "; name it with x= (--x)",
     ):
         HDF5Source(path, x="train/Z", y=None)
-    with refuses(DatasetNotFoundError, "data.h5 has no dataset 'y'; it has"):
+    with refuses(DatasetNotFoundError, "data.h5 has no dataset 'y'; it has", "with y= (--y)"):
         HDF5Source(path, x="train/X")
-    with refuses(DatasetNotFoundError, "data.h5 has no dataset 'w'; it has"):
+    with refuses(
+        DatasetNotFoundError, "data.h5 has no dataset 'w'; it has", "weights= (--weights)"
+    ):
         HDF5Source(path, x="train/X", y=None, weights="w")
     h5py.File("empty.h5", "w").close()
-    with refuses(DatasetNotFoundError, "empty.h5 has no dataset 'X'; it has no dataset"):
+    with refuses(DatasetNotFoundError, "empty.h5 has no dataset 'X'; it has no dataset; name it"):
         HDF5Source("empty.h5")
 
 

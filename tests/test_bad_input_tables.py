@@ -126,6 +126,22 @@ BAD = [
     ),
     (text("a.csv", CSV), {"y": "yy"}, "a.csv has no column 'yy'; near names there: ['y']"),
     (text("a.csv", CSV), {"x": "q*"}, "a.csv has no column 'q*'; it has ['a', 'b', 'y']"),
+    (
+        text("a.csv", "0.5,1.5,0\n" + LINES),
+        {},
+        "a.csv has no column 'y'; it has ['0', '1', '2']; put names above its first line, which has"
+        " numbers, or name it with y= (--y)",
+    ),
+    (
+        text("a.csv", "5.1,3.5,setosa\n4.9,3,setosa\n"),
+        {},
+        "a.csv has no column 'y'; it has ['5.1', '3.5', 'setosa']; put names above its",
+    ),
+    (
+        text("a.csv", "a,b,2019\n" + LINES),
+        {},
+        "a.csv has no column 'y'; it has ['a', 'b', '2019']; name",
+    ),
     (text("a.csv", CSV), {"x": "a,y"}, "a.csv: column 'y' is asked for both as X and as target"),
     (text("a.csv", CSV), {"x": "-a,-b"}, "a.csv: 0 columns are left for X"),
     (text("a.csv", CSV), {"weights": "w"}, "a.csv has no column 'w'"),
@@ -209,7 +225,11 @@ BAD = [
         {"y": None},
         "b.npy has 4 features but a.npy has 2",
     ),
-    (array("a.npz", X=np.zeros((3, 2))), {}, "a.npz has no array 'y'; it has ['X']"),
+    (
+        array("a.npz", X=np.zeros((3, 2))),
+        {},
+        "a.npz has no array 'y'; it has ['X']; name it with y= (--y)",
+    ),
     (array("a.npz", X=np.eye(3), y=np.zeros(2)), {}, "a.npz, y has 2 rows but X has 3"),
     (text("a.npz", "junk"), {}, "a.npz cannot be read"),
     (sparse, {}, "there is no file 'y', nor 'y.npy'"),
@@ -235,8 +255,8 @@ BAD = [
         "a.h5 is compressed by gzip, and of such files only CSV is read: un",
     ),
     # zarr
-    (zarr_group, {}, "g.zarr has no array 'y'; it has ['X']"),
-    (zarr_group, {"x": "Z", "y": None}, "g.zarr has no array 'Z'; it has ['X']"),
+    (zarr_group, {}, "g.zarr has no array 'y'; it has ['X']; name it with y= (--y)"),
+    (zarr_group, {"x": "Z", "y": None}, "g.zarr has no array 'Z'; it has ['X']; name it with x="),
     (lambda: "nope.zarr", {}, "there is no file 'nope.zarr'"),
 ]
 

@@ -20,6 +20,7 @@ from streamrf.sources.validation import (
     check_rank,
     check_targets_shape,
     check_weights_shape,
+    how_to_name,
     matrix_dtype,
     target_shape,
 )
@@ -157,7 +158,8 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
 def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
     """Return the datasets of a file, their shapes and dtypes checked."""
     with decoding(name):
-        found = Datasets(*(None if n is None else _dataset(file, name, n) for n in names))
+        wanted = names._asdict()
+        found = Datasets(*(n and _dataset(file, name, n, role) for role, n in wanted.items()))
     x, y, weights = (where_of(name, dataset) for dataset in names)
     matrix_dtype(found.x.dtype, x)
     check_rank(found.x.shape, x)
@@ -175,7 +177,7 @@ def _is_text(dataset: h5py.Dataset) -> bool:
     return h5py.check_string_dtype(dataset.dtype) is not None
 
 
-def _dataset(file: h5py.File, name: str, wanted: str) -> h5py.Dataset:
+def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> h5py.Dataset:
     found = file.get(wanted)
     if isinstance(found, h5py.Dataset):
         if found.shape is None:
@@ -189,6 +191,7 @@ def _dataset(file: h5py.File, name: str, wanted: str) -> h5py.Dataset:
 
     file.visititems(visit)
     have = f"{list(shapes)} of shapes {list(shapes.values())}" if shapes else "no dataset"
+    have += f"; {how_to_name(role)}"
     if found is None:
         raise DatasetNotFoundError(f"{name} has no dataset {wanted!r}; it has {have}")
     raise ShapeError(f"{name}: {wanted!r} is a group, not a dataset; it has {have}")

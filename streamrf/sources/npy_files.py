@@ -22,6 +22,7 @@ from streamrf.sources.base import Arrays
 from streamrf.sources.paths import absolute, decoding, stand_ins
 from streamrf.sources.sparse import as_csr
 from streamrf.sources.stored import LazyMatrix, MatrixSource
+from streamrf.sources.validation import how_to_name
 
 OBJECTS = ("Python objects in dtype", "Object arrays cannot be loaded")  # what NumPy says of them
 
@@ -62,10 +63,11 @@ class NpzMatrix(LazyMatrix):
 
     def _open(self) -> Arrays:
         with _decoding(self.where), np.load(self._path, allow_pickle=False) as file:
-            for name in self._names:
+            for role, name in zip(("x", "y", "weights"), self._names, strict=True):
                 if name is not None and name not in file.files:
                     raise DatasetNotFoundError(
-                        f"{self.where} has no array {name!r}; it has {file.files}"
+                        f"{self.where} has no array {name!r}; it has {file.files}; "
+                        + how_to_name(role)
                     )
             return Arrays(*(None if name is None else file[name] for name in self._names))
 

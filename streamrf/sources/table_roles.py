@@ -9,6 +9,8 @@ from typing import Any
 
 from streamrf.errors import DataError, DatasetNotFoundError, ParameterError, ShapeError
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
+from streamrf.sources.doubts import is_number
+from streamrf.sources.validation import how_to_name
 
 logger = logging.getLogger("streamrf")
 
@@ -67,11 +69,18 @@ def chosen(table: Any, wanted: Wanted, argument: str, default: Sequence[str] = (
             more = f" and {len(table.types) - _SHOWN} more" if len(table.types) > _SHOWN else ""
             hint = f"near names there: {near}" if near else f"it has {have}{more}"
             raise DatasetNotFoundError(
-                f"{table.where} has no column {entry!r}; {hint}; name it with {argument}= (--"
-                f"{argument})"
+                f"{table.where} has no column {entry!r}; {hint}; {_cure(table, argument)}"
             )
         found |= dict.fromkeys(names)
     return list(found)
+
+
+def _cure(table: Any, argument: str) -> str:
+    """Return what to do about a column that is not there, of text without names above it too."""
+    n_numbers = sum(map(is_number, table.types))
+    has_no_names = table.is_text and 2 * n_numbers > len(table.types)
+    above = "put names above its first line, which has numbers, or " if has_no_names else ""
+    return above + how_to_name(argument)
 
 
 def warn_of_more(tables: Sequence[Any], x: Wanted, used: Sequence[str]) -> None:

@@ -177,6 +177,11 @@ def check_roles(y: Any, weights: Any, where: str) -> None:
         )
 
 
+def how_to_name(argument: str) -> str:
+    """Return what to do about a dataset or column that is not there."""
+    return f"name it with {argument}= (--{argument})"
+
+
 def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
     """Raise ShapeError if the rank of targets is not 1 or 2, or their length not that of X."""
     if len(shape) not in (1, 2) or shape[1:] == (0,):

@@ -9,6 +9,7 @@ from streamrf.sources.base import Arrays
 from streamrf.sources.hdf5_trust import MIN_STORED, SMALL_BYTES, not_stored
 from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.stored import LazyMatrix, MatrixSource
+from streamrf.sources.validation import how_to_name
 
 Name = str | None
 
@@ -69,14 +70,16 @@ class ZarrMatrix(LazyMatrix):
                     f"{self.where} is one array, without {y or weights!r}; keep X and y in a group"
                 )
             return Arrays(store, None, None)
-        return Arrays(*(self._array(store, name) for name in (x or "X", y, weights)))
+        wanted = {"x": x or "X", "y": y, "weights": weights}
+        return Arrays(*(self._array(store, name, role) for role, name in wanted.items()))
 
-    def _array(self, store: Any, name: Name) -> Any:
+    def _array(self, store: Any, name: Name, role: str) -> Any:
         if name is None:
             return None
         if name not in store or not hasattr(store[name], "chunks"):
             raise DatasetNotFoundError(
-                f"{self.where} has no array {name!r}; it has {sorted(store.array_keys())}"
+                f"{self.where} has no array {name!r}; it has {sorted(store.array_keys())}; "
+                + how_to_name(role)
             )
         return store[name]
 
