@@ -279,7 +279,7 @@ def test_5000_rows_removed_are_those_of_a_pass_that_never_saw_them(data_dir, tmp
         (("merge", "s0.h5", "calibrated.h5"), "summed with different calibrations; .*--like"),
         (("merge", "s0.h5", "swords.h5"), r"swords\.h5 cannot be added: labels must be"),
         (("merge", "s1.h5", "folds.h5"), "sums in no folds, the other in 3"),
-        (("merge", "s0.h5", "m.h5"), r"m\.h5 holds a model, not statistics"),
+        (("merge", "s0.h5", "m.h5"), r"m\.h5 holds a model, not statistics; give the"),
         (("merge", "s0.h5", "none.h5"), r"there is no file none\.h5"),
         (("merge", "s0.h5", "quarter1.h5"), r"quarter1\.h5 is an HDF5 file but not one of"),
         (("merge", "s0.h5", "s1.h5", "--memory-limit", "1 MiB"),

@@ -634,7 +634,10 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             ("fit", "data.h5", "data.h5", "--alpha", "1", *SMALL, *MODEL),
             ["rows 0 to 899 of data.h5", "twice"],
         ),
-        (("fit", "data.h5", "--like", "m.h5", *MODEL), ["m.h5 holds a model, not statistics"]),
+        (
+            ("fit", "data.h5", "--like", "m.h5", *MODEL),
+            ["m.h5 holds a model, not statistics; give the file of streamrf fit --statistics"],
+        ),
         (("fit", "data.h5", "--like", "no.h5", *MODEL), ["no file no.h5"]),
         (("fit", "data.h5", "--x", "narrow", "--like", "s.h5", *MODEL), ["has 9 features, but"]),
         (
@@ -655,7 +658,14 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
             ["solve its statistics", "streamrf solve --uncertainty"],
         ),
         (("evaluate", "data.h5", "data.h5"), ["data.h5 is an HDF5 file but not one of streamrf"]),
-        (("evaluate", "s.h5", "data.h5"), ["s.h5 holds statistics, not a model"]),
+        (
+            ("evaluate", "s.h5", "data.h5"),
+            ["s.h5 holds statistics, not a model; give the file of streamrf fit or solve --model"],
+        ),
+        (
+            ("fit", "data.h5", "--checkpoint", "m.h5", *MODEL),
+            ["m.h5 holds a model, not a checkpoint"],
+        ),
         (("evaluate", "cutmodel.h5", "data.h5"), ["cutmodel.h5 is cut short"]),
         (("evaluate", "badmodel.h5", "data.h5"), ["badmodel.h5 is damaged", "SHA-256"]),
         (("evaluate", "m.txt", "data.h5"), ["m.txt is no file of streamrf"]),

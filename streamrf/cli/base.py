@@ -46,6 +46,8 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Output")
 ]
 
+WRITERS = {"statistics": "streamrf fit --statistics", "a model": "streamrf fit or solve --model"}
+
 
 def main() -> None:
     """Run the command line and exit with its status."""
@@ -163,7 +165,8 @@ def advice_for(parameters: Iterable[str], message: str) -> str:
     """Return a message in words of the command line.
 
     Advice, ", or do this (--option)", on options that are not there is left out, and that on
-    functions of the library; a setting that the message begins with goes by its option.
+    functions of the library, with what writes a file of the kind wanted in its place; a setting
+    that the message begins with goes by its option.
 
     Examples
     --------
@@ -177,7 +180,9 @@ def advice_for(parameters: Iterable[str], message: str) -> str:
     setting = re.match(r"([a-z_]+)(?= must be )", message)
     if setting and (option := option_of(setting[1])) in known:
         message = option + message[setting.end() :]
-    message = re.sub(r"; load it with streamrf\.\w+$", "", message)
+    wanted = re.search(r", not (statistics|a model); load it with", message)
+    instead = f"; give the file of {WRITERS[wanted[1]]}" if wanted else ""
+    message = re.sub(r"; load it with streamrf\.\w+$", instead, message)
 
     def kept(advice: re.Match[str]) -> str:
         return advice[0] if advice[1] in known else ""
