@@ -1,5 +1,6 @@
 """Raw rows become scaled rows, features and whole numbers as each step's definition says."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,10 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 import naive
 import streamrf as srf
-from cases import MAPS
+from cases import KERNELS, MAPS
 from streamrf import storage
 from streamrf.errors import BadRowError, FormatError, ParameterError, ShapeError
-from streamrf.features import RandomMaclaurin
+from streamrf.features import RandomMaclaurin, usual_map
 from streamrf.jit.threads import computing
 from streamrf.kernels import Polynomial
 from streamrf.preprocessing.encoder import Encoder
@@ -402,6 +403,31 @@ def test_targets_are_calibrated_for_regression_alone(rng):
 def test_what_is_no_map_is_refused(rng, features):
     with pytest.raises(ParameterError, match="features must be a feature map such as"):
         Encoder.calibrate(features, sample_of(raw_rows(rng)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "cure"),
+    [
+        (srf.Gaussian("median"), "StructuredFourier(Gaussian(gamma='median'))"),
+        (srf.Laplacian(), "RandomFourier(Laplacian())"),
+        (srf.Polynomial(2), "RandomMaclaurin(Polynomial(degree=2))"),
+        (srf.Chi2(), "AdditiveSampler(Chi2())"),
+        (srf.ExpChi2(), "AdditiveFourier(ExpChi2())"),
+        (srf.Linear(), "Identity(Linear())"),
+    ],
+)
+def test_a_kernel_in_place_of_a_map_is_told_its_map(rng, kernel, cure):
+    with pytest.raises(ParameterError, match="must be a feature map, got the kernel") as caught:
+        Encoder.calibrate(kernel, sample_of(raw_rows(rng)))
+    assert str(caught.value).endswith(f"; take {cure}")
+
+
+@pytest.mark.parametrize("case", KERNELS, ids=str)
+def test_the_usual_map_of_a_kernel_takes_it(case):
+    kernel = case.make()
+    make = usual_map(type(kernel))
+    assert next(iter(inspect.signature(make).parameters)) == "kernel"
+    assert make(kernel).kernel is kernel
 
 
 def test_rows_of_another_width_are_refused(rng):

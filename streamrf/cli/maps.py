@@ -20,19 +20,10 @@ from streamrf.features import (
     Craft,
     FeatureMap,
     OwnMap,
+    usual_map,
 )
 from streamrf.kernels import TABLE as ALL_KERNELS
-from streamrf.kernels import (
-    AdditiveKernel,
-    ExpAdditive,
-    Gaussian,
-    Kernel,
-    Layer,
-    Linear,
-    Polynomial,
-    ShiftInvariantKernel,
-    SkewedChi2,
-)
+from streamrf.kernels import Kernel, Polynomial
 from streamrf.preprocessing import CHOICES, PRECISIONS, WARPS
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import AUTO, Settings
@@ -231,17 +222,8 @@ def warp_settings(word: str | None, n_rounds: int | None) -> dict[str, Any]:
 
 def _default_map(kernel: str | None) -> str:
     """Return the word of the fast map of a kernel; without a kernel, the default one."""
-    kind = KERNELS[kernel] if kernel else Polynomial
-    fast = {
-        Linear: "identity",
-        Gaussian: FOURIER_MAP,
-        ShiftInvariantKernel: "fourier",
-        AdditiveKernel: "additive-sampler",
-        ExpAdditive: "additive-fourier",
-        SkewedChi2: "skewed-fourier",
-        Layer: "skeleton-features",
-    }
-    return next((word for base, word in fast.items() if issubclass(kind, base)), MAP)
+    word = _word(usual_map(KERNELS[kernel] if kernel else Polynomial).__name__)
+    return MAP if CRAFT + word == MAP else word
 
 
 def _kernel_word(kind: type[Kernel]) -> str:

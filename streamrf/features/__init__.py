@@ -5,6 +5,7 @@ tests/cases.py holds it to the laws.
 """
 
 import inspect
+from typing import Any
 
 from streamrf.features.additive import AdditiveFourier, AdditiveSampler, SkewedFourier
 from streamrf.features.base import (
@@ -37,6 +38,17 @@ from streamrf.features.taylor import TaylorSketch
 from streamrf.features.tensor import TensorSketch
 from streamrf.features.tree import TreeSketch
 from streamrf.kernels import TABLE as KERNELS
+from streamrf.kernels import (
+    AdditiveKernel,
+    DotProductKernel,
+    ExpAdditive,
+    Gaussian,
+    Kernel,
+    Layer,
+    Linear,
+    ShiftInvariantKernel,
+    SkewedChi2,
+)
 
 __all__ = [
     "DESCRIBED",
@@ -79,6 +91,7 @@ __all__ = [
     "panel_bytes",
     "panels",
     "products_width",
+    "usual_map",
 ]
 
 # The closed table of maps by name: all but the abstract classes.
@@ -90,3 +103,21 @@ TABLE: dict[str, type[FeatureMap]] = {
 
 # What a described map may hold: maps inside maps, and kernels.
 DESCRIBED = {**TABLE, **KERNELS}
+
+# The fast map of a kernel: that of the first class which the kernel is of.
+_USUAL: dict[Any, type[FeatureMap]] = {
+    Linear: Identity,
+    Gaussian: StructuredFourier,
+    ShiftInvariantKernel: RandomFourier,
+    AdditiveKernel: AdditiveSampler,
+    ExpAdditive: AdditiveFourier,
+    SkewedChi2: SkewedFourier,
+    Layer: SkeletonFeatures,
+    DotProductKernel: RandomMaclaurin,
+    Kernel: Nystroem,
+}
+
+
+def usual_map(kind: type[Kernel]) -> type[FeatureMap]:
+    """Return the map to take of a class of kernels where none is named."""
+    return next(make for base, make in _USUAL.items() if issubclass(kind, base))

@@ -18,11 +18,13 @@ from streamrf.features import (
     clone_with_seed,
     panel_bytes,
     panels,
+    usual_map,
 )
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lapack import MAX_COLUMNS
 from streamrf.jit.threads import featurising
+from streamrf.kernels import Kernel
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
@@ -81,6 +83,12 @@ class Encoder:
         random_state : int, RandomState or None
         moments : of all rows, where columns are to be scaled by them and not by the sample
         """
+        if isinstance(features, Kernel):
+            make = usual_map(type(features)).__name__
+            raise ParameterError(
+                f"features must be a feature map, got the kernel {features!r}; take "
+                f"{make}({features!r})"
+            )
         if not isinstance(features, FeatureMap) or isinstance(features, type):
             raise ParameterError(
                 f"features must be a feature map such as RandomMaclaurin(), got {features!r}; "
