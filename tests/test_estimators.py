@@ -349,8 +349,35 @@ def test_bad_rows_of_arrays_are_named_or_skipped_with_targets_and_weights(kind, 
     if fit == "fit":
         assert np.array_equal(skipped.coef_, clone(estimator).fit(source).coef_)
     assert skipped.statistics_.weight == pytest.approx(weights[rows].sum(), rel=1e-3)
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(BadRowError, match="row 500: column 1 is inf; clean the data"):
         skipped.predict(X)
+
+
+def test_bad_rows_to_predict_are_told_as_those_to_fit_are(rng):
+    X = rng.normal(size=(60, 3))
+    y = np.arange(60) % 2
+    bad = X[:5].copy()
+    bad[2, 1] = np.nan
+    features = srf.RandomFourier(n_components=8, random_state=0)
+    clf = srf.RandomFeatureClassifier(features, random_state=0).fit(X, y)
+    values = srf.RandomFeatureRegressor(features, alpha=1.0).fit(X, y)
+    kernel = srf.KernelRidgeClassifier(alpha=1.0).fit(X, y)
+    components = srf.RandomFeaturePCA(2, features=features).fit(X)
+    clusters = srf.RandomFeatureKMeans(2, features=features, random_state=0).fit(X)
+    for use in (
+        *(clf.predict, clf.predict_proba, clf.decision_function, values.predict, kernel.predict),
+        *(components.transform, clusters.predict, clone(components).fit),
+        *(lambda rows: clf.score(rows, y[:5]), lambda rows: clf.evaluate(rows, y[:5])),
+    ):
+        with pytest.raises(BadRowError, match=r"^X, row 2: column 1 is NaN; clean the data"):
+            use(bad)
+
+
+@pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.KernelRidgeRegressor])
+def test_a_score_without_targets_says_how_to_give_them(kind):
+    X, y = DIGITS
+    with pytest.raises(DataError, match=r"score needs y, .*: score\(X, y\), or a source that has"):
+        kind(alpha=1.0).fit(X[:100], y[:100]).score(X)
 
 
 @pytest.mark.parametrize("as_rows", [lambda *rows: rows, lambda *rows: (srf.ArraySource(*rows),)])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
@@ -25,8 +25,9 @@ from streamrf.estimators.settings import (
     keep_columns,
     of_sums,
     ordered,
+    rows_alone,
 )
-from streamrf.features import RAW_DTYPES, FeatureMap, check_names
+from streamrf.features import FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.solving import SQUARED, check_penalties
@@ -34,7 +35,6 @@ from streamrf.sources import (
     IteratorSource,
     Known,
     Source,
-    as_known,
     as_source,
     as_targets,
     check_known,
@@ -374,7 +374,7 @@ class RandomFeatureEstimator(BaseEstimator):
     def _rows(self, X: Rows) -> Any:
         if is_lazy(X) or self.model_.encoder.is_of_table:  # read by the names of its columns
             return X
-        return validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
+        return rows_alone(self, X, accept_sparse="csr")
 
     def _checked(self, X: Rows, y: Values, sample_weight: Values, reset: bool) -> Any:
         """Return X, maybe CSR, y and weights checked but for NaN, which the pass names or skips."""

@@ -1,12 +1,13 @@
 """The classifier."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.estimators.settings import compared
@@ -18,15 +19,26 @@ from streamrf.sources import ClassWeight, Source, are_names, check_listed
 from streamrf.training import WARP_ROUNDS
 
 
-def _has_probabilities(estimator: "RandomFeatureEstimator") -> bool:
-    """Return whether probabilities are, or are going to be, fitted."""
-    solved = getattr(estimator, "_solved", None)
-    if isinstance(estimator.alpha, str) or (solved and solved[0].probabilities is not None):
-        return True
-    raise AttributeError(
-        "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
-        "fit_probabilities(X, y) takes them after fit"
-    )
+class _OfProbabilities:
+    """A method that is there where probabilities are, or are going to be, fitted.
+
+    As by `sklearn.utils.metaestimators.available_if`, whose AttributeError does not say the reason.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        update_wrapper(self, method)  # type: ignore[arg-type]
+        self._method = method
+
+    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
+        if estimator is None:
+            return self._method
+        solved = getattr(estimator, "_solved", None)
+        if isinstance(estimator.alpha, str) or (solved and solved[0].probabilities is not None):
+            return MethodType(self._method, estimator)
+        raise AttributeError(
+            "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
+            "fit_probabilities(X, y) takes them after fit"
+        )
 
 
 class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
@@ -151,7 +163,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Return scores by class, float64 (n, n_classes); (n,) for two, above 0 the second."""
         return self.model_.decision_function(self._rows(X))
 
-    @available_if(_has_probabilities)
+    @_OfProbabilities
     def predict_proba(self, X: Rows, **options: Any) -> NDArray[np.float64]:
         """Return the probability of each class, float64 (n, n_classes), rows adding up to 1.
 

@@ -18,6 +18,7 @@ from streamrf.estimators.settings import (
     checked_weights,
     compared,
     keep_columns,
+    rows_alone,
 )
 from streamrf.features import RAW_DTYPES, Identity
 from streamrf.jit.arrays import F32, Array, Floats
@@ -147,7 +148,7 @@ class _KernelRidge(BaseEstimator):
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         if not (is_lazy(X) or self.model_.encoder.is_of_table):
-            X = validate_data(self, as_known(X), dtype=RAW_DTYPES, reset=False)
+            X = rows_alone(self, X)
         return self.model_.all_scores(X)
 
 

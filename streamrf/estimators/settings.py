@@ -127,16 +127,19 @@ def ordered(y: Any, wanted: tuple[str, ...] | None) -> Any:
 def compared(
     X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None = None
 ) -> tuple[Any, Any]:
-    """Return targets and weights of rows X that are scored, as `fit` reads them; None of None.
+    """Return targets and weights of rows X that are scored, as `fit` reads them.
 
     Nullable targets of pandas are what they hold, several are in the order of `wanted`. Raise
-    DataError for masked entries, ShapeError for targets of another length.
+    DataError for masked entries or no targets, ShapeError for targets of another length.
     """
+    if y is None:
+        raise DataError(
+            "score needs y, the labels or values of rows: score(X, y), or a source that has them"
+        )
     check_unmasked(sample_weight, "sample_weight")
     y = ordered(y, wanted)
-    if y is not None:
-        n_rows = _known_length(X)
-        y = as_targets(y, len(np.atleast_1d(np.asarray(y))) if n_rows is None else n_rows, "y")
+    n_rows = _known_length(X)
+    y = as_targets(y, len(np.atleast_1d(np.asarray(y))) if n_rows is None else n_rows, "y")
     return y, sample_weight
 
 
@@ -150,6 +153,12 @@ def checked_rows(estimator: Any, X: Any, y: Any, **how: Any) -> Any:
     """Return X as scikit-learn's conventions want it checked; raise ValueError if y is None."""
     given = None if y is None else "no_validation"
     return validate_data(estimator, as_known(X), given, dtype=RAW_DTYPES, **how)
+
+
+def rows_alone(estimator: Any, X: Any, reset: bool = False, **how: Any) -> Any:
+    """Return rows without targets, checked but for NaN, which the reading of them names."""
+    how |= {"dtype": RAW_DTYPES, "ensure_all_finite": False, "reset": reset}
+    return validate_data(estimator, as_known(X), **how)
 
 
 def checked_labels(y: Any, n_rows: int) -> Array:

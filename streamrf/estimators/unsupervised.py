@@ -4,20 +4,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from streamrf.engine import RunOptions
 from streamrf.errors import check_flag
 from streamrf.estimators.batches import whole
-from streamrf.estimators.settings import keep_columns
-from streamrf.features import RAW_DTYPES, FeatureMap, StructuredFourier, as_random_state
+from streamrf.estimators.settings import keep_columns, rows_alone
+from streamrf.features import FeatureMap, StructuredFourier, as_random_state
 from streamrf.jit.arrays import Floats, Indices
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import Encoder
 from streamrf.sources import (
     Source,
     Unlabelled,
-    as_known,
     as_source,
     check_each_once,
     is_for_source,
@@ -43,7 +42,7 @@ class _Unsupervised(BaseEstimator):
             source = as_source(X, None, sample_weight)
             keep_columns(self, source)
             return source
-        rows = validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES)
+        rows = rows_alone(self, X, reset=True, accept_sparse="csr")
         source = as_source(rows, None, sample_weight)
         return named(source, getattr(self, "feature_names_in_", None))
 
@@ -51,7 +50,7 @@ class _Unsupervised(BaseEstimator):
         """Return rows as a fitted encoder takes them: those of tables by the names of columns."""
         if is_for_source(X) or encoder.is_of_table:
             return X
-        return validate_data(self, as_known(X), accept_sparse="csr", dtype=RAW_DTYPES, reset=False)
+        return rows_alone(self, X, accept_sparse="csr")
 
     def _map(self) -> FeatureMap:
         return (
