@@ -243,11 +243,25 @@ def test_what_a_model_has_not_is_refused():
     assert answer("predict", "one.h5", "X.npy", "-o", "q.csv")["datasets"] == ["y"]
 
 
-@pytest.mark.parametrize("name", ["p.npz", "p.zarr", "p.csv.gz", "p.svm"])
-def test_a_format_that_is_only_read_is_refused(name):
+@pytest.mark.parametrize("name", ["p.npz", "p.zarr", "p.csv.gz", "p.svm", "p.json", "p.xyz"])
+def test_an_ending_that_is_not_written_is_refused(name):
     """An HDF5 file was written under that name, which nothing could read then."""
     line = refused("predict", "one.h5", "X.npy", "--output", name)
     assert line.startswith(f"--output {name}: predictions are not written in the format of this")
+    assert "; use .h5, .hdf5, .hdf or none (HDF5), .csv, .tsv, .tab, .parquet, .pq, .arrow" in line
+    assert not os.path.exists(name)
+
+
+@pytest.mark.parametrize("name", ["p.HDF5", "p.hdf", "predicted"])
+def test_a_name_without_an_ending_is_of_hdf5(name):
+    answer("predict", "one.h5", "X.npy", "--output", name)
+    with h5py.File(name) as file:
+        assert list(file) == ["y"]
+
+
+def test_a_url_that_is_refused_is_not_shown():
+    line = refused("predict", "one.h5", "X.npy", "-o", "https://me:secret@host/p.xyz")
+    assert "secret" not in line
 
 
 @pytest.mark.parametrize("output", [*(f"bad.{ending}" for ending in ENDINGS), "-"])

@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from streamrf.errors import ParameterError
 from streamrf.storage import Datasets
 
 GROUP_ROWS = 65_536  # of a row group or batch
@@ -224,8 +225,9 @@ class NpyOutput(Output):
         self._file.write(rows.tobytes())
 
 
-# By the endings of files; others are written as HDF5.
+# By the endings of files.
 _OUTPUTS: dict[tuple[str, ...], type[Output]] = {
+    (".h5", ".hdf5", ".hdf", ""): HDF5Output,
     (".csv",): CSVOutput,
     (".tsv", ".tab"): TSVOutput,
     (".parquet", ".pq"): ParquetOutput,
@@ -251,9 +253,16 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def output_class(path: str) -> type[Output]:
-    """Return what writes a file, by the ending of its name."""
+    """Return what writes a file, by the ending of its name; ParameterError if nothing does."""
     ending = os.path.splitext(path.lower())[1]
-    return next((kind for endings, kind in _OUTPUTS.items() if ending in endings), HDF5Output)
+    for endings, kind in _OUTPUTS.items():
+        if ending in endings:
+            return kind
+    hdf5, *others = (", ".join(filter(None, endings)) for endings in _OUTPUTS)
+    raise ParameterError(
+        f"--output {path}: predictions are not written in the format of this ending; use {hdf5} or "
+        f"none (HDF5), {', '.join(others)}"
+    )
 
 
 def _storable_dtype(dtype: np.dtype, labels: np.ndarray | None) -> np.dtype:

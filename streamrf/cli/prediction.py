@@ -21,11 +21,10 @@ from streamrf.cli.progress import working
 from streamrf.display import format_time
 from streamrf.errors import ParameterError
 from streamrf.models import Model, load_model
-from streamrf.sources import SeekableSource, is_known, open_source, open_text
+from streamrf.sources import SeekableSource, open_source, open_text
 from streamrf.storage import replacing
 
 STANDARD = "-"  # input or output
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".txt", ".pkl", ".orc", ".avro", ".sqlite")
 Made = Callable[[np.ndarray], np.ndarray]  # of scores
 
 
@@ -73,15 +72,10 @@ def predict(
     began = time.perf_counter()
     output, is_shown = wanted.output, wanted.output == STANDARD
     files = [model, *(name for name in data if name != STANDARD)]
-    is_other = is_known(output) or output.lower().endswith(OTHERS)
-    if is_other and output_class(output) is HDF5Output:
-        raise ParameterError(
-            f"--output {output}: predictions are not written in the format of this ending; use "
-            ".h5, .csv, .tsv, .parquet, .arrow or .npy"
-        )
     outputs = {"--output": None if is_shown else output}
     with contextlib.ExitStack() as stack:
         check = stack.enter_context(writing(outputs, files))
+        kind = output_class(output)
         trained = load_model(model)  # before standard input, which is read once
         fields = _fields(trained, model, wanted)
         source = stack.enter_context(_rows(data, rows))
@@ -97,7 +91,7 @@ def predict(
                     _write(output, list(fields), source, trained, predicted)
     seconds = time.perf_counter() - began
     names = [field.name for field in fields]
-    has_labels = output_class(output) is HDF5Output and len(names) > 1 and not is_shown
+    has_labels = kind is HDF5Output and len(names) > 1 and not is_shown
     names += ["labels"] * (has_labels and trained.labels is not None)
     figures: dict[str, Any] = {
         "n_rows": source.n_rows,
