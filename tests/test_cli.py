@@ -361,6 +361,15 @@ def test_regression():
                                                    "values"))  # fmt: skip
 
 
+def test_the_error_of_values_held_out_is_told_as_evaluate_tells_it():
+    words = ("fit", "data.h5", *SMALL, "--y", "values", "--regression", "--model", "v.h5")
+    found = answer(*words)
+    mean_square = min(found["alphas"], key=lambda tried: abs(tried[0] - found["alpha"]))[1]
+    assert found["rmse_held_out"] == pytest.approx(mean_square**0.5)
+    assert f"rows held out: RMSE {mean_square**0.5:.6g}\n" in told(*words)
+    assert answer("fit", "data.h5", *SMALL, "--model", "m2.h5")["rmse_held_out"] is None
+
+
 def test_several_targets():
     with h5py.File("many.h5", "w") as file:
         file["X"], file["y"] = X, X[:, 2:5].astype(float)

@@ -363,6 +363,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         **facts.of_loss(trained),
         "decode": None if trained is None or trained.book is None else trained.book.decode,
         "alphas": [] if trained is None else [list(tried) for tried in trained.history],
+        **facts.of_held_out(trained),
         "notes": [] if trained is None else list(trained.notes),
     }
 
@@ -381,6 +382,8 @@ def _summary(
             own = min(figures["alphas"], key=lambda tried: abs(tried[0] - figures["alpha"]))[1]
             n_held = f"{figures['n_rows_held_out']:,} rows held out"
             error = f"error {100 * own:.2f} %" if sums.labels is not None else f"MSE {own:.4g}"
+            if figures["rmse_held_out"] is not None:
+                error = f"RMSE {figures['rmse_held_out']:.6g}"
             chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     yield from facts.loss_lines(figures)

@@ -96,6 +96,14 @@ def weights_of(model: Model | None) -> list[float] | None:
     return None if model is None or model.block_weights is None else model.block_weights.tolist()
 
 
+def of_held_out(model: Model | None) -> dict[str, Any]:
+    """Return the root mean squared error on rows held out, None if it is not of one target."""
+    if model is None or model.labels is not None or len(model.intercept) > 1 or not model.history:
+        return {"rmse_held_out": None}
+    own = min(model.history, key=lambda tried: abs(tried[0] - float(model.alpha)))[1]
+    return {"rmse_held_out": float(np.sqrt(own))}
+
+
 def of_loss(model: Model | None) -> dict[str, Any]:
     """Return the loss that a model minimises, and the passes that it took."""
     if model is None or model.refinement is None:
