@@ -127,7 +127,8 @@ class Questions:
             return None
         return (
             f"alpha={smallest:.3g}{named} is below {noise:.3g}, the penalty that the rounding of "
-            f"the features amounts to, so the rounding decides; {self.encoder.calibration.advice()}"
+            "the features amounts to, so the rounding decides (errors on rows held out include "
+            f"this) and a smaller alpha changes little; {self.encoder.calibration.advice()}"
         )
 
     def normal(self, matrix: Floats | None = None) -> Normal:
