@@ -23,7 +23,7 @@ from streamrf.features import (
     usual_map,
 )
 from streamrf.kernels import TABLE as ALL_KERNELS
-from streamrf.kernels import Kernel, Polynomial
+from streamrf.kernels import Kernel, Polynomial, ShiftInvariantKernel
 from streamrf.preprocessing import CHOICES, PRECISIONS, WARPS
 from streamrf.statistics import Statistics, load_statistics
 from streamrf.training import AUTO, Settings
