@@ -352,6 +352,9 @@ def test_the_plan_grows_with_width_rows_and_columns():
     plans += [planned_seconds(one, 512, 10**5, 10), planned_seconds(one, 512, 10**5, 100)]
     assert plans == sorted(plans)
     assert len(set(plans)) == 4
+    few, more = (planned_seconds(one, 512, 10**4, 10, n) for n in (10, 1000))
+    assert few == planned_seconds(one, 512, 10**4, 10)
+    assert more > 5 * few
 
 
 def test_a_trial_is_the_pass_of_the_library(waves):

@@ -1,5 +1,6 @@
 """How candidates are judged: fitted to some rows of a peek, measured on rows held out."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,6 +24,8 @@ from streamrf.training.kinds import Wanted
 HELD_SHARE = 0.25
 FEW = 500  # rows; if the first so many are of one class, a row of each class is put before them
 FLOPS = 1.0e11  # a second, of one core
+OUTPUT_FLOPS = 1.5e10  # a second, of outputs: coefficients and scores, in double precision
+KNOWN_OUTPUTS = 32  # that the rates were measured with at most
 WARP_FLOPS = 30  # of a root of a matrix, and products, over the cube of its columns
 
 
@@ -89,6 +92,7 @@ class Judge:
         self.regression = regression
         self.seed = seed
         self._X = X
+        self._n_outputs = math.prod(self.y.shape[1:]) if regression else len(np.unique(self.y))
         self.trials: list[Trial] = []
         self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
         self._warps: dict[tuple[str | None, Recipe, int], Warp | None] = {}
@@ -210,20 +214,21 @@ class Judge:
     def planned(self, candidate: Candidate, width: int, n_rows: int, split: int = 0) -> float:
         """Return about the seconds of a trial, and of learning its warp where that is to come."""
         n_rows, d = min(n_rows, self.n_fitted), self.scaled.n_features
-        seconds = planned_seconds(candidate, width, n_rows, d)
+        seconds = planned_seconds(candidate, width, n_rows, d, self._n_outputs)
         recipe = candidate.warp
         if recipe is not None and (candidate.normalize, recipe, split) not in self._warps:
             teacher = Candidate(None, "laplacian", recipe.setting)  # its features are dense too
             rows = min(self.n_fitted, warping.MAX_ROWS)
-            each = (
-                planned_seconds(teacher, warping.width(rows), rows, d) + WARP_FLOPS * d**3 / FLOPS
-            )
+            each = planned_seconds(teacher, warping.width(rows), rows, d, self._n_outputs)
+            each += WARP_FLOPS * d**3 / FLOPS
             seconds += recipe.n_rounds * each
         return seconds
 
 
-def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: int) -> float:
-    """Return about what a trial takes on two cores: features, Gram and six factors.
+def planned_seconds(
+    candidate: Candidate, width: int, n_rows: int, n_features: int, n_outputs: int = 1
+) -> float:
+    """Return about what a trial takes on two cores: features, Gram, six factors, many outputs.
 
     The rates were measured on two cores of Zen 5 (pendigits and MNIST, 256 to 2,048 features).
     """
@@ -232,7 +237,9 @@ def planned_seconds(candidate: Candidate, width: int, n_rows: int, n_features: i
     gram = n_rows * width**2 / 6e10
     maps = 8e-9 * kind.cost * n_rows * (width + n_features)
     maps += n_rows * kind.dense(width, n_features) / 2.5e10
-    return 0.05 + gram + maps + (8 * width**3 + kind.once(width, n_features)) / FLOPS
+    n_more, n_held = max(0, n_outputs - KNOWN_OUTPUTS), HELD_SHARE * n_rows
+    outputs = 12 * n_more * (width**2 + n_held * (width + n_outputs)) / OUTPUT_FLOPS
+    return 0.05 + gram + maps + outputs + (8 * width**3 + kind.once(width, n_features)) / FLOPS
 
 
 def _told_apart(order: Array, y: Array, n: int) -> Array:
