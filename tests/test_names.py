@@ -335,7 +335,7 @@ def test_predictions_are_not_written_under_endings_of_other_formats(name, tmp_pa
     srf.accumulate(srf.ArraySource(FRAME, LABELS), MAP).solve(0.1).save(tmp_path / "model.h5")
     output = tmp_path / name
     said = refused("predict", tmp_path / "model.h5", tmp_path / "rows.csv", "-o", output)
-    assert "not written in the format of this ending; use .h5, .csv" in said
+    assert "not written in the format of this ending; use .h5, .hdf5" in said
     assert not output.exists()
 
 
@@ -451,7 +451,8 @@ def test_messages_of_commands_name_options_as_typed(tmp_path, monkeypatch):
     assert refused(*fit, "--gamma", "0").startswith("--gamma must be a positive number")
     answer(*fit, "--gamma", "0.3", "--components", "64")
     said = refused("evaluate", "s.h5", "rows.csv", "--y", "y")
-    assert said == "s.h5 holds statistics, not a model"
+    cure = "; give the file of streamrf fit or solve --model"  # and no function of Python
+    assert said == "s.h5 holds statistics, not a model" + cure
 
 
 def test_brackets_in_a_pattern_stand_for_the_characters_in_them(tmp_path):
