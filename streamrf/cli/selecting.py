@@ -86,7 +86,7 @@ def _summary(figures: dict[str, Any], where: str, has_budget: bool) -> list[tupl
 
 
 def _lines(table: dict[str, list], regression: bool) -> list[str]:
-    """Return the table of candidates, the winner first, and how that one won."""
+    """Return how the winner won, and the table of candidates with that one first."""
     rows = list(zip(*table.values(), strict=True))[:MAX_SHOWN]
     width = max((len(row[0]) for row in rows), default=0)
     head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>6}  error on rows held out"
@@ -95,4 +95,4 @@ def _lines(table: dict[str, list], regression: bool) -> list[str]:
         f"{name:<{width}}  {e:>8,}  {n:>6,}  {error}"
         for (name, e, n, _), error in zip(rows, errors, strict=True)
     ]
-    return [head, *lines, *([WON] if rows[1:] else [])] if rows else []
+    return [*([WON, ""] if rows[1:] else []), head, *lines] if rows else []
