@@ -17,6 +17,7 @@ from selection import error, held_apart
 from shared import REGRESSION
 
 import streamrf as srf
+from streamrf.training.images import shape_of
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS
 
@@ -25,7 +26,8 @@ SETS = ("spambase", "usps", "pendigits", "california_housing")
 
 def fields(X) -> dict[str, list[str]]:
     """Return the fields to compare, by name, for rows X."""
-    others = [name for name in KINDS if name not in DEFAULT and not KINDS[name].objection(X)]
+    shape = shape_of(X)
+    others = [n for n in KINDS if n not in DEFAULT and not KINDS[n].objection(X, shape)]
     alone = {name: [name] for name in others}
     return {"default": list(DEFAULT), "all": [*DEFAULT, *others], **alone}
 

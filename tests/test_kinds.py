@@ -161,13 +161,25 @@ def test_a_warp_of_weights_leaves_histograms_what_they_are(counts):
     assert np.isfinite(found.winner.error)
 
 
-def test_rows_that_are_no_images_are_not_convolved(counts):
+def test_columns_that_are_no_square_are_not_convolved(counts):
     X, y = counts
-    shuffled = X[:, np.random.default_rng(0).permutation(64)]
-    for rows in (X[:, 1:], shuffled):
-        with pytest.raises(ParameterError, match="is for images, and in no shape of the 6"):
+    for n_columns in (63, 50, 4):
+        rows = X[:, -n_columns:]
+        with pytest.raises(ParameterError, match=rf"{n_columns} columns are no.*=Convolution\(sh"):
             srf.select(srf.ArraySource(rows, y), kernels="convolution")
-        assert kernel_names.for_rows(None, rows, "X") == DEFAULT
+
+
+@pytest.mark.parametrize(("n_columns", "shape"), [(64, (8, 8)), (9, (3, 3)), (48, (4, 4, 3))])
+def test_convolutions_that_are_named_take_the_square_of_columns(counts, n_columns, shape):
+    """Pixels that do not vary with their neighbours may still be images."""
+    X, y = counts
+    rows = X[:, np.random.default_rng(0).permutation(64)[:n_columns]]
+    assert shape_of(rows) is None
+    options = {"n_components": 72, "warp": None, "budget": 0.4, "random_state": 0}
+    found = srf.select(srf.ArraySource(rows, y), kernels=["convolution"], **options)
+    assert found.features.shape == shape
+    found = srf.select(srf.ArraySource(rows, y), **options)
+    assert "convolution" not in {trial.candidate.kernel for trial in found.trials}
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_array])

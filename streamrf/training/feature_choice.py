@@ -14,8 +14,10 @@ from streamrf.preprocessing import WARPS, Moments, Warp
 from streamrf.sources import Block, Source
 from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
 from streamrf.training.foresight import CHOOSING
+from streamrf.training.images import image_shape
 from streamrf.training.judging import Judge, Trial
-from streamrf.training.kernel_names import for_rows
+from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
+from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
 from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
 from streamrf.training.tournament import BUDGET_SECONDS, WIDTHS, Tournament, recipe
@@ -139,14 +141,23 @@ def choose(
         warped = learnt(gaussian, sample, scaling, kind, warp_rounds, regression, seed, moments)
         return Selection(gaussian, scaling, warped, n_components=width, regression=regression)
     _check_warp(warp, sample.X.shape[1])
-    field = _field(kernels, normalize, sample)
+    shape = image_shape(sample.X, must=OF_IMAGES in names_of(kernels))
+    field = _field(kernels, normalize, sample, shape)
     if kernels is None:
         field = [c for c in field if _has_room(c, sample.X.shape[1], n_components, fits)]
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)
     begin(CHOOSING, "", budget)
-    judge = Judge(sample.X, y, sample.weights, regression=regression, seed=seed, moments=moments)
+    judge = Judge(
+        sample.X,
+        y,
+        sample.weights,
+        regression=regression,
+        seed=seed,
+        moments=moments,
+        shape=shape,
+    )
     winner, width, best = None, n_components or WIDTHS[0], _middle(field)
     if has_choice:
         usual = None
@@ -173,10 +184,13 @@ def choose(
 
 
 def _field(
-    kernels: str | Sequence[str] | None, normalize: str | None, sample: Block
+    kernels: str | Sequence[str] | None,
+    normalize: str | None,
+    sample: Block,
+    shape: Shape | None,
 ) -> list[Candidate]:
     """Return the candidates of the first round; raise ParameterError if rows are none for them."""
-    names = for_rows(kernels, sample.X, sample.where)
+    names = for_rows(kernels, sample.X, shape, sample.where)
     field = crossed(names, normalize, by_ranks=asks_for_ranks(sample.X))
     if not field:
         raise ParameterError(

@@ -1,15 +1,23 @@
 """Whether columns are the pixels of images, and of which shape: by what varies together."""
 
+import math
+
 import numpy as np
 
 from streamrf.jit.arrays import Array, Floats
 from streamrf.sources import SparseRows
 
 MIN_SIDE = 8
+MIN_SQUARE = 3  # as long as the least window, or as many as the cells along a side
 CHANNELS = (1, 3)
 MIN_TOGETHER = 0.2  # of neighbours, of the correlation that any two columns lack
 MAX_NUMBERS = 1_000_000  # of the rows looked at
 FAR_PAIRS = 1000
+
+
+def image_shape(X: Array | SparseRows, must: bool) -> tuple[int, ...] | None:
+    """Return `shape_of` rows (n, d), or else, of rows that `must` be images, the square of d."""
+    return shape_of(X) or (_square(X.shape[1]) if must else None)
 
 
 def shape_of(X: Array | SparseRows) -> tuple[int, ...] | None:
@@ -42,6 +50,15 @@ def shape_of(X: Array | SparseRows) -> tuple[int, ...] | None:
         if is_image and sum(along) > best and along[1] > _together(columns, below // 2):
             best, found = sum(along), shape
     return found
+
+
+def _square(n_columns: int) -> tuple[int, ...] | None:
+    """Return the shape of square images of so many numbers, or None if there is none."""
+    for n_channels in CHANNELS:
+        side = math.isqrt(n_columns // n_channels)
+        if side >= MIN_SQUARE and side * side * n_channels == n_columns:
+            return (side, side) if n_channels == 1 else (side, side, n_channels)
+    return None
 
 
 def _shapes(n_columns: int) -> list[tuple[int, ...]]:

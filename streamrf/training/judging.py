@@ -18,8 +18,7 @@ from streamrf.training import warping
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows
 from streamrf.training.copies import Copies
 from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors
-from streamrf.training.images import shape_of
-from streamrf.training.kinds import Wanted
+from streamrf.training.kind import Shape, Wanted
 
 HELD_SHARE = 0.25
 FEW = 500  # rows; if the first so many are of one class, a row of each class is put before them
@@ -66,6 +65,7 @@ class Judge:
     regression : whether y holds values
     seed : of the order of the rows, the pairs and the maps
     moments : of all rows, where columns are to be scaled by them
+    shape : of the images that rows are, or None
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Judge:
         regression: bool,
         seed: int = 0,
         moments: Moments | None = None,
+        shape: Shape | None = None,
     ) -> None:
         rng, copies = np.random.default_rng(seed), Copies.of(X, y)
         order = rng.permutation(len(X)) if copies is None else copies.shuffled(X, rng)
@@ -91,7 +92,7 @@ class Judge:
         self.scaled = ScaledRows(X[order], self.n_fitted, np.random.default_rng(seed), moments)
         self.regression = regression
         self.seed = seed
-        self._X = X
+        self._shape = shape
         self._n_outputs = math.prod(self.y.shape[1:]) if regression else len(np.unique(self.y))
         self.trials: list[Trial] = []
         self._known: dict[tuple[Candidate, int, int, int, int], Trial] = {}
@@ -115,10 +116,6 @@ class Judge:
         return candidate.kind.make(
             Wanted(candidate.setting, unit, n_features, width, seed, self._shape)
         )
-
-    @cached_property
-    def _shape(self) -> tuple[int, ...] | None:
-        return shape_of(self._X)
 
     def warp(self, normalize: str | None, recipe: Recipe | None, split: int = 0) -> Warp | None:
         """Return the warp of scaled rows that the fitted rows of a split teach."""

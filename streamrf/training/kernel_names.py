@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array
+from streamrf.training.kind import Shape
 from streamrf.training.kinds import KINDS
 
 DEFAULT = (
     *("gaussian", "laplacian", "polynomial", "linear", "piecewise-linear"),
     *("gaussian-piecewise", "arc-cosine"),
 )
-OFFERED = ("convolution",)  # tried next to those of `DEFAULT` where rows are for them
+OF_IMAGES = "convolution"  # tried next to those of `DEFAULT` where rows are images
 
 
 def names_of(kernels: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -60,15 +61,18 @@ def check_scaling(names: Sequence[str], normalize: str | None, warp: object) -> 
             )
 
 
-def for_rows(kernels: str | Sequence[str] | None, X: Array, where: str) -> tuple[str, ...]:
+def for_rows(
+    kernels: str | Sequence[str] | None, X: Array, shape: Shape | None, where: str
+) -> tuple[str, ...]:
     """Return the names of kinds to try on rows (n, d): those named, or those of `DEFAULT` and more.
 
-    Raise ParameterError for one that is named and does not take such rows.
+    Raise ParameterError for one that is named and does not take such rows, which are images of a
+    shape or, where it is None, are not known to be any.
     """
     if kernels is None:
-        return (*DEFAULT, *(name for name in OFFERED if not KINDS[name].objection(X)))
+        return DEFAULT if shape is None else (*DEFAULT, OF_IMAGES)
     names = names_of(kernels)
     for name in names:
-        if complaint := KINDS[name].objection(X):
-            raise ParameterError(f"{where}: kernels={name!r} (--kernels) {complaint}; leave it out")
+        if complaint := KINDS[name].objection(X, shape):
+            raise ParameterError(f"{where}: kernels={name!r} (--kernels) {complaint}")
     return names

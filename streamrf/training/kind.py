@@ -13,6 +13,8 @@ from streamrf.preprocessing import CHOICES
 # "max" is None where gamma is relative; "quantile" for columns with heavy tails alone
 SCALINGS = ("standard", "asinh", "l2", None, "quantile")
 
+Shape = tuple[int, ...]  # of images
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -31,7 +33,7 @@ class Wanted:
     n_features: int
     width: int
     seed: int
-    shape: tuple[int, ...] | None = None
+    shape: Shape | None = None
 
     @property
     def gamma(self) -> float:
@@ -66,7 +68,7 @@ class Kind:
     max_width : the widest that is chosen
     scalings : tried where none is named
     may_have : scalings that may be named
-    objection : why rows (n, d) are none for it, or ""
+    objection : why rows (n, d), of images of a shape or None, are none for it and what to do, or ""
     leads : whether the width of the pass may be sought with it
     teaches : the kernel of the ridge that a warp is learnt with, where it is one
     is_rough : whether it must win by more than noise and than others may gain by width
@@ -87,7 +89,7 @@ class Kind:
     max_width: int = 8192
     scalings: tuple[str | None, ...] = SCALINGS
     may_have: tuple[str | None, ...] = CHOICES
-    objection: Callable[[Array], str] = lambda X: ""
+    objection: Callable[[Array, Shape | None], str] = lambda X, shape: ""
     leads: bool = True
     teaches: type[ShiftInvariantKernel] | None = None
     is_rough: bool = False

@@ -49,8 +49,7 @@ from streamrf.kernels import (
 )
 from streamrf.preprocessing import COLUMNWISE
 from streamrf.sources import SparseRows
-from streamrf.training.images import shape_of
-from streamrf.training.kind import Kind, Wanted
+from streamrf.training.kind import Kind, Shape, Wanted
 
 NONNEGATIVE = (None, "l1", "l2", "max")  # scalings that keep rows without negative entries so
 UP_FACTOR = 8  # of compact maps
@@ -137,21 +136,25 @@ def _of_windows(width: int, d: int) -> int:
     return 24 * d * max(128, width // CELLS**2)
 
 
-def _negative(X: Any) -> str:
+def _negative(X: Any, shape: Shape | None) -> str:
     """Return the objection of kernels of histograms to rows with negative entries."""
     values, columns = (X.entries if isinstance(X, SparseRows) else (np.ravel(X), None))[:2]
     place = int(np.argmin(values)) if len(values) else 0
     if not len(values) or values[place] >= 0:
         return ""
     column = place % X.shape[1] if columns is None else columns[place]
-    return f"takes no negative entries, and column {column} has {values[place]:.4g}"
+    what = f"takes no negative entries, and column {column} has {values[place]:.4g}"
+    return f"{what}; leave it out"
 
 
-def _no_image(X: Any) -> str:
+def _no_image(X: Any, shape: Shape | None) -> str:
     """Return the objection of maps of images to rows that are none."""
-    if shape_of(X) is not None:
+    if shape is not None:
         return ""
-    return f"is for images, and in no shape of the {X.shape[1]:,} columns do neighbours go together"
+    return (
+        f"is for images, and {X.shape[1]:,} columns are no square of pixels, of one number or "
+        "three each; name the shape, features=Convolution(shape=...), or leave it out"
+    )
 
 
 _of_histograms = partial(
