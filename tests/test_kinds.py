@@ -182,6 +182,22 @@ def test_convolutions_that_are_named_take_the_square_of_columns(counts, n_column
     assert "convolution" not in {trial.candidate.kernel for trial in found.trials}
 
 
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [((8, 8), 3), ((20, 9), 3), ((12, 12), 5), ((14, 14), 7), ((16, 16), 7), ((28, 28, 3), 7)],
+)
+def test_windows_begin_within_half_of_the_image(shape, window):
+    (first,) = crossed(["convolution"], shape=shape)
+    assert first.setting == window
+    assert {c.setting for c in crossed(["gaussian"], shape=shape)} == {1 / 16, 1 / 4, 1, 4}
+
+
+def test_windows_of_3_and_5_are_tried_on_images_of_8(counts):
+    options = {"kernels": "convolution", "n_components": 72, "warp": None, "random_state": 0}
+    found = srf.select(srf.ArraySource(*counts), **options)
+    assert {3.0, 5.0} <= {trial.candidate.setting for trial in found.trials}
+
+
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
 def test_rows_that_are_images_are_convolved_without_being_asked_for(counts, form):
     X, y = counts

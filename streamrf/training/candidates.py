@@ -11,7 +11,8 @@ from streamrf.preprocessing import Moments, Preprocessing, Warp, has_heavy_colum
 from streamrf.sources import SparseRows
 from streamrf.training.images import shape_of
 from streamrf.training.kernel_names import DEFAULT
-from streamrf.training.kinds import KINDS, Kind
+from streamrf.training.kind import Kind, Shape
+from streamrf.training.kinds import KINDS
 from streamrf.training.settings import AUTO
 
 PAIRS = 2000  # of rows, whose median distance is the unit of gamma
@@ -79,6 +80,7 @@ def crossed(
     *,
     every: bool = False,
     by_ranks: bool = False,
+    shape: Shape | None = None,
 ) -> list[Candidate]:
     """Return the settings of the first round, or `every` one, under every scaling.
 
@@ -88,12 +90,13 @@ def crossed(
     normalize : a scaling, under which kinds that do not go with it are left out, or "auto"
     every : settings of a full grid
     by_ranks : whether "auto" tries "quantile" too, which heavy tails ask for
+    shape : of the images that rows are, or None
     """
     found = [
         Candidate(scaling, name, float(setting))
         for name, kind in ((name, KINDS[name]) for name in kernels)
         for scaling, setting in itertools.product(
-            kind.under(normalize), kind.every if every else kind.first
+            kind.under(normalize), kind.every if every else kind.begin(shape)
         )
     ]
     if normalize != AUTO or by_ranks:

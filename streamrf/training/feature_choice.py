@@ -191,7 +191,7 @@ def _field(
 ) -> list[Candidate]:
     """Return the candidates of the first round; raise ParameterError if rows are none for them."""
     names = for_rows(kernels, sample.X, shape, sample.where)
-    field = crossed(names, normalize, by_ranks=asks_for_ranks(sample.X))
+    field = crossed(names, normalize, by_ranks=asks_for_ranks(sample.X), shape=shape)
     if not field:
         raise ParameterError(
             f"kernels (--kernels): {', '.join(names)} cannot be tried with normalize={normalize!r}"

@@ -68,6 +68,7 @@ class Kind:
     max_width : the widest that is chosen
     scalings : tried where none is named
     may_have : scalings that may be named
+    limit : the greatest of `first` on images of a shape
     objection : why rows (n, d), of images of a shape or None, are none for it and what to do, or ""
     leads : whether the width of the pass may be sought with it
     teaches : the kernel of the ridge that a warp is learnt with, where it is one
@@ -89,12 +90,17 @@ class Kind:
     max_width: int = 8192
     scalings: tuple[str | None, ...] = SCALINGS
     may_have: tuple[str | None, ...] = CHOICES
+    limit: Callable[[Shape], float] = lambda shape: np.inf
     objection: Callable[[Array, Shape | None], str] = lambda X, shape: ""
     leads: bool = True
     teaches: type[ShiftInvariantKernel] | None = None
     is_rough: bool = False
     n_kept: int = 4
     takes_negative: bool = True
+
+    def begin(self, shape: Shape | None) -> tuple[float, ...]:
+        """Return the settings of the first round on images of a shape, or on other rows."""
+        return self.first if shape is None else tuple(min(s, self.limit(shape)) for s in self.first)
 
     def under(self, normalize: str | None) -> tuple[str | None, ...]:
         """Return the scalings to try: one that is named, if it may be, or of "auto" several."""

@@ -136,6 +136,11 @@ def _of_windows(width: int, d: int) -> int:
     return 24 * d * max(128, width // CELLS**2)
 
 
+def _half(shape: Shape) -> int:
+    """Return the greatest odd number within half of the shorter side, at least 3."""
+    return max(3, (min(shape[:2]) // 2 - 1) | 1)
+
+
 def _negative(X: Any, shape: Shape | None) -> str:
     """Return the objection of kernels of histograms to rows with negative entries."""
     values, columns = (X.entries if isinstance(X, SparseRows) else (np.ravel(X), None))[:2]
@@ -329,6 +334,7 @@ KINDS: dict[str, Kind] = {
         cost=12.0,
         dense=_of_windows,
         scalings=(None,),
+        limit=_half,
         objection=_no_image,
     ),
 }
