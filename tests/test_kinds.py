@@ -15,7 +15,7 @@ from streamrf.errors import BadRowError, CheckpointError, ParameterError
 from streamrf.sources import as_source
 from streamrf.training import kernel_names, kinds
 from streamrf.training.candidates import Candidate, ScaledRows, crossed
-from streamrf.training.images import shape_of
+from streamrf.training.images import image_shape, shape_of
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kind import Wanted
@@ -178,8 +178,41 @@ def test_convolutions_that_are_named_take_the_square_of_columns(counts, n_column
     options = {"n_components": 72, "warp": None, "budget": 0.4, "random_state": 0}
     found = srf.select(srf.ArraySource(rows, y), kernels=["convolution"], **options)
     assert found.features.shape == shape
-    found = srf.select(srf.ArraySource(rows, y), **options)
-    assert "convolution" not in {trial.candidate.kernel for trial in found.trials}
+    assert kernel_names.for_rows(None, rows, image_shape(rows, (), False), "X") == DEFAULT
+
+
+@pytest.mark.parametrize("form", ["file", "array"])
+def test_rows_that_are_stored_as_images_are_convolved_without_a_look(rng, tmp_path, form):
+    X, y = rng.normal(size=(400, 8, 9)), np.arange(400) % 2
+    source = srf.ArraySource(X, y)
+    if form == "file":
+        with h5py.File(tmp_path / "rows.h5", "w") as file:
+            file["X"], file["y"] = X, y
+        source = srf.HDF5Source(tmp_path / "rows.h5")
+    options = {"n_components": 72, "warp": None, "random_state": 0}
+    assert srf.select(source, kernels="convolution", **options).features.shape == (8, 9)
+    sums = srf.accumulate(source, "auto", kernels="convolution", **options)
+    assert sums.encoder.features.shape == (8, 9)
+    assert kernel_names.for_rows(None, X, (8, 9), "X") == (*DEFAULT, "convolution")
+
+
+@pytest.mark.parametrize(
+    ("stored", "shape"),
+    [
+        ((6, 8), (6, 8)),
+        ((4, 4, 3), (4, 4, 3)),
+        ((6, 8, 1), (6, 8, 1)),
+        ((48,), None),
+        ((24, 2), None),
+        ((3, 4, 4), None),
+        ((2, 2, 3, 4), None),
+        ((), None),
+    ],
+)
+def test_shapes_of_stored_rows_that_are_those_of_images(rng, stored, shape):
+    X = rng.normal(size=(50, 48))
+    assert image_shape(X, stored, must=False) == shape
+    assert image_shape(X, stored, must=True) == (shape or (4, 4, 3))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ class ArraySource(SeekableSource):
         X = as_numbers(X, "X")
         check_rank(X.shape, "X")
         self.n_rows = len(X)
-        self.n_features = int(np.prod(X.shape[1:]))
+        self.row_shape = X.shape[1:]
+        self.n_features = int(np.prod(self.row_shape))
         if not self.n_rows:
             raise EmptySourceError(
                 f"X: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required."

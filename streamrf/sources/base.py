@@ -125,6 +125,7 @@ class Source(Card, ABC):
     seekable: bool
     has_targets: bool
     has_weights: bool
+    row_shape: tuple[int, ...] = ()  # as it is stored, before it is flattened; () where unknown
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows; nothing is read for it."""

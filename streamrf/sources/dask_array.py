@@ -66,7 +66,8 @@ class DaskArraySource(SeekableSource):
             check_unmasked(array, name)
         check_rank(X.shape, "X")
         self.n_rows = X.shape[0]
-        self.n_features = int(np.prod(X.shape[1:]))
+        self.row_shape = X.shape[1:]
+        self.n_features = int(np.prod(self.row_shape))
         if not self.n_rows:
             raise EmptySourceError(f"X: 0 rows (shape={X.shape}); expected at least 1")
         for name, array in (("y", y), ("weights", weights)):

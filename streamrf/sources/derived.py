@@ -28,6 +28,7 @@ class Derived(Source):
     def __init__(self, source: Source) -> None:
         self._source = source
         self.n_rows, self.n_features = source.n_rows, source.n_features
+        self.row_shape = source.row_shape
         self.where, self.seekable = source.where, source.seekable
         self.has_targets, self.has_weights = source.has_targets, source.has_weights
 

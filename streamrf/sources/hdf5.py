@@ -111,7 +111,7 @@ class HDF5Source(SeekableSource):
             n_rows += file.n_rows
         self._files = files
         self.n_rows = n_rows
-        self.n_features = files[0].n_features
+        self.n_features, self.row_shape = files[0].n_features, files[0].row_shape
         self.has_targets = y is not None
         self.has_weights = weights is not None
         several = f"{len(files)} files, {files[0].name} to {files[-1].name}"

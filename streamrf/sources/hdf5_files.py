@@ -59,6 +59,7 @@ class File:
     first: int
     n_rows: int
     n_features: int
+    row_shape: tuple[int, ...]
     chunk_rows: int
     cache_bytes: int  # of the library
     cache_slots: int
@@ -144,6 +145,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             first=first,
             n_rows=n_rows,
             n_features=head.shape[1],
+            row_shape=found.x.shape[1:],
             chunk_rows=chunk_rows,
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,

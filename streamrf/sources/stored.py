@@ -63,12 +63,14 @@ class Matrix(Stored):
     Attributes
     ----------
     n_features : its columns
+    row_shape : as of a `Source`
     has_targets, has_weights : whether `read` returns them
     """
 
     n_features: int
     has_targets: bool
     has_weights: bool
+    row_shape: tuple[int, ...] = ()
 
     @property
     def n_entries(self) -> int | None:
@@ -107,7 +109,8 @@ class LazyMatrix(Matrix):
         check_rank(X.shape, name)
         matrix_dtype(X.dtype, name)
         self.n_rows = X.shape[0]
-        self.n_features = math.prod(X.shape[1:])
+        self.row_shape = X.shape[1:]
+        self.n_features = math.prod(self.row_shape)
         self.has_targets, self.has_weights = y is not None, weights is not None
         if y is not None:
             check_targets_shape(y.shape, self.n_rows, f"{name}, y")
@@ -256,7 +259,7 @@ class MatrixSource(StoredSource[Matrix]):
                     f"{store.where} has {store.n_features} features but {first.where} has"
                     f" {first.n_features}; all files must have the same columns"
                 )
-        self.n_features = first.n_features
+        self.n_features, self.row_shape = first.n_features, first.row_shape
         self.has_targets = first.has_targets
         self.has_weights = first.has_weights
         super().__init__(stores, settings)

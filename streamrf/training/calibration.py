@@ -156,7 +156,14 @@ def _with_room(encoder: Encoder, sample: Block) -> Encoder:
 def _chosen(job: Job, sample: Block) -> Selection:
     """Return the features that suit the rows."""
     n_rows = None if job.stop is None else job.stop - job.start
-    selection = choose(sample, n_rows, job.settings, fits=job.fits, moments=job.scales)
+    selection = choose(
+        sample,
+        n_rows,
+        job.settings,
+        fits=job.fits,
+        moments=job.scales,
+        row_shape=job.source.row_shape,
+    )
     if selection.winner is not None:
         logger.info(
             "chose %s, %s features, of %s candidates by %s rows held out",

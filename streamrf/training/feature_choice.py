@@ -111,6 +111,7 @@ def choose(
     budget: float | None = None,
     fits: Callable[[int], bool] = lambda width: True,
     moments: Moments | None = None,
+    row_shape: tuple[int, ...] = (),
 ) -> Selection:
     """Return the selection of a sample of rows, for a pass of features="auto".
 
@@ -118,7 +119,7 @@ def choose(
     width; `moments` are of all rows, where columns are to be scaled by them. Rows of weight 0 do
     not count. Where rows are too few to choose by, it is a Gaussian of the median distance, or the
     first kernel that is named; where they are few, unless others do clearly better on rows held
-    out.
+    out. `row_shape` is that of a row as it is stored, see `Source`.
     """
     n_components, normalize, kernels = settings.n_components, settings.normalize, settings.kernels
     warp, warp_rounds, regression = settings.warping, settings.warp_rounds, settings.regression
@@ -141,7 +142,7 @@ def choose(
         warped = learnt(gaussian, sample, scaling, kind, warp_rounds, regression, seed, moments)
         return Selection(gaussian, scaling, warped, n_components=width, regression=regression)
     _check_warp(warp, sample.X.shape[1])
-    shape = image_shape(sample.X, must=OF_IMAGES in names_of(kernels))
+    shape = image_shape(sample.X, row_shape, must=OF_IMAGES in names_of(kernels))
     field = _field(kernels, normalize, sample, shape)
     if kernels is None:
         field = [c for c in field if _has_room(c, sample.X.shape[1], n_components, fits)]

@@ -15,8 +15,17 @@ MAX_NUMBERS = 1_000_000  # of the rows looked at
 FAR_PAIRS = 1000
 
 
-def image_shape(X: Array | SparseRows, must: bool) -> tuple[int, ...] | None:
-    """Return `shape_of` rows (n, d), or else, of rows that `must` be images, the square of d."""
+def image_shape(
+    X: Array | SparseRows, row_shape: tuple[int, ...], must: bool
+) -> tuple[int, ...] | None:
+    """Return the shape of the images that rows (n, d) are, or None where they may be none.
+
+    It is that of a row as it is stored, where it can be of an image, else `shape_of` the rows, else
+    the square of d, if they `must` be images.
+    """
+    is_image = len(row_shape) in (2, 3) and row_shape[2:] in ((), *((n,) for n in CHANNELS))
+    if is_image and min(row_shape[:2]) >= MIN_SQUARE:
+        return row_shape
     return shape_of(X) or (_square(X.shape[1]) if must else None)
 
 

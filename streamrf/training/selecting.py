@@ -94,7 +94,14 @@ def select(
     if not len(sample.X):
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")
     moments = scales_of(scale_like, source)
-    selection = choose(sample, source.n_rows, settings, budget=budget, moments=moments)
+    selection = choose(
+        sample,
+        source.n_rows,
+        settings,
+        budget=budget,
+        moments=moments,
+        row_shape=source.row_shape,
+    )
     if selection.warp is None:
         return selection
     return replace(selection, warp=replace(selection.warp, names=column_names(source)))
