@@ -48,7 +48,8 @@ def select(
         "nystroem" (Gaussian), "taylor-sketch" (polynomials), "tree-gated", "skeleton"; for rows
         without negative entries "chi2", "intersection", "jensen-shannon", "hellinger", whose maps
         have widths of their own, "exp-chi2", "exp-jensen-shannon", "exp-hellinger" and
-        "skewed-chi2"; "convolution" of images, which None tries too where rows are some
+        "skewed-chi2"; "convolution" of images, which None tries too where rows are some, and which
+        takes rows of no known shape for square ones
     normalize : a scaling that must be kept, or "auto"
     warp : None, "diagonal" or "full", which is then taken, or "auto": taken where it helps
     warp_rounds : least rounds of learning a warp
