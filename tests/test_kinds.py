@@ -181,7 +181,7 @@ def test_convolutions_that_are_named_take_the_square_of_columns(counts, n_column
     assert kernel_names.for_rows(None, rows, image_shape(rows, (), False), "X") == DEFAULT
 
 
-@pytest.mark.parametrize("form", ["file", "array"])
+@pytest.mark.parametrize("form", ["file", "array", "iterator"])
 def test_rows_that_are_stored_as_images_are_convolved_without_a_look(rng, tmp_path, form):
     X, y = rng.normal(size=(400, 8, 9)), np.arange(400) % 2
     source = srf.ArraySource(X, y)
@@ -189,6 +189,8 @@ def test_rows_that_are_stored_as_images_are_convolved_without_a_look(rng, tmp_pa
         with h5py.File(tmp_path / "rows.h5", "w") as file:
             file["X"], file["y"] = X, y
         source = srf.HDF5Source(tmp_path / "rows.h5")
+    elif form == "iterator":
+        source = srf.IteratorSource([(X[:150], y[:150]), (X[150:], y[150:])])
     options = {"n_components": 72, "warp": None, "random_state": 0}
     assert srf.select(source, kernels="convolution", **options).features.shape == (8, 9)
     sums = srf.accumulate(source, "auto", kernels="convolution", **options)

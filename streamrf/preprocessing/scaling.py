@@ -81,6 +81,11 @@ class Preprocessing:
         return cls(normalize, shift, inverse, warp, quantiles)
 
     @property
+    def is_by_moments(self) -> bool:
+        """Whether columns are scaled by means and deviations, which `scale_like` may give."""
+        return self.normalize in BY_MOMENTS
+
+    @property
     def n_features(self) -> int:
         """Width of a row."""
         return len(self.shift)

@@ -93,6 +93,11 @@ class IteratorSource(Source):
         return super().card()
 
     @property
+    def row_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Shape of a row of the first block."""
+        return self._known_form().row_shape
+
+    @property
     def n_features(self) -> int:  # type: ignore[override]
         """Width of the rows; reads the first block, and keeps it."""
         return self._known_form().n_features
@@ -239,12 +244,12 @@ class IteratorSource(Source):
         try:
             for number, item in enumerate(items):
                 where = f"{WHERE}, block {number}"
-                rows, names, target_names = _as_rows(item, where)
+                rows, row_shape, names, target_names = _as_rows(item, where)
                 if len(rows.X):
                     if self._form is not None:
                         rows = _by_names(rows, names, self._form.names, where)
                         rows = _targets_by_names(rows, target_names, self._form, where)
-                    form = _Form.of(rows, names, target_names)
+                    form = _Form.of(rows, row_shape, names, target_names)
                     if self._form is None:
                         self._form = form
                     _check_alike(form, self._form, where)
@@ -276,16 +281,20 @@ class _Form(NamedTuple):
     weighted: bool
     is_sparse: bool  # as the first block is; others are made so
     row_values: int
+    row_shape: tuple[int, ...]
     names: Names = None  # of columns
     target_names: Names = None
 
     @classmethod
-    def of(cls, rows: Arrays, names: Names, target_names: Names) -> "_Form":
+    def of(
+        cls, rows: Arrays, row_shape: tuple[int, ...], names: Names, target_names: Names
+    ) -> "_Form":
         target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
         n_features, is_sparse = rows.X.shape[1], isinstance(rows.X, SparseRows)
         n_values = 1 + 2 * -(-len(rows.X.data) // len(rows.X)) if is_sparse else n_features
         has_weights = rows.weights is not None
-        return cls(n_features, target, has_weights, is_sparse, n_values, names, target_names)
+        target_form = target, has_weights, is_sparse, n_values, row_shape
+        return cls(n_features, *target_form, names, target_names)
 
 
 def _opener(blocks: Any) -> Callable[[], Iterator]:
@@ -309,15 +318,15 @@ def _first(stream: Stream, n_rows: int = FINGERPRINT_ROWS) -> Arrays:
     return joined(list(windowed(stream.head, 0, n_rows)))
 
 
-def _as_rows(item: Any, where: str) -> tuple[Arrays, Names, Names]:
-    """The arrays of one item, checked and copied, and the names of columns of X and of y."""
+def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Names]:
+    """The arrays of one item, checked and copied, the shape of a row, and names of X and of y."""
     if isinstance(item, tuple) and len(item) not in (2, 3):
         raise DataError(
             f"{where} is a tuple of {len(item)}; expected (X, y) or (X, y, weights), or bare X"
         )
     given = item if isinstance(item, tuple) else (item,)
     X, y, weights = (*given, None, None)[:3]
-    names, target_names = names_of(X, where), names_of(y, f"{where}, y")
+    row_shape, names, target_names = np.shape(X)[1:], names_of(X, where), names_of(y, f"{where}, y")
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
     if is_scipy_sparse(X):
         check_rank(X.shape, f"{where}, X")
@@ -326,7 +335,8 @@ def _as_rows(item: Any, where: str) -> tuple[Arrays, Names, Names]:
         X = as_matrix(X, f"{where}, X").copy()
     y = None if y is None else as_targets(y, len(X), f"{where}, y").copy()
     weights = None if weights is None else weight_column(weights, len(X), f"{where}, weights")
-    return Arrays(X, y, None if weights is None else weights.copy()), names, target_names
+    arrays = Arrays(X, y, None if weights is None else weights.copy())
+    return arrays, row_shape, names, target_names
 
 
 def _by_names(rows: Arrays, names: Names, wanted: Names, where: str) -> Arrays:

@@ -14,7 +14,6 @@ from streamrf.errors import BadRowError, DataError, warn
 from streamrf.jit.arrays import F32, Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
-    BY_MOMENTS,
     TARGET_LEVELS,
     TARGET_LIMIT,
     Cut,
@@ -107,7 +106,7 @@ class Pass(State):
         found = [c for c in moments.unfair_columns().tolist() if c not in self._told]
         if found:
             self._told.update(found)
-            scales = self.statistics.encoder.preprocessing.normalize in BY_MOMENTS
+            scales = self.statistics.encoder.preprocessing.is_by_moments
             also = ("", "") if scales else ("normalize='standard', ", "--normalize standard ")
             warn(
                 f"{named_columns(found, moments.names)} varied at most a tenth as much in the "
