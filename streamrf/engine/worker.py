@@ -118,7 +118,7 @@ class Situation:
 
 def situation(run: str, dask_worker: Any) -> Situation:
     """Return how far this worker is with a run; wake its stream to the scheduler."""
-    wake([dask_worker.batched_stream])
+    wake([getattr(dask_worker, "batched_stream", None)])
     states = {task.state for task in dask_worker.state.tasks.values() if run in str(task.key)}
     paused = dask_worker.status.name == "paused"
     return Situation(paused or not BUSY.isdisjoint(states), _undelivered(run, dask_worker))
@@ -162,4 +162,5 @@ def wake(streams: Iterable[Any]) -> None:
 
 def wake_scheduler(dask_scheduler: Any) -> None:
     """Wake the streams of the scheduler to clients and workers."""
-    wake([*dask_scheduler.client_comms.values(), *dask_scheduler.stream_comms.values()])
+    for name in ("client_comms", "stream_comms"):
+        wake(getattr(dask_scheduler, name, {}).values())
