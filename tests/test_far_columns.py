@@ -179,3 +179,19 @@ def test_columns_that_a_kernel_hardly_sees_are_told(X):
         for features, normalize in ((map_, None), (map_, "standard"), (piecewise, "auto")):
             srf.accumulate(srf.ArraySource(wide, X[:, 0]), features, normalize=normalize)
         srf.accumulate(srf.ArraySource(X * [1, 1e5, 1000], X[:, 0]), map_)  # one of three
+
+
+@pytest.mark.parametrize("code", [-999.0, 9999.0, 9.96921e36, 2147483647.0])
+def test_numbers_that_stand_for_what_is_missing_are_told(rng, code):
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0].copy()
+    X[:40, 2] = code
+    map_ = srf.StructuredFourier(srf.Gaussian(0.3), 64, random_state=0)
+    told = rf"column 2 of X: many rows have {code:.10g}".replace("+", r"\+")
+    with pytest.warns(srf.errors.StreamrfWarning, match=told):
+        srf.accumulate(srf.ArraySource(X, y), map_, normalize="standard")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        srf.accumulate(srf.ArraySource(X, y), map_, normalize="quantile")
+        X[:40, 2] = 9.0  # no code, if far from the others
+        srf.accumulate(srf.ArraySource(X, y), map_, normalize="standard")

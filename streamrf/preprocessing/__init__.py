@@ -2,7 +2,7 @@
 
 from streamrf.preprocessing.encoder import Encoder, as_columns
 from streamrf.preprocessing.moments import Moments, Sample, combined_moments, scales_for
-from streamrf.preprocessing.quantiles import has_heavy_columns
+from streamrf.preprocessing.quantiles import far_values, has_heavy_columns
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,
     MIN_WEIGHT,
@@ -48,6 +48,7 @@ __all__ = [
     "check_spread",
     "combined_moments",
     "deviations",
+    "far_values",
     "has_heavy_columns",
     "precision_of",
     "scales_for",

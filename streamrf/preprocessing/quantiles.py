@@ -119,16 +119,27 @@ def has_heavy_columns(X: Any) -> bool:
     n_heavy, n_varying = np.count_nonzero(heavy & (lengths > 0)), np.count_nonzero(X[0] != X[-1])
     if alike.any() or 0 < HEAVY_SHARE * n_varying <= n_heavy:
         return True
-    return any(map(_has_far_end, X.T))
+    return any(_far_end(column) is not None for column in X.T)
 
 
-def _has_far_end(ordered: NDArray[np.float64]) -> bool:
-    """Return whether many rows have the least or the greatest value, and it is far from others."""
-    for values in (ordered, -ordered[::-1]):
+def far_values(X: Any) -> dict[int, float]:
+    """Return the value far from all others that many rows have, by column of X (n, d), not sparse.
+
+    As a number that stands for what is missing.
+    """
+    X = np.sort(X[:: -(-len(X) // SHOWN_ROWS)].astype(np.float64), axis=0)
+    found = {j: _far_end(column) for j, column in enumerate(X.T)}
+    return {j: value for j, value in found.items() if value is not None}
+
+
+def _far_end(ordered: NDArray[np.float64]) -> float | None:
+    """Return the least or the greatest value if many rows have it and it is far from others."""
+    for sign in (1.0, -1.0):
+        values = ordered if sign > 0 else -ordered[::-1]
         others = values[values > values[0]]
         n_end = len(values) - len(others)
         if n_end >= END_SHARE * len(values) and len(others) >= OTHERS_SHARE * len(values):
             low, high = np.quantile(others, ((1 - MOST) / 2, (1 + MOST) / 2))
             if others[0] - values[0] > high - low > 0:
-                return True
-    return False
+                return float(sign * values[0])
+    return None

@@ -30,7 +30,7 @@ from streamrf.training.settings import AUTO
 from streamrf.training.wide_steps import (
     warn_of_equal_features,
     warn_of_lost_rows,
-    warn_of_unequal_columns,
+    warn_of_scales,
     warn_of_wide_steps,
 )
 
@@ -100,8 +100,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         warn_of_wide_steps(encoder, learnt_from.X)
         if chosen is None:
             warn_of_lost_rows(encoder, learnt_from.X, column_names(source))
-            if settings.normalize == AUTO:
-                warn_of_unequal_columns(encoder, learnt_from.X, column_names(source))
+            is_scaled = settings.normalize != AUTO
+            warn_of_scales(encoder, learnt_from.X, column_names(source), is_scaled)
         else:
             warn_of_equal_features(encoder, learnt_from.X)
         if settings.class_weight is not None:

@@ -1,5 +1,6 @@
 """What of the rows is lost: by single precision, by steps too wide, by a kernel too smooth."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,13 +10,14 @@ import numpy as np
 from streamrf.errors import warn
 from streamrf.jit.arrays import F32, Mask
 from streamrf.kernels import DotProductKernel, Linear, ShiftInvariantKernel
-from streamrf.preprocessing import COLUMNWISE, FAINT, Encoder, deviations
+from streamrf.preprocessing import COLUMNWISE, FAINT, Encoder, deviations, far_values
 from streamrf.sources import SparseRows
 from streamrf.training.column_moments import named_columns
 
 FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 NOISE = 1e-6  # of a row's greatest deviation
 TINY = 1e-37  # from where on down float32 holds less and less of a value
+_CODE = re.compile(r"-?9{2,}|-?\d(\.\d+)?e\+\d+|-?214748364[78]")
 UNSEEN = 1e-3  # of the greatest deviation of a column
 MIN_WIDTH = 64  # of features, of which fewer may happen not to vary
 LOOKED_AT, MAX_LOST = 256, 0.2  # rows, and the share of features that steps may be too wide for
@@ -121,15 +123,45 @@ def warn_of_far_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> 
     return True
 
 
-def warn_of_unequal_columns(encoder: Encoder, X: Any, names: Sequence[str] = ()) -> None:
-    """Warn if half of the columns of X (n, d) or more vary next to nothing beside one of them.
+def warn_of_scales(
+    encoder: Encoder, X: Any, names: Sequence[str] = (), is_scaled: bool = False
+) -> None:
+    """Warn of what a kernel of distances or products makes of the scales of columns X (n, d).
 
-    Kernels of distances or products hardly see those. For maps that were named without a scaling.
+    For maps that are named: of codes for missing values, and, if no scaling `is_scaled`, of columns
+    that hardly vary beside others.
     """
     kernel = getattr(encoder.features, "kernel_", None)
     sees_scales = isinstance(kernel, ShiftInvariantKernel | DotProductKernel)
     if isinstance(X, SparseRows) or not sees_scales or isinstance(kernel, Linear):
         return
+    if encoder.preprocessing.normalize != "quantile":
+        _warn_of_codes(X, names)
+    if not is_scaled:
+        _warn_of_unequal_columns(X, names)
+
+
+def _warn_of_codes(X: Any, names: Sequence[str]) -> None:
+    """Warn of columns with a number that stands for what is missing, such as -999."""
+    ends = zip(X.min(axis=0), X.max(axis=0), strict=True)
+    places = [j for j, pair in enumerate(ends) if any(map(_is_code, pair))]
+    found = far_values(X[:, places]) if places else {}
+    codes = {places[j]: value for j, value in found.items() if _is_code(value)}
+    if codes:
+        shown = f"{next(iter(codes.values())):.10g}"
+        warn(
+            f"{named_columns([*codes], tuple(names))} of X: many rows have {shown}, far from all "
+            "others, as a number that stands for what is missing; to a kernel it is a distance: "
+            "use normalize='quantile' (--normalize quantile), or put the mean in its place"
+        )
+
+
+def _is_code(value: float) -> bool:
+    return _CODE.fullmatch(f"{value:.10g}") is not None
+
+
+def _warn_of_unequal_columns(X: Any, names: Sequence[str]) -> None:
+    """Warn if half of the columns that vary, or more, vary next to nothing beside one of them."""
     with np.errstate(over="ignore"):
         spread = deviations(X)
     varies = X.min(axis=0) != X.max(axis=0)
