@@ -422,7 +422,7 @@ def test_a_kernel_in_place_of_a_map_is_told_its_map(rng, kernel, cure):
     assert str(caught.value).endswith(f"; take {cure}")
 
 
-@pytest.mark.parametrize("case", KERNELS, ids=str)
+@pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
 def test_the_usual_map_of_a_kernel_takes_it(case):
     kernel = case.make()
     make = usual_map(type(kernel))
