@@ -1,5 +1,6 @@
 """What is said of a run: stages, rates, the time left."""
 
+import pathlib
 import re
 import sys
 import time
@@ -10,6 +11,7 @@ import pytest
 
 import streamrf as srf
 from streamrf.display import Run, advance, begin, foresee, pace, showing, shown
+from streamrf.display.compiling import HINT
 from streamrf.display.stages import Stage
 from streamrf.estimators import base
 from streamrf.training.foresight import n_factors
@@ -97,6 +99,19 @@ def test_compilation_is_told_and_left_out_of_rates(monkeypatch, tmp_path):
             assert time.monotonic() - run.now > before
             assert "compiling; it took 42 s last time" in notes
     assert notes[-1] == ""
+
+
+def test_the_first_compilation_of_a_machine_is_told_without_a_display(monkeypatch, capsys):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(pathlib.Path, "home", homeless)
+    with shown(Run(), shows=False):
+        for _ in range(2):
+            numba.njit(lambda x: x + 1)(1)
+    said = "" if numba.config.DISABLE_JIT else f"{HINT}\n"
+    assert capsys.readouterr().err == said
 
 
 def test_what_works_deep_inside_need_not_know_of_a_run(clock):

@@ -66,20 +66,23 @@ def compilation_told(run: Run, hints: bool = False) -> Iterator[None]:
         with install_listener("numba:compile", watch):
             yield
     finally:
-        if watch.seconds > MIN_SECONDS:
+        if watch.seconds > MIN_SECONDS and file is not None:
             with suppress(OSError):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(f"{watch.seconds:.1f}\n")
 
 
-def _memory() -> Path:
-    """Return the file that keeps the seconds."""
-    folder = Path(config.CACHE_DIR) if config.CACHE_DIR else Path.home() / ".cache"
+def _memory() -> Path | None:
+    """Return the file that keeps the seconds; None for a user without a home."""
+    try:
+        folder = Path(config.CACHE_DIR) if config.CACHE_DIR else Path.home() / ".cache"
+    except RuntimeError:  # as in containers
+        return None
     return folder / "streamrf-compile-seconds"
 
 
-def _read(file: Path) -> float | None:
+def _read(file: Path | None) -> float | None:
     try:
-        return float(file.read_text())
+        return None if file is None else float(file.read_text())
     except (OSError, ValueError):
         return None
