@@ -365,9 +365,12 @@ def test_the_error_of_values_held_out_is_told_as_evaluate_tells_it():
     words = ("fit", "data.h5", *SMALL, "--y", "values", "--regression", "--model", "v.h5")
     found = answer(*words)
     mean_square = min(found["alphas"], key=lambda tried: abs(tried[0] - found["alpha"]))[1]
+    assert found["mse_held_out"] == mean_square
     assert found["rmse_held_out"] == pytest.approx(mean_square**0.5)
     assert f"rows held out: RMSE {mean_square**0.5:.6g}\n" in told(*words)
-    assert answer("fit", "data.h5", *SMALL, "--model", "m2.h5")["rmse_held_out"] is None
+    classes = answer("fit", "data.h5", *SMALL, "--model", "m2.h5")
+    assert classes["rmse_held_out"] is None
+    assert 0 <= classes["error_held_out"] <= 1
 
 
 def test_several_targets():

@@ -114,7 +114,6 @@ def test_the_permuted_layout_has_the_bias_of_shared_transforms(rng):
     """Two rows of one transform: the expected product by Isserlis' sum over the pairs of signs."""
     X = normalize(rng.standard_normal((5, N_FEATURES)))
     pairs, squares = np.square(X @ X.T), np.square(X) @ np.square(X).T
-    n_rows = 8  # of the transforms, here one, for two factors of four features
     n_rows = 8  # of the one transform, which gives two factors to each of four features
     bias = ((2 * squares - 1 - pairs) / (n_rows - 1))[np.triu_indices(len(X))]
     for projection, expected in (("permuted", bias), ("hadamard", 0.0)):

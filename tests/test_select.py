@@ -21,7 +21,8 @@ from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.ranking import order_of, proven
-from streamrf.training.tournament import BUDGET_SECONDS, Tournament
+from streamrf.training.settings import BUDGET_SECONDS
+from streamrf.training.tournament import Tournament
 
 N = 1500
 
@@ -391,6 +392,30 @@ def test_rows_without_targets_or_time_choose_nothing(waves):
         srf.select(srf.ArraySource(*waves), budget=0)
 
 
+def test_a_fit_chooses_within_the_budget_given(waves):
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"] = waves
+    source = srf.ArraySource(*waves)
+    usual, quick = (
+        srf.select(source, n_components=64, budget=budget, random_state=0)
+        for budget in (None, 0.01)
+    )
+    assert len(quick.table()["candidate"]) < len(usual.table()["candidate"])
+    options = {"n_components": 64, "budget": 0.01, "random_state": 0}
+    model = srf.RandomFeatureClassifier(**options).fit(*waves).model_
+    assert model.encoder.tried == quick.table()
+    words = ["fit", "rows.h5", "--components", "64", "--budget", "0.01", "--model", "m.h5"]
+    CliRunner().invoke(app, words, catch_exceptions=False)
+    assert srf.load_model("m.h5").encoder.tried == quick.table()
+    named = CliRunner().invoke(app, [*words, "--map", "fourier"])
+    assert "'--budget': is for features that are chosen" in " ".join(named.output.split())
+    begun = srf.accumulate(source, "auto", **options)
+    with pytest.raises(ParameterError, match=r"budget .* is for a choice of features"):
+        srf.accumulate(source, "auto", like=begun, budget=1)
+    with pytest.raises(ParameterError, match=r"budget .* is for features='auto'"):
+        srf.accumulate(source, srf.RandomFourier(), budget=1)
+
+
 def test_a_selection_is_what_a_fit_with_the_same_options_chooses(waves):
     X, y = waves
     values = X[:, 0] + 0.5 * X[:, 1] ** 2  # fractions: a regression, without a word
@@ -422,7 +447,7 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     tried = srf.load_model("m.h5").encoder.tried
     assert tried == figures["tried"]
     said = run(app, ["select", "rows.h5", "--components", "64", "--budget", "0.01"]).stdout
-    assert "next      streamrf fit has no --budget and may choose otherwise; leave it out" in said
+    assert "next      streamrf fit with the same rows, --budget 0.01, and seed chooses" in said
     lines = run(app, ["select", "rows.h5", "--components", "64"]).stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("candidate ")) + 1
     assert lines[start - 3].startswith("The first is the winner. The best are compared on other")
@@ -467,7 +492,7 @@ def test_the_budget_is_told_as_it_is():
     plan = f"{BUDGET_SECONDS:g}"
     shown = CliRunner().invoke(app, ["select", "--help"], env={"COLUMNS": "200"}).stdout
     shown = " ".join(shown.split())
-    assert f"Planned seconds; {plan}, or a quarter of the pass" in shown
+    assert f"Planned seconds of the choice; {plan}, or a quarter of the pass" in shown
     assert f"None means {plan}, or a quarter of the pass" in srf.select.__doc__
     for page in ("selection.md", "guides/data.md"):
         text = (Path(__file__).parents[1] / "docs" / page).read_text()

@@ -379,11 +379,13 @@ def _summary(
     if figures["alpha"] is not None:
         chosen = ""
         if figures["alphas"]:
-            own = min(figures["alphas"], key=lambda tried: abs(tried[0] - figures["alpha"]))[1]
             n_held = f"{figures['n_rows_held_out']:,} rows held out"
-            error = f"error {100 * own:.2f} %" if sums.labels is not None else f"MSE {own:.4g}"
-            if figures["rmse_held_out"] is not None:
+            if figures["error_held_out"] is not None:
+                error = f"error {100 * figures['error_held_out']:.2f} %"
+            elif figures["rmse_held_out"] is not None:
                 error = f"RMSE {figures['rmse_held_out']:.6g}"
+            else:
+                error = f"MSE {figures['mse_held_out']:.4g}"
             chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     yield from facts.loss_lines(figures)

@@ -70,6 +70,7 @@ MAP_OPTIONS = (
     *("up_components", "projection", "h01", "p", "measure", "tolerance"),
     *("sample_steps", "landmarks"),
 )
+OF_CHOICE = ("kernels", "budget")  # for features that are chosen
 LEARNT_GAMMA, LEARNT_SIGMA = ("scale", "median"), ("mean_distance",)
 
 
@@ -108,6 +109,7 @@ class FeatureOptions:
         f"Width of the features; chosen with the map, {COMPONENTS} where a map is named."
     )
     kernels: str | None = option_from(Settings, "kernels", metavar="NAME,...")
+    budget: float | None = option_from(Settings, "budget", metavar="SECONDS")
     up_components: int | None = option(
         f"Width before a {CRAFT} map compacts; {UP_FACTOR} times as wide."
     )
@@ -147,12 +149,12 @@ class FeatureOptions:
                 raise wrong("--warp-rounds", "is for a warp, which a map named needs --warp for")
             found |= warp_settings(self.warp, self.warp_rounds)
             if is_auto:
-                chosen = {"n_components": self.components, "kernels": self.kernels}
-                return found | {"features": AUTO} | chosen
-            if self.kernels is not None:
-                raise wrong(
-                    "--kernels", "is for features that are chosen, and a map or a kernel is named"
-                )
+                chosen = {name: getattr(self, name) for name in OF_CHOICE}
+                return found | {"features": AUTO, "n_components": self.components} | chosen
+            for name in OF_CHOICE:
+                if getattr(self, name) is not None:
+                    problem = "is for features that are chosen, and a map or a kernel is named"
+                    raise wrong(f"--{name}", problem)
             return found | {"features": self._features()}
         given = [option_name(item) for item in fields(self) if getattr(self, item.name) is not None]
         given.remove("--like")

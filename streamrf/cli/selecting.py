@@ -11,7 +11,7 @@ from streamrf.cli.options import option, option_from
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.sources import check_each_once
-from streamrf.training import BUDGET_SECONDS, TASKS, Settings, select
+from streamrf.training import TASKS, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
 WON = (
@@ -32,10 +32,7 @@ class SelectOptions:
     warp: str | None = option_from(Settings, "warp", default=None, words=WARP_WORDS)
     warp_rounds: int | None = option_from(Settings, "warp_rounds", default=None, min=1)
     scale_like: str | None = option_from(Settings, "scale_like", metavar="FILE")
-    budget: float | None = option(
-        f"Planned seconds; {BUDGET_SECONDS:g}, or a quarter of the pass if that is more.",
-        metavar="SECONDS",
-    )
+    budget: float | None = option_from(Settings, "budget", metavar="SECONDS")
 
 
 def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: Seed = 0) -> Answer:
@@ -66,15 +63,14 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "tried": table,
         "seconds": time.perf_counter() - began,
     }
-    summary = _summary(figures, source.where, options.budget is not None)
+    summary = _summary(figures, source.where, options.budget)
     return Answer(figures, [*aligned(summary), "", *_lines(table, found.regression)])
 
 
-def _summary(figures: dict[str, Any], where: str, has_budget: bool) -> list[tuple[str, str]]:
+def _summary(figures: dict[str, Any], where: str, budget: float | None) -> list[tuple[str, str]]:
     tried = figures["tried"]["candidate"]
-    fits = "with the same rows and seed chooses the same"
-    if has_budget:
-        fits = "has no --budget and may choose otherwise; leave it out to see the choice of fit"
+    given = "" if budget is None else f", --budget {budget:g},"
+    fits = f"with the same rows{given} and seed chooses the same"
     chosen = tried[0] if tried else "too few rows to choose: a Gaussian of the median distance"
     return [
         ("rows", f"a peek at {where}, {figures['n_rows_held_out']:,} of them held out"),

@@ -76,6 +76,7 @@ class RandomFeatureEstimator(BaseEstimator):
     _regression: bool
     n_components: int | None
     kernels: str | Sequence[str] | None
+    budget: float | None = None  # which old pickles lack
     codes: Any
     class_weight: Any
     loss: str

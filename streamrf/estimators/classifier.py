@@ -1,13 +1,12 @@
 """The classifier."""
 
-from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from types import MethodType
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from streamrf.estimators.base import RandomFeatureEstimator, Rows, Values
 from streamrf.estimators.settings import compared
@@ -19,26 +18,15 @@ from streamrf.sources import ClassWeight, Source, are_names, check_listed
 from streamrf.training import WARP_ROUNDS
 
 
-class _OfProbabilities:
-    """A method that is there where probabilities are, or are going to be, fitted.
-
-    As by `sklearn.utils.metaestimators.available_if`, whose AttributeError does not say the reason.
-    """
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        update_wrapper(self, method)  # type: ignore[arg-type]
-        self._method = method
-
-    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
-        if estimator is None:
-            return self._method
-        solved = getattr(estimator, "_solved", None)
-        if isinstance(estimator.alpha, str) or (solved and solved[0].probabilities is not None):
-            return MethodType(self._method, estimator)
-        raise AttributeError(
-            "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
-            "fit_probabilities(X, y) takes them after fit"
-        )
+def _has_probabilities(estimator: Any) -> bool:
+    """Return True where probabilities are, or are going to be, fitted; else raise the reason."""
+    solved = getattr(estimator, "_solved", None)
+    if isinstance(estimator.alpha, str) or (solved and solved[0].probabilities is not None):
+        return True
+    raise AttributeError(
+        "predict_proba needs rows that were not trained on: alpha='auto' holds some out, and "
+        "fit_probabilities(X, y) takes them after fit"
+    )
 
 
 class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
@@ -53,6 +41,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         peek at the rows (`streamrf.select`)
     n_components : width of features="auto"; None means that it is chosen too. A map has its own
     kernels : names of what features="auto" chooses from, see `streamrf.select`; None: the default
+    budget : planned seconds of that choice; None: 24, or a quarter of the pass if that is more
     alpha : float, as in `sklearn.linear_model.Ridge`, or "auto": the best of a grid on rows held
         out by a hash, copies of a row together, which then join the others
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
@@ -93,6 +82,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         *,
         n_components: int | None = None,
         kernels: str | Sequence[str] | None = None,
+        budget: float | None = None,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
@@ -114,6 +104,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         self.features = features
         self.n_components = n_components
         self.kernels = kernels
+        self.budget = budget
         self.alpha = alpha
         self.prune = prune
         self.block_weights = block_weights
@@ -163,7 +154,7 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Return scores by class, float64 (n, n_classes); (n,) for two, above 0 the second."""
         return self.model_.decision_function(self._rows(X))
 
-    @_OfProbabilities
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Rows, **options: Any) -> NDArray[np.float64]:
         """Return the probability of each class, float64 (n, n_classes), rows adding up to 1.
 

@@ -21,8 +21,8 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
 
     Parameters
     ----------
-    features, n_components, kernels, prune, block_weights, normalize, warp, warp_rounds, scale_like,
-    precision, on_bad_rows, memory_limit, n_threads, verbose, random_state : see
+    features, n_components, kernels, budget, prune, block_weights, normalize, warp, warp_rounds,
+    scale_like, precision, on_bad_rows, memory_limit, n_threads, verbose, random_state : see
         `RandomFeatureClassifier`
     alpha : as there, or (n_targets,) floats, one penalty for each target. "auto" takes one for all,
         by errors relative to the variances of targets; where some have far more noise than others,
@@ -46,6 +46,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         *,
         n_components: int | None = None,
         kernels: str | Sequence[str] | None = None,
+        budget: float | None = None,
         alpha: float | NDArray[np.float64] | str = "auto",
         prune: int | None = None,
         block_weights: BlockWeights | None = None,
@@ -64,6 +65,7 @@ class RandomFeatureRegressor(RegressorMixin, RandomFeatureEstimator):
         self.features = features
         self.n_components = n_components
         self.kernels = kernels
+        self.budget = budget
         self.alpha = alpha
         self.prune = prune
         self.block_weights = block_weights

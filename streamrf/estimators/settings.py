@@ -30,8 +30,8 @@ from streamrf.storage import Fields, Tree
 _CLASSES = {**DESCRIBED, "OneVsRest": OneVsRest, "ErrorCorrectingCodes": ErrorCorrectingCodes}
 
 OF_SUMS = (
-    "features", "n_components", "kernels", "normalize", "warp", "warp_rounds", "scale_like",
-    "precision",
+    "features", "n_components", "kernels", "budget", "normalize", "warp", "warp_rounds",
+    "scale_like", "precision",
 )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def has_heavy_columns(X: Any) -> bool:
     """
     if not isinstance(X, np.ndarray) or len(X) < 2:
         return False
-    X = np.sort(X[:: -(-len(X) // SHOWN_ROWS)].astype(np.float64), axis=0)
+    X = _ordered(X)
     n_most, n_quarter = int(MOST * len(X)), len(X) // 4
     with np.errstate(over="ignore"):
         lengths = (X[n_most:] - X[: len(X) - n_most]).min(axis=0)
@@ -127,9 +127,13 @@ def far_values(X: Any) -> dict[int, float]:
 
     As a number that stands for what is missing.
     """
-    X = np.sort(X[:: -(-len(X) // SHOWN_ROWS)].astype(np.float64), axis=0)
-    found = {j: _far_end(column) for j, column in enumerate(X.T)}
+    found = {j: _far_end(column) for j, column in enumerate(_ordered(X).T)}
     return {j: value for j, value in found.items() if value is not None}
+
+
+def _ordered(X: Any) -> F64:
+    """Return the values of each column of some rows of X (n, d), ascending."""
+    return np.sort(X[:: -(-len(X) // SHOWN_ROWS)].astype(np.float64), axis=0)
 
 
 def _far_end(ordered: NDArray[np.float64]) -> float | None:

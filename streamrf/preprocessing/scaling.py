@@ -165,8 +165,9 @@ def _mean(X: Any) -> F64:
 def deviations(X: Any) -> F64:
     """Return the standard deviations of columns, also of those whose squares underflow."""
     found = X.std(axis=0, dtype=np.float64)
-    for j in np.flatnonzero((found == 0) & (X.min(axis=0) != X.max(axis=0))):
+    for j in np.flatnonzero(found == 0):
         column = X[:, j].astype(np.float64)
         size = np.abs(column).max()
-        found[j] = (column / size).std() * size
+        if column.min() != column.max():
+            found[j] = (column / size).std() * size
     return found

@@ -97,11 +97,18 @@ def weights_of(model: Model | None) -> list[float] | None:
 
 
 def of_held_out(model: Model | None) -> dict[str, Any]:
-    """Return the root mean squared error on rows held out, None if it is not of one target."""
-    if model is None or model.labels is not None or len(model.intercept) > 1 or not model.history:
-        return {"rmse_held_out": None}
+    """Return what the penalty errs by on rows held out: a share of rows of classes, or squares.
+
+    None for what it has no figure of; and the root for one target.
+    """
+    found = dict.fromkeys(("error_held_out", "mse_held_out", "rmse_held_out"))
+    if model is None or not model.history:
+        return found
     own = min(model.history, key=lambda tried: abs(tried[0] - float(model.alpha)))[1]
-    return {"rmse_held_out": float(np.sqrt(own))}
+    if model.labels is not None:
+        return found | {"error_held_out": own}
+    root = float(np.sqrt(own)) if len(model.intercept) == 1 else None
+    return found | {"mse_held_out": own, "rmse_held_out": root}
 
 
 def of_loss(model: Model | None) -> dict[str, Any]:

@@ -326,7 +326,7 @@ def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Nam
         )
     given = item if isinstance(item, tuple) else (item,)
     X, y, weights = (*given, None, None)[:3]
-    row_shape, names, target_names = np.shape(X)[1:], names_of(X, where), names_of(y, f"{where}, y")
+    names, target_names = names_of(X, where), names_of(y, f"{where}, y")
     # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
     if is_scipy_sparse(X):
         check_rank(X.shape, f"{where}, X")
@@ -336,7 +336,7 @@ def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Nam
     y = None if y is None else as_targets(y, len(X), f"{where}, y").copy()
     weights = None if weights is None else weight_column(weights, len(X), f"{where}, weights")
     arrays = Arrays(X, y, None if weights is None else weights.copy())
-    return arrays, row_shape, names, target_names
+    return arrays, np.shape(given[0])[1:], names, target_names
 
 
 def _by_names(rows: Arrays, names: Names, wanted: Names, where: str) -> Arrays:

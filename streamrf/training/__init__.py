@@ -10,17 +10,15 @@ from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
+from streamrf.training.odd_columns import warn_of_far_columns
 from streamrf.training.passes import Pass
 from streamrf.training.refining import HeldRows, check_job, refine, refine_job
 from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
-from streamrf.training.tournament import BUDGET_SECONDS
 from streamrf.training.warmup import warm_up
-from streamrf.training.wide_steps import warn_of_far_columns
 
 __all__ = [
     "AUTO",
-    "BUDGET_SECONDS",
     "INTERPRETER_BYTES",
     "READING",
     "SOLVING",

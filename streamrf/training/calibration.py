@@ -25,14 +25,10 @@ from streamrf.training.copies import Copies
 from streamrf.training.feature_choice import Selection, choose, learnt, peek, weighing
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
+from streamrf.training.odd_columns import warn_of_named_map
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO
-from streamrf.training.wide_steps import (
-    warn_of_equal_features,
-    warn_of_lost_rows,
-    warn_of_scales,
-    warn_of_wide_steps,
-)
+from streamrf.training.wide_steps import warn_of_equal_features, warn_of_wide_steps
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 GROUP_SHARE = 0.1  # of the rows held out, that may be copies of one
@@ -99,9 +95,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             raise BadRowError(f"{sample.where}{_huge_row(learnt_from)}: {error}") from error
         warn_of_wide_steps(encoder, learnt_from.X)
         if chosen is None:
-            warn_of_lost_rows(encoder, learnt_from.X, column_names(source))
             is_scaled = settings.normalize != AUTO
-            warn_of_scales(encoder, learnt_from.X, column_names(source), is_scaled)
+            warn_of_named_map(encoder, learnt_from.X, column_names(source), is_scaled)
         else:
             warn_of_equal_features(encoder, learnt_from.X)
         if settings.class_weight is not None:

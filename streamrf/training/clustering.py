@@ -18,7 +18,7 @@ from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows,
 from streamrf.statistics import ClassSums
 from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import peek, weighing
-from streamrf.training.wide_steps import warn_of_lost_rows
+from streamrf.training.odd_columns import warn_of_named_map
 
 SAMPLE_ROUNDS = 20  # on the peek, before the rows are read
 
@@ -148,7 +148,7 @@ def cluster(
             f"that weigh, got {n_clusters!r}"
         )
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
-    warn_of_lost_rows(encoder, sample.X, column_names(source))
+    warn_of_named_map(encoder, sample.X, column_names(source))
     encoder = encoder.of_table(source.columns)
     first = _first(encoder, sample, n_clusters, random_state)
     looked_at = Reading(_source(sample))

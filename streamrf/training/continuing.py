@@ -31,6 +31,11 @@ def check_continues(settings: Settings, like: Statistics) -> None:
             "kernels (--kernels) choose features, and the statistics to continue have theirs; "
             "leave them out"
         )
+    if settings.budget is not None:
+        raise ParameterError(
+            "budget (--budget) is for a choice of features, and the statistics to continue have "
+            "theirs; leave it out"
+        )
     task = "regression" if like.labels is None else "classification"
     if settings.task not in (AUTO, task):
         have = "values" if like.labels is None else "classes"

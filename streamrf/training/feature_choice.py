@@ -19,8 +19,8 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
 from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
-from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
-from streamrf.training.tournament import BUDGET_SECONDS, WIDTHS, Tournament, recipe
+from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
+from streamrf.training.tournament import WIDTHS, Tournament, recipe
 from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
@@ -108,7 +108,6 @@ def choose(
     n_rows: int | None,
     settings: Settings,
     *,
-    budget: float | None = None,
     fits: Callable[[int], bool] = lambda width: True,
     moments: Moments | None = None,
     row_shape: tuple[int, ...] = (),
@@ -146,6 +145,7 @@ def choose(
     field = _field(kernels, normalize, sample, shape)
     if kernels is None:
         field = [c for c in field if _has_room(c, sample.X.shape[1], n_components, fits)]
+    budget = settings.budget
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)

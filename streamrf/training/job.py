@@ -352,7 +352,8 @@ def counted(run: RunOptions) -> RunOptions:
 def _features_tree(settings: Settings) -> Any:
     if settings.is_auto:
         names = {} if settings.kernels is None else {"kernels": list(names_of(settings.kernels))}
-        return {"class": "auto", "n_components": settings.n_components, **names}
+        planned = {} if settings.budget is None else {"budget": settings.budget}
+        return {"class": "auto", "n_components": settings.n_components, **names, **planned}
     return to_tree(clone(settings.features))
 
 

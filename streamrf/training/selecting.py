@@ -3,10 +3,9 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError
 from streamrf.preprocessing import Moments
 from streamrf.sources import Source, check_rows, require_source
 from streamrf.statistics import Statistics
@@ -75,12 +74,11 @@ def select(
     require_source(source)
     if not source.has_targets:
         raise DataError(f"{source.where} has no targets to learn from; name the dataset: y=")
-    if budget is not None and not (isinstance(budget, Real) and budget > 0):
-        raise ParameterError(f"budget must be seconds above 0, got {budget!r}")
     settings = Settings(
         features=AUTO,
         n_components=n_components,
         kernels=kernels,
+        budget=budget,
         normalize=normalize,
         warp=warp,
         warp_rounds=warp_rounds,
@@ -99,7 +97,6 @@ def select(
         sample,
         source.n_rows,
         settings,
-        budget=budget,
         moments=moments,
         row_shape=source.row_shape,
     )

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from numbers import Integral
+from math import inf
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from streamrf.training.kernel_names import check_scaling, names_of
 ON_BAD_ROWS = ("raise", "skip")
 AUTO = "auto"
 TASKS = (AUTO, "classification", "regression")
+BUDGET_SECONDS = 24.0  # of a choice, planned
 WARP_ROUNDS = 2  # of learning a warp, each from the rows warped so far
 
 
@@ -35,6 +37,8 @@ class Settings:
     n_components : width of the features chosen; None means that it is chosen too. Only with "auto"
     kernels : names of the kernels and maps to choose from, see `select`; None means the default
         ones. Only with "auto"
+    budget : planned seconds of the choice, see `select`; None means 24, or a quarter of the pass if
+        that is more. Only with "auto"
     normalize : None, "l2" (rows to unit length), "l1" (to sum 1), "max" (one constant), "standard"
         (columns), "asinh" (of standardised columns) or "quantile" (normal scores of ranks in the
         columns); "auto": with the features, None before a map
@@ -88,6 +92,13 @@ class Settings:
     kernels: str | Sequence[str] | None = field(
         default=None,
         metadata={"help": "What to choose from, such as default,chi2 (a wrong one lists all)."},
+    )
+    budget: float | None = field(
+        default=None,
+        metadata={
+            "help": f"Planned seconds of the choice; {BUDGET_SECONDS:g}, or a quarter of the pass "
+            "if that is more."
+        },
     )
     normalize: str | None = field(
         default=AUTO,
@@ -169,6 +180,13 @@ class Settings:
             raise ParameterError(
                 "kernels (--kernels) is for features='auto'; leave it out where a map is named"
             )
+        if self.budget is not None:
+            if not self.is_auto:
+                raise ParameterError(
+                    "budget (--budget) is for features='auto'; leave it out where a map is named"
+                )
+            if not (isinstance(self.budget, Real) and 0 < self.budget < inf):
+                raise ParameterError(f"budget must be seconds above 0, got {self.budget!r}")
         check_scaling(names_of(self.kernels), self.scaling, self.warping)
         check_choice("task", self.task, TASKS)
         check_flag("regression", self.regression)

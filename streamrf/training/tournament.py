@@ -28,7 +28,7 @@ from streamrf.training.ranking import (
     proven,
     spread,
 )
-from streamrf.training.settings import WARP_ROUNDS
+from streamrf.training.settings import BUDGET_SECONDS, WARP_ROUNDS
 
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
 ALL_SPLITS = int(1 / HELD_SHARE)  # in which every row is held out once
@@ -39,7 +39,6 @@ MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is 
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
 PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
 
-BUDGET_SECONDS = 24.0
 
 WARPED = 2  # candidates that warps are tried for
 WARP_SHARE = 0.3  # of the budget, for warps
