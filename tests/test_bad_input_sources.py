@@ -741,7 +741,7 @@ FIRST = (X[:10], Y[:10])
         ((X[:5], Y[:4]), ShapeError, "block 1, y has 4 rows but X has 5"),
         ((X[:5], Y[:5], Y[:3]), ShapeError, "block 1, weights has 3 rows but X has 5"),
         ((X[0], Y[:5]), ShapeError, "block 1, X has shape (20,); expected 2-D"),
-        (([[1, 2], [3]], [0, 1]), ShapeError, "block 1, X is ragged: its rows differ in length"),
+        (([[1, 2], [3]], [0, 1]), ShapeError, "block 1, X is not a matrix: its rows differ"),
         ((X, Y, Y, Y), DataError, "block 1 is a tuple of 4; expected (X, y) or (X, y, weights)"),
         ((X[:5],), DataError, "block 1 is a tuple of 1; expected (X, y)"),
     ],

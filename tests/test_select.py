@@ -408,7 +408,7 @@ def test_a_fit_chooses_within_the_budget_given(waves):
     CliRunner().invoke(app, words, catch_exceptions=False)
     assert srf.load_model("m.h5").encoder.tried == quick.table()
     named = CliRunner().invoke(app, [*words, "--map", "fourier"])
-    assert "'--budget': is for features that are chosen" in " ".join(named.output.split())
+    assert "--budget: is for features that are chosen" in named.output
     begun = srf.accumulate(source, "auto", **options)
     with pytest.raises(ParameterError, match=r"budget .* is for a choice of features"):
         srf.accumulate(source, "auto", like=begun, budget=1)
