@@ -462,3 +462,24 @@ def test_a_label_among_whole_numbers_that_is_none_is_told(n_classes, is_told):
         sums = srf.accumulate(srf.ArraySource(X, y), fourier(8))
     assert len(sums.labels) == n_classes + 1
     assert any("the target is 'unknown'" in str(one.message) for one in caught) == is_told
+
+
+@pytest.mark.parametrize(
+    ("targets", "is_told"),
+    [
+        (np.eye(3)[np.arange(90) % 3], True),
+        (np.eye(3, dtype=bool)[np.arange(90) % 3], True),
+        (np.eye(3)[np.arange(90) % 3] * 2, False),
+        (np.arange(180).reshape(90, 2) % 2, True),
+        (np.arange(270).reshape(90, 3) % 2, False),
+        (np.ones((90, 1)), False),
+    ],
+)
+def test_classes_written_one_hot_are_warned_of(targets, is_told):
+    source = srf.ArraySource(np.random.default_rng(0).standard_normal((90, 3)), targets)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        srf.accumulate(source, srf.RandomFourier(n_components=8))
+        srf.accumulate(source, srf.RandomFourier(n_components=8), regression=True)
+    assert is_told == any("as classes written one-hot have" in str(one.message) for one in caught)
+    assert sum("one-hot" in str(one.message) for one in caught) <= 1

@@ -119,12 +119,20 @@ def cures_of(settings: Settings) -> dict[str, str]:
 def task_of(source: Source) -> str:
     """Return "regression" for fractions or several targets a row, else "classification".
 
-    DataError if nearly every row has a class of its own, or if over 100 classes are whole floats or
-    integers of which at most half occur, as prices are.
+    Targets that look like classes written one-hot are values, and warned of. DataError if nearly
+    every row has a class of its own, or if over 100 classes are whole floats or integers of which
+    at most half occur, as prices are.
     """
     sample = source.sample(CALIBRATION_ROWS)
     y = np.asarray(sample.y)
     if y.ndim > 1:
+        if _is_one_hot(y):
+            warn(
+                f"{source.where}: every row of the {y.shape[1]:,} targets has a single 1 and else "
+                "zeros, as classes written one-hot have, and they are taken for values; if they "
+                "are classes, give the number of the column with the 1 (y.argmax(axis=1)); if they "
+                "are values, say so by task='regression' (--task regression)"
+            )
         return "regression"
     if y.dtype.kind == "f" and _is_of_values(y[np.isfinite(y)]):
         return "regression"
@@ -147,6 +155,13 @@ def task_of(source: Source) -> str:
             "for classes; if they are values, say so by task='regression' (--task regression)"
         )
     return "classification"
+
+
+def _is_one_hot(y: Array) -> bool:
+    """Return whether each row of targets (n, k) marks one of several classes."""
+    if y.shape[1] < 2 or y.dtype.kind not in "biuf":
+        return False
+    return bool(((y == 0) | (y == 1)).all() and (np.count_nonzero(y, axis=1) == 1).all())
 
 
 def _look_for_dirt(sample: Block, labels: Array) -> None:
