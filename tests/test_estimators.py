@@ -389,12 +389,3 @@ def test_labels_that_are_skipped_need_not_be_among_the_classes(as_rows, rng):
     assert clf.statistics_.n_rows == 118
     with pytest.raises(UnknownLabelError, match=r"the label 2\.0 is none of"):
         clf.partial_fit(*as_rows(X + 2, y + 1), classes=[0, 1])
-
-
-def test_the_reason_why_there_are_no_probabilities_is_told():
-    clf = classifier(alpha=1.0).fit(*DIGITS)
-    assert not hasattr(clf, "predict_proba")
-    with pytest.raises(AttributeError) as caught:
-        clf.predict_proba(DIGITS[0])
-    assert "fit_probabilities(X, y) takes them after fit" in str(caught.value.__cause__)
-    assert hasattr(clf.fit_probabilities(*DIGITS), "predict_proba")

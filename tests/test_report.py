@@ -11,7 +11,9 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.metrics import roc_auc_score, roc_curve
 from typer.testing import CliRunner
@@ -124,6 +126,20 @@ def test_estimators_are_reported_as_their_models(tmp_path, rng):
             ParameterError, match="model must be a model, RandomFeatureClassifier or"
         ):
             report.write(tmp_path / "a.html", model=wrong)
+
+
+@pytest.mark.parametrize("uncertainty", [False, True])
+@pytest.mark.parametrize("kind", ["table", "sparse"])
+def test_values_of_rows_that_are_no_matrix_are_reported(tmp_path, rng, kind, uncertainty):
+    numbers, values = rng.normal(size=(300, 2)), rng.normal(size=300)
+    table = pd.DataFrame({"a": numbers[:, 0], "b": np.resize(["x", "y", "z"], 300)})
+    X = table if kind == "table" else scipy.sparse.csr_array(np.maximum(numbers, 0))
+    source = srf.open_source(X, y=values)
+    features = srf.RandomFourier(srf.Gaussian(0.5), 16, random_state=0)
+    reg = srf.RandomFeatureRegressor(features, uncertainty=uncertainty, random_state=0)
+    figures, page = written(tmp_path / "a.html", model=reg.fit(source), data=source)
+    assert figures["error"]["rmse"] == pytest.approx(reg.evaluate(source)["rmse"])
+    assert any("300 rows: residuals have mean" in image["alt"] for image in page.all("img"))
 
 
 def test_every_picture_is_told_in_words_beside_a_table(tested):

@@ -16,6 +16,7 @@ from streamrf.display import Run
 from streamrf.display.stages import following, now
 from streamrf.errors import DataError, MemoryBudgetError, ParameterError
 from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.report import facts
 from streamrf.training import feature_choice
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
@@ -454,8 +455,8 @@ def test_the_shortest_command_chooses(waves, tmp_path, monkeypatch):
     errors = [line.split("  ")[-1] for line in lines[start:]]
     assert errors == [f"{100 * error:.2f} %" for error in tried["error"][: len(errors)]]
     info = run(app, ["info", "m.h5"])
-    chosen = f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried, error held out"
-    assert f"{chosen} {errors[0]}\n" in info.stdout
+    chosen = f"{tried['candidate'][0]}; of {len(tried['candidate'])} tried, error"
+    assert f"{chosen} {errors[0]} on rows held out\n" in info.stdout
 
 
 def test_errors_of_values_are_shown_as_they_are(waves, tmp_path, monkeypatch):
@@ -466,11 +467,20 @@ def test_errors_of_values_are_shown_as_they_are(waves, tmp_path, monkeypatch):
     said = CliRunner().invoke(app, ["select", *words]).stdout
     fitted = CliRunner().invoke(app, ["fit", *words, "--model", "m.h5"])
     assert fitted.exit_code == 0, fitted.output
-    error = srf.load_model("m.h5").encoder.tried["error"][0]
-    assert f"  {error:.5g}\n" in said
+    error = f"{srf.load_model('m.h5').encoder.tried['error'][0] ** 0.5:.6g}"
+    assert "  RMSE on rows held out\n" in said
+    assert f"  {error}\n" in said
     assert "%" not in said
     info = CliRunner().invoke(app, ["info", "m.h5"]).stdout
-    assert f"error held out {error:.4g}\n" in info
+    assert f"RMSE {error} on rows held out\n" in info
+
+
+def test_errors_of_several_values_are_squares(waves):
+    X = waves[0]
+    found = srf.select(srf.ArraySource(X, X[:, :2] ** 2), n_components=64, budget=0.1)
+    assert (found.n_targets, found.regression) == (2, True)
+    assert facts.error_words(0.25, 2) == ("MSE", "0.25")
+    assert facts.error_words(0.25, 1) == ("RMSE", "0.5")
 
 
 def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, monkeypatch):

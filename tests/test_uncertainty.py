@@ -274,7 +274,7 @@ def test_rows_given_later_calibrate_a_model_of_fixed_alpha():
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError) as caught:
         _ = model.predict_proba
-    assert "fit_probabilities(X, y) takes them after fit" in str(caught.value)
+    assert "fit_probabilities(X, y) takes them after fit" in str(caught.value.__cause__)
     with pytest.raises(ParameterError, match="rows that were not trained on to fit_probabilities"):
         model.model_.predict_proba(X)
     assert model.fit_probabilities(X[900:1300], y[900:1300]) is model

@@ -15,6 +15,7 @@ from streamrf.cli import app
 from streamrf.errors import FormatError, ParameterError, ShapeError
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import Preprocessing, Warp
+from streamrf.report import facts
 from streamrf.report.base import Findings
 from streamrf.report.sections import sections
 from streamrf.sources import Rows
@@ -166,6 +167,8 @@ def test_importances_of_a_table_are_those_of_its_columns(rng):
     whole = model.model_.encoder.preprocessing.warp.importances
     assert shares.shape == (model.n_features_in_,) == (3,)
     np.testing.assert_allclose(shares, [whole[:3].sum(), whole[3], whole[4:].sum()])
+    shown = dict(facts.summary(facts.of_model(model.model_)))["warp"]
+    assert shown.startswith(f"diagonal; most important: x {shares[1]:.1%}, ")
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])

@@ -380,12 +380,8 @@ def _summary(
         chosen = ""
         if figures["alphas"]:
             n_held = f"{figures['n_rows_held_out']:,} rows held out"
-            if figures["error_held_out"] is not None:
-                error = f"error {100 * figures['error_held_out']:.2f} %"
-            elif figures["rmse_held_out"] is not None:
-                error = f"RMSE {figures['rmse_held_out']:.6g}"
-            else:
-                error = f"MSE {figures['mse_held_out']:.4g}"
+            own = figures["mse_held_out" if figures["labels"] is None else "error_held_out"]
+            error = " ".join(facts.error_words(own, figures["n_targets"]))
             chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     yield from facts.loss_lines(figures)

@@ -81,7 +81,7 @@ class FeatureOptions:
     panel: ClassVar = "Features"
     map_: str | None = option(
         "Random feature map; without one, and without a kernel, chosen from a peek at the rows. "
-        f"Of a gaussian kernel {FOURIER_MAP}, else {MAP}.",
+        f"Of a kernel its fast one: {FOURIER_MAP} of a gaussian, {MAP} of a polynomial.",
         "--map",
         words=MAP_WORDS,
     )

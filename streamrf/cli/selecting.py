@@ -10,6 +10,7 @@ from streamrf.cli.maps import WARP_WORDS, warp_settings
 from streamrf.cli.options import option, option_from
 from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
+from streamrf.report import facts
 from streamrf.sources import check_each_once
 from streamrf.training import TASKS, Settings, select
 
@@ -64,7 +65,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "seconds": time.perf_counter() - began,
     }
     summary = _summary(figures, source.where, options.budget)
-    return Answer(figures, [*aligned(summary), "", *_lines(table, found.regression)])
+    return Answer(figures, [*aligned(summary), "", *_lines(table, found.n_targets)])
 
 
 def _summary(figures: dict[str, Any], where: str, budget: float | None) -> list[tuple[str, str]]:
@@ -81,14 +82,15 @@ def _summary(figures: dict[str, Any], where: str, budget: float | None) -> list[
     ]
 
 
-def _lines(table: dict[str, list], regression: bool) -> list[str]:
+def _lines(table: dict[str, list], n_targets: int | None) -> list[str]:
     """Return how the winner won, and the table of candidates with that one first."""
     rows = list(zip(*table.values(), strict=True))[:MAX_SHOWN]
     width = max((len(row[0]) for row in rows), default=0)
-    head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>6}  error on rows held out"
-    errors = [f"{row[-1]:.5g}" if regression else f"{100 * row[-1]:.2f} %" for row in rows]
+    errors = [facts.error_words(row[-1], n_targets) for row in rows]
+    kind = errors[0][0] if errors else ""
+    head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>6}  {kind} on rows held out"
     lines = [
         f"{name:<{width}}  {e:>8,}  {n:>6,}  {error}"
-        for (name, e, n, _), error in zip(rows, errors, strict=True)
+        for (name, e, n, _), (_, error) in zip(rows, errors, strict=True)
     ]
     return [*([WON, ""] if rows[1:] else []), head, *lines] if rows else []

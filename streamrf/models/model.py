@@ -185,13 +185,13 @@ class Model(Card, Predictor):
 
         The parameters are those of `scored`; see `predict` for the deviations.
         """
-        posterior = self._checked_posterior()
+        self._checked_posterior()
         reading, run = self.reading(source, **options)
         if run.engine is not None:
             raise ParameterError("deviations are computed in this process; leave out engine")
 
         def both(block: Block) -> tuple[int, int, Floats, Floats]:
-            values, deviations = self._scores_of(block), self._deviations(block.X, posterior)
+            values, deviations = self._scores_of(block), self.deviations(block.X)
             return block.n_unseen, block.position, self.decide(values), self.decide(deviations)
 
         return told(map_blocks(reading.of_rows_alone(), both, run))
@@ -296,7 +296,7 @@ class Model(Card, Predictor):
             raise DataError(f"{block.where} has strings as targets; this model has values")
         deviations = None
         if errors.has_deviations:
-            deviations = self._deviations(block.X, self._checked_posterior())
+            deviations = self.deviations(block.X)
         errors.add(as_columns(block.y), scores, block.weights, deviations)
 
     def save(self, path: str | os.PathLike) -> None:

@@ -198,9 +198,12 @@ class Predictor(Scorer):
         errors.n_unseen += block.n_unseen
         self.count(block, self._scores_of(block), errors)
 
-    def _deviations(self, X: Array, posterior: Posterior) -> Floats:
-        """Return the standard deviations of new targets at rows X, float64 (n, n_targets)."""
-        return posterior.deviations(self._scaled(X), self._step)
+    def deviations(self, X: Array) -> Floats:
+        """Return the standard deviations of new targets at rows X (n, n_features) of numbers.
+
+        Float64 (n, n_targets); see `predict`.
+        """
+        return self._checked_posterior().deviations(self._scaled(X), self._step)
 
     def _scaled(self, X: Array) -> Floats:
         """Return features; once more: little next to what is done with them."""

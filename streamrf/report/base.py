@@ -46,18 +46,16 @@ class ValueSample:
     spread: float
 
     @classmethod
-    def of(cls, model: Model, parts: Sequence[tuple[np.ndarray, ...]]) -> "ValueSample":
-        """Predict rows, with targets and weights, a few blocks of them."""
-        X, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-        truth = truth.reshape(len(X), -1).astype(np.float64)
-        deviations = None
-        values: Any = model.predict(X, return_std=model.posterior is not None)
-        if model.posterior is not None:
-            values, deviations = values
-            deviations = deviations.reshape(truth.shape)
+    def of(cls, parts: Sequence[tuple[np.ndarray, ...]]) -> "ValueSample":
+        """Join blocks of rows: targets, weights, values and, of models that have them, deviations.
+
+        Targets are (n, n_targets) or (n,), weights (n,).
+        """
+        truth, weights, values, *deviations = map(np.concatenate, zip(*parts, strict=True))
+        truth = truth.reshape(values.shape).astype(np.float64)
         shares = weights / (weights.sum() or 1.0)
         spread = np.sqrt(shares @ np.square(truth - shares @ truth)).mean()
-        return cls(truth, values.reshape(truth.shape), deviations, float(spread))
+        return cls(truth, values, deviations[0] if deviations else None, float(spread))
 
 
 @dataclass

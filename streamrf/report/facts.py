@@ -111,6 +111,19 @@ def of_held_out(model: Model | None) -> dict[str, Any]:
     return found | {"mse_held_out": own, "rmse_held_out": root}
 
 
+def error_words(error: float, n_targets: int | None) -> tuple[str, str]:
+    """Return the name and the text of an error on rows held out, as `evaluate` gives errors.
+
+    Parameters
+    ----------
+    error : share of rows, or mean of squares
+    n_targets : None of classes. Of several, which have no root in common, it is shown as it is
+    """
+    if n_targets is None:
+        return "error", f"{100 * error:.2f} %"
+    return ("RMSE", f"{np.sqrt(error):.6g}") if n_targets == 1 else ("MSE", f"{error:.4g}")
+
+
 def of_loss(model: Model | None) -> dict[str, Any]:
     """Return the loss that a model minimises, and the passes that it took."""
     if model is None or model.refinement is None:
@@ -200,9 +213,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "warp", f"{figures['warp']}; most important: {_columns(figures)}"
     if figures["tried"] is not None:
         names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
-        own, has_classes = errors[0], figures["labels"] is not None
-        error = f"{100 * own:.2f} %" if has_classes else f"{own:.4g}"
-        yield "chosen", f"{names[0]}; of {len(names)} tried, error held out {error}"
+        error = " ".join(error_words(errors[0], figures["n_targets"]))
+        yield "chosen", f"{names[0]}; of {len(names)} tried, {error} on rows held out"
     if figures["columns"] is not None:
         yield from columns_lines(figures["columns"])
     name, text = targets_line(figures)
@@ -236,10 +248,16 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _columns(figures: dict[str, Any]) -> str:
-    """Return the columns of the greatest importance in words."""
+    """Return the columns of the greatest importance in words; of a table, those that it has."""
     shares = np.asarray(figures["feature_importances"])
+    names = [f"column {i}" for i in range(len(shares))]
+    if figures["columns"] is not None:
+        columns = figures["columns"]["columns"]
+        names = [column["name"] for column in columns]
+        parts = np.split(shares, np.cumsum([column["n_columns"] for column in columns])[:-1])
+        shares = np.array([part.sum() for part in parts])
     order = np.argsort(-shares, kind="stable")
-    return _few(f"column {i} {shares[i]:.1%}" for i in order[:MAX_IMPORTANT].tolist())
+    return _few(f"{names[i]} {shares[i]:.1%}" for i in order[:MAX_IMPORTANT].tolist())
 
 
 def _alphas(alpha: float | list[float]) -> str:

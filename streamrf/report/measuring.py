@@ -211,7 +211,7 @@ def _measure_errors(
     if isinstance(sums[0], ClassErrors):
         found.curve = sums[0].curve()
     elif sample:
-        found.sample = ValueSample.of(model, sample)
+        found.sample = ValueSample.of(sample)
     found.error = reports[0]
     by_width = zip([n for n, _ in narrow], reports[1:], strict=False)
     found.errors_by_width = list(by_width)
@@ -241,12 +241,15 @@ def _evaluated(
     sample: list[tuple[np.ndarray, ...]] = []
 
     def judge(block: Block) -> None:
+        parts = np.split(joint.outputs(block.X), ends, axis=1)
         some = block.positions % every == 0
         if models[0].book is None and some.any() and len(sample) < MAX_POINTS:
             assert block.y is not None
             weights = np.ones(len(block.X)) if block.weights is None else block.weights
-            sample.append((block.X[some].copy(), block.y[some].copy(), weights[some].copy()))
-        parts = np.split(joint.outputs(block.X), ends, axis=1)
+            found = [block.y[some].copy(), weights[some].copy(), parts[0][some]]
+            if models[0].posterior is not None:
+                found.append(models[0].deviations(block.X[some]))
+            sample.append(tuple(found))
         for model, part, sums in zip(models, parts, errors, strict=True):
             model.count(block, part if model.book is None else model.book.scores(part), sums)
 

@@ -1,5 +1,6 @@
 """Scaling, kernel, setting and width of the features, chosen from a peek at the rows."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +43,8 @@ class Selection(Card):
     winner : the best trial, or None
     n_held : rows held out that errors were measured on
     n_components : width of the features
-    regression : whether errors are mean squares of values, not shares of wrong labels
+    n_targets : values of a row, whose errors are mean squares; None of classes, whose errors are
+        shares of wrong labels
     """
 
     features: FeatureMap
@@ -52,7 +54,12 @@ class Selection(Card):
     winner: Trial | None = None
     n_held: int = 0
     n_components: int = 0
-    regression: bool = False
+    n_targets: int | None = None
+
+    @property
+    def regression(self) -> bool:
+        """Whether values are predicted."""
+        return self.n_targets is not None
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: the choice, its error, and the best of those beaten."""
@@ -131,6 +138,7 @@ def choose(
             "be chosen by them; check the columns, or name a map: features= (--map)"
         )
     y = np.asarray(sample.y)
+    n_targets = math.prod(y.shape[1:]) if regression else None
     has_classes = regression or len(np.unique(y)) > 1
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and has_classes
     if not has_choice and kernels is None:
@@ -139,7 +147,7 @@ def choose(
         gaussian = StructuredFourier(Gaussian(gamma="median"), width)
         kind = None if warp == AUTO else warp
         warped = learnt(gaussian, sample, scaling, kind, warp_rounds, regression, seed, moments)
-        return Selection(gaussian, scaling, warped, n_components=width, regression=regression)
+        return Selection(gaussian, scaling, warped, n_components=width, n_targets=n_targets)
     _check_warp(warp, sample.X.shape[1])
     shape = image_shape(sample.X, row_shape, must=OF_IMAGES in names_of(kernels))
     field = _field(kernels, normalize, sample, shape)
@@ -180,7 +188,7 @@ def choose(
         winner,
         judge.n_held if winner is not None else 0,
         features.width_for(sample.X.shape[1]) or width,
-        regression,
+        n_targets,
     )
 
 
