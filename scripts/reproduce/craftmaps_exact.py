@@ -89,7 +89,7 @@ def _margins(X, y, kernel, chosen):
     labels, own = np.unique(y, return_inverse=True)
     gram = kernel(X[chosen])
     alpha = ROUND_ALPHA * gram.trace() / len(gram)
-    w = _solved(gram, alpha * np.eye(len(gram)), _targets(y[chosen], labels))
+    w = _solved(_shifted(gram, alpha), _targets(y[chosen], labels))
     outputs = np.concatenate(
         [kernel(X[start : start + BLOCK_ROWS], X[chosen]) @ w for start in _starts(X)]
     )
@@ -127,12 +127,12 @@ def spanned_ridge(data: DataSet, kernel: srf.Polynomial, n_centres: int, seed: i
         kernel,
         centres,
         labels,
-        lambda alpha: _solved(products, alpha * norm, moments),
+        lambda alpha: _solved(products + alpha * norm, moments),
         held,
         scale,
     )
     more = accumulate(held)
-    w = _solved(products + more[0], found["alpha"] * norm, moments + more[1])
+    w = _solved(products + more[0] + found["alpha"] * norm, moments + more[1])
     return {**found, "error_percent": _error(data.X_test, data.y_test, kernel, centres, w, labels)}
 
 
@@ -143,7 +143,7 @@ def _ridge(data, kernel, chosen, held):
     gram = kernel(X)
 
     def solved(alpha):
-        return _solved(gram, alpha * np.eye(len(gram)), targets)
+        return _solved(_shifted(gram, alpha), targets)
 
     return _best(data, kernel, X, labels, solved, held, gram.trace() / len(gram))
 
@@ -160,10 +160,17 @@ def _targets(y, labels):
     return 2.0 * (y[:, np.newaxis] == labels) - 1
 
 
-def _solved(gram, penalty, moments):
-    """Solve, or give None where the matrix is not positive definite in float64."""
+def _shifted(gram, alpha):
+    """Give ``gram + alpha I``; as large as memory may be, so without an identity matrix."""
+    shifted = gram.copy()
+    shifted.flat[:: len(gram) + 1] += alpha
+    return shifted
+
+
+def _solved(matrix, moments):
+    """Solve, or give None where the matrix, which is overwritten, is not positive definite."""
     try:
-        factor = linalg.cho_factor(gram + penalty, overwrite_a=True, check_finite=False)
+        factor = linalg.cho_factor(matrix.T, overwrite_a=True, check_finite=False)  # no copy
     except linalg.LinAlgError:
         return None
     return linalg.cho_solve(factor, moments, check_finite=False)
