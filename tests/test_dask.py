@@ -5,6 +5,7 @@ import pickle
 import re
 import time
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import h5py
@@ -294,6 +295,19 @@ def test_sums_that_no_worker_can_hold_are_refused(two_workers, path, monkeypatch
     match = r"the worker tcp://\S+, whose limit of .* is the least: .*(would fit|no width fits)"
     with pytest.raises(MemoryBudgetError, match=match):
         srf.accumulate(srf.HDF5Source(path), integers.features(8192), engine=two_workers)
+
+
+def test_a_width_is_chosen_that_workers_have_memory_for(two_workers, path, monkeypatch):
+    job = job_of(srf.HDF5Source(path), "auto", engine=two_workers)
+    limits = job.runner.memory_limits
+    monkeypatch.setattr(memory, "SAFE_SHARE", (1 << 30) / min(limits.values()))
+    assert job.fits(512)
+    assert not job.fits(8192)
+    with pytest.raises(MemoryBudgetError, match="whose limit of .* is the least: 8192 ") as caught:
+        replace(job, settings=replace(job.settings, n_components=8192)).plan()
+    width = int(re.search(r"n_components=(\d+) would fit", str(caught.value))[1])
+    assert 512 < width < 8192
+    assert job.fits(width)
 
 
 def test_all_threads_of_a_worker_compute_whatever_the_environment_says(two_threads):

@@ -85,6 +85,7 @@ SIZES = {
     "gram": st.sampled_from([CompactGram, ExactGram, FloatGram]),
     "in_place": st.booleans(),
     "held_bytes": st.sampled_from([0, 64 << 20]),
+    "spare_totals": st.sampled_from([0, 4]),
 }
 
 

@@ -393,6 +393,19 @@ def test_rows_without_targets_or_time_choose_nothing(waves):
         srf.select(srf.ArraySource(*waves), budget=0)
 
 
+def test_why_nothing_was_tried_is_told(waves):
+    X, y = waves
+    with h5py.File("rows.h5", "w") as file:
+        file["X"], file["y"], file["one"] = X[:150], y[:150], np.zeros(150, dtype=int)
+    said = CliRunner().invoke(app, ["select", "rows.h5", "--kernels", "laplacian,cauchy"]).stdout
+    assert "chosen    RandomFourier(kernel=Laplacian(" in said
+    assert ", untried: too few rows to choose by\n" in said
+    said = CliRunner().invoke(app, ["select", "rows.h5", "--y", "one"])
+    assert "the 150 rows looked at before the pass are all of one class, 0, so" in said.stderr
+    assert "chosen    StructuredFourier(kernel=Gaussian(" in said.stdout
+    assert ", untried: rows of one class\n" in said.stdout
+
+
 def test_a_fit_chooses_within_the_budget_given(waves):
     with h5py.File("rows.h5", "w") as file:
         file["X"], file["y"] = waves

@@ -12,7 +12,7 @@ from streamrf.display import format_time, showing
 from streamrf.jit.threads import computing
 from streamrf.report import facts
 from streamrf.sources import check_each_once
-from streamrf.training import TASKS, Settings, select
+from streamrf.training import TASKS, Selection, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
 WON = (
@@ -64,15 +64,18 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "tried": table,
         "seconds": time.perf_counter() - began,
     }
-    summary = _summary(figures, source.where, options.budget)
+    summary = _summary(figures, source.where, options.budget, found)
     return Answer(figures, [*aligned(summary), "", *_lines(table, found.n_targets)])
 
 
-def _summary(figures: dict[str, Any], where: str, budget: float | None) -> list[tuple[str, str]]:
-    tried = figures["tried"]["candidate"]
+def _summary(
+    figures: dict[str, Any], where: str, budget: float | None, found: Selection
+) -> list[tuple[str, str]]:
     given = "" if budget is None else f", --budget {budget:g},"
-    fits = f"with the same rows{given} and seed chooses the same"
-    chosen = tried[0] if tried else "too few rows to choose: a Gaussian of the median distance"
+    fits = f"with the same rows{given} and seed chooses the same, if memory has room"
+    chosen = f"{' '.join(repr(found.features).split())}, untried: {found.why}"
+    if figures["tried"]["candidate"]:
+        chosen = figures["tried"]["candidate"][0]
     return [
         ("rows", f"a peek at {where}, {figures['n_rows_held_out']:,} of them held out"),
         ("chosen", chosen),

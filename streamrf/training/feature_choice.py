@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.display import Card, begin
-from streamrf.errors import DataError, ParameterError
+from streamrf.errors import DataError, ParameterError, warn
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
@@ -45,6 +45,7 @@ class Selection(Card):
     n_components : width of the features
     n_targets : values of a row, whose errors are mean squares; None of classes, whose errors are
         shares of wrong labels
+    why : nothing was tried, else empty
     """
 
     features: FeatureMap
@@ -55,6 +56,7 @@ class Selection(Card):
     n_held: int = 0
     n_components: int = 0
     n_targets: int | None = None
+    why: str = ""
 
     @property
     def regression(self) -> bool:
@@ -141,13 +143,22 @@ def choose(
     n_targets = math.prod(y.shape[1:]) if regression else None
     has_classes = regression or len(np.unique(y)) > 1
     has_choice = len(sample.X) >= MIN_PEEK_ROWS and has_classes
+    why = "" if has_choice else "too few rows to choose by" if has_classes else "rows of one class"
+    if not has_classes:
+        warn(
+            f"{sample.where}: the {len(y):,} rows looked at before the pass are all of one class, "
+            f"{y.tolist()[0]!r}, so no features can be compared on them, and those of no choice "
+            "are taken; shuffle the rows, or begin with some of every class"
+        )
     if not has_choice and kernels is None:
         scaling = "standard" if normalize == AUTO else normalize
         width = n_components or WIDTHS[0]
         gaussian = StructuredFourier(Gaussian(gamma="median"), width)
         kind = None if warp == AUTO else warp
         warped = learnt(gaussian, sample, scaling, kind, warp_rounds, regression, seed, moments)
-        return Selection(gaussian, scaling, warped, n_components=width, n_targets=n_targets)
+        return Selection(
+            gaussian, scaling, warped, n_components=width, n_targets=n_targets, why=why
+        )
     _check_warp(warp, sample.X.shape[1])
     shape = image_shape(sample.X, row_shape, must=OF_IMAGES in names_of(kernels))
     field = _field(kernels, normalize, sample, shape)
@@ -189,6 +200,7 @@ def choose(
         judge.n_held if winner is not None else 0,
         features.width_for(sample.X.shape[1]) or width,
         n_targets,
+        why,
     )
 
 

@@ -219,7 +219,7 @@ class Job:
             scored_rows=min(MAX_ROWS, self.source.n_rows or MAX_ROWS) if held_bytes else 0,
             memory_limit=self.run.memory_limit,
         )
-        if pass_ is None or (limits := self.runner.memory_limits) is None:
+        if (limits := self.runner.memory_limits) is None:
             return here
         return memory.worker_plan(**sizes, held_bytes=held_bytes, limits=limits)
 

@@ -14,7 +14,7 @@ from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.jit.cholesky import spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import KEPT_BYTES
-from streamrf.statistics import ExactGram, GramSum, packed_size
+from streamrf.statistics import ExactGram, GramSum
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
@@ -53,6 +53,7 @@ def plan(
     held_bytes: int = 0,
     scored_rows: int = 0,
     other_bytes: int = 0,
+    spare_totals: int = 0,
     memory_limit: int | str | None = None,
 ) -> Plan:
     """Choose the block size of a pass and its solve.
@@ -69,6 +70,7 @@ def plan(
     scored_rows : rows held out whose features are kept to be scored, after the last block
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
+    spare_totals : totals of other sums that are held next to these
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
 
     Raises
@@ -77,6 +79,7 @@ def plan(
         If even the smallest block does not fit; names a width that would.
     """
     limit = parse_bytes(memory_limit)
+    n_spare = spare_totals * max(n_folds, 1)
 
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
 
@@ -84,8 +87,10 @@ def plan(
         return max(sample_bytes, min(KEPT_BYTES, 4 * width * scored_rows))
 
     def fixed_bytes(width: int) -> int:
+        total = np.dtype(gram.dtype).itemsize * width * (width + 1) // 2 + 8 * width * n_outputs
         return (
             INTERPRETER_BYTES
+            + n_spare * total
             + max(BUFFER_BYTES, other_bytes)
             + _sum_bytes(width, n_outputs, gram, in_place, n_folds)
             + held_bytes
@@ -139,7 +144,6 @@ def worker_plan(
     MemoryBudgetError
         If even the smallest block does not fit.
     """
-    total = np.dtype(gram.dtype).itemsize * packed_size(n_components) + 8 * n_components * n_outputs
     worker = min(limits, key=lambda name: limits[name], default=None)
     try:
         return plan(
@@ -149,8 +153,9 @@ def worker_plan(
             gram=gram,
             in_place=True,
             n_folds=n_folds,
-            held_bytes=held_bytes + SPARE_TOTALS * max(n_folds, 1) * total + DASK_BYTES,
+            held_bytes=held_bytes + DASK_BYTES,
             other_bytes=other_bytes,
+            spare_totals=SPARE_TOTALS,
             memory_limit=None if worker is None else int(SAFE_SHARE * limits[worker]),
         )
     except MemoryBudgetError as error:

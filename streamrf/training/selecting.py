@@ -58,7 +58,7 @@ def select(
     on_bad_rows : "raise" or "skip" rows with NaN or infinity
     budget : planned seconds of one core; None means 24, or a quarter of the pass if that is more.
         Trials are planned by their operations, not by the clock, so that the same rows and seed
-        give the same choice on every machine.
+        give the same choice on every machine. A pass leaves out widths that memory has no room for
     random_state : int, RandomState or None; the seed of rows held out and of the maps
 
     Returns
