@@ -303,7 +303,7 @@ def test_a_width_is_chosen_that_workers_have_memory_for(two_workers, path, monke
     monkeypatch.setattr(memory, "SAFE_SHARE", (1 << 30) / min(limits.values()))
     assert job.fits(512)
     assert not job.fits(8192)
-    with pytest.raises(MemoryBudgetError, match="whose limit of .* is the least: 8192 ") as caught:
+    with pytest.raises(MemoryBudgetError, match=r"whose limit of .* is the least: 8192 ") as caught:
         replace(job, settings=replace(job.settings, n_components=8192)).plan()
     width = int(re.search(r"n_components=(\d+) would fit", str(caught.value))[1])
     assert 512 < width < 8192
