@@ -401,9 +401,9 @@ def test_why_nothing_was_tried_is_told(waves):
     assert "chosen    RandomFourier(kernel=Laplacian(" in said
     assert ", untried: too few rows to choose by\n" in said
     said = CliRunner().invoke(app, ["select", "rows.h5", "--y", "one"])
-    assert "the 150 rows looked at before the pass are all of one class, 0, so" in said.stderr
+    assert "the 150 rows looked at before the pass are rows of one class, 0, so" in said.stderr
     assert "chosen    StructuredFourier(kernel=Gaussian(" in said.stdout
-    assert ", untried: rows of one class\n" in said.stdout
+    assert ", untried: rows of one class, 0\n" in said.stdout
 
 
 def test_a_fit_chooses_within_the_budget_given(waves):

@@ -9,7 +9,7 @@ from streamrf import storage
 from streamrf.errors import DataError, StreamrfWarning
 from streamrf.models import Probabilities
 from streamrf.sources import uniform
-from streamrf.training import holdout
+from streamrf.training import feature_choice, holdout
 from streamrf.training.evidence import MIN_EVIDENT
 from streamrf.training.passes import Pass
 
@@ -187,3 +187,24 @@ def test_clusters_are_of_the_rows_that_weigh():
 def test_clusters_need_as_many_rows_that_weigh():
     with pytest.raises(srf.errors.ParameterError, match="the 8 rows looked at first that weigh"):
         srf.RandomFeatureKMeans(9, MAP, random_state=0).fit(ROWS, None, FEW)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_stream_may_begin_with_rows_that_do_not_weigh(rng, regression, monkeypatch):
+    monkeypatch.setattr(feature_choice, "PEEK_BYTES", 8 * 2 * 400)
+    X = rng.uniform(-1, 1, (1200, 2))
+    y = np.sin(3 * X[:, 0]) if regression else (np.sin(3 * X[:, 0]) > 0).astype(int)
+    weights = np.arange(1200) >= 500.0
+    parts = [slice(i, i + 100) for i in range(0, 1200, 100)]
+    kind = srf.RandomFeatureRegressor if regression else srf.RandomFeatureClassifier
+
+    def source():
+        return srf.IteratorSource((X[rows], y[rows], weights[rows]) for rows in parts)
+
+    with pytest.warns(StreamrfWarning, match="400 rows looked at .* are rows of no weight, so no"):
+        model = kind(n_components=64, random_state=0).fit(source())
+    assert model.score(X, y) > 0.8
+    gaussian = srf.RandomFourier(srf.Gaussian(1.0), 64, random_state=0)
+    with pytest.warns(StreamrfWarning, match="so no warp can be learnt"):
+        model = kind(gaussian, warp="diagonal", random_state=0).fit(source())
+    assert model.score(X, y) > 0.8

@@ -142,14 +142,14 @@ def choose(
     y = np.asarray(sample.y)
     n_targets = math.prod(y.shape[1:]) if regression else None
     has_classes = regression or len(np.unique(y)) > 1
-    has_choice = len(sample.X) >= MIN_PEEK_ROWS and has_classes
-    why = "" if has_choice else "too few rows to choose by" if has_classes else "rows of one class"
-    if not has_classes:
+    why = "" if len(sample.X) >= MIN_PEEK_ROWS else "too few rows to choose by"
+    if not has_classes or not _weighs(sample):
+        why = "rows of no weight" if has_classes else f"rows of one class, {y.tolist()[0]!r}"
         warn(
-            f"{sample.where}: the {len(y):,} rows looked at before the pass are all of one class, "
-            f"{y.tolist()[0]!r}, so no features can be compared on them, and those of no choice "
-            "are taken; shuffle the rows, or begin with some of every class"
+            f"{sample.where}: the {len(y):,} rows looked at before the pass are {why}, so no "
+            "features can be compared on them, and those of no choice are taken; shuffle the rows"
         )
+    has_choice = not why
     if not has_choice and kernels is None:
         scaling = "standard" if normalize == AUTO else normalize
         width = n_components or WIDTHS[0]
@@ -188,7 +188,7 @@ def choose(
         )
         winner, width = tournament.winner(n_components, n_rows)
         best = winner.candidate
-    elif has_classes:
+    elif has_classes and _weighs(sample):
         best = _with_warp(best, warp, warp_rounds)
     features = judge.feature_map(best, width, seed)
     return Selection(
@@ -269,6 +269,9 @@ def learnt(
     sample = weighing(sample)
     if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
         return None
+    if not _weighs(sample):
+        warn(f"{sample.where}: no row looked at before the pass weighs, so no warp can be learnt")
+        return None
     _check_warp(kind, sample.X.shape[1])
     begin("learning the warp")
     seed = int(np.random.default_rng(_seed(random_state)).integers(2**31))
@@ -288,10 +291,14 @@ def learnt(
 
 
 def weighing(sample: Block) -> Block:
-    """Return the rows of weight above 0; all where there are none, which the pass refuses."""
-    if sample.weights is None or not sample.weights.any() or sample.weights.all():
+    """Return the rows of weight above 0; all where there are none, as more may come in a stream."""
+    if sample.weights is None or not _weighs(sample) or sample.weights.all():
         return sample
     return sample.take(np.flatnonzero(sample.weights))
+
+
+def _weighs(sample: Block) -> bool:
+    return sample.weights is None or bool(sample.weights.any())
 
 
 def _check_warp(kind: str | None, n_features: int) -> None:
