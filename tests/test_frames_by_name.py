@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streamrf as srf
-from streamrf.errors import ShapeError
+from streamrf.errors import DataError, ShapeError
 
 pandas = pytest.importorskip("pandas")
 MAP = srf.StructuredFourier(srf.Gaussian(0.3), 32, random_state=0)
@@ -70,3 +70,25 @@ def test_a_model_of_a_table_of_numbers_without_holes_takes_arrays_by_places():
     model = srf.RandomFeatureRegressor(features, normalize="standard", random_state=0).fit(source)
     assert model.model_.encoder.is_of_table
     np.testing.assert_array_equal(model.predict(frame.to_numpy()), model.predict(frame))
+
+
+@pytest.mark.parametrize("others", [{}, {"t": ["u", "v"] * 30}], ids=["numbers", "text"])
+def test_nan_in_a_frame_of_polars_is_missing_whatever_the_other_columns(others):
+    polars = pytest.importorskip("polars")
+    values = np.where(np.arange(60) % 2, np.nan, np.arange(60.0))
+    frame = polars.DataFrame({"a": np.arange(60.0), "b": values, **others})
+    reg = srf.RandomFeatureRegressor(MAP, on_bad_rows="skip", random_state=0)
+    reg.fit(frame, np.arange(60.0))
+    assert (reg.statistics_.n_rows, reg.statistics_.n_skipped) == (60, 0)
+    assert len(reg.predict(frame)) == 60
+
+
+@pytest.mark.parametrize(
+    "beside", [["u", "v"] * 30, [1.0, None] * 30, pandas.date_range("2020-01-01", periods=60)]
+)
+@pytest.mark.parametrize("odd", [[1, "a"] * 30, pandas.arrays.SparseArray([0, 1] * 30)])
+def test_the_column_that_no_table_may_have_is_blamed(beside, odd):
+    """And not those beside it, which tables may have."""
+    frame = pandas.DataFrame({"x": np.arange(60.0), "beside": beside, "odd": odd})
+    with pytest.raises(DataError, match=r"or of one that Arrow lacks .* odd"):
+        srf.RandomFeatureRegressor(MAP, random_state=0).fit(frame, np.arange(60.0))

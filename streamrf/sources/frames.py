@@ -164,19 +164,39 @@ def check_at_hand(X: Any) -> None:
 
 
 def is_mixed(X: Any) -> bool:
-    """Return whether X is a table with holes or other columns than plain numbers; or of Dask."""
+    """Return whether X is a table with holes or other columns than plain numbers; or of Dask.
+
+    Raise DataError where some column is neither a number nor one that tables may have.
+    """
     if not is_frame(X) or is_dask_frame(X):
         return is_dask_frame(X)
     names_of(X, type(X).__name__)  # raises for columns of one name
     try:
         columns = arrow().table(X).columns
-    except (MissingPackageError, NotImplementedError, ValueError, TypeError):
-        return False  # which others refuse
+    except MissingPackageError:
+        return False
+    except (NotImplementedError, ValueError, TypeError, OverflowError):
+        values = np.asarray(X)
+        if values.dtype.kind in "biuf" and not np.isnan(values).any():
+            return False
+        _table(X, type(X).__name__)  # raises what is wrong
+        raise
     temporal = arrow().types.is_temporal  # durations are numbers, of seconds
     return any(
-        c.null_count or temporal(c.type) or kind_of(c.type) not in ("number", "boolean")
+        c.null_count
+        or temporal(c.type)
+        or kind_of(c.type) not in ("number", "boolean")
+        or _has_nan(c)
         for c in columns
     )
+
+
+def _has_nan(column: Any) -> bool:
+    """Return whether an Arrow column has NaN, which is missing in tables, as null is."""
+    if not arrow().types.is_floating(column.type):
+        return False
+    parts = (part.to_numpy(zero_copy_only=False) for part in column.chunks)
+    return any(np.isnan(part).any() for part in parts)
 
 
 def is_dask_frame(X: Any) -> bool:
