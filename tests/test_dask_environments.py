@@ -56,15 +56,35 @@ def test_workers_started_here_cannot_be_reached_from_elsewhere():
 
 
 def test_workers_that_do_not_start_are_told(monkeypatch):
-    def fails(**options):
+    def fails(self, **options):
         raise RuntimeError("Nanny failed to start.")
 
-    monkeypatch.setattr("distributed.LocalCluster", fails)
+    monkeypatch.setattr("distributed.LocalCluster.__init__", fails)
     with (
         pytest.raises(ClusterError, match=r"^--workers 2 could .*Nanny failed.*ulimit -n"),
         connected(ClusterAddress(workers=2)),
     ):
         pass
+
+
+def test_a_start_that_is_interrupted_leaves_no_traceback_of_dask():
+    program = """
+from distributed import LocalCluster
+from streamrf.engine import ClusterAddress, connected
+
+def interrupted(*args, **options):
+    raise KeyboardInterrupt
+
+LocalCluster.sync = interrupted
+try:
+    with connected(ClusterAddress(workers=1)):
+        pass
+except KeyboardInterrupt as error:
+    kept = error  # with all that was begun
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 def listening():

@@ -1,6 +1,7 @@
 """The kinds of candidates that can be named, each a row of one table."""
 
 import json
+import re
 
 import h5py
 import numpy as np
@@ -205,9 +206,6 @@ def test_rows_that_are_stored_as_images_are_convolved_without_a_look(rng, tmp_pa
         ((4, 4, 3), (4, 4, 3)),
         ((6, 8, 1), (6, 8, 1)),
         ((48,), None),
-        ((24, 2), None),
-        ((3, 4, 4), None),
-        ((2, 2, 3, 4), None),
         ((), None),
     ],
 )
@@ -215,6 +213,17 @@ def test_shapes_of_stored_rows_that_are_those_of_images(rng, stored, shape):
     X = rng.normal(size=(50, 48))
     assert image_shape(X, stored, must=False) == shape
     assert image_shape(X, stored, must=True) == (shape or (4, 4, 3))
+
+
+@pytest.mark.parametrize(
+    ("stored", "cure"),
+    [((24, 2), ""), ((3, 4, 4), "; put channels last: X.transpose"), ((2, 2, 3, 4), "")],
+)
+def test_rows_stored_as_no_images_are_not_taken_for_others(rng, stored, cure):
+    X = rng.normal(size=(50, 48))
+    assert image_shape(X, stored, must=False) is None
+    with pytest.raises(ParameterError, match=rf"are stored as {re.escape(str(stored))}{cure}"):
+        image_shape(X, stored, must=True)
 
 
 @pytest.mark.parametrize(

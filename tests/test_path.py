@@ -77,7 +77,9 @@ def test_degrees_of_freedom_and_residuals_are_those_of_the_hat_matrix(weighted, 
         np.testing.assert_allclose(path.residuals[i], residuals, rtol=1e-6)
         gcv = residuals / w.sum() / (1 - np.trace(H) / len(y)) ** 2
         np.testing.assert_allclose(path.gcvs[i], gcv, rtol=1e-6)
-        assert path.gcv[i] == pytest.approx(gcv.mean(), rel=1e-6)
+        variances = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
+        relative = (gcv / variances).mean() * variances.mean()
+        assert path.gcv[i] == pytest.approx(relative, rel=1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
@@ -264,7 +266,9 @@ def test_the_best_penalty_of_several_targets_does_not_depend_on_their_units(prec
         settings = {"precision": precision, "folds": 3, "regression": True, "random_state": 0}
         statistics = srf.accumulate(source, features, **settings)
         alphas, folds = statistics.alpha_grid(), statistics.cross_validate()
-        best = statistics.path(alphas).best_alpha(), folds.best_alpha(), folds.simplest_alpha()
+        path = statistics.path(alphas)
+        best = path.best_alpha(), folds.best_alpha(), folds.simplest_alpha()
+        assert best[:2] == (alphas[path.gcv.argmin()], alphas[folds.mse.argmin()])
         found.append([int(np.searchsorted(alphas, 0.99 * alpha)) for alpha in best])
     assert found[0] == found[1] == found[2]
 

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamrf.errors import ClusterError, ParameterError, SourceNotFoundError, first_line
 
@@ -162,8 +162,16 @@ def _started(n_workers: int, n_threads: int | None) -> "LocalCluster":
     from distributed import LocalCluster
     from distributed.system import MEMORY_LIMIT
 
+    class Workers(LocalCluster):
+        def __init__(self, **options: Any) -> None:
+            try:
+                super().__init__(**options)
+            except BaseException:  # as Ctrl-C
+                self.shutdown_on_close = False  # at exit, where Dask fails on what has not begun
+                raise
+
     try:
-        return LocalCluster(
+        return Workers(
             n_workers=n_workers,
             threads_per_worker=max(1, (n_threads or len(os.sched_getaffinity(0))) // n_workers),
             processes=True,

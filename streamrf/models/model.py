@@ -249,13 +249,14 @@ class Model(Card, Predictor):
         book = self.book
         reading, run = self.reading(source, **options)
 
-        def scored(block: Block) -> tuple[Floats, Indices, Floats]:
+        def scored(block: Block) -> tuple[int, Floats, Indices, Floats]:
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
             known = ~book.is_absent[index]
-            return self._scores(block.X)[known] / book.margin, index[known], weight[known]
+            scores = self._scores(block.X)[known] / book.margin
+            return block.n_unseen, scores, index[known], weight[known]
 
-        columns = zip(*map_blocks(reading, scored, run), strict=True)
+        columns = zip(*told(map_blocks(reading, scored, run)), strict=True)
         scores, index, weight = (np.concatenate(column) for column in columns)
         check_weight(weight.sum())
         return replace(self, probabilities=Probabilities.fit(scores, index, weight))

@@ -231,12 +231,14 @@ class Predictor(Scorer):
         check_choice("kind", kind, ("leverage", "mahalanobis"))
         posterior = self._kept_posterior()
         reading, run = self.reading(source, **options)
-        found = np.concatenate(list(map_blocks(reading.of_rows_alone(), self._leverages, run, 8)))
+        parts = told(map_blocks(reading.of_rows_alone(), self._leverages, run, 8))
+        found = np.concatenate([leverages for (leverages,) in parts])
         is_leverage = kind == "leverage"
         return found if is_leverage else np.sqrt(np.maximum(found * posterior.weight - 1, 0.0))
 
-    def _leverages(self, block: Block) -> Floats:
-        return self._kept_posterior().leverages(self._scaled(block.X), self._step)
+    def _leverages(self, block: Block) -> tuple[int, Floats]:
+        found = self._kept_posterior().leverages(self._scaled(block.X), self._step)
+        return block.n_unseen, found
 
     @property
     def coef_variances(self) -> Floats:

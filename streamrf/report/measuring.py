@@ -14,7 +14,7 @@ from streamrf.errors import DataError, ParameterError, SolveError
 from streamrf.models import ClassErrors, CodeBook, ErrorSums, Model, Seed
 from streamrf.report.base import Findings, ValueSample, Widths
 from streamrf.solving import Tridiagonal, class_finding, nested, penalty_finding, width_finding
-from streamrf.sources import Block, Source
+from streamrf.sources import Block, Source, warn_of_unseen
 from streamrf.statistics import RidgeProblem, Statistics, rounding_note
 
 MIN_WIDTH, MAX_WIDTHS = 16, 7
@@ -180,7 +180,7 @@ def _measure_widths(found: Findings, statistics: Statistics) -> list[tuple[int, 
         rows.append((n, alpha, path.gcv[index], path.dof[index]))
         models.append((n, _widened(path.solve(alpha), statistics, columns)))
     assert found.path is not None
-    best = int(found.path.gcv.argmin())
+    best = int(np.flatnonzero(found.path.alphas == found.path.best_alpha())[0])
     rows.append((width, found.path.alphas[best], found.path.gcv[best], found.path.dof[best]))
     found.widths = Widths(*(np.array(column) for column in zip(*rows, strict=True)))
     return models
@@ -241,6 +241,7 @@ def _evaluated(
     sample: list[tuple[np.ndarray, ...]] = []
 
     def judge(block: Block) -> None:
+        errors[0].n_unseen += block.n_unseen
         parts = np.split(joint.outputs(block.X), ends, axis=1)
         some = block.positions % every == 0
         if models[0].book is None and some.any() and len(sample) < MAX_POINTS:
@@ -255,4 +256,5 @@ def _evaluated(
 
     reading, run = joint.judging(source, **options)
     deque(map_blocks(reading, judge, run), maxlen=0)
+    warn_of_unseen(errors[0].n_unseen)
     return errors, sample

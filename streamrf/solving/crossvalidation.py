@@ -7,8 +7,8 @@ no second pass over the data.
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Generic, Self
+from dataclasses import dataclass, field
+from typing import Generic
 
 import numpy as np
 
@@ -45,13 +45,16 @@ class CrossValidation(Generic[Model]):
 
     @property
     def mse(self) -> Floats:
-        """Mean squared error over all rows and outputs, each row left out once, (n_alphas,)."""
-        return self._over_folds.mean(axis=1)
+        """Mean squared error over all rows and outputs, each row left out once, (n_alphas,).
+
+        Several targets count relative to their variances, in units of the mean of these.
+        """
+        return self._by_fold @ (self.weights / self.weights.sum())
 
     @property
-    def _over_folds(self) -> Floats:
-        """Return the mean over the folds, by weight: float64 (n_alphas, n_outputs)."""
-        return np.einsum("ako,k->ao", self.errors, self.weights / self.weights.sum())
+    def _by_fold(self) -> Floats:
+        """Return the mean over the outputs, float64 (n_alphas, n_folds)."""
+        return (self.errors * self.shares).mean(axis=2)
 
     @property
     def standard_error(self) -> Floats:
@@ -60,33 +63,27 @@ class CrossValidation(Generic[Model]):
         ``sqrt(weighted variance of the folds' errors / (n_folds - 1))``, as in glmnet. Folds share
         training rows, so it is a guide and not a bound.
         """
-        by_fold = self.errors.mean(axis=2)
-        spread = (by_fold - self.mse[:, np.newaxis]) ** 2 @ (self.weights / self.weights.sum())
+        apart = self._by_fold - self.mse[:, np.newaxis]
+        spread = apart**2 @ (self.weights / self.weights.sum())
         return np.sqrt(spread / (len(self.weights) - 1))
 
     def best_alpha(self) -> float:
-        """Return the penalty of least `mse`; of several targets relative to their variances."""
-        return float(self.alphas[np.nanargmin(self._relative.mse)])
-
-    @property
-    def _relative(self) -> Self:
-        """The same with errors that do not depend on the units of targets."""
-        return replace(self, errors=self.errors * self.shares)
+        """Return the penalty of least `mse`."""
+        return float(self.alphas[np.nanargmin(self.mse)])
 
     def best_alphas(self) -> Floats:
         """Return the best penalty of each output by itself, float64 (n_outputs,)."""
-        return self.alphas[np.nanargmin(self._over_folds, axis=0)]
+        errors = np.einsum("ako,k->ao", self.errors, self.weights / self.weights.sum())
+        return self.alphas[np.nanargmin(errors, axis=0)]
 
     def simplest_alpha(self) -> float:
         """Return the greatest penalty whose `mse` is within one standard error of the least.
 
-        Several targets count relative to their variances, as in `best_alpha`.
         The one-standard-error rule of Breiman et al., *Classification and Regression Trees*, 1984.
         """
-        found = self._relative
-        mse = found.mse
+        mse = self.mse
         best = np.nanargmin(mse)
-        return float(self.alphas[mse <= mse[best] + found.standard_error[best]].max())
+        return float(self.alphas[mse <= mse[best] + self.standard_error[best]].max())
 
     def model(self) -> Model:
         """Return the model of `best_alpha` on all rows; ``solve(alpha)`` returns another."""

@@ -69,8 +69,11 @@ class Path(Generic[Model]):
 
     @property
     def gcv(self) -> Floats:
-        """Mean of `gcvs` over the outputs, float64 (n_alphas,)."""
-        return self.gcvs.mean(axis=1)
+        """Mean of `gcvs` over the outputs, float64 (n_alphas,).
+
+        Several targets count relative to their variances, in units of the mean of these.
+        """
+        return (self.gcvs * self.shares).mean(axis=1)
 
     @property
     def log_evidence(self) -> Floats:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array, Floats
 from streamrf.sources import SparseRows
 
@@ -21,11 +22,18 @@ def image_shape(
     """Return the shape of the images that rows (n, d) are, or None where they may be none.
 
     It is that of a row as it is stored, where it can be of an image, else `shape_of` the rows, else
-    the square of d, if they `must` be images.
+    the square of d, if they `must` be images; ParameterError if they are stored otherwise.
     """
     is_image = len(row_shape) in (2, 3) and row_shape[2:] in ((), *((n,) for n in CHANNELS))
     if is_image and min(row_shape[:2]) >= MIN_SQUARE:
         return row_shape
+    if must and len(row_shape) > 1:
+        last = len(row_shape) == 3 and row_shape[0] in CHANNELS
+        raise ParameterError(
+            f"images are of shape (height, width), at least {MIN_SQUARE} each, or with 1 or 3 "
+            f"channels at the end, and rows are stored as {row_shape}"
+            + ("; put channels last: X.transpose(0, 2, 3, 1)" if last else "")
+        )
     return shape_of(X) or (_square(X.shape[1]) if must else None)
 
 
