@@ -1,6 +1,7 @@
 """What is chosen where nothing is named: scaling, kernel, setting and width."""
 
 import json
+import warnings
 from pathlib import Path
 
 import dask.array as da
@@ -391,6 +392,14 @@ def test_rows_without_targets_or_time_choose_nothing(waves):
         srf.select(srf.ArraySource(waves[0]))
     with pytest.raises(ParameterError, match="budget"):
         srf.select(srf.ArraySource(*waves), budget=0)
+
+
+def test_values_beyond_float32_are_chosen_for_without_warnings_of_numpy(waves):
+    X, y = waves
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        clf = srf.RandomFeatureClassifier(n_components=64, budget=1, random_state=0)
+        assert clf.fit(X[:500] * 1e140, y[:500]).score(X * 1e140, y) > 0.8
 
 
 def test_why_nothing_was_tried_is_told(waves):

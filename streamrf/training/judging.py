@@ -136,7 +136,7 @@ class Judge:
             return False
         fitted, _ = self._rows(self.scaled.rows(None), 0, warping.MAX_ROWS)
         varies = bool((fitted.X.max(axis=0) > fitted.X.min(axis=0)).all())
-        with computing(1):  # as where a warp is learnt
+        with computing(1), np.errstate(over="ignore", invalid="ignore"):  # as in learning a warp
             return varies and bool(warping.explained(fitted, self.regression).any())
 
     def _rows(
