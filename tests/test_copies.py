@@ -332,7 +332,7 @@ def test_values_learnt_from_copies_are_as_good_as_from_rows_once():
     X = rng.normal(size=(3500, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=3500)
     train = rng.permutation(np.repeat(np.arange(1500), 3))
-    reg = srf.RandomFeatureRegressor(random_state=0).fit(X[train], y[train])
+    reg = srf.RandomFeatureRegressor(budget=4, random_state=0).fit(X[train], y[train])
     assert np.sqrt(np.mean((reg.predict(X[1500:]) - y[1500:]) ** 2)) < 0.6  # noise is 0.5
 
 
@@ -348,7 +348,7 @@ def test_a_rare_class_drawn_again_is_learnt_as_well_as_one_weighted():
     (X, y), (X_test, y_test) = made(4000), made(10_000)
     rare = np.flatnonzero(y)
     train = rng.permutation(np.r_[np.flatnonzero(y == 0), rng.choice(rare, 4000 - 2 * len(rare))])
-    clf = srf.RandomFeatureClassifier(random_state=0).fit(X[train], y[train])
+    clf = srf.RandomFeatureClassifier(budget=4, random_state=0).fit(X[train], y[train])
     assert balanced_accuracy_score(y_test, clf.predict(X_test)) > 0.78  # 0.84 when weighted
 
 

@@ -44,8 +44,8 @@ def classifier(**settings):
     [
         pytest.param(estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}")
         for estimator in (
-            srf.RandomFeatureClassifier(random_state=0),
-            srf.RandomFeatureRegressor(random_state=0),
+            srf.RandomFeatureClassifier(budget=1, random_state=0),
+            srf.RandomFeatureRegressor(budget=1, random_state=0),
         )
         for estimator, check in estimator_checks_generator(estimator, mark=None)
     ],

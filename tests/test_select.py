@@ -405,12 +405,13 @@ def test_values_beyond_float32_are_chosen_for_without_warnings_of_numpy(waves):
 def test_why_nothing_was_tried_is_told(waves):
     X, y = waves
     with h5py.File("rows.h5", "w") as file:
-        file["X"], file["y"], file["one"] = X[:150], y[:150], np.zeros(150, dtype=int)
+        file["X"], file["y"] = X[:150], y[:150]
+        file["more"], file["one"] = X[:250], np.zeros(250, dtype=int)
     said = CliRunner().invoke(app, ["select", "rows.h5", "--kernels", "laplacian,cauchy"]).stdout
     assert "chosen    RandomFourier(kernel=Laplacian(" in said
     assert ", untried: too few rows to choose by\n" in said
-    said = CliRunner().invoke(app, ["select", "rows.h5", "--y", "one"])
-    assert "the 150 rows looked at before the pass are rows of one class, 0, so" in said.stderr
+    said = CliRunner().invoke(app, ["select", "rows.h5", "--x", "more", "--y", "one"])
+    assert "the 250 rows looked at before the pass are rows of one class, 0, so" in said.stderr
     assert "chosen    StructuredFourier(kernel=Gaussian(" in said.stdout
     assert ", untried: rows of one class, 0\n" in said.stdout
 

@@ -143,7 +143,7 @@ def choose(
     n_targets = math.prod(y.shape[1:]) if regression else None
     has_classes = regression or len(np.unique(y)) > 1
     why = "" if len(sample.X) >= MIN_PEEK_ROWS else "too few rows to choose by"
-    if not has_classes or not _weighs(sample):
+    if not why and not (has_classes and _weighs(sample)):
         why = "rows of no weight" if has_classes else f"rows of one class, {y.tolist()[0]!r}"
         warn(
             f"{sample.where}: the {len(y):,} rows looked at before the pass are {why}, so no "
