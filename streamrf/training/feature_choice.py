@@ -45,7 +45,7 @@ class Selection(Card):
     n_components : width of the features
     n_targets : values of a row, whose errors are mean squares; None of classes, whose errors are
         shares of wrong labels
-    why : nothing was tried, else empty
+    why : reason that nothing was tried, else empty
     """
 
     features: FeatureMap
