@@ -29,11 +29,11 @@ def rows(source, start=0, stop=None, block_rows=4096):
 
 
 def test_rows_are_those_of_scipy():
-    X, y = rows(source_of())
+    X, y = rows(source_of(n_rows=60))
     np.testing.assert_array_equal(X[:20], IMAGES.reshape(20, -1))  # the images themselves first
-    np.testing.assert_array_equal(y, np.arange(100) % 20)
+    np.testing.assert_array_equal(y, np.arange(60) % 20)
     how = HOW.affine, HOW.elastic, HOW.taps
-    expected = np.stack([naive.deform(IMAGES, row, 3, *how) for row in range(20, 100)])
+    expected = np.stack([naive.deform(IMAGES, row, 3, *how) for row in range(20, 60)])
     assert np.abs(X[20:] - expected).max() < 0.51
     assert np.abs(X[20:40].astype(float) - X[:20]).mean() > 10  # and they did move
 
