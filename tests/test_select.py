@@ -156,6 +156,7 @@ def test_a_scaling_that_is_given_is_kept(waves):
     assert {name.split(",")[0] for name in found.table()["candidate"]} == {"l2"}
 
 
+@pytest.mark.filterwarnings("ignore:.*rows of one class, 0, so no features can be compared")
 @pytest.mark.parametrize("y", [np.arange(50) % 2, np.zeros(N, dtype=int)], ids=["few", "one"])
 def test_where_there_is_nothing_to_choose_by_a_gaussian_is_taken(y):
     X = np.random.default_rng(0).standard_normal((len(y), 3))
