@@ -403,6 +403,24 @@ def test_values_beyond_float32_are_chosen_for_without_warnings_of_numpy(waves):
         assert clf.fit(X[:500] * 1e140, y[:500]).score(X * 1e140, y) > 0.8
 
 
+@pytest.mark.parametrize("names", [None, np.array(["a", "b", "c"])], ids=["numbers", "texts"])
+@pytest.mark.parametrize("order", ["by class", "shuffled"])
+def test_classes_that_come_after_the_rows_looked_at_are_told(rng, monkeypatch, order, names):
+    monkeypatch.setattr(feature_choice, "PEEK_BYTES", 8 * 3 * 400)
+    y = np.arange(600) // 200 if order == "by class" else np.arange(600) % 3
+    X = rng.standard_normal((600, 3)) + y[:, np.newaxis]
+    labels = y if names is None else names[y]
+    blocks = ((X[i : i + 100], labels[i : i + 100]) for i in range(0, 600, 100))
+    clf = srf.RandomFeatureClassifier(n_components=32, budget=0.1, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(srf.IteratorSource(blocks))
+    told = [str(one.message) for one in caught if "over a tenth of the rows" in str(one.message)]
+    label = repr(2 if names is None else "c")
+    assert told == [] if order == "shuffled" else f"have the label {label}, and none" in told[0]
+    assert len(told) == (order == "by class")
+
+
 def test_why_nothing_was_tried_is_told(waves):
     X, y = waves
     with h5py.File("rows.h5", "w") as file:

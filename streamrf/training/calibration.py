@@ -10,7 +10,7 @@ from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
-from streamrf.sources import Block, Ledger, SparseRows, check_rows, is_number
+from streamrf.sources import Block, Ledger, SparseRows, as_labels, check_rows, is_number
 from streamrf.statistics import (
     BitSums,
     ClassSums,
@@ -109,7 +109,10 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
     statistics = Statistics(encoder, in_folds, Ledger(), moments=moments)
-    return Pass(statistics, _holdout(job, sample) if settings.hold_out else None)
+    pass_ = Pass(statistics, _holdout(job, sample) if settings.hold_out else None)
+    if job.like is None and chosen is not None and not settings.regression:
+        pass_.chosen_by = np.unique(as_labels(np.asarray(learnt_from.y)))
+    return pass_
 
 
 def _holdout(job: Job, sample: Block) -> Holdout:

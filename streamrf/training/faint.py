@@ -1,4 +1,4 @@
-"""Rows whose weights are so small that they are rounded to 0, and classes lost by it."""
+"""Classes lost by weights that are rounded to 0, and those that the choice of features missed."""
 
 from collections import Counter
 from typing import Any
@@ -7,13 +7,14 @@ import numpy as np
 
 from streamrf.display import listed
 from streamrf.errors import warn
-from streamrf.jit.arrays import Floats
+from streamrf.jit.arrays import Array, Floats
 from streamrf.preprocessing import ROOT_LEVELS
 from streamrf.sources import Rows, as_labels, find_labels
 from streamrf.statistics import BitSums, ClassSums
 from streamrf.storage import Fields
 
 MAX_NAMED = 10  # labels in a message
+MAX_LATE = 0.1  # of all rows, by weight, of classes that come after the rows looked at
 
 
 def faint_rows(rows: Rows, roots: Floats) -> Counter[Any]:
@@ -41,9 +42,34 @@ def read_faint(fields: Fields) -> Counter[Any]:
     return Counter(dict(zip(labels.tolist(), n_rows.tolist(), strict=True)))
 
 
-def warn_of_faint(faint: Counter[Any], targets: object) -> None:
-    """Warn of classes that are lost because all of their weights were rounded to 0."""
-    if not faint or not isinstance(targets, ClassSums | BitSums):
+def warn_of_classes(faint: Counter[Any], chosen_by: Array | None, targets: object) -> None:
+    """Warn of classes that are lost by rounding, and of those that features were chosen without.
+
+    Parameters
+    ----------
+    faint : rows of weight above 0 that were rounded to 0, by label
+    chosen_by : labels of the rows that features were chosen by; None where none were, or of values
+    targets : sums of all rows
+    """
+    if isinstance(targets, ClassSums | BitSums):
+        _warn_of_faint(faint, targets)
+        if chosen_by is not None:
+            _warn_of_late(chosen_by, targets)
+
+
+def _warn_of_late(chosen_by: Array, targets: ClassSums | BitSums) -> None:
+    late = find_labels(chosen_by, targets.labels)[1]
+    if targets.weights[late].sum() > MAX_LATE * targets.weights.sum():
+        named = listed([repr(label) for label in targets.labels[late].tolist()], MAX_NAMED)
+        warn(
+            f"over a tenth of the rows have the label {named}, and none of those looked at before "
+            "the pass, by which features were chosen: shuffle the rows, or begin with some of "
+            "every class"
+        )
+
+
+def _warn_of_faint(faint: Counter[Any], targets: ClassSums | BitSums) -> None:
+    if not faint:
         return
     labels = as_labels(np.array(list(faint)))
     index, unknown = find_labels(targets.labels, labels)

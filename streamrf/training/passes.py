@@ -11,7 +11,7 @@ import numpy as np
 from streamrf.display import stage
 from streamrf.engine import State
 from streamrf.errors import BadRowError, DataError, warn
-from streamrf.jit.arrays import F32, Features, Floats
+from streamrf.jit.arrays import F32, Array, Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
     TARGET_LEVELS,
@@ -27,7 +27,7 @@ from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
 from streamrf.training.column_moments import Variation, named_columns
-from streamrf.training.faint import faint_rows, faint_tree, read_faint, warn_of_faint
+from streamrf.training.faint import faint_rows, faint_tree, read_faint, warn_of_classes
 from streamrf.training.holdout import Holdout
 from streamrf.training.parts import EncoderName, Part
 
@@ -53,8 +53,8 @@ class Pass(State):
         self._faint: Counter[Any] = Counter()  # rows whose weights were rounded to 0, by label
         self._next_look: float = 0  # rows at which columns are looked at again
         self._clipping = Clipping(np.zeros(statistics.encoder.n_components))
-        moments = statistics.moments
-        self._variation = None if moments is None else Variation(moments)
+        self.chosen_by: Array | None = None  # labels of the rows that features were chosen by
+        self._variation = None if statistics.moments is None else Variation(statistics.moments)
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def update(self, block: Block) -> None:
@@ -227,7 +227,7 @@ class Pass(State):
         self._look(again=True)
         statistics = self.finished()
         self._warn()
-        warn_of_faint(self._faint, statistics.sums.targets)
+        warn_of_classes(self._faint, self.chosen_by, statistics.sums.targets)
         return statistics
 
     def finished(self) -> Statistics:
