@@ -299,15 +299,17 @@ def test_sums_that_no_worker_can_hold_are_refused(two_workers, path, monkeypatch
 
 def test_a_width_is_chosen_that_workers_have_memory_for(two_workers, path, monkeypatch):
     job = job_of(srf.HDF5Source(path), "auto", engine=two_workers)
-    limits = job.runner.memory_limits
+    limits = engine.runner(job.run).memory_limits
     monkeypatch.setattr(memory, "SAFE_SHARE", (1 << 30) / min(limits.values()))
     assert job.fits(512)
     assert not job.fits(8192)
     with pytest.raises(MemoryBudgetError, match=r"whose limit of .* is the least: 8192 ") as caught:
-        replace(job, settings=replace(job.settings, n_components=8192)).plan()
+        replace(job, settings=replace(job.settings, n_components=8192)).plan(limits=limits)
     width = int(re.search(r"n_components=(\d+) would fit", str(caught.value))[1])
     assert 512 < width < 8192
+    monkeypatch.setattr("streamrf.engine.dask.workers", None)  # asked once for all widths
     assert job.fits(width)
+    assert "runner" not in vars(job)  # whose workers are those that there are when the pass begins
 
 
 def test_all_threads_of_a_worker_compute_whatever_the_environment_says(two_threads):

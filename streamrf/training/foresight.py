@@ -1,10 +1,12 @@
-"""What the stages of a run are going to take, in seconds, before they have begun."""
+"""What the stages of a run are going to take, in seconds, and how far they are."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
-from streamrf.display import foresee, now
+from streamrf.display import advance, foresee, now
+from streamrf.engine import RunOptions
 from streamrf.jit import cholesky, packed
 from streamrf.jit.threads import computing
 from streamrf.solving import RELATIVE_ALPHAS, n_tried
@@ -73,3 +75,14 @@ def _factor_seconds(n: int) -> float:
             cholesky.factor(work, n)
             seconds.append(time.perf_counter() - began)
     return min(seconds) / n_threads
+
+
+def counted(run: RunOptions) -> RunOptions:
+    """Return the options such that rows done count for the run that is shown, too."""
+
+    def progress(n_rows: int) -> None:
+        advance(n_rows, READING)
+        if run.progress is not None:
+            run.progress(n_rows)
+
+    return replace(run, progress=progress)

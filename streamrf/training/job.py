@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.display import advance, begin, clone
+from streamrf.display import begin, clone
 from streamrf.engine import (
     Checkpoint,
     Reading,
@@ -45,15 +45,13 @@ from streamrf.statistics import (
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.column_moments import scales_of
-from streamrf.training.foresight import READING
+from streamrf.training.foresight import READING, counted
 from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
 from streamrf.training.kernel_names import names_of
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.target_type import cures_of, settled
 from streamrf.training.warping import learning_bytes
-
-SPARSE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,11 @@ class Job:
         return pass_
 
     def plan(
-        self, pass_: Pass | None = None, prune: int | None = None, more_bytes: int = 0
+        self,
+        pass_: Pass | None = None,
+        prune: int | None = None,
+        more_bytes: int = 0,
+        limits: dict[str, int] | None = None,
     ) -> memory.Plan | None:
         """Return what the run is going to hold: before and after the calibration, here or there.
 
@@ -175,6 +177,7 @@ class Job:
         pass_ : the pass, or None before the calibration
         prune : features that the model is going to keep, None for all
         more_bytes : held for other maps, or to choose weights with
+        limits : bytes of workers; None means that those of a pass are asked, and none before it
 
         Raises
         ------
@@ -203,8 +206,8 @@ class Job:
             "n_folds": self.n_folds,
             "other_bytes": self.source.buffer_bytes + more_bytes,
         }
-        if self.source.is_sparse:  # pieces and the rows that the map is drawn from, while dense
-            sizes["other_bytes"] += SPARSE_BYTES
+        if self.source.is_sparse:
+            sizes["other_bytes"] += memory.SPARSE_BYTES
         if encoder is None and settings.warping in ("full", AUTO):
             sizes["other_bytes"] += learning_bytes(self.source.n_features)
         if pass_ is not None:
@@ -219,7 +222,9 @@ class Job:
             scored_rows=min(MAX_ROWS, self.source.n_rows or MAX_ROWS) if held_bytes else 0,
             memory_limit=self.run.memory_limit,
         )
-        if (limits := self.runner.memory_limits) is None:
+        if limits is None and pass_ is not None:
+            limits = self.runner.memory_limits
+        if limits is None:
             return here
         return memory.worker_plan(**sizes, held_bytes=held_bytes, limits=limits)
 
@@ -227,10 +232,15 @@ class Job:
         """Return whether the memory has room for a pass of this width."""
         settings = replace(self.settings, features=AUTO, n_components=width)
         try:
-            replace(self, settings=settings).plan()
+            replace(self, settings=settings).plan(limits=self._limits)
         except MemoryBudgetError:
             return False
         return True
+
+    @cached_property
+    def _limits(self) -> dict[str, int] | None:
+        """Bytes of the workers there are before the pass, for which they are asked again."""
+        return runner(self.run).memory_limits
 
     def _holds_out(self, pass_: Pass | None) -> bool:
         return self.settings.hold_out if pass_ is None else pass_.holdout is not None
@@ -336,17 +346,6 @@ class Job:
         }
         assert self.run.spill is not None
         return os.path.join(os.path.abspath(self.run.spill), f"shard-{digest(tree)[:16]}")
-
-
-def counted(run: RunOptions) -> RunOptions:
-    """Return the options such that rows done count for the run that is shown, too."""
-
-    def progress(n_rows: int) -> None:
-        advance(n_rows, READING)
-        if run.progress is not None:
-            run.progress(n_rows)
-
-    return replace(run, progress=progress)
 
 
 def _features_tree(settings: Settings) -> Any:

@@ -14,8 +14,8 @@ from streamrf.sources import Block, Source
 from streamrf.statistics import Statistics
 from streamrf.training import memory
 from streamrf.training.calibration import calibrate
-from streamrf.training.foresight import READING
-from streamrf.training.job import Job, counted
+from streamrf.training.foresight import READING, counted
+from streamrf.training.job import Job
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
 
