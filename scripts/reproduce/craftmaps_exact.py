@@ -9,6 +9,7 @@ from harness import DataSet, Row
 from scipy import linalg
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 import streamrf as srf
 
@@ -18,6 +19,7 @@ BLOCK_ROWS = 4096
 ROUNDS = 4
 ROUND_ALPHA = 1e-3  # relative, while rows are chosen
 KMEANS_ITERATIONS = 30
+WIDEST_OF_THREADS = 15_000  # columns; from 16,384 on OpenBLAS' `potrf` crashes with two threads
 
 
 def random_ridge(data: DataSet, kernel: srf.Polynomial, n_rows: int, seed: int) -> Row:
@@ -169,8 +171,10 @@ def _shifted(gram, alpha):
 
 def _solved(matrix, moments):
     """Solve, or give None where the matrix, which is overwritten, is not positive definite."""
+    n_threads = 1 if len(matrix) > WIDEST_OF_THREADS else None
     try:
-        factor = linalg.cho_factor(matrix.T, overwrite_a=True, check_finite=False)  # no copy
+        with threadpool_limits(n_threads, user_api="blas"):
+            factor = linalg.cho_factor(matrix.T, overwrite_a=True, check_finite=False)  # no copy
     except linalg.LinAlgError:
         return None
     return linalg.cho_solve(factor, moments, check_finite=False)
