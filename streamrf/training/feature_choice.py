@@ -141,16 +141,9 @@ def choose(
         )
     y = np.asarray(sample.y)
     n_targets = math.prod(y.shape[1:]) if regression else None
-    has_classes = regression or len(np.unique(y)) > 1
-    why = "" if len(sample.X) >= MIN_PEEK_ROWS else "too few rows to choose by"
-    if not why and not (has_classes and _weighs(sample)):
-        why = "rows of no weight" if has_classes else f"rows of one class, {y.tolist()[0]!r}"
-        warn(
-            f"{sample.where}: the {len(y):,} rows looked at before the pass are {why}, so no "
-            "features can be compared on them, and those of no choice are taken; shuffle the rows"
-        )
-    has_choice = not why
-    if not has_choice and kernels is None:
+    is_learnable = _weighs(sample) and (regression or len(np.unique(y)) > 1)
+    why = _why_not(sample, y, is_learnable)
+    if why and kernels is None:
         scaling = "standard" if normalize == AUTO else normalize
         width = n_components or WIDTHS[0]
         gaussian = StructuredFourier(Gaussian(gamma="median"), width)
@@ -179,7 +172,7 @@ def choose(
         shape=shape,
     )
     winner, width, best = None, n_components or WIDTHS[0], _middle(field)
-    if has_choice:
+    if not why:
         usual = None
         if len(y) < FEW_ROWS:
             usual = _with_warp(_usual(field, kernels, normalize), warp, warp_rounds)
@@ -188,7 +181,7 @@ def choose(
         )
         winner, width = tournament.winner(n_components, n_rows)
         best = winner.candidate
-    elif has_classes and _weighs(sample):
+    elif is_learnable:
         best = _with_warp(best, warp, warp_rounds)
     features = judge.feature_map(best, width, seed)
     return Selection(
@@ -202,6 +195,20 @@ def choose(
         n_targets,
         why,
     )
+
+
+def _why_not(sample: Block, y: np.ndarray, is_learnable: bool) -> str:
+    """Return why rows are none to choose by, empty if they are; warn if others may be."""
+    if len(y) < MIN_PEEK_ROWS:
+        return "too few rows to choose by"
+    if is_learnable:
+        return ""
+    why = f"rows of one class, {y.tolist()[0]!r}" if _weighs(sample) else "rows of no weight"
+    warn(
+        f"{sample.where}: the {len(y):,} rows looked at before the pass are {why}, so no "
+        "features can be compared on them, and those of no choice are taken; shuffle the rows"
+    )
+    return why
 
 
 def _field(
