@@ -1000,6 +1000,7 @@ def test_levels_unknown_in_training_are_counted_and_told(tmp_path):
         lambda: regressor.predict(other, return_std=True),
         lambda: predictions.fit(frame).transform(other),
         lambda: srf.accumulate(rows, like=made.statistics_),
+        lambda: srf.refine(made.model_, rows),
         lambda: made.partial_fit(other, LABELS).coef_,
     ]
     for ask in asked:

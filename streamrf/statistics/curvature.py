@@ -33,12 +33,14 @@ class LossSums:
         greatest: rounded to integers anew, rows whose root is below `NEGLIGIBLE` left out
     values : for each output, ``sum r^2 loss(m)`` in units of ``1 / TARGET_LEVELS``
     weight : ``sum r^2``
+    n_unseen : cells of tables unlike those that columns were learnt from
     """
 
     slopes: ValueSums
     curvatures: list[Sums]
     values: list[float]  # int where exact
     weight: float = 0.0
+    n_unseen: int = 0
 
     @classmethod
     def zero(cls, n_components: int, n_outputs: int, exact: bool) -> Self:
@@ -98,6 +100,7 @@ class LossSums:
             [a + b for a, b in zip(self.curvatures, other.curvatures, strict=True)],
             [a + b for a, b in zip(self.values, other.values, strict=True)],
             self.weight + other.weight,
+            self.n_unseen + other.n_unseen,
         )
 
     def writable(self) -> Self:

@@ -85,6 +85,7 @@ class LossPass(Summary):
     def update(self, block: Block) -> None:
         """Add a block but for the rows held out."""
         rows = as_rows(block)
+        self.sums.n_unseen += block.n_unseen
         if self.share:
             rows = rows.where(hash_of(rows, self.copies) >= self.share)
         self.add(rows, f"{block.where}, from row {block.row} on")

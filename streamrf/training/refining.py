@@ -35,6 +35,7 @@ from streamrf.sources import (
     check_rows,
     require_source,
     reread,
+    warn_of_unseen,
 )
 from streamrf.statistics import LossSums
 from streamrf.training import memory
@@ -194,6 +195,22 @@ def refine(
     MemoryBudgetError
         If the Grams of all outputs do not fit.
     """
+    refined, n_unseen = _refined(model, source, loss, max_passes, held, rows, on_bad_rows, run)
+    warn_of_unseen(n_unseen)
+    return refined
+
+
+def _refined(
+    model: Model,
+    source: Source,
+    loss: str,
+    max_passes: int,
+    held: HeldRows,
+    rows: tuple[int, int | None],
+    on_bad_rows: str,
+    run: RunOptions | None,
+) -> tuple[Model, int]:
+    """Return the model of `refine`, and the cells that are unlike those its columns know."""
     require_source(source)
     check_each_once(source)
     check_rows_given(rows)
@@ -229,12 +246,13 @@ def refine(
         logger.info("%s loss: objective %.8g, alpha %s", loss, found[-1], model.alpha)
         if settled and promised < TOLERANCE:
             break
-    refinement = Refinement(loss, tuple(found))
-    model = replace(model, refinement=refinement, history=())  # that of the squared loss
-    if chooses:
-        return replace(model, probabilities=_probabilities(fair, held_out), notes=())
     has_too_few = model.probabilities is not None and model.probabilities.n_rows == 0
-    return replace(model, notes=model.notes if has_too_few else ())
+    notes = model.notes if has_too_few and not chooses else ()
+    refinement = Refinement(loss, tuple(found))
+    model = replace(model, refinement=refinement, history=(), notes=notes)  # none of the squared
+    if chooses:
+        model = replace(model, probabilities=_probabilities(fair, held_out))
+    return model, pass_.sums.n_unseen
 
 
 def _check_passes(max_passes: Any) -> None:
@@ -273,16 +291,9 @@ def refine_job(job: Job, model: Model, held: HeldRows, loss: str, max_passes: in
     """Return the model of a job's one pass refined by `max_passes` - 1 more; see `refine`."""
     if loss not in LOSSES or max_passes < 2:
         return model
-    return refine(
-        model,
-        job.source,
-        loss,
-        max_passes=max_passes - 1,
-        held=held,
-        rows=(job.start, job.stop),
-        on_bad_rows=job.settings.on_bad_rows,
-        run=job.run,
-    )
+    rows = (job.start, job.stop)
+    on_bad_rows, run = job.settings.on_bad_rows, job.run
+    return _refined(model, job.source, loss, max_passes - 1, held, rows, on_bad_rows, run)[0]
 
 
 def check_job(job: Job, pass_: Pass, loss: str, max_passes: int) -> None:
