@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.utils.class_weight import compute_class_weight
 
 import streamrf as srf
 from streamrf.errors import DataError, ParameterError, StreamrfWarning
 from streamrf.solving import class_finding, penalty_finding, width_finding
-from streamrf.training import Job, Settings, begin, finish, finishing
+from streamrf.training import Job, Settings, begin, decoding, finish, finishing
 from streamrf.training.target_type import task_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -220,18 +221,102 @@ def test_words_for_numbers_are_read_and_others_refused():
 @pytest.mark.parametrize(
     "make", [srf.OneVsRest, lambda word: srf.ErrorCorrectingCodes(6, decode=word)]
 )
-def test_the_decoder_is_the_best_on_the_rows_held_out(make, alpha):
+def test_the_decoder_is_a_good_one_on_the_rows_held_out(make, alpha):
     y = np.digitize(SIGNAL, [-0.5, 0.3, 2.0])
     words = [word for word in make("auto").decodings if word != "auto"]
     found = trained(y, make("auto"), alpha)
     assert found.book.decode in words
     alone = {word: trained(y, make(word), alpha) for word in words}
-    np.testing.assert_array_equal(found.coef, alone[found.book.decode].coef)
+    same = trained(y, make(found.book.decode), found.alpha)
+    np.testing.assert_array_equal(found.coef, same.coef)
     if alpha == "auto":
         least = {word: min(f for _, f in model.history) for word, model in alone.items()}
-        assert least[found.book.decode] <= min(least.values()) + 0.02  # a standard error
-        assert found.history == alone[found.book.decode].history
+        assert least[found.book.decode] <= least["euclidean"]
+        errors = dict(alone[found.book.decode].history)
+        assert all(errors.get(a, error) == error for a, error in found.history)
     assert found.probabilities is not None
+
+
+def in_bands(rng, n_rows=1500):
+    """Rows whose class is a band of one column: of largest outputs the middle ones have none."""
+    rows = rng.normal(size=(n_rows, 2))
+    return rows, np.digitize(rows[:, 0], [-0.7, 0.0, 0.7])
+
+
+def of_lines(**options):
+    """A classifier whose outputs are linear."""
+    return srf.RandomFeatureClassifier(srf.Identity(), random_state=0, **options)
+
+
+def test_classes_that_lie_between_others_are_told_by_discriminants(rng):
+    """The default, where rows held out clearly err less by them."""
+    rows, bands = in_bands(rng)
+    largest = of_lines(codes=srf.OneVsRest()).fit(rows, bands)
+    found = of_lines().fit(rows, bands)
+    assert (largest.model_.book.decode, found.model_.book.decode) == ("euclidean", "discriminant")
+    rows, bands = in_bands(rng)
+    errors = [1 - clf.score(rows, bands) for clf in (largest, found)]
+    assert errors[0] > 0.3
+    assert errors[1] < 0.1
+    same = found.statistics_.solve(found.alpha_, srf.OneVsRest("discriminant"))
+    assert same.coef.tobytes() == found.model_.coef.tobytes()
+    np.testing.assert_array_equal(same.predict(rows), found.predict(rows))
+    exact = LinearDiscriminantAnalysis().fit(*in_bands(np.random.default_rng(1), 20_000))
+    assert (exact.predict(rows) == found.predict(rows)).mean() > 0.97
+
+
+def test_a_stream_of_bands_is_told_too(rng):
+    rows, bands = in_bands(rng)
+    clf = of_lines()
+    for part in np.array_split(np.arange(len(rows)), 5):
+        clf.partial_fit(rows[part], bands[part], classes=range(4))
+    assert clf.model_.book.decode == "discriminant"
+    assert clf.score(rows, bands) > 0.9
+
+
+def test_the_features_are_chosen_by_what_discriminants_make_of_them(rng):
+    """Shells, of which polynomials of low degree are wrong by the largest output alone."""
+    rows = rng.normal(size=(2000, 4))
+    shells = np.digitize(np.square(rows).sum(axis=1), [1.9, 3.4, 5.4])
+    clf = srf.RandomFeatureClassifier(budget=2, random_state=0).fit(rows[:1500], shells[:1500])
+    assert clf.model_.book.decode == "discriminant"
+    assert clf.score(rows[1500:], shells[1500:]) > 0.85
+
+
+def test_where_discriminants_do_not_clearly_help_nothing_changes(rng):
+    rows = rng.normal(size=(1500, 5))
+    y = np.argmax(rows[:, :3] + 0.5 * rng.normal(size=(1500, 3)), axis=1)
+    plain, named = (trained_alike(rows, y, codes) for codes in (None, srf.OneVsRest()))
+    assert plain.book.decode == "euclidean"
+    assert plain.coef.tobytes() == named.coef.tobytes()
+    assert (plain.alpha, plain.history) == (named.alpha, named.history)
+    assert plain.notes == named.notes
+
+
+def trained_alike(rows, y, codes):
+    return srf.RandomFeatureClassifier(fourier(), codes=codes, random_state=0).fit(rows, y).model_
+
+
+@pytest.mark.parametrize("case", ["penalty", "loss", "classes"])
+def test_discriminants_are_not_looked_for(rng, monkeypatch, case):
+    """Of a penalty given no rows are held out; other losses teach none; many classes cost."""
+    rows, bands = in_bands(rng)
+    options = {"penalty": {"alpha": 1.0}, "loss": {"loss": "logistic"}, "classes": {}}[case]
+    if case == "classes":
+        monkeypatch.setattr(decoding, "MAX_CLASSES", 3)
+    assert of_lines(**options).fit(rows, bands).model_.book.decode == "euclidean"
+
+
+def test_a_model_of_discriminants_is_refined_as_one_without(rng):
+    rows, bands = in_bands(rng)
+    source = srf.ArraySource(rows, bands)
+    sums = srf.accumulate(source, srf.Identity(), random_state=0)
+    with_, without = (sums.solve(1.0, srf.OneVsRest(d)) for d in ("discriminant", "euclidean"))
+    refined = [srf.refine(model, source, "logistic") for model in (with_, without)]
+    assert refined[0].book.decode == "euclidean"
+    assert refined[0].coef.tobytes() == refined[1].coef.tobytes()
+    shown = [model.fit_probabilities(rows, bands).predict_proba(rows) for model in refined]
+    np.testing.assert_array_equal(*shown)
 
 
 def test_sums_alone_cannot_choose_a_decoder():

@@ -14,8 +14,7 @@ from streamrf.training import Pass, holdout
 from streamrf.training.copies import Copies, row_keys
 from streamrf.training.holdout import Holdout
 from streamrf.training.judging import HELD_SHARE, Judge
-from streamrf.training.loss_pass import LossPass
-from streamrf.training.refining import HeldRows
+from streamrf.training.loss_pass import HeldRows, LossPass
 
 N = 1500
 

@@ -25,8 +25,8 @@ from streamrf.solving import LOSSES, line_step
 from streamrf.statistics import LossSums
 from streamrf.training import begin
 from streamrf.training.job import Job
-from streamrf.training.loss_pass import LossPass
-from streamrf.training.refining import HeldRows, refine
+from streamrf.training.loss_pass import HeldRows, LossPass
+from streamrf.training.refining import refine
 from streamrf.training.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -332,9 +332,6 @@ def test_models_that_cannot_be_refined_are_refused(rows):
     values = srf.accumulate(srf.ArraySource(X, X[:, 0]), features(), regression=True).solve(1.0)
     with pytest.raises(ParameterError, match="for classes"):
         srf.refine(values, source)
-    stats = srf.accumulate(source, features(), random_state=0)
-    with pytest.raises(ParameterError, match="decode='discriminant'"):
-        srf.refine(stats.solve(1.0, srf.OneVsRest("discriminant")), source)
     with pytest.raises(UnknownLabelError, match="label 7 was not there"):
         srf.refine(model, srf.ArraySource(X, np.where(y == 2, 7, y)))
 

@@ -1,6 +1,5 @@
 """The penalty is chosen on rows held out by position, and X is read once."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +10,7 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.solving import Path, Trial, penalty
+from streamrf.solving import Path, Trial, held_out, penalty
 from streamrf.training import Pass, finish, finishing, holdout
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -91,7 +90,7 @@ def test_rows_held_out_are_mapped_once(is_kept, monkeypatch):
         return np.cos(X)
 
     if not is_kept:
-        monkeypatch.setattr(penalty, "KEPT_BYTES", 0)
+        monkeypatch.setattr(held_out, "KEPT_BYTES", 0)
     X = np.random.default_rng(0).normal(size=(9000, 3))
     totals = {}
     for alpha in (1.0, "auto"):
@@ -293,9 +292,6 @@ def test_of_several_starts_the_best_goes_on(monkeypatch):
     assert found == [20, 6, 6]
     trials = tried(PLACES, [])
     assert [place(trial) for trial in penalty.valleys(trials)] == [6]
-    shared = [replace(trial, figure=trial.figure + 1) for trial in trials]  # of another decoder
-    both = [trial for pair in zip(shared, trials, strict=True) for trial in pair]
-    assert [place(trial) for trial in penalty.valleys(both)] == [6]
     curve[15:] -= 3.6
     assert [place(trial) for trial in penalty.valleys(tried(PLACES, []))] == [6, 20]
 

@@ -12,6 +12,7 @@ from streamrf.solving.findings import (
     penalty_finding,
     width_finding,
 )
+from streamrf.solving.held_out import KEPT_BYTES, HeldOut, held_scores
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import (
     RELATIVE_ALPHAS,
@@ -22,16 +23,14 @@ from streamrf.solving.normal import (
 )
 from streamrf.solving.path import Path, as_alphas, is_low_rank, target_shares, trace
 from streamrf.solving.penalty import (
-    KEPT_BYTES,
-    HeldOut,
     Trial,
     alike,
     best,
     downhill,
-    held_scores,
     is_above,
     n_tried,
     place,
+    read_best,
     safest,
     searched,
     tried,
@@ -86,6 +85,7 @@ __all__ = [
     "place",
     "posterior",
     "principal",
+    "read_best",
     "safest",
     "searched",
     "searched_weights",

@@ -8,7 +8,7 @@ from streamrf.display import listed
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models import Model
 from streamrf.preprocessing import as_columns
-from streamrf.solving.penalty import Answers, weights_of
+from streamrf.solving.held_out import Answers, weights_of
 from streamrf.sources import as_labels, find_labels
 
 MIN_ROWS = 5  # of a class, held out: fewer may be missed by chance

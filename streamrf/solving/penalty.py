@@ -1,29 +1,21 @@
 """Penalties and decoders chosen on rows held out of the sums."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import SolveError
-from streamrf.jit.arrays import F32, Floats, Indices
-from streamrf.jit.lanes import LANES
-from streamrf.jit.threads import on_single_blas_threads
+from streamrf.jit.arrays import Floats
 from streamrf.models import Model
-from streamrf.preprocessing import Encoder, as_columns
-from streamrf.solving.path import target_shares
-from streamrf.sources import Rows, as_labels, find_labels
+from streamrf.preprocessing import as_columns
+from streamrf.solving.held_out import HeldOut, weights_of
+from streamrf.sources import as_labels, find_labels
 
-Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
-
-SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
-MULTIPLIED_GROUPS = 8  # of their lanes, by a thread at a time, so that they stay in its cache
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 FLAT = 1e-4  # of an error, by which trials may differ because of how they were solved
-KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
+CLEARLY = 2.0  # standard errors, by which another decoder than the first must err less
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,7 @@ class Trial:
     mse : mean squared error of the outputs there
     squares : (n_held,) float64, the weighted share of each row in it
     losses : (n_held,) float64, the weighted share of each row in `figure`
+    others : trials of the same outputs by other decoders, see `HeldOut`
     """
 
     model: Model
@@ -45,6 +38,7 @@ class Trial:
     mse: float
     squares: Floats = field(default_factory=lambda: np.empty(0))
     losses: Floats = field(default_factory=lambda: np.empty(0))
+    others: tuple["Trial", ...] = ()
 
 
 def _squares(outputs: Floats, truth: Floats) -> Floats:
@@ -52,117 +46,25 @@ def _squares(outputs: Floats, truth: Floats) -> Floats:
     return np.square(outputs - truth)
 
 
-class HeldOut:
-    """Rows held out that weigh, and their features, encoded once as far as `KEPT_BYTES` reach.
-
-    Parameters
-    ----------
-    rows : as they came; those whose weights a pass rounds to 0 are left out here too
-    encoder : of all features that models have some of
-    n_distinct : of the rows, those that are no copies of others; None means all
-    """
-
-    def __init__(self, rows: Sequence[Rows], encoder: Encoder, n_distinct: int | None = None):
-        self._encoder = encoder
-        self._parts: list[Rows] = []
-        self._places: list[slice] = []  # of the parts of each of the rows given, if all weigh
-        for some in rows:
-            weighing, first = _weighing(some, encoder), len(self._parts)
-            starts = range(0, len(weighing.X), SCORED_ROWS)
-            self._parts += [weighing.where(slice(i, i + SCORED_ROWS)) for i in starts]
-            is_whole = len(weighing.X) == len(some.X)
-            self._places.append(slice(first, len(self._parts) if is_whole else first))
-        self._kept: list[F32] = []
-        n_rows = sum(len(part.X) for part in self._parts)
-        self.n_rows = n_rows if n_distinct is None else min(n_rows, n_distinct)
-
-    @property
-    def mapped(self) -> list[list[F32]]:
-        """What is kept of the features of each of the rows given, for `Encoder.encode`."""
-        return [self._kept[place] for place in self._places]
-
-    def products(self, encoder: Encoder, coef: Floats) -> Iterator[tuple[Rows, Floats]]:
-        """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of a model's encoder.
-
-        Parameters
-        ----------
-        coef : (n_outputs, n_components)
-        """
-        order = np.argsort(self._encoder.columns)
-        index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
-        is_all = np.array_equal(index, np.arange(self._encoder.n_components))
-        calibration = encoder.calibration
-        coef = coef / calibration.step  # of features as they are, which are not scaled
-        offset = coef @ calibration.shift
-        for number, part in enumerate(self._parts):
-            z = self._features(number)
-            out = np.empty((len(z) * LANES, len(coef)))
-            multiply = partial(_multiply, z, None if is_all else index, coef, offset, out)
-            starts = range(0, len(z), MULTIPLIED_GROUPS)
-            on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_GROUPS) for i in starts])
-            yield part, out[: len(part.X)]
-
-    def answers(self, model: Model) -> Answers:
-        """Return the rows, in parts, each with a model's outputs (n, n_outputs)."""
-        found = self.products(model.encoder, model.coef)
-        return [(part, products + model.intercept) for part, products in found]
-
-    @cached_property
-    def shares(self) -> Floats:
-        """What squared errors of each target count times here, (n_targets,)."""
-        y = np.concatenate([as_columns(part.y) for part in self._parts])
-        size = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
-        return target_shares((y / size).std(axis=0) * size)
-
-    @property
-    def is_of_one_class(self) -> bool:
-        """Whether all labels are the same."""
-        labels = [np.unique(as_labels(part.y)) for part in self._parts]
-        return len(np.unique(np.concatenate(labels))) < 2 if labels else True
-
-    def _features(self, number: int) -> F32:
-        if number < len(self._kept):
-            return self._kept[number]
-        z = self._encoder.mapped(self._parts[number].X)
-        if number == len(self._kept) and sum(z.nbytes for z in self._kept) + z.nbytes <= KEPT_BYTES:
-            self._kept.append(z)
-        return z
-
-
-def _multiply(
-    z: F32, index: Indices | None, coef: Floats, offset: Floats, out: Floats, groups: slice
-) -> None:
-    """``out = z[index]^T coef^T - offset`` of groups of lanes, in float64; without an index of all.
-
-    Parameters
-    ----------
-    z : (n_groups, width, 16)
-    coef : (n_outputs, n_components)
-    out : (16 n_groups, n_outputs)
-    """
-    some = z[groups] if index is None else np.take(z[groups], index, axis=1)
-    columns = np.array(some.transpose(1, 0, 2), dtype=np.float64, order="C")
-    rows = slice(LANES * groups.start, LANES * (groups.start + len(some)))
-    np.subtract((coef @ columns.reshape(coef.shape[1], -1)).T, offset, out=out[rows])
-
-
 def tried(
     models: Sequence[Model], held: HeldOut, measure: Callable[..., Floats] = _squares
 ) -> list[Trial]:
-    """Try models of one encoder and one code on the rows held out.
+    """Try models of one encoder and one code on the rows held out, by each decoder.
 
     Another `measure` of outputs and truth, each (n, n_outputs), takes the place of the squared
     error.
     """
     if not models:
         return []
-    parts: list[Floats] = [np.empty((2, len(models), 0))]
+    readings = [held.readings(model) for model in models]
+    shape = (1 + len(readings[0]), len(models))  # squares, and the losses of each reading
+    parts: list[Floats] = [np.empty((*shape, 0))]
     total = 0.0
     coef = np.concatenate([model.coef for model in models])
     for part, products in held.products(models[0].encoder, coef):
         weights = weights_of(part)
         total += weights.sum()
-        rows = np.empty((2, len(models), len(weights)))  # squares and losses
+        rows = np.empty((*shape, len(weights)))
         found = np.split(products, len(models), axis=1)
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
@@ -171,18 +73,30 @@ def tried(
                 truth, shares = as_columns(part.y), held.shares
             else:
                 index, unknown = find_labels(model.labels, as_labels(part.y))
-                chosen = model.book.scores(outputs).argmax(axis=1)
-                rows[1, i] = weights * ((chosen != index) | unknown)
+                for k, one in enumerate(readings[i], 1):
+                    assert one.book is not None
+                    chosen = one.book.scores(outputs).argmax(axis=1)
+                    rows[k, i] = weights * ((chosen != index) | unknown)
                 truth = model.book.matrix[index]
             rows[0, i] = weights * (shares * measure(outputs, truth)).mean(axis=1)
             if model.book is None:
                 rows[1, i] = rows[0, i]
         parts.append(rows)
-    squares, losses = np.concatenate(parts, axis=2) / (total or 1.0)
-    sums = [rows.sum(axis=1) for rows in (losses, squares)]
-    figures, mses = (np.where(np.isnan(sum_), np.inf, sum_) for sum_ in sums)  # infinite outputs
-    columns = zip(models, figures, mses, squares, losses, strict=True)
-    return [Trial(model, float(figure), float(mse), *rows) for model, figure, mse, *rows in columns]
+    squares, *losses = np.concatenate(parts, axis=2) / (total or 1.0)
+    trials = []
+    for i, models_read in enumerate(readings):
+        first, *others = (
+            Trial(model, _sum(own[i]), _sum(squares[i]), squares[i], own[i])
+            for model, own in zip(models_read, losses, strict=True)
+        )
+        trials.append(replace(first, others=tuple(others)))
+    return trials
+
+
+def _sum(shares: Floats) -> float:
+    """Return the sum, infinite of infinite outputs."""
+    found = float(shares.sum())
+    return np.inf if np.isnan(found) else found
 
 
 class _Tries:
@@ -273,15 +187,11 @@ def place(alpha: float, alphas: Sequence[float]) -> int:
 def valleys(trials: Sequence[Trial]) -> list[Trial]:
     """Return trials of ascending penalties whose squared error is below both neighbours'.
 
-    The least first; those above `SHALLOW` times it are left out. Of the decoders of a code, which
-    share their squared errors, the best one counts; of neighbours that err alike but for `FLAT`,
-    the greatest penalty: below the least eigenvalue all penalties are one.
+    The least first; those above `SHALLOW` times it are left out. Of neighbours that err alike but
+    for `FLAT`, the greatest penalty counts: below the least eigenvalue all penalties are one.
     """
-    of_alpha: dict[float, list[Trial]] = {}
-    for trial in trials:
-        of_alpha.setdefault(trial.model.alpha, []).append(trial)
     found: list[Trial] = []
-    for one in (best(some) for some in of_alpha.values()):
+    for one in trials:
         if found and abs(one.mse - found[-1].mse) <= FLAT * one.mse:
             found.pop()
         found.append(one)
@@ -366,28 +276,16 @@ def safest(trials: Sequence[Trial]) -> Trial:
     return min(found, key=lambda trial: (trial.mse, trial.figure))
 
 
-def held_scores(model: Model, answers: Answers) -> tuple[Floats, NDArray[np.int64], Floats]:
-    """Return scores (n, n_classes), indices of true classes (n,) and weights of rows held out.
+def read_best(leader: Trial, trials: Sequence[Trial]) -> tuple[Trial, list[Trial]]:
+    """Return the leader, or the surest trial by another decoder that clearly errs less.
 
-    Rows of classes that the model does not know, or had no rows of, are left out.
+    And all trials by that decoder. The largest output of least squares is never that of a class
+    which lies between others (Hastie, Tibshirani and Friedman, 2009, section 4.2); discriminants
+    tell it, and where there is none they are as good as the largest output, or a little worse.
     """
-    assert model.book is not None
-    parts = []
-    for part, outputs in answers:
-        index, unknown = find_labels(model.labels, as_labels(part.y))
-        scores = model.book.scores(outputs)
-        known = ~unknown & ~model.book.is_absent[index]
-        parts.append((scores[known], index[known], weights_of(part)[known]))
-    scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return scores, index, weights
-
-
-def _weighing(rows: Rows, encoder: Encoder) -> Rows:
-    if rows.weights is None:
-        return rows
-    return rows.where(encoder.calibration.roots(rows.weights, len(rows.X)) > 0)
-
-
-def weights_of(rows: Rows) -> NDArray[np.float64]:
-    """Return the weights of rows, 1 where they carry none, (n,)."""
-    return np.ones(len(rows.X)) if rows.weights is None else rows.weights
+    found = leader, list(trials)
+    for others in zip(*(trial.others for trial in trials), strict=True):
+        rival = safest(others)
+        if is_above(found[0].losses - rival.losses, CLEARLY):
+            found = rival, list(others)
+    return found

@@ -4,15 +4,17 @@ from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
+from streamrf.training.decoding import is_auto_decode
 from streamrf.training.feature_choice import Selection, peek_rows
-from streamrf.training.finishing import finish, foresee_finish, is_auto_decode
+from streamrf.training.finishing import finish, foresee_finish
 from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
+from streamrf.training.loss_pass import HeldRows
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.odd_columns import warn_of_far_columns
 from streamrf.training.passes import Pass
-from streamrf.training.refining import HeldRows, check_job, refine, refine_job
+from streamrf.training.refining import check_job, refine, refine_job
 from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings
 from streamrf.training.warmup import warm_up

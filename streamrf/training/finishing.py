@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.display import advance, begin, clone
+from streamrf.display import advance, begin
 from streamrf.errors import ParameterError, StreamrfError
-from streamrf.models import (
-    Model,
-    Probabilities,
-    make_decoder,
-    needs_class_sums,
-)
+from streamrf.models import Model, Probabilities
 from streamrf.solving import (
     RELATIVE_ALPHAS,
     BlockWeights,
@@ -33,14 +28,16 @@ from streamrf.solving import (
     nested,
     penalty_finding,
     place,
+    read_best,
     safest,
     searched,
     tried,
     valleys,
     width_finding,
 )
-from streamrf.statistics import BitSums, Statistics
+from streamrf.statistics import Statistics
 from streamrf.training.copies import n_distinct
+from streamrf.training.decoding import before_last, compared, is_auto_decode
 from streamrf.training.evidence import Codes, evident_alpha, freeing, is_traced
 from streamrf.training.foresight import (
     MIN_GUESSED,
@@ -80,7 +77,8 @@ def finish(
     prune : features that the model keeps, see `Statistics.prune`; None means all. With "auto" the
         rows held out have no say in which, so that they choose the penalty fairly: first one to
         prune with, then one for the features kept.
-    codes : with a `decode` of "auto" the decoder too is chosen on the rows held out
+    codes : with a `decode` of "auto", and without codes if there are up to 100 classes, the decoder
+        too is chosen on the rows held out
     block_weights : see `Statistics.solve`; with "auto" for both, they are chosen on the rows held
         out, and then the penalty. Not with `prune`
     random_state, uncertainty, overwrite : see `Statistics.solve`
@@ -107,8 +105,9 @@ def finish(
             fixed = None if is_auto else float(np.mean(np.asarray(alpha, dtype=np.float64)))
             copies = None if pass_.holdout is None else pass_.holdout.copies
             n_held = n_distinct(pass_.held, copies)
-            held = HeldOut(pass_.held, pass_.statistics.encoder, n_held)
-            search = _Search(fixed, _decoded(codes), random_state, held, block_weights)
+            each = compared(codes, pass_.statistics)
+            held = HeldOut(pass_.held, pass_.statistics.encoder, n_held, before_last(each))
+            search = _Search(fixed, each, random_state, held, block_weights)
             found = search.choice(pass_, prune)
     except Exception:  # of any kind, so that no fault of the choice costs the pass
         if keep is not None:
@@ -156,11 +155,6 @@ def foresee_finish(pass_: Pass, alpha: Any, n_rows: int | None) -> None:
     foresee_solving(width, n_factors(is_auto, width), n_held)
 
 
-def is_auto_decode(codes: Codes | None) -> bool:
-    """Return whether the decoder is to be chosen."""
-    return codes is not None and codes.decode == "auto"
-
-
 @dataclass(frozen=True)
 class _Choice:
     """What the rows held out have chosen; nothing where there were too few."""
@@ -174,14 +168,6 @@ class _Choice:
     notes: tuple[str, ...] = ()
 
 
-def _decoded(codes: Codes | None) -> list[Codes | None]:
-    """Return the codes by each decoder to choose from, that of "auto" if none is chosen first."""
-    if codes is None or not is_auto_decode(codes):
-        return [codes]
-    words = [word for word in codes.decodings if word != "auto"]
-    return [clone(codes).set_params(decode=word) for word in words]
-
-
 @dataclass(frozen=True)
 class _Search:
     """A choice by rows held out.
@@ -189,7 +175,7 @@ class _Search:
     Parameters
     ----------
     alpha : the only penalty, or None to choose one
-    codes : alike but for their decoders
+    codes : alike but for their decoders, see `compared`
     random_state : seed of the code book
     held : rows and their features
     block_weights : numbers, "auto" to choose them, or None
@@ -243,9 +229,8 @@ class _Search:
         trials : of these features
         narrow : of some of them, or empty
         """
-        leader, trials = self._led(kept, trials)
+        leader, same = read_best(*self._led(kept, trials))
         model = leader.model
-        same = _of_decoder(trials, model)
         history = tuple(sorted((float(trial.model.alpha), trial.figure) for trial in same))
         notes: list[str | None] = []
         is_told = kept.rounding_advice(model.alpha, model.block_weights) is not None  # what to do
@@ -292,9 +277,9 @@ class _Search:
         alphas = [trial.model.alpha for trial in trials]
         if not np.isclose(alphas, alpha, rtol=1e-6).any():  # of another grid
             trials = [*trials, *tried(self._solver(kept)[0]([alpha]), self.held)]
-        same = _of_decoder(trials, leader.model)
+        same = trials
         if leader.model.book is None:
-            same = alike(same, DOUBT)
+            same = alike(trials, DOUBT)
         nearest = min(same, key=lambda trial: abs(np.log(trial.model.alpha / alpha)))
         is_worse = is_above(nearest.losses - leader.losses, DOUBT)
         return (leader if is_worse else nearest), trials
@@ -348,25 +333,9 @@ class _Search:
         self, statistics: Statistics
     ) -> tuple[Callable[[Sequence[float]], list[Model]], float]:
         """Return what solves for penalties, once for all decoders, and the unit of penalties."""
-        by_bit = isinstance(statistics.sums.targets, BitSums)
-        codes = [c for c in self.codes if not (by_bit and c and needs_class_sums(c.decode))]
-        # The last learns what a decoder learns.
-        last = statistics.problem(codes[-1], self.random_state).weighted(self.block_weights)
-        decoders = [make_decoder(c.decode) for c in codes[:-1] if c is not None]
-
-        solve_last = last.solver()
-
-        def solve(alphas: Sequence[float]) -> list[Model]:
-            solved = solve_last(alphas)
-            others = [
-                replace(model, book=replace(model.book, decoder=decoder))
-                for decoder in decoders
-                for model in solved
-                if model.book is not None
-            ]
-            return others + solved
-
-        return solve, last.alpha_scale
+        problem = statistics.problem(self.codes[-1], self.random_state)  # its decoder is learnt
+        weighted = problem.weighted(self.block_weights)
+        return weighted.solver(), weighted.alpha_scale
 
     def _width_note(self, statistics: Statistics, leader: Trial, narrow: list[Trial]) -> str | None:
         """Return a sentence if some of the features, half if none were tried, do clearly worse."""
@@ -387,11 +356,6 @@ class _Search:
 def _decode(model: Model) -> str | None:
     """Return the word of a model's decoder, None for values."""
     return None if model.book is None else model.book.decode
-
-
-def _of_decoder(trials: list[Trial], model: Model) -> list[Trial]:
-    """Return the trials with a model's decoder, all of values."""
-    return [trial for trial in trials if _decode(trial.model) == _decode(model)]
 
 
 def _part(statistics: Statistics, width: int) -> Statistics:

@@ -1,5 +1,6 @@
 """What a pass adds up of a loss at the coefficients of a model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from streamrf.solving import Loss
 from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels
 from streamrf.statistics import LossSums
 from streamrf.training.copies import Copies, hash_of
+from streamrf.training.passes import Pass
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,31 @@ class EncodedRows:
         found = np.empty(self.signs.shape)
         lanes.outputs(self.Q, np.ascontiguousarray(coef.T), found)
         return found / self.roots[:, np.newaxis] + intercept
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows held out of a pass, and of every other over the same rows.
+
+    Parameters
+    ----------
+    rows : the rows
+    share : of all rows that are held out, those whose hash is below it
+    copies : how rows are hashed of which many are copies of others; None means by their position
+    """
+
+    rows: Sequence[Rows] = ()
+    share: float = 0.0
+    copies: Copies | None = None
+
+    @classmethod
+    def of(cls, pass_: Pass) -> "HeldRows":
+        """Return those of a pass that has read all rows, before they join."""
+        holdout = pass_.holdout
+        return cls() if holdout is None else cls(pass_.held, holdout.share, holdout.copies)
+
+
+NOTHING_HELD = HeldRows()
 
 
 class LossPass(Summary):

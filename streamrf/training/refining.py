@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,14 @@ from streamrf.engine import Reading, RunOptions, check_run, fold, runner
 from streamrf.errors import ConsumedError, MemoryBudgetError, ParameterError, SolveError, check_kind
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
-from streamrf.models import Model, OneVsRest, Probabilities, Refinement, needs_class_sums
+from streamrf.models import (
+    Model,
+    OneVsRest,
+    Probabilities,
+    Refinement,
+    make_decoder,
+    needs_class_sums,
+)
 from streamrf.preprocessing import CALIBRATION_ROWS, ROOT_LEVELS
 from streamrf.solving import (
     LOSSES,
@@ -27,7 +33,6 @@ from streamrf.solving import (
     tried,
 )
 from streamrf.sources import (
-    Rows,
     Source,
     as_labels,
     as_rows,
@@ -39,10 +44,11 @@ from streamrf.sources import (
 )
 from streamrf.statistics import LossSums
 from streamrf.training import memory
-from streamrf.training.copies import Copies, n_distinct
-from streamrf.training.finishing import MIN_HELD, Codes, is_auto_decode
+from streamrf.training.copies import n_distinct
+from streamrf.training.decoding import is_auto_decode
+from streamrf.training.finishing import MIN_HELD, Codes
 from streamrf.training.job import Job
-from streamrf.training.loss_pass import EncodedRows, LossPass
+from streamrf.training.loss_pass import NOTHING_HELD, EncodedRows, HeldRows, LossPass
 from streamrf.training.passes import Pass
 from streamrf.training.settings import check_rows_given
 
@@ -51,31 +57,6 @@ LONG_STEP = 0.05  # of the objective, which a step must promise to be made longe
 MAX_DECADES = 10  # that a step may move the penalty, where it is to be chosen
 
 logger = logging.getLogger("streamrf")
-
-
-@dataclass(frozen=True)
-class HeldRows:
-    """Rows held out of a pass, and of every other over the same rows.
-
-    Parameters
-    ----------
-    rows : the rows
-    share : of all rows that are held out, those whose hash is below it
-    copies : how rows are hashed of which many are copies of others; None means by their position
-    """
-
-    rows: Sequence[Rows] = ()
-    share: float = 0.0
-    copies: Copies | None = None
-
-    @classmethod
-    def of(cls, pass_: Pass) -> "HeldRows":
-        """Return those of a pass that has read all rows, before they join."""
-        holdout = pass_.holdout
-        return cls() if holdout is None else cls(pass_.held, holdout.share, holdout.copies)
-
-
-NOTHING_HELD = HeldRows()
 
 
 @dataclass(frozen=True)
@@ -168,7 +149,8 @@ def refine(
 
     Parameters
     ----------
-    model : of classes, as a one-pass fit solves it, on the same rows
+    model : of classes, as a one-pass fit solves it, on the same rows; outputs of another loss teach
+        no discriminants, so the nearest codeword names the class
     source : the rows, with labels; read up to `max_passes` times
     loss : "squared_hinge", ``max(0, 1 - m)^2``, or "logistic", ``log(1 + exp(-m))``
     max_passes : readings at most; fewer where a step promises less than a millionth
@@ -186,7 +168,7 @@ def refine(
     Raises
     ------
     ParameterError
-        A model of values or of discriminants, or a loss that does not exist.
+        A model of values, or a loss that does not exist.
     DataError
         Rows with weights where the model was summed without, or the other way round; a reading
         of more or fewer rows than one before.
@@ -216,7 +198,7 @@ def _refined(
     check_rows_given(rows)
     check_kind("held", held, HeldRows, "HeldRows")
     check_run(run)
-    kind = _checked(model, source, loss)
+    kind, model = _checked(model, source, loss), _by_outputs(model)
     _check_passes(max_passes)
     run = run or RunOptions()
     source = reread(source).adapted(model.encoder.table, model.labels)
@@ -269,12 +251,17 @@ def _checked(model: Model, source: Source, loss: str) -> Loss:
         raise ParameterError(f"loss={loss!r} is what one pass solves; there is nothing to refine")
     if model.book is None:
         raise ParameterError(f"loss={loss!r} is for classes, and this model has values")
-    if model.book.decoder.needs_class_sums:
-        raise ParameterError(
-            f"loss={loss!r} does not go with decode='discriminant', which is learnt from outputs "
-            "of the squared loss; leave out decode"
-        )
     return LOSSES[loss]()
+
+
+def _by_outputs(model: Model) -> Model:
+    """Return the model without the discriminants that outputs of the squared loss taught it."""
+    assert model.book is not None
+    if not model.book.decoder.needs_class_sums:
+        return model
+    book = replace(model.book, decoder=make_decoder("euclidean"))
+    has_some = model.probabilities is not None
+    return replace(model, book=book, probabilities=Probabilities.default() if has_some else None)
 
 
 def check_source(source: Source, loss: str) -> None:

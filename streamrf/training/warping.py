@@ -26,7 +26,7 @@ from streamrf.preprocessing import (
     Warp,
     as_columns,
 )
-from streamrf.solving import HeldOut, Trial, best, searched
+from streamrf.solving import HeldOut, Trial, best, read_best, searched
 from streamrf.sources import ArraySource, Ledger, Rows
 from streamrf.statistics import (
     ClassSums,
@@ -37,6 +37,7 @@ from streamrf.statistics import (
     ValueSums,
 )
 from streamrf.training.candidates import PAIRS, Recipe, gamma_unit
+from streamrf.training.decoding import before_last, compared
 from streamrf.training.kinds import TEACHERS
 from streamrf.training.passes import Pass
 
@@ -72,12 +73,14 @@ def attempt(
         summed = fold(source, Pass(Statistics(encoder, sums, Ledger())), Pass.update)
     statistics = summed.finished()
     try:
-        problem = statistics.problem(random_state=seed)
+        codes = compared(None, statistics)
+        problem = statistics.problem(codes[-1], random_state=seed)
         alphas = (RELATIVE_ALPHAS * (problem.alpha_scale or 1.0)).tolist()
-        found = searched(problem.models, alphas, HeldOut([held], statistics.encoder))
+        held_out = HeldOut([held], statistics.encoder, decoders=before_last(codes))
+        found = searched(problem.models, alphas, held_out)
     except SolveError:
         found = []
-    return statistics, best(found) if found else None
+    return statistics, read_best(best(found), found)[0] if found else None
 
 
 def learn(

@@ -1,0 +1,158 @@
+"""Rows held out of the sums, and what models answer on them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.jit.arrays import F32, Floats, Indices
+from streamrf.jit.lanes import LANES
+from streamrf.jit.threads import on_single_blas_threads
+from streamrf.models import Decoder, Model
+from streamrf.preprocessing import Encoder, as_columns
+from streamrf.solving.path import target_shares
+from streamrf.sources import Rows, as_labels, find_labels
+
+Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
+
+SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
+MULTIPLIED_GROUPS = 8  # of their lanes, by a thread at a time, so that they stay in its cache
+KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
+
+
+class HeldOut:
+    """Rows held out that weigh, and their features, encoded once as far as `KEPT_BYTES` reach.
+
+    Parameters
+    ----------
+    rows : as they came; those whose weights a pass rounds to 0 are left out here too
+    encoder : of all features that models have some of
+    n_distinct : of the rows, those that are no copies of others; None means all
+    decoders : that outputs are read by before the models' own; the first leads the search
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Rows],
+        encoder: Encoder,
+        n_distinct: int | None = None,
+        decoders: Sequence[Decoder] = (),
+    ) -> None:
+        self._encoder, self._decoders = encoder, decoders
+        self._parts: list[Rows] = []
+        self._places: list[slice] = []  # of the parts of each of the rows given, if all weigh
+        for some in rows:
+            weighing, first = _weighing(some, encoder), len(self._parts)
+            starts = range(0, len(weighing.X), SCORED_ROWS)
+            self._parts += [weighing.where(slice(i, i + SCORED_ROWS)) for i in starts]
+            is_whole = len(weighing.X) == len(some.X)
+            self._places.append(slice(first, len(self._parts) if is_whole else first))
+        self._kept: list[F32] = []
+        n_rows = sum(len(part.X) for part in self._parts)
+        self.n_rows = n_rows if n_distinct is None else min(n_rows, n_distinct)
+
+    @property
+    def mapped(self) -> list[list[F32]]:
+        """What is kept of the features of each of the rows given, for `Encoder.encode`."""
+        return [self._kept[place] for place in self._places]
+
+    def products(self, encoder: Encoder, coef: Floats) -> Iterator[tuple[Rows, Floats]]:
+        """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of a model's encoder.
+
+        Parameters
+        ----------
+        coef : (n_outputs, n_components)
+        """
+        order = np.argsort(self._encoder.columns)
+        index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
+        is_all = np.array_equal(index, np.arange(self._encoder.n_components))
+        calibration = encoder.calibration
+        coef = coef / calibration.step  # of features as they are, which are not scaled
+        offset = coef @ calibration.shift
+        for number, part in enumerate(self._parts):
+            z = self._features(number)
+            out = np.empty((len(z) * LANES, len(coef)))
+            multiply = partial(_multiply, z, None if is_all else index, coef, offset, out)
+            starts = range(0, len(z), MULTIPLIED_GROUPS)
+            on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_GROUPS) for i in starts])
+            yield part, out[: len(part.X)]
+
+    def readings(self, model: Model) -> list[Model]:
+        """Return the model by each decoder, its own last."""
+        book = model.book
+        if book is None:
+            return [model]
+        books = (replace(book, decoder=decoder) for decoder in self._decoders)
+        return [*(replace(model, book=book) for book in books), model]
+
+    def answers(self, model: Model) -> Answers:
+        """Return the rows, in parts, each with a model's outputs (n, n_outputs)."""
+        found = self.products(model.encoder, model.coef)
+        return [(part, products + model.intercept) for part, products in found]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """What squared errors of each target count times here, (n_targets,)."""
+        y = np.concatenate([as_columns(part.y) for part in self._parts])
+        size = np.maximum(np.abs(y).max(axis=0), np.finfo(np.float64).tiny)
+        return target_shares((y / size).std(axis=0) * size)
+
+    @property
+    def is_of_one_class(self) -> bool:
+        """Whether all labels are the same."""
+        labels = [np.unique(as_labels(part.y)) for part in self._parts]
+        return len(np.unique(np.concatenate(labels))) < 2 if labels else True
+
+    def _features(self, number: int) -> F32:
+        if number < len(self._kept):
+            return self._kept[number]
+        z = self._encoder.mapped(self._parts[number].X)
+        if number == len(self._kept) and sum(z.nbytes for z in self._kept) + z.nbytes <= KEPT_BYTES:
+            self._kept.append(z)
+        return z
+
+
+def _multiply(
+    z: F32, index: Indices | None, coef: Floats, offset: Floats, out: Floats, groups: slice
+) -> None:
+    """``out = z[index]^T coef^T - offset`` of groups of lanes, in float64; without an index of all.
+
+    Parameters
+    ----------
+    z : (n_groups, width, 16)
+    coef : (n_outputs, n_components)
+    out : (16 n_groups, n_outputs)
+    """
+    some = z[groups] if index is None else np.take(z[groups], index, axis=1)
+    columns = np.array(some.transpose(1, 0, 2), dtype=np.float64, order="C")
+    rows = slice(LANES * groups.start, LANES * (groups.start + len(some)))
+    np.subtract((coef @ columns.reshape(coef.shape[1], -1)).T, offset, out=out[rows])
+
+
+def _weighing(rows: Rows, encoder: Encoder) -> Rows:
+    if rows.weights is None:
+        return rows
+    return rows.where(encoder.calibration.roots(rows.weights, len(rows.X)) > 0)
+
+
+def weights_of(rows: Rows) -> NDArray[np.float64]:
+    """Return the weights of rows, 1 where they carry none, (n,)."""
+    return np.ones(len(rows.X)) if rows.weights is None else rows.weights
+
+
+def held_scores(model: Model, answers: Answers) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """Return scores (n, n_classes), indices of true classes (n,) and weights of rows held out.
+
+    Rows of classes that the model does not know, or had no rows of, are left out.
+    """
+    assert model.book is not None
+    parts = []
+    for part, outputs in answers:
+        index, unknown = find_labels(model.labels, as_labels(part.y))
+        scores = model.book.scores(outputs)
+        known = ~unknown & ~model.book.is_absent[index]
+        parts.append((scores[known], index[known], weights_of(part)[known]))
+    scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return scores, index, weights
