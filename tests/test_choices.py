@@ -538,10 +538,14 @@ def test_a_target_that_is_no_number_is_no_class(dirt):
         srf.accumulate(srf.ArraySource(X, y), fourier(8), task="regression")
 
 
-@pytest.mark.parametrize(("n_classes", "is_told"), [(20, True), (8, False)])
-def test_a_label_among_whole_numbers_that_is_none_is_told(n_classes, is_told):
-    y = (np.arange(N) % n_classes).astype(str)
-    y[700] = "unknown"
+@pytest.mark.parametrize(
+    ("n_classes", "first", "n_unknown", "is_told"),
+    [(20, 0, 1, True), (8, 0, 1, True), (5, 0.5, 1, True), (8, 0, 100, False), (1, 0, 1, False)],
+)
+def test_a_label_among_numbers_that_is_none_is_told(n_classes, first, n_unknown, is_told):
+    """Of few different numbers if it is rare, be they whole or not."""
+    y = (first + np.arange(N) % n_classes).astype(str)
+    y[700 : 700 + n_unknown] = "unknown"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sums = srf.accumulate(srf.ArraySource(X, y), fourier(8))

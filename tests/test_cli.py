@@ -482,7 +482,7 @@ def test_skipped_rows_are_counted_and_told():
 
 def test_a_command_advises_only_what_it_has():
     table = ", or train on a table (CSV, a pandas frame), where missing values are filled in"
-    advice = "leave such rows out with on_bad_rows='skip' (--on-bad-rows skip)" + table
+    advice = "leave such rows out where there is on_bad_rows='skip' (--on-bad-rows skip)" + table
     assert refused("evaluate", "m.h5", "data.h5", "--x", "spoilt").endswith(advice)
     line = refused("predict", "m.h5", "data.h5", "--x", "spoilt", "--output", "p.h5")
     assert line.endswith("clean the data" + table)

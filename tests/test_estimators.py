@@ -16,7 +16,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
-from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, UnknownLabelError
+from streamrf.errors import (
+    BadRowError,
+    DataError,
+    ParameterError,
+    ShapeError,
+    StreamrfWarning,
+    UnknownLabelError,
+)
 
 # The only checks of scikit-learn that are expected to fail, and why.
 EXPECTED_FAILURES = {
@@ -371,6 +378,14 @@ def test_bad_rows_to_predict_are_told_as_those_to_fit_are(rng):
     ):
         with pytest.raises(BadRowError, match=r"^X, row 2: column 1 is NaN; clean the data"):
             use(bad)
+    novel = srf.RandomFeatureRegressor(features, alpha=1.0, uncertainty=True).fit(X, y).model_
+    for model, use in (
+        *((clf.model_, name) for name in ("predict", "predict_proba")),
+        *((novel, name) for name in ("predict", "novelty")),
+    ):
+        with pytest.warns(StreamrfWarning, match="^1 rows were left out"):
+            found = getattr(model, use)(bad, on_bad_rows="skip")
+        np.testing.assert_array_equal(found, getattr(model, use)(np.delete(bad, 2, axis=0)))
 
 
 @pytest.mark.parametrize("kind", [srf.RandomFeatureClassifier, srf.KernelRidgeRegressor])

@@ -293,6 +293,14 @@ def test_rows_of_no_weight_take_no_place_among_those_fitted(rng, n_weighing, is_
     assert len(regressor.X_fit_) == min(n_weighing, 50)
 
 
+@pytest.mark.parametrize("kind", [srf.KernelRidgeClassifier, srf.KernelRidgeRegressor])
+def test_no_penalty_is_chosen_by_rows_that_are_all_equal(kind):
+    X, y = np.ones((300, 2)), np.arange(300) % 2
+    with pytest.raises(DataError, match="the 300 rows are all equal, so that nothing can be learn"):
+        kind(srf.Gaussian(0.3)).fit(X, y)
+    kind(srf.Gaussian(0.3), alpha=0.1).fit(X, y)
+
+
 def test_bad_weights_of_rows_that_are_not_fitted_are_refused(rng):
     X, weights = rng.normal(size=(6000, 3)), np.ones(6000)
     for value in (np.nan, -1.0):

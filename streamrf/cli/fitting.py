@@ -385,6 +385,8 @@ def _summary(
             chosen = f", chosen among {len(figures['alphas'])} on {n_held}: {error}"
         yield "alpha", f"{figures['alpha']:.3g}{chosen}"
     yield from facts.loss_lines(figures)
+    if figures["decode"] not in (None, "euclidean"):
+        yield "decode", figures["decode"]
     if figures["block_weights"] is not None:
         yield facts.weights_line(figures)
     yield from (("note", note) for note in figures["notes"])

@@ -47,7 +47,8 @@ class RandomFeatureClassifier(ClassifierMixin, RandomFeatureEstimator):
     prune : features that the model keeps, the most useful after the pass (`Statistics.prune`); None
         means all
     block_weights : numbers, or "auto" (with ``alpha="auto"`` too), see `Statistics.solve`
-    codes : `OneVsRest()` (None) or `ErrorCorrectingCodes(n_bits)`
+    codes : `OneVsRest()` or `ErrorCorrectingCodes(n_bits)`; None: one against the rest, decoded by
+        discriminants where rows held out clearly err less by them (up to 100 classes)
     loss : "squared", which one pass solves; "squared_hinge" or "logistic": refined by Newton steps,
         each one more pass over rows that can be read again (`streamrf.refine`). The penalty is
         chosen anew at each

@@ -36,7 +36,8 @@ def cross_val_score(
     each by the model that has not seen it. Exact: each model is that of the sums of its rows. With
     ``alpha="auto"`` each takes the penalty that is best by cross-validation on its own folds. What
     is learnt from a peek at the rows before a pass (scales, features="auto", a warp) is learnt once
-    and shared by all folds. The fold of a row is a hash of its place in its store.
+    and shared by all folds. The fold of a row is a hash of its place in its store. Without codes
+    the largest output names the class: no rows are held out to compare discriminants on.
 
     Parameters
     ----------

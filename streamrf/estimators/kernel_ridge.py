@@ -123,8 +123,13 @@ class _KernelRidge(BaseEstimator):
         weights = np.ones(len(rows)) if block.weights is None else block.weights
         constant = np.where(targets.min(axis=0) == targets.max(axis=0), targets[0], 0.0)
         rows, targets, weights = _merged(rows, targets - constant, weights)  # a mean is rounded
-        dual = Dual(self.kernel_(rows), targets, weights)
         chosen = isinstance(self.alpha, str)
+        if chosen and len(rows) == 1 < len(block.X):
+            raise DataError(
+                f"the {len(block.X):,} rows are all equal, so that nothing can be learnt of them, "
+                "and no penalty be chosen; check the columns, or give alpha as a number"
+            )
+        dual = Dual(self.kernel_(rows), targets, weights)
         self.alpha_ = dual.best_alpha(book is None) if chosen else check_alpha(self.alpha)
         self.dual_coef_, intercept = dual.solve(self.alpha_)
         self.intercept_ = intercept + constant

@@ -149,10 +149,11 @@ class OneVsRest(Parametrized):
     ----------
     decode : {"euclidean", "discriminant", "auto"}
         With "discriminant" the class most probable by linear discriminant analysis of the outputs
-        wins in place of the largest output. Its cost is negligible and its error lower where the
-        features are few for the rows, or one class is much larger than the others; where they fit
-        the training rows almost wholly, its error is higher. "auto": the better of the two on rows
-        held out of the pass (the estimators and `fit`).
+        wins in place of the largest output. Its cost is negligible and its error lower where a
+        class lies between others, the features are few for the rows, or one class is much larger
+        than the others; where they fit the training rows almost wholly, its error is higher.
+        "auto": discriminants where rows held out of the pass clearly err less by them, as for up to
+        100 classes without codes (the estimators and `fit`).
 
     Examples
     --------
@@ -198,7 +199,8 @@ class ErrorCorrectingCodes(Parametrized):
         are. More bits forgive more errors; fewer than classes make smaller sums, but for
         "discriminant", which needs those by class.
     decode : {"euclidean", "hamming", "discriminant", "auto"}
-        Nearest codeword by distance, by wrong bits, or as in `OneVsRest`.
+        Nearest codeword by distance, by wrong bits, or as in `OneVsRest`. "auto": by distance,
+        unless rows held out clearly err less by another.
     random_state : int or None
         None takes the seed given to `book`.
 

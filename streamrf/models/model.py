@@ -18,7 +18,7 @@ from streamrf.models.class_metrics import ClassErrors, class_indices
 from streamrf.models.codes import CodeBook
 from streamrf.models.metrics import ErrorSums, ValueErrors, check_weight
 from streamrf.models.posterior import Posterior
-from streamrf.models.prediction import Predictor, Rows, targets_card, told
+from streamrf.models.prediction import Predictor, Rows, oddities, targets_card, told
 from streamrf.models.probabilities import Probabilities
 from streamrf.models.refinement import Refinement
 from streamrf.preprocessing import Encoder, as_columns
@@ -190,9 +190,9 @@ class Model(Card, Predictor):
         if run.engine is not None:
             raise ParameterError("deviations are computed in this process; leave out engine")
 
-        def both(block: Block) -> tuple[int, int, Floats, Floats]:
+        def both(block: Block) -> tuple[Indices, int, Floats, Floats]:
             values, deviations = self._scores_of(block), self.deviations(block.X)
-            return block.n_unseen, block.position, self.decide(values), self.decide(deviations)
+            return oddities(block), block.position, self.decide(values), self.decide(deviations)
 
         return told(map_blocks(reading.of_rows_alone(), both, run))
 
@@ -249,12 +249,12 @@ class Model(Card, Predictor):
         book = self.book
         reading, run = self.reading(source, **options)
 
-        def scored(block: Block) -> tuple[int, Floats, Indices, Floats]:
+        def scored(block: Block) -> tuple[Indices, Floats, Indices, Floats]:
             index = class_indices(self.labels, block.y)
             weight = np.ones(len(index)) if block.weights is None else block.weights
             known = ~book.is_absent[index]
             scores = self._scores(block.X)[known] / book.margin
-            return block.n_unseen, scores, index[known], weight[known]
+            return np.array((block.n_unseen, 0)), scores, index[known], weight[known]
 
         columns = zip(*told(map_blocks(reading, scored, run)), strict=True)
         scores, index, weight = (np.concatenate(column) for column in columns)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf.engine import Reading, RunOptions, fold, map_blocks
-from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, check_choice
-from streamrf.jit.arrays import Array, Floats
+from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, check_choice, warn
+from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.metrics import ErrorSums, Evaluation
 from streamrf.models.posterior import Posterior
 from streamrf.preprocessing import Encoder
@@ -86,8 +86,8 @@ class Scorer(ABC):
         reading, run = self.reading(source, start, stop, **options)
         return told(map_blocks(reading.of_rows_alone(), self._score, run, 8 * self.n_scores))
 
-    def _score(self, block: Block) -> tuple[int, int, Floats]:
-        return block.n_unseen, block.position, self._scores_of(block)
+    def _score(self, block: Block) -> tuple[Indices, int, Floats]:
+        return oddities(block), block.position, self._scores_of(block)
 
     def _scores_of(self, block: Block) -> Floats:
         """Return the scores of a block; raise BadRowError where features or outputs overflow.
@@ -107,14 +107,25 @@ class Scorer(ABC):
         return scores
 
 
+def oddities(block: Block) -> Indices:
+    """Return how many values of a block are unlike those learnt, and rows left out, int64 (2,)."""
+    return np.array((block.n_unseen, block.span - len(block.X)))
+
+
 def told(parts: Generator[tuple[Any, ...], None, None]) -> Generator[Any, None, None]:
-    """Yield the results of blocks, less the unknown values that each begins with; warn of those."""
-    n_unseen = 0
+    """Yield the results of blocks, less the `oddities` that each begins with; warn of those."""
+    found = np.zeros(2, dtype=np.int64)
     with closing(parts):
-        for n, *result in parts:
-            n_unseen += n
+        for some, *result in parts:
+            found += some
             yield tuple(result)
+    n_unseen, n_left_out = found.tolist()
     warn_of_unseen(n_unseen)
+    if n_left_out:
+        warn(
+            f"{n_left_out:,} rows were left out, with NaN, infinity or values beyond 1e150: the "
+            "answers are fewer than the rows, in their order"
+        )
 
 
 class Predictor(Scorer):
@@ -236,9 +247,9 @@ class Predictor(Scorer):
         is_leverage = kind == "leverage"
         return found if is_leverage else np.sqrt(np.maximum(found * posterior.weight - 1, 0.0))
 
-    def _leverages(self, block: Block) -> tuple[int, Floats]:
+    def _leverages(self, block: Block) -> tuple[Indices, Floats]:
         found = self._kept_posterior().leverages(self._scaled(block.X), self._step)
-        return block.n_unseen, found
+        return oddities(block), found
 
     @property
     def coef_variances(self) -> Floats:

@@ -326,8 +326,8 @@ def _complaint(block: Block, index: int, n_bad: int) -> str:
     is_array = not block.names and len(columns) and np.isnan(values[columns[0]])
     table = ", or train on a table (CSV, a pandas frame), where missing values are filled in"
     return (
-        f"{block.where}, row {row}: {what}{more}; clean the data, or leave such rows out with"
-        f" on_bad_rows='skip' (--on-bad-rows skip){table if is_array else ''}"
+        f"{block.where}, row {row}: {what}{more}; clean the data, or leave such rows out where "
+        f"there is on_bad_rows='skip' (--on-bad-rows skip){table if is_array else ''}"
     )
 
 

@@ -50,7 +50,8 @@ class Settings:
     scale_like : moments of all rows, from an earlier reading (`streamrf.moments`), or their file;
         statistics do too. "standard" and "asinh" scale columns by them rather than by the rows
         looked at before the pass
-    codes : target codes of the classes; None means `OneVsRest`
+    codes : target codes of the classes; None means `OneVsRest`, its decoder chosen by the rows held
+        out, if any are
     classes : all labels, where they are known. Where a code has fewer bits than classes the sums
         are then kept by bit (unless decoded by discriminants); else they are kept by class, and any
         code can be chosen at the solve. Sums by class take labels that are not among them; sums by

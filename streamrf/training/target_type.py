@@ -33,6 +33,7 @@ MAX_NUMBERED = 100  # classes that are whole floats, or integers with gaps; more
 MANY, SOME, ROWS = 50, 20, 10  # classes that are numbers which are told, or with so few rows each
 WHOLE = 2.0**53  # from which on every float is whole
 MIN_NUMBERS, MAX_ODD = 10, 0.1  # texts that are numbers, and share of others, that look like dirt
+MAX_SLIPS = 0.02  # of the rows, with another text beside fewer numbers, that look like dirt too
 GAPS = 2  # numbers from the least to the greatest for each that occurs, with which they have gaps
 ROUNDING = 1e-9  # of sums of floats, relative
 MAX_CLASS_SHARE, MIN_TASK_ROWS = 0.9, 30  # classes of the rows, of at least so many
@@ -165,15 +166,18 @@ def _is_one_hot(y: Array) -> bool:
 
 
 def _look_for_dirt(sample: Block, labels: Array) -> None:
-    """Raise DataError for texts of which nearly all are numbers with fractions; warn of integers.
+    """Raise DataError for texts that are ten numbers or more with fractions, but for a few; warn.
 
-    One "n.a." makes texts of all numbers of a column.
+    One "n.a." makes texts of all numbers of a column. Whole numbers and few different ones may be
+    classes.
     """
     levels = np.unique(labels).tolist() if labels.dtype.kind == "U" else []
     numbers = [float(level) for level in levels if is_number(level)]
     odd = [level for level in levels if not is_number(level)]
     _warn_of_alike(sample.where, levels)
-    if not odd or len(numbers) < MIN_NUMBERS or len(odd) > MAX_ODD * len(levels):
+    is_number_like = len(numbers) >= MIN_NUMBERS and len(odd) <= MAX_ODD * len(levels)
+    is_slip = len(numbers) > 1 and np.isin(labels, odd).mean() <= MAX_SLIPS
+    if not odd or not (is_number_like or is_slip):
         return
     i = int(np.flatnonzero(np.asarray(sample.y) == odd[0])[0])
     told = (
@@ -181,7 +185,8 @@ def _look_for_dirt(sample: Block, labels: Array) -> None:
         f"{len(numbers):,} of {len(levels):,} different ones are numbers, so all are texts; "
         "correct it, or take the row out, if they are values"
     )
-    if any(np.isfinite(number) and number != np.floor(number) for number in numbers):
+    has_fractions = any(np.isfinite(number) and number != np.floor(number) for number in numbers)
+    if is_number_like and has_fractions:
         raise DataError(f"{told}; if they are classes, say task='classification' (--task)")
     warn(f"{told}; they are taken for classes")
 
