@@ -133,6 +133,8 @@ def test_drift_is_found_and_chance_is_not(rng):
     night[:, 3] *= 2
     assert counted(night, sample).drifted_columns(counted(day, sample)).tolist() == [1, 2]
     assert counted(X[1000:], sample).drifted_columns(counted(day, sample)).tolist() == []
+    for row in np.split(X[1000:1050], 50):  # alone it has no deviation; 4 was constant
+        assert {*counted(row, sample).drifted_columns(counted(day, sample)).tolist()} <= {4}
 
 
 # Passes

@@ -54,14 +54,14 @@ def cut(
     Raises
     ------
     ConsumedError
-        A source that can be read once only.
+        A source that is read from its first row on only.
     ParameterError
         Fewer than one part, or arrays too large to send.
     """
     if not source.seekable or source.n_rows is None:
         raise ConsumedError(
-            f"{source.where} can be read once, from its first row on, and workers read shards of "
-            "rows each by itself; write the rows to HDF5 files, or leave out the cluster"
+            f"{source.where} can be read from its first row on alone, and workers each read shards "
+            "of the rows by themselves; write them to HDF5 files, or leave out the cluster"
         )
     n_bytes = _bytes_sent(source)
     if n_bytes > MAX_ARRAY_BYTES:

@@ -283,8 +283,9 @@ class Moments(Card):
         check_kind("earlier", earlier, Moments, "Moments")
         now, before = self.deviation, earlier.deviation
         n_now, n_before = max(self.n_rows, 1), max(earlier.n_rows, 1)
-        error = 5 * np.hypot(now / math.sqrt(n_now), before / math.sqrt(n_before))
-        moved = np.abs(self.mean - earlier.mean) > np.maximum(now, before) + error
+        widest = np.maximum(now, before)  # one row alone has no deviation
+        error = 5 * np.hypot(widest / math.sqrt(n_now), before / math.sqrt(n_before))
+        moved = np.abs(self.mean - earlier.mean) > widest + error
         share = np.minimum(self.outside / n_now, 1 - 1e-12)
         wider = (now > TIMES_WIDER * before) & (n_before * np.log1p(-share) < -CHANCE)
         return np.flatnonzero(moved | wider)
