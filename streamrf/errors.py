@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+TEXTS = "(?i:str|large_string|utf8|categor|enum|dictionary|(large_)?binary)"  # dtypes of tables
+
 
 class StreamrfError(Exception):
     """A mistake in the data, the arguments or a file; the message is one sentence for the user."""
@@ -162,6 +164,17 @@ def check_undated(X: Any, where: str) -> None:
             return
     if dtype := _date(getattr(X, "dtype", None), X):
         raise ShapeError(f"{where} has dtype {dtype}; {told}")
+
+
+def check_no_text(X: Any, where: str) -> None:
+    """Raise DataError for a table with texts or categories, of which NumPy may make numbers."""
+    for name, dtype, column in _columns(X):
+        is_text = re.match(TEXTS, str(dtype)) is not None
+        if is_text or (column is not None and any(isinstance(v, str | bytes) for v in column.flat)):
+            raise DataError(
+                f"{where}: column {name!r} has dtype {dtype}, and arrays and blocks are of "
+                "numbers; give the whole table to open_source(X, y=y), or turn it into numbers"
+            )
 
 
 def _is_objects(X: Any) -> bool:

@@ -203,7 +203,9 @@ def test_rows_of_a_window_are_cut_for_all_workers(path):
 
 def test_what_is_read_once_is_refused(two_workers):
     source = srf.IteratorSource([(np.eye(4), np.arange(4))])
-    with pytest.raises(ConsumedError, match=r"from its first row on alone.*write them to HDF5 files"):
+    with pytest.raises(
+        ConsumedError, match=r"from its first row on alone.*write them to HDF5 files"
+    ):
         srf.accumulate(source, integers.features(), engine=two_workers)
 
 

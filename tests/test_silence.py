@@ -209,15 +209,15 @@ def files(tmp_path_factory):
     return folder
 
 
-NAMED = ["--map", "fourier", "--components", "16"]
+WITH_MAP = ["--map", "fourier", "--components", "16"]
 IGNORED = [
-    ("--warp-rounds", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--warp-rounds", "3"]),
-    ("--bits", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--bits", "0"]),
+    ("--warp-rounds", ["fit", "d.h5", *WITH_MAP, "--model", "o.h5", "--warp-rounds", "3"]),
+    ("--bits", ["fit", "d.h5", *WITH_MAP, "--model", "o.h5", "--bits", "0"]),
     ("--bits", ["solve", "s.h5", "--model", "o.h5", "--bits", "0"]),
-    ("--folds", ["fit", "d.h5", *NAMED, "--model", "o.h5", "--folds", "3"]),
-    ("--alpha", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--alpha", "1"]),
-    ("--decode", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--decode", "discriminant"]),
-    ("--codes", ["fit", "d.h5", *NAMED, "--statistics", "o.h5", "--codes", "one-vs-rest"]),
+    ("--folds", ["fit", "d.h5", *WITH_MAP, "--model", "o.h5", "--folds", "3"]),
+    ("--alpha", ["fit", "d.h5", *WITH_MAP, "--statistics", "o.h5", "--alpha", "1"]),
+    ("--decode", ["fit", "d.h5", *WITH_MAP, "--statistics", "o.h5", "--decode", "discriminant"]),
+    ("--codes", ["fit", "d.h5", *WITH_MAP, "--statistics", "o.h5", "--codes", "one-vs-rest"]),
     ("--decode", ["solve", "s.h5", "--path", "--decode", "discriminant"]),
     ("--criterion", ["solve", "s.h5", "--path", "--criterion", "gcv"]),
     ("--criterion", ["solve", "s.h5", "--alpha", "1", "--model", "o.h5", "--criterion", "gcv"]),
@@ -227,7 +227,7 @@ IGNORED = [
         ("--allow-sparse", []), ("--allow-external", []),
     )),
     *((name, [*command, name, ""]) for command, names in (
-        (["fit", "d.h5", *NAMED, "--model", "o.h5"], ("--x", "--y", "--weights")),
+        (["fit", "d.h5", *WITH_MAP, "--model", "o.h5"], ("--x", "--y", "--weights")),
         (["evaluate", "m.h5", "d.h5"], ("--x", "--y", "--weights")),
         (["predict", "m.h5", "d.h5", "-o", "o.csv"], ("--x",)),
         (["moments", "d.h5", "--out", "o.h5"], ("--x", "--y", "--weights")),
@@ -983,6 +983,27 @@ def test_texts_for_all_rows_beside_a_table_are_labels(kind):
     assert [column.name for column in named.columns.columns] == ["c"]
     with pytest.raises(DatasetNotFoundError, match="no column 'p'"):
         srf.open_source(frame, y=kind(["p", "c"]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("kind", ["date", "text", "category"])
+def test_tables_with_more_than_numbers_are_no_arrays(library, kind):
+    """Of which NumPy makes ticks of some unit, or numbers of texts, and another column others."""
+    frame = NAMED.assign(t=pd.date_range("2020-01-01", periods=len(NAMED), unit="us"))
+    if kind != "date":
+        frame["t"] = pd.Series(["01", "2"] * (len(NAMED) // 2), dtype="str")
+    if kind == "category":
+        frame["t"] = frame["t"].astype("category")
+    if library == "arrow":
+        frame = pa.Table.from_pandas(frame)
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+    told = "X: column 't' has dtype .*numbers"
+    with pytest.raises((DataError, ShapeError), match=f"^{told}"):
+        srf.ArraySource(frame, LABELS)
+    with pytest.raises((DataError, ShapeError), match=f"^iterator, block 0, {told}"):
+        srf.accumulate(srf.IteratorSource(lambda: iter([(frame, LABELS)])), MAP)
+    assert srf.open_source(frame, y=LABELS).n_features > 3
 
 
 def test_levels_unknown_in_training_are_counted_and_told(tmp_path):

@@ -11,6 +11,7 @@ from streamrf.errors import (
     DataError,
     ParameterError,
     ShapeError,
+    check_no_text,
     check_undated,
     check_unmasked,
     warn,
@@ -104,6 +105,9 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
             " y[i:i + 4096]) for i in range(0, n_rows, 4096))"
         )
     check_unmasked(X, where)
+    if not isinstance(X, np.ndarray | list | tuple):
+        check_undated(X, where)
+        check_no_text(X, where)
     try:
         X = np.asarray(X)
     except ValueError as error:
