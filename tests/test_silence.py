@@ -1006,6 +1006,41 @@ def test_tables_with_more_than_numbers_are_no_arrays(library, kind):
     assert srf.open_source(frame, y=LABELS).n_features > 3
 
 
+@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
+def test_categories_of_polars_are_labels(tmp_path, kind):
+    """Whose texts Arrow has as views."""
+    pl = pytest.importorskip("polars")
+    type_ = pl.Categorical if kind == "Categorical" else pl.Enum(["u", "v"])
+    frame = pl.from_pandas(NAMED.assign(y=np.where(LABELS, "u", "v"))).cast({"y": type_})
+    frame.write_ipc(tmp_path / "rows.arrow")
+    for rows in (frame, tmp_path / "rows.arrow"):
+        sums = srf.accumulate(srf.open_source(rows, y="y"), MAP)
+        assert sums.labels.tolist() == ["u", "v"]
+
+
+def test_dates_among_several_targets_are_refused():
+    pl = pytest.importorskip("polars")
+    dates = pd.date_range("2020-01-01", periods=len(ROWS), unit="us")
+    targets = pl.from_pandas(pd.DataFrame({"t": dates, "z": VALUES}))
+    for make in (
+        lambda: srf.RandomFeatureRegressor(MAP).fit(ROWS, targets),
+        lambda: srf.ArraySource(ROWS, targets),
+        lambda: next(srf.IteratorSource([(ROWS, targets)]).blocks()),
+    ):
+        with pytest.raises(ShapeError, match=r"column 't' has dtype .*; expected numbers"):
+            make()
+
+
+def test_an_empty_chunk_of_an_arrow_table_is_none():
+    parts = (ROWS[:100, 0], ROWS[:0, 0], ROWS[100:, 0])
+    table = pa.table({"a": pa.chunked_array([pa.array(p) for p in parts]), "y": LABELS})
+    found, wanted = (
+        srf.accumulate(srf.open_source(rows, y="y"), MAP)
+        for rows in (table, pd.DataFrame({"a": ROWS[:, 0], "y": LABELS}))
+    )
+    assert found.gram.tobytes() == wanted.gram.tobytes()
+
+
 def test_levels_unknown_in_training_are_counted_and_told(tmp_path):
     frame = NAMED.assign(city=np.where(LABELS, "Oslo", "Rome"))
     other = frame.assign(city=frame.city.str.lower())

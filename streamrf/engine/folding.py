@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from streamrf.engine.base import R, Reading, Runner, S, StateStore, Update
 from streamrf.engine.dask import DaskRunner
@@ -106,4 +107,4 @@ def map_blocks(
             is_empty = False
             yield found
         if is_empty:  # an empty range, whose results have their shapes too
-            yield function(reading.source.sample(1).take(slice(0)))
+            yield function(replace(reading.source.sample(1).take(slice(0)), span=0))

@@ -14,7 +14,7 @@ from streamrf.storage import Fields
 
 N_KNOTS = 129  # quantiles of a column, the least and the greatest value among them
 FAR = float(np.finfo(np.float64).max)
-TAIL = 0.005  # of the rows at each end, which are not told apart
+TAIL = 0.005  # share of rows whose score the least value has; the greatest that of all but it
 
 MOST, NORMAL_WIDTH = 0.75, 2.301  # of the rows, and the length in deviations that they are within
 HEAVY = 3.0  # times the deviation of a normal column with most rows within the same length

@@ -247,7 +247,8 @@ def _table(frame: Any, where: str) -> Any:
     is_pandas = _library(frame) == "pandas"
     try:
         made = partial(pa.Table.from_pandas, preserve_index=False) if is_pandas else pa.table
-        table = made(frame)
+        is_table = isinstance(frame, pa.Table)  # which the way by a stream spoils: empty chunks
+        table = frame.combine_chunks() if is_table else made(frame)
     except (pa.ArrowInvalid, TypeError, NotImplementedError) as error:
         raise DataError(
             f"{where} has a column of several types, or of one that Arrow lacks"

@@ -34,7 +34,9 @@ def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:
     pa = arrow()
     values = table.column(name).combine_chunks()
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary.take(values.indices)
+        levels = values.dictionary  # which polars keeps as views, that Arrow cannot take from
+        is_text = kind_of(levels.type) == "category"
+        values = (levels.cast(pa.large_string()) if is_text else levels).take(values.indices)
     kind = kind_of(values.type)
     if kind in ("number", "empty") and not pa.types.is_integer(values.type):
         values = values.cast(pa.float64(), safe=False)

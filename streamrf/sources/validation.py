@@ -154,6 +154,8 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
         )
     check_listed(y, where)
     check_unmasked(y, where)
+    if not isinstance(y, np.ndarray | list | tuple):
+        check_undated(y, where)
     try:
         y = np.asarray(y)
     except ValueError as error:
