@@ -15,7 +15,7 @@ from integers import assert_same_bytes
 from streamrf.cli import app
 from streamrf.display import Run
 from streamrf.display.stages import following, now
-from streamrf.errors import DataError, MemoryBudgetError, ParameterError
+from streamrf.errors import DataError, MemoryBudgetError, ParameterError, StreamrfWarning
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.report import facts
 from streamrf.training import feature_choice
@@ -419,6 +419,29 @@ def test_classes_that_come_after_the_rows_looked_at_are_told(rng, monkeypatch, o
     label = repr(2 if names is None else "c")
     assert told == [] if order == "shuffled" else f"have the label {label}, and none" in told[0]
     assert len(told) == (order == "by class")
+
+
+def test_late_classes_are_told_by_a_pass_that_goes_on(rng, monkeypatch, tmp_path):
+    monkeypatch.setattr(feature_choice, "PEEK_BYTES", 8 * 3 * 400)
+    y = np.arange(600) // 200
+    X = rng.standard_normal((600, 3)) + y[:, np.newaxis]
+
+    def blocks(stop):
+        for i in range(0, 600, 100):
+            if i == stop:
+                raise OSError("power cut")
+            yield X[i : i + 100], y[i : i + 100]
+
+    def passed(stop):
+        source = srf.IteratorSource(lambda: blocks(stop), key="rows")
+        options = {"n_components": 32, "budget": 0.1, "random_state": 0}
+        path = tmp_path / "pass.checkpoint"
+        return srf.accumulate(source, "auto", checkpoint=path, checkpoint_every=0, **options)
+
+    with pytest.raises(OSError, match="power cut"):
+        passed(500)
+    with pytest.warns(StreamrfWarning, match="over a tenth of the rows have the label 2, and none"):
+        assert passed(None).n_rows == 600
 
 
 def test_why_nothing_was_tried_is_told(waves):

@@ -276,16 +276,20 @@ def safest(trials: Sequence[Trial]) -> Trial:
     return min(found, key=lambda trial: (trial.mse, trial.figure))
 
 
-def read_best(leader: Trial, trials: Sequence[Trial]) -> tuple[Trial, list[Trial]]:
+def read_best(
+    leader: Trial, trials: Sequence[Trial], share: float = 1.0
+) -> tuple[Trial, list[Trial]]:
     """Return the leader, or the surest trial by another decoder that clearly errs less.
 
-    And all trials by that decoder. The largest output of least squares is never that of a class
-    which lies between others (Hastie, Tibshirani and Friedman, 2009, section 4.2); discriminants
-    tell it, and where there is none they are as good as the largest output, or a little worse.
+    With at most a `share` of its errors; and all trials by that decoder. The largest output of
+    least squares may never be that of a class which lies between others (Hastie, Tibshirani and
+    Friedman, 2009, section 4.2); discriminants tell it, and where there is none they are as good as
+    the largest output, or a little worse.
     """
     found = leader, list(trials)
     for others in zip(*(trial.others for trial in trials), strict=True):
         rival = safest(others)
-        if is_above(found[0].losses - rival.losses, CLEARLY):
+        is_clear = is_above(found[0].losses - rival.losses, CLEARLY)
+        if is_clear and rival.figure <= share * found[0].figure:
             found = rival, list(others)
     return found

@@ -299,6 +299,12 @@ def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
             )
         return TableSource([DaskFrameTable(frame)], x, y, weights)
     roles = {"y": y, "weights": weights}
+    for role, values in roles.items():
+        if values is not None and not hasattr(values, "__len__"):
+            raise ParameterError(
+                f"{role} must be the name of a column, a text, or a value for each row, got "
+                f"{values!r}"
+            )
     are_names = {role: _is_named(frame, values) for role, values in roles.items()}
     table = FrameTable(frame, {role: roles[role] for role in roles if not are_names[role]})
     names = [roles[role] if are_names[role] else table.names[role] for role in roles]

@@ -25,15 +25,24 @@ def faint_rows(rows: Rows, roots: Floats) -> Counter[Any]:
     return Counter(as_labels(rows.y[faint]).tolist()) if faint.any() else Counter()
 
 
-def faint_tree(faint: Counter[Any]) -> dict[str, Any]:
-    """Return the rows by label as a tree."""
+def classes_tree(faint: Counter[Any], chosen_by: Array | None) -> dict[str, Any]:
+    """Return what `warn_of_classes` is going to need as a tree, of what there is."""
+    tree: dict[str, Any] = {} if chosen_by is None else {"chosen_by": chosen_by}
+    if not faint:
+        return tree
     labels = as_labels(np.array(list(faint)))
     order = np.argsort(labels)
-    return {"labels": labels[order], "n_rows": np.array(list(faint.values()))[order]}
+    n_rows = np.array(list(faint.values()))[order]
+    return tree | {"faint": {"labels": labels[order], "n_rows": n_rows}}
 
 
-def read_faint(fields: Fields) -> Counter[Any]:
-    """Return what `faint_tree` described."""
+def read_classes(fields: Fields) -> tuple[Counter[Any], Array | None]:
+    """Return what `classes_tree` described."""
+    chosen_by = fields.labels("chosen_by") if "chosen_by" in fields.keys else None
+    return _read_faint(fields.tree("faint")) if "faint" in fields.keys else Counter(), chosen_by
+
+
+def _read_faint(fields: Fields) -> Counter[Any]:
     labels = fields.labels("labels")
     n_rows = fields.array("n_rows", np.int64, (len(labels),))
     if (n_rows < 1).any():

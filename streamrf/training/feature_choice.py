@@ -176,10 +176,17 @@ def choose(
         usual = None
         if len(y) < FEW_ROWS:
             usual = _with_warp(_usual(field, kernels, normalize), warp, warp_rounds)
-        tournament = Tournament(
-            judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
-        )
-        winner, width = tournament.winner(n_components, n_rows)
+
+        def held() -> tuple[Trial, int]:
+            tournament = Tournament(
+                judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
+            )
+            return tournament.winner(n_components, n_rows)
+
+        winner, width = held()
+        if winner.hides:  # classes, at its full width too; other features suit discriminants
+            judge.judge_by_discriminants()
+            winner, width = held()
         best = winner.candidate
     elif is_learnable:
         best = _with_warp(best, warp, warp_rounds)

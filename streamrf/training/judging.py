@@ -40,6 +40,7 @@ class Trial:
     seconds : planned
     losses : (2, n_held) float64, the shares of each row held out in `error` and in `mse`
     slowness : seconds of its rows, those measured over those planned
+    hides : whether discriminants of the same outputs tell classes that the largest one does not
     """
 
     candidate: Candidate
@@ -51,6 +52,7 @@ class Trial:
     seconds: float
     losses: Floats = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
     slowness: float = field(default=np.nan, compare=False)
+    hides: bool = False
 
 
 class Judge:
@@ -100,6 +102,7 @@ class Judge:
         self.spent = 0.0  # planned seconds of trials
         self.fault: DataError | ParameterError | None = None  # of the first that was not computed
         self._width = 0  # of the features that a solve was foreseen for
+        self._by_discriminants = False
 
     @property
     def n_held(self) -> int:
@@ -170,6 +173,9 @@ class Judge:
         slowness = measured.get("rows", np.nan) / self._row_seconds(candidate, width, n_rows)
         trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds, slowness=slowness)
         if found is not None:
+            hides = bool(found.others)
+            if hides and self._by_discriminants:
+                found = found.others[0]
             alpha = float(np.mean(found.model.alpha))
             trial = replace(
                 trial,
@@ -177,12 +183,19 @@ class Judge:
                 mse=found.mse,
                 alpha=alpha,
                 losses=np.stack([found.losses, found.squares]),
+                hides=hides,
             )
         self.spent += seconds
         advance(seconds, CHOOSING)
         self.trials.append(trial)
         self._known[key] = trial
         return trial
+
+    def judge_by_discriminants(self) -> None:
+        """Try all anew, by discriminants where they tell classes that the largest output hides."""
+        self._by_discriminants = True
+        self._known.clear()
+        self.trials.clear()
 
     def _attempt(
         self, candidate: Candidate, width: int, n_rows: int, n_held: int, split: int

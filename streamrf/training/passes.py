@@ -27,7 +27,7 @@ from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
 from streamrf.training.clipping import Clipping
 from streamrf.training.column_moments import Variation, named_columns
-from streamrf.training.faint import faint_rows, faint_tree, read_faint, warn_of_classes
+from streamrf.training.faint import classes_tree, faint_rows, read_classes, warn_of_classes
 from streamrf.training.holdout import Holdout
 from streamrf.training.parts import EncoderName, Part
 
@@ -370,7 +370,7 @@ class Pass(State):
         }
         if self._clipping.most:
             tree["clipping"] = self._clipping.to_tree()
-        return tree | {"faint": faint_tree(self._faint)} if self._faint else tree
+        return tree | classes_tree(self._faint, self.chosen_by)
 
     @classmethod
     def from_tree(cls, tree: dict | Fields) -> "Pass":
@@ -381,7 +381,7 @@ class Pass(State):
         clipping = Clipping(np.zeros(n_components))
         if "clipping" in fields.keys:
             clipping = Clipping.from_tree(fields.tree("clipping"), n_components)
-        faint = read_faint(fields.tree("faint")) if "faint" in fields.keys else Counter()
+        faint, chosen_by = read_classes(fields)
         fields.end()
         holdout = None
         if held is not None:
@@ -389,7 +389,7 @@ class Pass(State):
             for rows in holdout.held:
                 _check_held(held, rows, statistics)
         pass_ = cls(statistics, holdout)
-        pass_._clipping, pass_._faint = clipping, faint
+        pass_._clipping, pass_._faint, pass_.chosen_by = clipping, faint, chosen_by
         return pass_
 
 

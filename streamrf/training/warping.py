@@ -9,6 +9,8 @@ backpropagation-free machine learning models, Science 2024; several rounds and t
 Beaglehole, Holzmueller, Radhakrishnan and Belkin, xRFM, 2025.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from streamrf.display import stage
@@ -42,6 +44,7 @@ from streamrf.training.kinds import TEACHERS
 from streamrf.training.passes import Pass
 
 RELATIVE_ALPHAS = 10.0 ** np.arange(-8, 1)  # coarser than those of a fit: what is compared is more
+HIDDEN = 2 / 3  # of the errors, or less by discriminants: classes lie between others
 MAX_ROWS, MAX_HELD = 5000, 2000  # that a ridge is fitted to, and that its penalty is chosen by
 MAX_WIDTH, ROWS_A_FEATURE = 1024, 4  # of the features that gradients are taken of
 REACH = 0.5  # deviations of a column, over which slopes are taken where gradients have no variance
@@ -59,7 +62,9 @@ def attempt(
 ) -> tuple[Statistics, Trial | None]:
     """Fit rows for several penalties; return their sums and the best by the rows held out.
 
-    The seconds of the rows alone are those of the stage "rows", see `streamrf.display`.
+    The best by the largest output; its `others` is the surest by discriminants where these find
+    classes that are hidden to it. The seconds of the rows alone are those of the stage "rows", see
+    `streamrf.display`.
     """
     source = ArraySource(fitted.X, fitted.y, fitted.weights)
     sample = source.sample(CALIBRATION_ROWS)
@@ -80,7 +85,11 @@ def attempt(
         found = searched(problem.models, alphas, held_out)
     except SolveError:
         found = []
-    return statistics, read_best(best(found), found)[0] if found else None
+    if not found:
+        return statistics, None
+    leader = best(found)
+    rival = read_best(leader, found, HIDDEN)[0]
+    return statistics, replace(leader, others=() if rival is leader else (rival,))
 
 
 def learn(
