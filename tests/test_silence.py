@@ -1006,6 +1006,13 @@ def test_tables_with_more_than_numbers_are_no_arrays(library, kind):
     assert srf.open_source(frame, y=LABELS).n_features > 3
 
 
+def test_a_column_is_named_by_a_text():
+    frame = pd.DataFrame(np.column_stack((ROWS, LABELS)))  # whose columns are numbers
+    assert srf.open_source(frame, y="3").n_features == 3
+    with pytest.raises(ParameterError, match="y must be the name of a column, a text, .* got 3$"):
+        srf.open_source(frame, y=3)
+
+
 @pytest.mark.parametrize("kind", ["Categorical", "Enum"])
 def test_categories_of_polars_are_labels(tmp_path, kind):
     """Whose texts Arrow has as views."""
