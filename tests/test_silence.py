@@ -1009,7 +1009,7 @@ def test_tables_with_more_than_numbers_are_no_arrays(library, kind):
 def test_a_column_is_named_by_a_text():
     frame = pd.DataFrame(np.column_stack((ROWS, LABELS)))  # whose columns are numbers
     assert srf.open_source(frame, y="3").n_features == 3
-    with pytest.raises(ParameterError, match="y must be the name of a column, a text, .* got 3$"):
+    with pytest.raises(ParameterError, match=r"y must be the name of a column, a text, .* got 3$"):
         srf.open_source(frame, y=3)
 
 
