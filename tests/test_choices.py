@@ -274,12 +274,20 @@ def test_a_stream_of_bands_is_told_too(rng):
     assert clf.score(rows, bands) > 0.9
 
 
-def test_the_features_are_chosen_by_what_discriminants_make_of_them(rng):
+def test_the_features_are_chosen_by_what_discriminants_make_of_them(rng, tmp_path):
     """Shells, of which polynomials of low degree are wrong by the largest output alone."""
     rows = rng.normal(size=(2000, 4))
     shells = np.digitize(np.square(rows).sum(axis=1), [1.9, 3.4, 5.4])
-    clf = srf.RandomFeatureClassifier(budget=2, random_state=0).fit(rows[:1500], shells[:1500])
+    clf = srf.RandomFeatureClassifier(budget=1, random_state=0).fit(rows[:1500], shells[:1500])
     assert clf.model_.book.decode == "discriminant"
+    found = srf.select(srf.ArraySource(rows[:1500], shells[:1500]), budget=1, random_state=0)
+    assert (found.decode, found.card()["decode"]) == ("discriminant", "discriminant")
+    assert repr(found.features) == repr(clf.features_)
+    clf.statistics_.save(tmp_path / "s.h5")
+    again = srf.load_statistics(tmp_path / "s.h5").solve(clf.alpha_)  # as it was chosen
+    np.testing.assert_array_equal(again.predict(rows), clf.predict(rows))
+    plain = srf.load_statistics(tmp_path / "s.h5").solve(clf.alpha_, srf.OneVsRest())
+    assert plain.book.decode == "euclidean"
     assert clf.score(rows[1500:], shells[1500:]) > 0.85
 
 

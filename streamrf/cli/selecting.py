@@ -60,6 +60,7 @@ def choose(data: Data, rows: WeightedRowOptions, options: SelectOptions, seed: S
         "warp": None if found.warp is None else found.warp.kind,
         "map": type(found.features).__name__,
         "n_components": found.n_components,
+        "decode": found.decode,
         "n_rows_held_out": found.n_held,
         "tried": table,
         "seconds": time.perf_counter() - began,
@@ -76,10 +77,12 @@ def _summary(
     chosen = f"{' '.join(repr(found.features).split())}, untried: {found.why}"
     if figures["tried"]["candidate"]:
         chosen = figures["tried"]["candidate"][0]
+    hidden = "discriminant, as the largest output hides classes between others"
     return [
         ("rows", f"a peek at {where}, {figures['n_rows_held_out']:,} of them held out"),
         ("chosen", chosen),
         ("features", f"{figures['n_components']:,}, {figures['map']}"),
+        *([("decode", hidden)] if found.decode == "discriminant" else []),
         ("time", format_time(figures["seconds"])),
         ("next", "streamrf fit " + fits),
     ]

@@ -46,7 +46,8 @@ class Encoder:
     calibration : shifts and steps
     selected : (n_components,) int64, the columns of the map that are used, or None for all
     tried : what a selection tried, the winner first, or None where nothing was chosen: columns of
-        equal length by their names, "candidate", "n_components", "n_rows" and "error"
+        equal length by their names, "candidate", "n_components", "n_rows" and "error"; "decode"
+        too, "discriminant", where errors were counted by it
     table : what the columns of a table became to be a raw row, or None for rows of numbers
     """
 
@@ -54,7 +55,7 @@ class Encoder:
     features: FeatureMap
     calibration: Calibration
     selected: I64 | None = None
-    tried: dict[str, list] | None = None
+    tried: dict[str, Any] | None = None
     table: Columns | None = None
 
     @classmethod
@@ -372,12 +373,14 @@ class Encoder:
         return cls(preprocessing, features, calibration, selected, tried).of_table(table)
 
 
-def _read_tried(fields: Fields) -> dict[str, list]:
+def _read_tried(fields: Fields) -> dict[str, Any]:
     names = fields.texts("candidate")
-    tried: dict[str, list] = {"candidate": names}
+    tried: dict[str, Any] = {"candidate": names}
     for key in ("n_components", "n_rows"):
         tried[key] = fields.counts(key, len(names))
     tried["error"] = fields.totals("error", len(names), exact=False)
+    if "decode" in fields.keys:
+        tried["decode"] = fields.text("decode", ("discriminant",))
     fields.end()
     return tried
 

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from streamrf.errors import DataError, ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.kernels import check_weights
-from streamrf.models import Codes, Model, PrincipalComponents, Seed
+from streamrf.models import Codes, Model, OneVsRest, PrincipalComponents, Seed
 from streamrf.preprocessing import Encoder, Moments
 from streamrf.solving import BlockWeights, CrossValidation, Normal, Path, as_alphas
 from streamrf.sources import ClassWeight, Ledger, check_named, class_factors
+from streamrf.statistics.labelled import ClassSums
 from streamrf.statistics.ridge import (
     Alphas,
     RidgeProblem,
@@ -159,6 +160,9 @@ class Questions:
         self, codes: Codes = None, random_state: Seed = 0, class_weight: ClassWeight | None = None
     ) -> RidgeProblem:
         """Return what all solves for some outputs share; the parameters are those of `solve`."""
+        tried = self.encoder.tried or {}
+        if codes is None and "decode" in tried and isinstance(self.sums.targets, ClassSums):
+            codes = OneVsRest(tried["decode"])  # features were chosen for it
         book = self.sums.targets.book(codes, random_state)
         factors = None
         if class_weight is not None:
@@ -191,7 +195,8 @@ class Questions:
         alpha : float, as in `sklearn.linear_model.Ridge`, or (n_outputs,) floats, one for each
             target or bit of the code, at one factorisation for each value; the intercept is not
             penalised
-        codes : target codes of the classes; None means one-vs-rest, or the bits summed
+        codes : target codes of the classes; None means one-vs-rest, or the bits summed; decoded by
+            discriminants if the features were chosen by these
         block_weights : what the kernels of the map's blocks (`Concatenate`: its maps;
             `RandomMaclaurin`: its degrees from 0 on) are multiplied by: (n_blocks,) numbers, 0
             leaves one out; a dot-product kernel that a `RandomMaclaurin` is to be for; or "auto",

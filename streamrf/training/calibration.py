@@ -103,7 +103,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
             encoder = _with_room(encoder, sample)
         moments = Moments.zero(Sample.of(sample.X), column_names(source))
         if chosen is not None and chosen.trials:
-            encoder = replace(encoder, tried=chosen.table())
+            by = {"decode": chosen.decode} if chosen.decode == "discriminant" else {}
+            encoder = replace(encoder, tried=chosen.table() | by)
         encoder = encoder.of_table(source.columns)
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)

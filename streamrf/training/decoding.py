@@ -22,7 +22,8 @@ def compared(codes: Codes | None, statistics: Statistics) -> list[Codes | None]:
     if codes is None:
         n_classes = 0 if statistics.labels is None else len(statistics.labels)
         is_small = 1 < n_classes <= MAX_CLASSES
-        return [None, OneVsRest("discriminant")] if is_small and not is_by_bit else [None]
+        is_free = is_small and not is_by_bit
+        return [OneVsRest(), OneVsRest("discriminant")] if is_free else [None]
     if not is_auto_decode(codes):
         return [codes]
     words = [word for word in codes.decodings if word != "auto"]

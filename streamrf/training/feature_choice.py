@@ -63,6 +63,13 @@ class Selection(Card):
         """Whether values are predicted."""
         return self.n_targets is not None
 
+    @property
+    def decode(self) -> str | None:
+        """How outputs named the classes that errors count, see `OneVsRest`; None of values."""
+        if self.regression:
+            return None
+        return "discriminant" if self.winner is not None and self.winner.hides else "euclidean"
+
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: the choice, its error, and the best of those beaten."""
         chosen = {
@@ -71,6 +78,8 @@ class Selection(Card):
         }
         if self.warp is not None:
             chosen["warp"] = self.warp.kind
+        if self.decode == "discriminant":
+            chosen["decode"] = self.decode
         table = self.table()
         tried = zip(table["candidate"], table["error"], strict=True)
         lines = [f"{name} {error:.4g}" for name, error in tried]
