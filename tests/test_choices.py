@@ -274,10 +274,14 @@ def test_a_stream_of_bands_is_told_too(rng):
     assert clf.score(rows, bands) > 0.9
 
 
-def test_the_features_are_chosen_by_what_discriminants_make_of_them(rng, tmp_path):
-    """Shells, of which polynomials of low degree are wrong by the largest output alone."""
+def in_shells(rng):
+    """Rows of classes of which polynomials of low degree are wrong by the largest output alone."""
     rows = rng.normal(size=(2000, 4))
-    shells = np.digitize(np.square(rows).sum(axis=1), [1.9, 3.4, 5.4])
+    return rows, np.digitize(np.square(rows).sum(axis=1), [1.9, 3.4, 5.4])
+
+
+def test_the_features_are_chosen_by_what_discriminants_make_of_them(rng, tmp_path):
+    rows, shells = in_shells(rng)
     clf = srf.RandomFeatureClassifier(budget=1, random_state=0).fit(rows[:1500], shells[:1500])
     assert clf.model_.book.decode == "discriminant"
     found = srf.select(srf.ArraySource(rows[:1500], shells[:1500]), budget=1, random_state=0)
@@ -303,6 +307,15 @@ def test_where_discriminants_do_not_clearly_help_nothing_changes(rng):
 
 def trained_alike(rows, y, codes):
     return srf.RandomFeatureClassifier(fourier(), codes=codes, random_state=0).fit(rows, y).model_
+
+
+@pytest.mark.parametrize("options", [{"loss": "logistic"}, {"codes": srf.OneVsRest()}])
+def test_features_are_not_chosen_for_discriminants_that_are_not_taken(rng, options):
+    rows, shells = in_shells(rng)
+    clf = srf.RandomFeatureClassifier(budget=1, max_passes=2, random_state=0, **options)
+    clf.fit(rows[:1500], shells[:1500])
+    assert clf.model_.book.decode == "euclidean"
+    assert "decode" not in clf.model_.encoder.tried
 
 
 @pytest.mark.parametrize("case", ["penalty", "loss", "classes"])

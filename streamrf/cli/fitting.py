@@ -49,6 +49,7 @@ from streamrf.training import (
     finish,
     foresee_finish,
     is_auto_decode,
+    of_loss,
     refine_job,
 )
 
@@ -159,6 +160,7 @@ def fit(
     """Train on files of data in one pass; write a model, its statistics, or both."""
     _check(targets, options, cluster, output)
     codes = targets.made(targets.is_of_values)
+    codes = of_loss(codes, targets.loss) if features.like is None else codes
     settings = Settings(
         **features.settings(),
         codes=codes,

@@ -59,6 +59,7 @@ from streamrf.training import (
     finish,
     foresee_finish,
     is_auto_decode,
+    of_loss,
     peek_rows,
     refine_job,
 )
@@ -333,6 +334,7 @@ class RandomFeatureEstimator(BaseEstimator):
         """Return what the parameters say of a pass."""
         names = (*OF_SUMS, "codes", "class_weight", "on_bad_rows", "random_state")
         given = {name: getattr(self, name) for name in names}
+        given["codes"] = of_loss(self.codes, self.loss)
         if self.features is None:
             given["features"] = "auto"
         return Settings(
@@ -344,7 +346,7 @@ class RandomFeatureEstimator(BaseEstimator):
     def _solve(self, pass_: Pass) -> None:
         options = {name: getattr(self, name) for name in ("prune", "block_weights", "uncertainty")}
         with computing(self.n_threads):
-            self._solved = finish(pass_, self.alpha, self.codes, **options)
+            self._solved = finish(pass_, self.alpha, of_loss(self.codes, self.loss), **options)
 
     def _answer(self) -> tuple[Model, Statistics | None]:
         check_is_fitted(self, "n_features_in_")

@@ -4,7 +4,7 @@ from streamrf.training import benchmark
 from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
-from streamrf.training.decoding import is_auto_decode
+from streamrf.training.decoding import is_auto_decode, of_loss
 from streamrf.training.feature_choice import Selection, peek_rows
 from streamrf.training.finishing import finish, foresee_finish
 from streamrf.training.foresight import READING, SOLVING
@@ -43,6 +43,7 @@ __all__ = [
     "is_auto_decode",
     "load_moments",
     "moments",
+    "of_loss",
     "parse_bytes",
     "peek_rows",
     "refine",

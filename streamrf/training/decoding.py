@@ -2,6 +2,7 @@
 
 from streamrf.display import clone
 from streamrf.models import Decoder, OneVsRest, make_decoder, needs_class_sums
+from streamrf.solving import SQUARED
 from streamrf.statistics import BitSums, Statistics
 from streamrf.training.evidence import Codes
 
@@ -11,6 +12,16 @@ MAX_CLASSES = 100  # to look for discriminants unasked; of 1,000 they take as lo
 def is_auto_decode(codes: Codes | None) -> bool:
     """Return whether the decoder is asked to be chosen."""
     return codes is not None and codes.decode == "auto"
+
+
+def of_loss(codes: Codes | None, loss: str) -> Codes | None:
+    """Return the codes, those of the largest output where a loss teaches no discriminants."""
+    return OneVsRest() if codes is None and loss != SQUARED else codes
+
+
+def takes_discriminants(codes: Codes | None) -> bool:
+    """Return whether discriminants may name the classes."""
+    return codes is None or codes.decode in ("auto", "discriminant")
 
 
 def compared(codes: Codes | None, statistics: Statistics) -> list[Codes | None]:

@@ -14,6 +14,7 @@ from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
 from streamrf.sources import Block, Source
 from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
+from streamrf.training.decoding import takes_discriminants
 from streamrf.training.foresight import CHOOSING
 from streamrf.training.images import image_shape
 from streamrf.training.judging import Judge, Trial
@@ -46,6 +47,8 @@ class Selection(Card):
     n_targets : values of a row, whose errors are mean squares; None of classes, whose errors are
         shares of wrong labels
     why : reason that nothing was tried, else empty
+    by_discriminants : whether errors count classes by discriminants, as the largest output hides
+        some, see `OneVsRest`
     """
 
     features: FeatureMap
@@ -57,6 +60,7 @@ class Selection(Card):
     n_components: int = 0
     n_targets: int | None = None
     why: str = ""
+    by_discriminants: bool = False
 
     @property
     def regression(self) -> bool:
@@ -65,10 +69,10 @@ class Selection(Card):
 
     @property
     def decode(self) -> str | None:
-        """How outputs named the classes that errors count, see `OneVsRest`; None of values."""
+        """How outputs name the classes that errors count; None of values."""
         if self.regression:
             return None
-        return "discriminant" if self.winner is not None and self.winner.hides else "euclidean"
+        return "discriminant" if self.by_discriminants else "euclidean"
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows: the choice, its error, and the best of those beaten."""
@@ -181,6 +185,7 @@ def choose(
         shape=shape,
     )
     winner, width, best = None, n_components or WIDTHS[0], _middle(field)
+    by_discriminants = False
     if not why:
         usual = None
         if len(y) < FEW_ROWS:
@@ -193,9 +198,10 @@ def choose(
             return tournament.winner(n_components, n_rows)
 
         winner, width = held()
-        if winner.hides:  # classes, at its full width too; other features suit discriminants
+        if winner.hides and takes_discriminants(settings.codes):  # at its full width too
             judge.judge_by_discriminants()
             winner, width = held()
+            by_discriminants = winner.hides
         best = winner.candidate
     elif is_learnable:
         best = _with_warp(best, warp, warp_rounds)
@@ -210,6 +216,7 @@ def choose(
         features.width_for(sample.X.shape[1]) or width,
         n_targets,
         why,
+        by_discriminants,
     )
 
 
