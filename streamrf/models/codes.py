@@ -7,6 +7,7 @@ given to the class whose codeword is nearest (Dietterich & Bakiri 1994; Hamid et
 outputs is learnt from the same sums, without the rows (design/0007-discriminants.md).
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -98,6 +99,13 @@ class CodeBook:
     def is_absent(self) -> Mask:
         """Whether the decoder had no rows of a class to learn from, bool (n_classes,)."""
         return self.decoder.is_absent(self.n_classes)
+
+    def read_by(self, decoder: Decoder) -> "CodeBook":
+        """Return the same book with another decoder; its words are not checked again."""
+        decoder.check(self.matrix.shape)
+        book = copy(self)
+        object.__setattr__(book, "decoder", decoder)
+        return book
 
     def scores(self, outputs: Floats) -> Floats:
         """Closeness of outputs (n, n_bits) to each codeword, float64 (n, n_classes)."""

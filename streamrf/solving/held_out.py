@@ -84,7 +84,7 @@ class HeldOut:
         book = model.book
         if book is None:
             return [model]
-        books = (replace(book, decoder=decoder) for decoder in self._decoders)
+        books = (book.read_by(decoder) for decoder in self._decoders)
         return [*(replace(model, book=book) for book in books), model]
 
     def answers(self, model: Model) -> Answers:

@@ -377,4 +377,4 @@ class RidgeProblem:
             means = b + class_means @ v.T * root_scale
             scatter = normal.scatter(alpha, v)
             decoder = book.decoder.learnt(means, scatter, weights / root_scale**2)
-        return replace(book, decoder=decoder)
+        return book.read_by(decoder)

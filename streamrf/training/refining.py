@@ -259,7 +259,7 @@ def _by_outputs(model: Model) -> Model:
     assert model.book is not None
     if not model.book.decoder.needs_class_sums:
         return model
-    book = replace(model.book, decoder=make_decoder("euclidean"))
+    book = model.book.read_by(make_decoder("euclidean"))
     has_some = model.probabilities is not None
     return replace(model, book=book, probabilities=Probabilities.default() if has_some else None)
 
