@@ -174,7 +174,6 @@ def choose(
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)
-    begin(CHOOSING, "", budget)
     judge = Judge(
         sample.X,
         y,
@@ -192,6 +191,7 @@ def choose(
             usual = _with_warp(_usual(field, kernels, normalize), warp, warp_rounds)
 
         def held() -> tuple[Trial, int]:
+            begin(CHOOSING, "", budget)
             tournament = Tournament(
                 judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
             )

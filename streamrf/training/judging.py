@@ -193,7 +193,7 @@ class Judge:
 
     def judge_by_discriminants(self) -> None:
         """Try all anew, by discriminants where they tell classes that the largest output hides."""
-        self._by_discriminants = True
+        self._by_discriminants, self.spent = True, 0.0
         self._known.clear()
         self.trials.clear()
 
