@@ -74,7 +74,9 @@ def weights(cell, make=feature_map):
     data = harness.load("mnist")
     picks = np.sort(np.random.default_rng(0).permutation(len(data.X))[:SAMPLE])  # as in `sample`
     y = np.isin(data.y[picks], DIVISIONS[cell["division"]]).astype(int)
-    model = srf.RandomFeatureClassifier(make(cell["map"]), alpha="auto", random_state=0)
+    model = srf.RandomFeatureClassifier(
+        make(cell["map"]), alpha="auto", codes=srf.OneVsRest(), random_state=0
+    )
     w = model.fit(X, y).coef_[-1]
     w = w / np.abs(w).max()
     return {

@@ -46,6 +46,8 @@ def fit(
 ) -> Row:
     """Fit a classifier to the training rows at unit length and give its errors in per cent.
 
+    Without codes the class of the largest output wins, as in the paper, and not by discriminants.
+
     Returns
     -------
     "error_percent" : on the test rows
@@ -54,7 +56,11 @@ def fit(
     "alpha" : that penalty
     """
     model = srf.RandomFeatureClassifier(
-        features, alpha="auto", normalize="l2", codes=codes, random_state=seed
+        features,
+        alpha="auto",
+        normalize="l2",
+        codes=srf.OneVsRest() if codes is None else codes,
+        random_state=seed,
     )
     model.fit(data.X, data.y)
     return {

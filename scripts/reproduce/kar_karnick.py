@@ -147,7 +147,7 @@ def ridge(
 ) -> srf.RandomFeatureClassifier:
     """Return the one-pass learner, which chooses its penalty itself, within the time measured."""
     return srf.RandomFeatureClassifier(
-        features, alpha="auto", prune=prune, n_threads=1, random_state=0
+        features, alpha="auto", codes=srf.OneVsRest(), prune=prune, n_threads=1, random_state=0
     )
 
 
