@@ -1,5 +1,7 @@
 """Decoders of a code that rows held out compare."""
 
+from typing import Any
+
 from streamrf.display import clone
 from streamrf.models import Decoder, OneVsRest, make_decoder, needs_class_sums
 from streamrf.solving import SQUARED
@@ -14,9 +16,10 @@ def is_auto_decode(codes: Codes | None) -> bool:
     return codes is not None and codes.decode == "auto"
 
 
-def of_loss(codes: Codes | None, loss: str) -> Codes | None:
-    """Return the codes, those of the largest output where a loss teaches no discriminants."""
-    return OneVsRest() if codes is None and loss != SQUARED else codes
+def of_loss(codes: Codes | None, loss: Any) -> Codes | None:
+    """Return the codes, those of the largest output where a loss, not yet checked, is another."""
+    is_squared = isinstance(loss, str) and loss == SQUARED
+    return codes if is_squared or codes is not None else OneVsRest()
 
 
 def takes_discriminants(codes: Codes | None) -> bool:
