@@ -330,11 +330,14 @@ class RandomFeatureEstimator(BaseEstimator):
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
         return Job.of(source, settings, options)
 
+    @property
+    def _codes(self) -> Any:
+        return of_loss(self.codes, self.loss)
+
     def _settings(self) -> Settings:
         """Return what the parameters say of a pass."""
-        names = (*OF_SUMS, "codes", "class_weight", "on_bad_rows", "random_state")
-        given = {name: getattr(self, name) for name in names}
-        given["codes"] = of_loss(self.codes, self.loss)
+        names = (*OF_SUMS, "class_weight", "on_bad_rows", "random_state")
+        given = {name: getattr(self, name) for name in names} | {"codes": self._codes}
         if self.features is None:
             given["features"] = "auto"
         return Settings(
@@ -346,7 +349,7 @@ class RandomFeatureEstimator(BaseEstimator):
     def _solve(self, pass_: Pass) -> None:
         options = {name: getattr(self, name) for name in ("prune", "block_weights", "uncertainty")}
         with computing(self.n_threads):
-            self._solved = finish(pass_, self.alpha, of_loss(self.codes, self.loss), **options)
+            self._solved = finish(pass_, self.alpha, self._codes, **options)
 
     def _answer(self) -> tuple[Model, Statistics | None]:
         check_is_fitted(self, "n_features_in_")

@@ -37,7 +37,8 @@ def cross_val_score(
     ``alpha="auto"`` each takes the penalty that is best by cross-validation on its own folds. What
     is learnt from a peek at the rows before a pass (scales, features="auto", a warp) is learnt once
     and shared by all folds. The fold of a row is a hash of its place in its store. Without codes
-    the largest output names the class: no rows are held out to compare discriminants on.
+    the largest output names the class, or discriminants if the features were chosen by these: no
+    rows are held out to compare the two on.
 
     Parameters
     ----------

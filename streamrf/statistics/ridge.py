@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -366,14 +367,20 @@ class RidgeProblem:
         model = Model(self.encoder, v, b, labels, book, alpha, n_rows, ledger=self.ledger)
         return replace(model, block_weights=weights)
 
+    @cached_property
+    def _of_classes(self) -> tuple[Floats, Floats]:
+        """Mean features of the rows of each class (n_classes, n_components), and their weights."""
+        assert self.book is not None
+        sums, weights = self.sums.targets.moments(np.eye(self.book.n_classes), 1.0)
+        return sums / np.where(weights > 0, weights, 1.0)[:, np.newaxis], weights
+
     def _learnt(
         self, book: CodeBook, alpha: float | Floats, v: Floats, b: Floats, normal: Normal
     ) -> CodeBook:
         """Return the book with a decoder learnt from the outputs of the rows summed."""
         root_scale = self.encoder.calibration.root_scale
-        sums, weights = self.sums.targets.moments(np.eye(book.n_classes), 1.0)  # by class
+        class_means, weights = self._of_classes
         with self._computing():
-            class_means = sums / np.where(weights > 0, weights, 1.0)[:, np.newaxis]
             means = b + class_means @ v.T * root_scale
             scatter = normal.scatter(alpha, v)
             decoder = book.decoder.learnt(means, scatter, weights / root_scale**2)
