@@ -13,9 +13,9 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
+from conventions import check_convention, conventions
 from streamrf.errors import (
     BadRowError,
     DataError,
@@ -54,15 +54,13 @@ def classifier(**settings):
             srf.RandomFeatureClassifier(budget=1, random_state=0),
             srf.RandomFeatureRegressor(budget=1, random_state=0),
         )
-        for estimator, check in estimator_checks_generator(estimator, mark=None)
+        for estimator, check in conventions(estimator)
     ],
 )
-def test_scikit_learn_conventions(estimator, check, request):
-    if check.func.__name__ in EXPECTED_FAILURES:
-        request.applymarker(pytest.mark.xfail(reason=EXPECTED_FAILURES[check.func.__name__]))
+def test_scikit_learn_conventions(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         pytest.skip("streamrf computes with NumPy arrays only")
-    check(estimator)
+    check_convention(check, estimator, EXPECTED_FAILURES)
 
 
 def test_arrays_and_a_file_of_them_give_the_same_model(tmp_path):

@@ -1,5 +1,6 @@
 """Rows to lanes and back, scaled or rounded: the kernels do what their twins say."""
 
+import joblib
 import numba
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 import naive
 import streamrf as srf
-from streamrf.jit import columns, lanes, target_sums
+from streamrf.jit import columns, dense, hadamard, hats, lanes, target_sums
 from streamrf.jit.arrays import unlocked
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
@@ -318,6 +319,28 @@ def test_rows_that_are_locked_take_the_loops_that_others_do(rng):
     assert after == known
     assert np.array_equal(same_labels, labels)
     assert np.array_equal(same_Z, Z)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")
+@pytest.mark.parametrize("normalize", ["standard", "quantile"])
+def test_estimators_mapped_into_memory_take_the_loops_that_others_do(rng, tmp_path, normalize):
+    X = rng.normal(size=(300, 5))
+    y = X[:, 0] > 0
+    loops = lanes.load, lanes.linear, lanes.store_rounded, hadamard.structured_fourier
+    loops += columns.add_columns, dense.project, hats.replace
+
+    def used(model):
+        answers = model.predict(X), model.partial_fit(X, y).predict(X)
+        return answers, [len(loop.signatures) for loop in loops]
+
+    estimator = srf.RandomFeatureClassifier(
+        srf.StructuredFourier(n_components=64), normalize=normalize, warp="full", random_state=0
+    ).fit(X, y)
+    joblib.dump(estimator, tmp_path / "m.joblib")
+    labels, known = used(estimator)
+    same_labels, after = used(joblib.load(tmp_path / "m.joblib", mmap_mode="r"))
+    assert after == known
+    np.testing.assert_array_equal(same_labels, labels)
 
 
 def test_an_unlocked_view_is_the_same_memory(rng):

@@ -2,8 +2,8 @@
 
 import copy
 import pickle
-import warnings
 
+import joblib
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -13,9 +13,9 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, normalize
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from cases import EXPECTED_FAILED_CHECKS, MAPS, MIXTURES
+from conventions import check_convention, conventions
 from draws import errors_over_draws
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.features import (
@@ -244,6 +244,16 @@ def test_a_pickled_map_gives_the_same_features(case, rng):
 
 
 @every_map
+def test_a_map_that_joblib_maps_into_memory_is_not_locked(case, rng, tmp_path):
+    X = rows_of(case, rng, 40)
+    features = fitted(case, X)
+    joblib.dump(features, tmp_path / "features")
+    again = joblib.load(tmp_path / "features", mmap_mode="r")
+    assert all(v.flags.writeable for v in vars(again).values() if isinstance(v, np.ndarray))
+    assert again.transform(X).tobytes() == features.transform(X).tobytes()
+
+
+@every_map
 def test_a_clone_draws_the_same(case, rng):
     X = rows_of(case, rng, 40)
     features = fitted(case, X)
@@ -419,13 +429,6 @@ def test_a_setting_that_cannot_work_is_named(rng, features, message):
         features.fit(rng.standard_normal((4, N_FEATURES)))
 
 
-def conventions(estimator):
-    """scikit-learn's checks, one by one, of what does not inherit from its base (design/0024)."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*does not inherit from `sklearn.base", UserWarning)
-        yield from estimator_checks_generator(estimator, mark=None)
-
-
 @pytest.mark.parametrize(
     ("case", "estimator", "check"),
     [
@@ -435,11 +438,8 @@ def conventions(estimator):
         for estimator, check in conventions(case.make(n_components=64, random_state=0))
     ],
 )
-def test_scikit_learn_conventions(case, estimator, check, request):
-    failures = EXPECTED_FAILED_CHECKS.get(case.name, {})
-    if check.func.__name__ in failures:
-        request.applymarker(pytest.mark.xfail(reason=failures[check.func.__name__]))
-    check(estimator)
+def test_scikit_learn_conventions(case, estimator, check):
+    check_convention(check, estimator, EXPECTED_FAILED_CHECKS.get(case.name, {}))
 
 
 def test_expected_failures_are_those_of_rows():

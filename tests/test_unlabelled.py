@@ -11,9 +11,9 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import streamrf as srf
+from conventions import conventions
 from integers import assert_same_bytes
 from streamrf.errors import ConsumedError, DataError, MergeError, ParameterError, ShapeError
 from streamrf.statistics import two_sample
@@ -113,7 +113,7 @@ def test_there_are_no_more_components_than_rows():
             srf.RandomFeaturePCA(1, srf.RandomFourier(n_components=8), random_state=0),
             srf.RandomFeatureKMeans(2, srf.RandomFourier(n_components=8), random_state=0),
         )
-        for estimator, check in estimator_checks_generator(estimator, mark=None)
+        for estimator, check in conventions(estimator)
         if "sample_weight_equivalence" not in check.func.__name__  # of the peek
     ],
 )

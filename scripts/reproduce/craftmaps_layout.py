@@ -139,8 +139,8 @@ def write(records):
         f"of one draw, all over the kernel's deviation:\n\n{of_bias}",
         "NRMSE of 1,000 MNIST rows, (1 + t)^7, H0/1, by components (mean ± deviation over "
         f"{PANELS['nrmse'][0][3]} draws):\n\n{of_nrmse}",
-        "Test error in per cent of the row RFM of Table 1 in a run of its own, pendigits, by components (mean ± "
-        f"deviation over {PANELS['error'][0][3]} seeds):\n\n{of_errors}",
+        "Test error in per cent of the row RFM of Table 1 in a run of its own, pendigits, by "
+        f"components (mean ± deviation over {PANELS['error'][0][3]} seeds):\n\n{of_errors}",
         f"Likewise of the row CM RFM, D = {UP} E, and with {PANELS['compact'][1][3]} seeds on "
         f"MNIST:\n\n{of_compact}",
         harness.provenance(records),

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from streamrf.display import Card, Parametrized, clone
 from streamrf.errors import BadRowError, ParameterError, ShapeError, check_undated, check_unmasked
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32, F64, I64, unlocked
+from streamrf.jit.arrays import F32, F64, I64, Unlocked, unlocked
 from streamrf.jit.threads import featurising
 from streamrf.kernels import TABLE as KERNELS
 from streamrf.kernels import Kernel, Polynomial
@@ -25,7 +25,7 @@ RAW_DTYPES = (np.float64, np.float32, np.uint8, np.int16)
 Seed = int | RandomState | None
 
 
-class FeatureMap(Parametrized, Card, ABC):
+class FeatureMap(Parametrized, Card, Unlocked, ABC):
     """A random map `Z` with ``E[<Z(x), Z(y)>] = kernel(x, y)``, as a scikit-learn transformer.
 
     A feature's bits depend on its row alone: never on its position in a block or on the threads.

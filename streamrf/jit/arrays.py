@@ -34,3 +34,15 @@ def unlocked(x: Array) -> Array:
     once more, which takes seconds.
     """
     return x if x.flags.writeable else np.asarray(_Lent(x))
+
+
+class Unlocked:
+    """What gives arrays of its own to loops: unpickled, it holds none that is locked, but a copy.
+
+    joblib maps the arrays of pickled objects into memory, with `mmap_mode` or for its workers.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            is_locked = isinstance(value, np.ndarray) and not value.flags.writeable
+            vars(self)[name] = np.array(value) if is_locked else value

@@ -21,7 +21,7 @@ from streamrf.features import (
     usual_map,
 )
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32, F64, I64
+from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.lapack import MAX_COLUMNS
 from streamrf.jit.threads import featurising
 from streamrf.kernels import Kernel
@@ -238,7 +238,7 @@ class Encoder:
         """
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
-        coef = np.ascontiguousarray(coef.T)
+        coef, intercept = unlocked(np.ascontiguousarray(coef.T)), unlocked(intercept)
         out = np.empty((len(X), len(intercept)))
         with featurising(), stage("featurise"):
             for rows, z in self._mapped(X):

@@ -13,7 +13,7 @@ from streamrf import storage
 from streamrf.display import Card, listed
 from streamrf.errors import MergeError, ShapeError, check_kind
 from streamrf.jit import columns
-from streamrf.jit.arrays import F64, I64, unlocked
+from streamrf.jit.arrays import F64, I64, Unlocked, unlocked
 from streamrf.sources import Block, SparseRows, as_matrix, by_columns, check_no_frame, check_rows
 from streamrf.storage import Fields
 
@@ -30,7 +30,7 @@ CHANCE = 20.0  # minus the logarithm of the chance that a fair sample is called 
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Unlocked):
     """The columns of the rows that a pass was calibrated on.
 
     Parameters
@@ -77,7 +77,7 @@ class Sample:
 
 
 @dataclass(repr=False)
-class Moments(Card):
+class Moments(Card, Unlocked):
     """Count, mean and deviation of every column of raw rows, as sums that are exact and merge.
 
     A value less the sample's centre is rounded to a grid of its own (`streamrf.jit.columns`), so

@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from streamrf.jit import hats
-from streamrf.jit.arrays import F32, F64, I64
+from streamrf.jit.arrays import F32, F64, I64, Unlocked
 from streamrf.sources import by_columns
 from streamrf.storage import Fields
 
@@ -25,7 +25,7 @@ END_SHARE, OTHERS_SHARE = 0.02, 0.1  # of them, least with the value at an end, 
 
 
 @dataclass(frozen=True, eq=False)
-class Quantiles:
+class Quantiles(Unlocked):
     """Normal scores of columns: ``ndtri(share of rows below)``, linear between quantiles.
 
     A value that many rows have counts half of them as below. Beyond the least and the greatest

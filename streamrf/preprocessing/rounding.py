@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import BadRowError, DataError, check_choice
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32, F64
+from streamrf.jit.arrays import F32, F64, Unlocked
 from streamrf.storage import Fields
 
 CALIBRATION_ROWS = 4096  # read before the pass, at most
@@ -47,7 +47,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Calibration(ABC):
+class Calibration(Unlocked, ABC):
     """Shifts and steps.
 
     Parameters

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.errors import check_choice
 from streamrf.jit import lanes
-from streamrf.jit.arrays import F32, F64, unlocked
+from streamrf.jit.arrays import F32, F64, Unlocked, unlocked
 from streamrf.jit.threads import computing
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.quantiles import Quantiles
@@ -24,7 +24,7 @@ FAINT = 1e-12  # of its mean; a column that varies by no more is taken as consta
 
 
 @dataclass(frozen=True)
-class Preprocessing:
+class Preprocessing(Unlocked):
     """Scaling of rows: ``(x - shift) * inverse_scale``, then what is asked for.
 
     Parameters

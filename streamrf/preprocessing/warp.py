@@ -8,7 +8,7 @@ import numpy as np
 from streamrf.display import listed
 from streamrf.errors import ParameterError, ShapeError
 from streamrf.jit import dense, lanes
-from streamrf.jit.arrays import F32, F64
+from streamrf.jit.arrays import F32, F64, Unlocked
 from streamrf.preprocessing.moments import MAX_NAMED
 from streamrf.storage import Fields
 
@@ -16,7 +16,7 @@ WARPS = ("diagonal", "full")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Warp:
+class Warp(Unlocked):
     """``x -> matrix x`` of scaled rows, by compiled loops: a row's bits depend on the row alone.
 
     Parameters
