@@ -90,8 +90,8 @@ def _margins(X, y, kernel, chosen):
     """Give the output of each row's class less the greatest of the others, by the rows chosen."""
     labels, own = np.unique(y, return_inverse=True)
     gram = kernel(X[chosen])
-    alpha = ROUND_ALPHA * gram.trace() / len(gram)
-    w = _solved(_shifted(gram, alpha), _targets(y[chosen], labels))
+    np.fill_diagonal(gram, gram.diagonal() + ROUND_ALPHA * gram.trace() / len(gram))
+    w = _solved(gram, _targets(y[chosen], labels))
     outputs = np.concatenate(
         [kernel(X[start : start + BLOCK_ROWS], X[chosen]) @ w for start in _starts(X)]
     )
@@ -142,12 +142,26 @@ def _ridge(data, kernel, chosen, held):
     """Fit to the rows `chosen`; the penalty is the best on those held out."""
     X, labels = unit_rows(data.X[chosen]), np.unique(data.y)
     targets = _targets(data.y[chosen], labels)
-    gram = kernel(X)
+    gram = np.empty((len(X), len(X)))  # the only one: it may be as large as half of the memory
+    for start in _starts(X):
+        gram[start : start + BLOCK_ROWS] = kernel(X[start : start + BLOCK_ROWS], X)
+    diagonal = gram.diagonal().copy()
 
     def solved(alpha):
-        return _solved(_shifted(gram, alpha), targets)
+        _mirror(gram)
+        np.fill_diagonal(gram, diagonal + alpha)
+        return _solved(gram, targets)
 
-    return _best(data, kernel, X, labels, solved, held, gram.trace() / len(gram))
+    return _best(data, kernel, X, labels, solved, held, diagonal.mean())
+
+
+def _mirror(gram):
+    """Make the triangle below the diagonal, where the last factor is, that above it once more."""
+    for start in _starts(gram):
+        stop = start + BLOCK_ROWS
+        gram[stop:, start:stop] = gram[start:stop, stop:].T
+        above = np.triu(gram[start:stop, start:stop], 1)
+        gram[start:stop, start:stop] = above + above.T
 
 
 def _n_held(n_rows):
@@ -162,15 +176,11 @@ def _targets(y, labels):
     return 2.0 * (y[:, np.newaxis] == labels) - 1
 
 
-def _shifted(gram, alpha):
-    """Give ``gram + alpha I``; as large as memory may be, so without an identity matrix."""
-    shifted = gram.copy()
-    shifted.flat[:: len(gram) + 1] += alpha
-    return shifted
-
-
 def _solved(matrix, moments):
-    """Solve, or give None where the matrix, which is overwritten, is not positive definite."""
+    """Solve, or give None where the matrix is not positive definite.
+
+    Its diagonal and what is below are overwritten.
+    """
     n_threads = 1 if len(matrix) > WIDEST_OF_THREADS else None
     try:
         with threadpool_limits(n_threads, user_api="blas"):
