@@ -124,6 +124,16 @@ def test_rows_of_standard_input_are_printed(kind, n_rows):
     assert found["y"].tolist() == srf.load_model("people.h5").predict(people)[:n_rows].tolist()
 
 
+def test_predictions_are_printed_in_utf_8_whatever_the_locale(tmp_path):
+    X, y = np.load("X.npy"), np.array(["Århus", "日本"])
+    features = srf.RandomFourier(srf.Gaussian(0.1), 32, random_state=0)
+    srf.RandomFeatureClassifier(features, alpha=1.0).fit(X, y[(X[:, 0] > 0) * 1]).save("towns.h5")
+    told("predict", "towns.h5", "X.npy", "-o", tmp_path / "towns.csv")
+    printed = CliRunner(charset="latin-1").invoke(app, ["predict", "towns.h5", "X.npy", "-o", "-"])
+    assert printed.stdout_bytes == (tmp_path / "towns.csv").read_bytes()
+    assert "日本" in printed.stdout_bytes.decode()
+
+
 def test_holes_and_arrays_in_json_lines():
     done = piped('{"age": null, "city": "Rome"}\n\n{"city": "Oslo"}\n', "people.h5", "-", "-o", "-")
     assert len(done.stdout.splitlines()) == 3

@@ -241,10 +241,13 @@ def test_a_grid_over_gamma_through_a_pipeline_and_joblib():
     assert search.score(X, Y) == pickle.loads(pickle.dumps(search)).score(X, Y)
 
 
-def test_joblib_keeps_an_estimator_that_goes_on(tmp_path):
-    model = classifier().fit(X[:900], Y[:900])
+@pytest.mark.parametrize("mode", [None, "r", "c"])
+@pytest.mark.parametrize("began", ["fit", "partial_fit"])
+def test_joblib_keeps_an_estimator_that_goes_on(tmp_path, mode, began):
+    model = getattr(classifier(), began)(X[:900], Y[:900])
+    model.predict(X[:5])
     joblib.dump(model, tmp_path / "m.joblib")
-    again = joblib.load(tmp_path / "m.joblib")
+    again = joblib.load(tmp_path / "m.joblib", mmap_mode=mode)
     for one in (model, again):
         one.partial_fit(X[900:], Y[900:])
     assert again.statistics_.gram.tobytes() == model.statistics_.gram.tobytes()

@@ -37,9 +37,19 @@ TABLE = pyarrow.table(columns_of(RNG.normal(size=(600, 4)), RNG.integers(0, 3, 6
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves a folder, and ranges of bytes where the path does not begin with /whole."""
+    """Serves a folder, and ranges of bytes where the path does not begin with /whole.
+
+    Below /broken it fails, and below /endless it does not say how long a file is.
+    """
 
     def send_head(self):
+        if self.path.startswith("/broken/"):
+            self.send_error(500)
+            return None
+        if self.path.startswith("/endless/"):
+            self.send_response(200)
+            self.end_headers()
+            return open(self.translate_path(self.path.removeprefix("/endless")), "rb")
         has_ranges = not self.path.startswith("/whole")
         self.path = self.path.removeprefix("/whole")
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -142,6 +152,9 @@ def test_workers_read_urls_by_themselves(url, two_workers):
         ("rows.npy", ParameterError, r"rows\.npy is a URL"),
         ("broken.parquet", CorruptFileError, r"broken\.parquet cannot be read"),
         ("whole/rows.csv", CorruptFileError, r"rows.csv cannot be read: its server has no ranges"),
+        ("endless/rows.csv", CorruptFileError, r"cannot be read: its server has no ranges of"),
+        ("endless/rows.parquet", CorruptFileError, r"cannot be read: its server has no ranges of"),
+        ("broken/rows.csv", SourceNotFoundError, r"broken/rows\.csv cannot be reached: 500, mess"),
     ],
 )
 def test_what_cannot_be_read_is_named(url, name, error, message):
@@ -150,7 +163,9 @@ def test_what_cannot_be_read_is_named(url, name, error, message):
 
 
 def test_a_server_that_is_not_there_is_named():
-    with pytest.raises(SourceNotFoundError, match=r"127\.0\.0\.1:9/a\.csv: Cannot connect to host"):
+    with pytest.raises(
+        SourceNotFoundError, match=r"127\.0\.0\.1:9/a\.csv cannot be reached: Cannot conn"
+    ):
         srf.open_source("http://127.0.0.1:9/a.csv", y="y")
 
 

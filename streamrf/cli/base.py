@@ -280,6 +280,8 @@ def _print(answer: Answer, as_json: bool) -> None:
         text = json.dumps(_finite(answer.figures), allow_nan=False)
     else:
         text = "\n".join(answer.lines if answer.is_data else map(printable, answer.lines))
+    if answer.is_data and not as_json and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as files are, and standard input, anywhere
     try:
         print(text, flush=True)
     except BrokenPipeError:  # the reader has left, as `head` does; the work itself is done

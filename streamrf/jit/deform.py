@@ -113,7 +113,9 @@ def deform(
             row = first + begin + lane
             image = images[row % n]
             if row < n:
-                out[begin + lane] = image
+                for i in range(height):  # an assignment of slices takes seconds to compile
+                    for j in range(width):
+                        out[begin + lane, i, j] = image[i, j]
                 continue
             t = np.float64(draws[0, lane] * affine[0])
             cosine, sine = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)

@@ -183,9 +183,12 @@ def transform(x: F32, matrix: F32) -> None:
     d = matrix.shape[0]
     for g in prange(x.shape[0]):
         rows = np.empty((1, d, LANES), np.float32)
-        rows[0] = x[g]
+        for j in range(d):  # an assignment of slices takes seconds to compile
+            for lane in range(LANES):
+                rows[0, j, lane] = x[g, j, lane]
         sums = np.empty((ROWS, LANES), np.float32)
         for i in range(0, d, ROWS):
             _sums(matrix, i, rows, 0, sums)
             for r in range(min(ROWS, d - i)):
-                x[g, i + r] = sums[r]
+                for lane in range(LANES):
+                    x[g, i + r, lane] = sums[r, lane]

@@ -29,7 +29,9 @@ def gated(x: F32, directions: F32, offsets: F32, n_tree: int, out: F32) -> None:
         g = np.int64(task)
         gates = np.zeros((n_tree, LANES), np.float32)
         reached = np.zeros((n_tree, LANES), np.bool_)
-        out[g, : min(d, width)] = x[g, : min(d, width)]
+        for j in range(min(d, width)):  # an assignment of slices takes seconds to compile
+            for lane in range(LANES):
+                out[g, j, lane] = x[g, j, lane]
         for i in range(offsets.size):
             k, first = i % n_tree, d + i * (d + 1)
             for lane in range(LANES):

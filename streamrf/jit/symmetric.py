@@ -107,7 +107,8 @@ def _load(
         tile[:] = 0
     for a in range(height):
         place, source = a * ALONG, first + a * step + along[0]
-        tile[place : place + width] = packed[source : source + width]
+        for k in range(width):  # an assignment of slices takes seconds to compile
+            tile[place + k] = packed[source + k]
 
 
 @njit(nogil=True, cache=True)

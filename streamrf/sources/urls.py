@@ -2,9 +2,10 @@
 
 import glob
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from streamrf.errors import (
@@ -145,10 +146,18 @@ class _Remote:
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""
+        return self._tried(self._file.read, size)
+
+    def seek(self, *where: int) -> int:
+        """Go to a place; `where` as of any file."""
+        return self._tried(self._file.seek, *where)
+
+    def _tried(self, method: Callable[..., Any], *given: int) -> Any:
         try:
-            return self._file.read(size)
+            return method(*given)
         except Exception as error:
-            why = "its server has no ranges of bytes" if "range" in str(error) else _said(error)
+            is_whole = "range" in str(error) or "seek" in str(error)
+            why = "its server has no ranges of bytes" if is_whole else _said(error)
             raise CorruptFileError(
                 f"{self._name} cannot be read: {why}; download it, and read the file"
             ) from error
@@ -163,9 +172,10 @@ def _reaching(name: str) -> Iterator[None]:
         cure = ": pip install 'streamrf[http]'" if name.startswith("http") else ""
         raise MissingPackageError(f"{bare(name)} cannot be opened: {_said(error)}{cure}") from error
     except FileNotFoundError as error:
-        cause = error.__cause__  # of a server that cannot be reached
-        why = f": {_said(cause)}" if isinstance(cause, OSError) else ""
-        raise SourceNotFoundError(f"there is no file {bare(name)}{why}") from error
+        cause = error.__cause__  # of a server that cannot be reached, or fails
+        if cause is None or getattr(cause, "status", None) == HTTPStatus.NOT_FOUND:
+            raise SourceNotFoundError(f"there is no file {bare(name)}") from error
+        raise SourceNotFoundError(f"{bare(name)} cannot be reached: {_said(cause)}") from error
     except ValueError as error:  # of a protocol that it does not know
         raise ParameterError(f"{bare(name)} cannot be opened: {_said(error)}") from error
     except Exception as error:  # of a network

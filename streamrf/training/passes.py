@@ -57,6 +57,9 @@ class Pass(State):
         self._variation = None if statistics.moments is None else Variation(statistics.moments)
         self._features = np.empty((0, statistics.encoder.n_components))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_features": self._features[:0].copy()}  # the rest is of no use
+
     def update(self, block: Block) -> None:
         """Add a block; rows held out are counted by the ledger now and summed by `join`."""
         self.check(block)  # now, as rows held out are summed much later
