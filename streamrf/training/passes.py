@@ -58,7 +58,8 @@ class Pass(State):
         self._features = np.empty((0, statistics.encoder.n_components))
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_features": self._features[:0].copy()}  # the rest is of no use
+        """Return the state without the features of the last block, for pickles and copies."""
+        return vars(self) | {"_features": self._features[:0].copy()}
 
     def update(self, block: Block) -> None:
         """Add a block; rows held out are counted by the ledger now and summed by `join`."""
@@ -256,7 +257,7 @@ class Pass(State):
         )
 
     def copy(self) -> "Pass":
-        """Return the same pass in memory of its own, but for the features of the last block."""
+        """Return the same pass in memory of its own."""
         twin, statistics, moments = copy(self), self.statistics, self.statistics.moments
         twin.statistics = replace(
             statistics,
@@ -272,7 +273,7 @@ class Pass(State):
     def fresh(self) -> "Pass":
         """Return a pass that goes on from here by itself, and leaves warnings of columns to us."""
         fresh = self.copy()
-        fresh._next_look, fresh._features = np.inf, self._features[:0]
+        fresh._next_look = np.inf
         return fresh
 
     def rest(self, tried: Sequence[Rows] = ()) -> "Pass":
@@ -390,14 +391,9 @@ class Pass(State):
         if held is not None:
             holdout = Holdout.from_tree(held, statistics.encoder.n_features)
             for rows in holdout.held:
-                _check_held(held, rows, statistics)
+                misfit = statistics.encoder.misfit(rows)
+                if misfit is not None:
+                    raise held.wrong("held", f"has rows that the sums cannot take: {misfit}")
         pass_ = cls(statistics, holdout)
         pass_._clipping, pass_._faint, pass_.chosen_by = clipping, faint, chosen_by
         return pass_
-
-
-def _check_held(fields: Fields, rows: Rows, statistics: Statistics) -> None:
-    """Raise FormatError if rows of a file are not of the kind that its statistics sum."""
-    misfit = statistics.encoder.misfit(rows)
-    if misfit is not None:
-        raise fields.wrong("held", f"has rows that the sums cannot take: {misfit}")
