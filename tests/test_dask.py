@@ -32,6 +32,7 @@ from streamrf.errors import (
 )
 from streamrf.jit.threads import computing
 from streamrf.training import memory
+from streamrf.training.calibration import Room
 
 N, WIDTH, CHUNK = 3000, 8, 128
 
@@ -303,14 +304,15 @@ def test_a_width_is_chosen_that_workers_have_memory_for(two_workers, path, monke
     job = job_of(srf.HDF5Source(path), "auto", engine=two_workers)
     limits = engine.runner(job.run).memory_limits
     monkeypatch.setattr(memory, "SAFE_SHARE", (1 << 30) / min(limits.values()))
-    assert job.fits(512)
-    assert not job.fits(8192)
+    room = Room(job)
+    assert room.fits(512)
+    assert not room.fits(8192)
     with pytest.raises(MemoryBudgetError, match=r"whose limit of .* is the least: 8192 ") as caught:
         replace(job, settings=replace(job.settings, n_components=8192)).plan(limits=limits)
     width = int(re.search(r"n_components=(\d+) would fit", str(caught.value))[1])
     assert 512 < width < 8192
     monkeypatch.setattr("streamrf.engine.dask.workers", None)  # asked once for all widths
-    assert job.fits(width)
+    assert room.fits(width)
     assert "runner" not in vars(job)  # whose workers are those that there are when the pass begins
 
 

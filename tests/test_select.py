@@ -18,7 +18,7 @@ from streamrf.display.stages import following, now
 from streamrf.errors import DataError, MemoryBudgetError, ParameterError, StreamrfWarning
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.report import facts
-from streamrf.training import feature_choice
+from streamrf.training import calibration, feature_choice
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
 from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
@@ -616,10 +616,11 @@ def test_a_width_that_is_named_is_kept_by_what_follows_from_the_columns(width):
 
 
 @pytest.mark.parametrize("limit", [1, "1 KiB"])
-def test_memory_that_holds_no_features_is_told(limit):
+def test_memory_that_holds_no_features_is_told_before_any_are_tried(limit, monkeypatch):
     X = np.random.default_rng(0).normal(size=(900, 4))
     clf = srf.RandomFeatureClassifier(memory_limit=limit, random_state=0)
-    with pytest.raises(MemoryBudgetError):
+    monkeypatch.setattr(calibration, "choose", pytest.fail)
+    with pytest.raises(MemoryBudgetError, match="no width fits"):
         clf.fit(X, X[:, 0] > 0)
 
 

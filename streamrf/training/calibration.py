@@ -6,7 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from streamrf.display import begin
-from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError
+from streamrf.engine import runner
+from streamrf.errors import (
+    BadRowError,
+    DataError,
+    MemoryBudgetError,
+    ParameterError,
+    ShapeError,
+)
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
@@ -152,14 +159,36 @@ def _with_room(encoder: Encoder, sample: Block) -> Encoder:
     return replace(encoder, calibration=replace(calibration, mean_weight=mean_weight))
 
 
+class Room:
+    """The memory for a pass whose features are to be chosen, here and on the workers of now."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._limits = job, runner(job.run).memory_limits
+
+    def check(self, width: int) -> None:
+        """Raise MemoryBudgetError if there is none for a pass of this width."""
+        settings = replace(self._job.settings, features=AUTO, n_components=width)
+        replace(self._job, settings=settings).plan(limits=self._limits)
+
+    def fits(self, width: int) -> bool:
+        """Return whether there is memory for a pass of this width."""
+        try:
+            self.check(width)
+        except MemoryBudgetError:
+            return False
+        return True
+
+
 def _chosen(job: Job, sample: Block) -> Selection:
     """Return the features that suit the rows."""
     n_rows = None if job.stop is None else job.stop - job.start
+    room = Room(job)
+    room.check(1)  # before anything is tried
     selection = choose(
         sample,
         n_rows,
         job.settings,
-        fits=job.fits,
+        fits=room.fits,
         moments=job.scales,
         row_shape=job.source.row_shape,
     )

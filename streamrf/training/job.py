@@ -1,7 +1,7 @@
 """What is to be done, checked before anything is read."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,6 @@ from streamrf.errors import (
     CheckpointError,
     DataError,
     EmptySourceError,
-    MemoryBudgetError,
     ParameterError,
 )
 from streamrf.features import FeatureMap, check_names, check_ready
@@ -227,20 +226,6 @@ class Job:
         if limits is None:
             return here
         return memory.worker_plan(**sizes, held_bytes=held_bytes, limits=limits)
-
-    def fits(self, width: int) -> bool:
-        """Return whether the memory has room for a pass of this width."""
-        settings = replace(self.settings, features=AUTO, n_components=width)
-        try:
-            replace(self, settings=settings).plan(limits=self._limits)
-        except MemoryBudgetError:
-            return False
-        return True
-
-    @cached_property
-    def _limits(self) -> dict[str, int] | None:
-        """Bytes of the workers there are before the pass, for which they are asked again."""
-        return runner(self.run).memory_limits
 
     def _holds_out(self, pass_: Pass | None) -> bool:
         return self.settings.hold_out if pass_ is None else pass_.holdout is not None
