@@ -119,6 +119,15 @@ def test_more_memory_never_means_smaller_blocks(a, b, sizes):
     assert smaller.block_rows <= larger.block_rows
 
 
+def test_outputs_of_many_classes_are_planned():
+    sizes = {"n_components": 512, "n_features": 10, "scored_rows": 10_000}
+    few, many = (plan(**sizes, n_outputs=n, memory_limit="9 GiB") for n in (10, 3000))
+    assert many.total_bytes - few.total_bytes > 2 * 8 * 3000 * 10_000
+    match = r"no width fits: Python .*, and 3,000 outputs of the rows held out 686\.65 MiB, or"
+    with pytest.raises(MemoryBudgetError, match=match):
+        plan(**sizes, n_outputs=3000, memory_limit="900 MiB")
+
+
 def test_a_plan_counts_what_is_held():
     """Two float64 packed matrices, where BLAS multiplies a float32 one, and a block of features."""
     packed = WIDTH * (WIDTH + 1) // 2

@@ -1,5 +1,7 @@
 """How sure a prediction is: beside dense formulas, other libraries and simulated truth."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -13,6 +15,7 @@ import streamrf as srf
 from plain import hat_matrix, plain_features, plain_targets
 from streamrf import storage
 from streamrf.errors import DataError, FormatError, ParameterError, UnknownLabelError
+from streamrf.models import probabilities
 from streamrf.models.probabilities import DEFAULT_SLOPE, Probabilities
 from streamrf.sources.hashing import uniform
 
@@ -250,6 +253,18 @@ def test_the_slope_of_many_classes_is_found(rng):
     found = Probabilities.fit(scores, y, np.ones(20_000))
     assert found.slope == pytest.approx(2.0, rel=0.03)
     np.testing.assert_allclose(found.of(3 * scores, 3.0), P, atol=0.02)
+
+
+def test_rows_of_many_classes_are_computed_with_a_few_at_a_time(rng, monkeypatch):
+    scores = rng.normal(size=(2000, 300))
+    index, weights = scores.argmax(axis=1) % 7, rng.uniform(0.5, 2, 2000)
+    monkeypatch.setattr(probabilities, "VALUES", 2000 * 300)
+    whole = Probabilities.fit(scores, index, weights)
+    monkeypatch.setattr(probabilities, "VALUES", 7 * 300)
+    tracemalloc.start()
+    assert Probabilities.fit(scores, index, weights) == whole
+    assert tracemalloc.get_traced_memory()[1] < scores.nbytes / 5
+    tracemalloc.stop()
 
 
 def test_where_all_rows_are_right_the_slope_stays_finite():

@@ -18,6 +18,7 @@ from streamrf.storage import Fields
 DEFAULT_SLOPE = 6.0  # found on the papers' data: 3 to 5 for two classes, 9 to 12 for ten
 PRIOR_DEVIATION = 1.0  # of the logarithm of the slope: 10 rows weigh as much, 1,000 drown it
 MAX_LOG_RATIO = 12.0  # of the slope to the default, either way
+VALUES = 1 << 17  # that are computed with at a time
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,15 @@ class Probabilities:
         weights : (n,), only their proportions matter; rows of weight 0 do not count
         """
         seen = weights > 0
-        scores, index, weights = scores[seen], index[seen], weights[seen]
+        if not seen.all():
+            scores, index, weights = scores[seen], index[seen], weights[seen]
         own = scores[np.arange(len(index)), index]
         weights = weights * (len(weights) / (weights.sum() or 1.0))
         default = np.log(DEFAULT_SLOPE)
 
         def loss(log_slope: float) -> float:
             slope = np.exp(log_slope)
-            misfit = weights @ (scipy.special.logsumexp(slope * scores, axis=1) - slope * own)
+            misfit = weights @ (_log_sums(slope, scores) - slope * own)
             return misfit + 0.5 * ((log_slope - default) / PRIOR_DEVIATION) ** 2
 
         bounds = (default - MAX_LOG_RATIO, default + MAX_LOG_RATIO)
@@ -88,3 +90,14 @@ class Probabilities:
         slope, n_rows = fields.number("slope", above=0.0), fields.integer("n_rows")
         fields.end()
         return cls(slope, n_rows)
+
+
+def _log_sums(slope: float, scores: Floats) -> Floats:
+    """``log sum_c exp(slope * scores_c)`` of each row, a few rows at a time (many classes)."""
+    n, n_classes = scores.shape
+    n_rows = max(1, VALUES // n_classes)
+    found = np.empty(n)
+    for start in range(0, n, n_rows):
+        rows = slice(start, start + n_rows)
+        found[rows] = scipy.special.logsumexp(slope * scores[rows], axis=1)
+    return found

@@ -16,6 +16,7 @@ MIN_WIDTH = 64  # narrower features are studies
 CLEAR_GAIN = 0.1  # of the squared error, by twice as many features
 MAX_NAMED = 5
 CHANCE, MIN_TELLING = 2.0, 100  # standard errors of no correlation, and rows that tell it
+VALUES = 1 << 20  # of outputs that are computed with at a time
 
 
 def nested(width: int) -> Indices:
@@ -118,24 +119,31 @@ def _is_guess(model: Model, answers: Answers) -> bool:
     greatest is looked at. Rows of classes that the model does not know are left out, and weights
     that make a hundred rows of all, or fewer, tell nothing.
     """
-    parts = []
+    parts = []  # outputs, rows of them that count, a table of true outputs, its row for each
     for part, outputs in answers:
-        known = np.ones(len(part.y), dtype=bool)
         if model.book is None:
-            truth = as_columns(part.y)
+            known = np.arange(len(part.y))
+            parts.append((outputs, known, as_columns(part.y), known))
         else:
             index, unknown = find_labels(model.labels, as_labels(part.y))
-            truth, known = model.book.matrix[index].astype(np.float64), ~unknown
-        parts.append((outputs[known], truth[known], weights_of(part)[known, np.newaxis]))
-    outputs, truth, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+            known = np.flatnonzero(~unknown)
+            parts.append((outputs, known, model.book.matrix, index[known]))
+    weighed = zip(answers, parts, strict=True)
+    weights = np.concatenate([weights_of(part)[found[1]] for (part, _), found in weighed])
     if not len(weights):
         return False
+    weights, n_outputs = weights[:, np.newaxis], len(model.intercept)
     n_rows = weights.sum() ** 2 / (weights**2).sum()
-    outputs, truth = _standardised(outputs, weights), _standardised(truth, weights)
-    correlations = (weights * outputs * truth).sum(axis=0)
-    least = CHANCE + np.sqrt(2 * np.log(len(correlations)))
-    tells = truth.any() and n_rows > MIN_TELLING
-    return bool(tells) and not (correlations * np.sqrt(n_rows) > least).any()
+    least = (CHANCE + np.sqrt(2 * np.log(n_outputs))) / np.sqrt(n_rows)
+    tells, step = False, max(1, VALUES // len(weights))
+    for of in (slice(i, i + step) for i in range(0, n_outputs, step)):  # outputs may be many
+        outputs = np.concatenate([outputs[known, of] for outputs, known, _, _ in parts])
+        truth = np.concatenate([table[rows, of] for _, _, table, rows in parts])
+        truth = _standardised(truth.astype(np.float64), weights)
+        if ((weights * _standardised(outputs, weights) * truth).sum(axis=0) > least).any():
+            return False
+        tells |= bool(truth.any())
+    return tells and n_rows > MIN_TELLING
 
 
 def _standardised(columns: Floats, weights: Floats) -> Floats:

@@ -145,14 +145,19 @@ def weights_of(rows: Rows) -> NDArray[np.float64]:
 def held_scores(model: Model, answers: Answers) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Return scores (n, n_classes), indices of true classes (n,) and weights of rows held out.
 
-    Rows of classes that the model does not know, or had no rows of, are left out.
+    Scores are in units of the margin. Rows of classes that the model does not know, or had no rows
+    of, are left out.
     """
-    assert model.book is not None
-    parts = []
+    book = model.book
+    assert book is not None
+    scores = np.empty((sum(len(part.X) for part, _ in answers), book.n_classes))
+    found, n = [], 0
     for part, outputs in answers:
         index, unknown = find_labels(model.labels, as_labels(part.y))
-        scores = model.book.scores(outputs)
-        known = ~unknown & ~model.book.is_absent[index]
-        parts.append((scores[known], index[known], weights_of(part)[known]))
-    scores, index, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return scores, index, weights
+        known = ~unknown & ~book.is_absent[index]
+        index = index[known]
+        scores[n : n + len(index)] = book.scores(outputs)[known] / book.margin
+        found.append((index, weights_of(part)[known]))
+        n += len(index)
+    index, weights = (np.concatenate(column) for column in zip(*found, strict=True))
+    return scores[:n], index, weights

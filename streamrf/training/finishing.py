@@ -245,7 +245,7 @@ class _Search:
             notes.append(guess_finding(model, answers))
         if model.book is not None:
             scores, index, weights = held_scores(model, answers)
-            probabilities = Probabilities.fit(scores / model.book.margin, index, weights)
+            probabilities = Probabilities.fit(scores, index, weights)
             k = model.book.n_classes
             counts = (np.bincount(i, minlength=k) for i in (index, scores.argmax(axis=1)))
             notes.append(class_finding(model.labels, *counts))

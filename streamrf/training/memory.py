@@ -21,6 +21,7 @@ BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads ke
 SPARSE_BYTES = 256 << 20  # pieces and the rows that a map is drawn from, while dense
 MAX_ROWS = 4096  # larger blocks measured no faster
 MIN_ROWS = 256
+ANSWERS = 3  # times the outputs of rows held out: of a model, as scores, and a part on its way
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
 DASK_BYTES = 100 << 20  # distributed itself, in a worker
@@ -68,7 +69,8 @@ def plan(
         place of the sums
     n_folds : folds that the sums are kept in, each with totals and partial sums of its own
     held_bytes : raw rows held out for the choice of alpha
-    scored_rows : rows held out whose features are kept to be scored, after the last block
+    scored_rows : rows held out whose features are kept to be scored, after the last block, and
+        whose outputs are compared
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
@@ -84,8 +86,10 @@ def plan(
 
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
 
+    answers = ANSWERS * 8 * n_outputs * scored_rows
+
     def other_times(width: int) -> int:
-        return max(sample_bytes, min(KEPT_BYTES, 4 * width * scored_rows))
+        return max(sample_bytes, min(KEPT_BYTES, 4 * width * scored_rows) + answers)
 
     def fixed_bytes(width: int) -> int:
         total = np.dtype(gram.dtype).itemsize * width * (width + 1) // 2 + 8 * width * n_outputs
@@ -112,6 +116,8 @@ def plan(
             if width
             else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
         )
+        if not width and answers > BUFFER_BYTES:
+            fits += f", and {n_outputs:,} outputs of the rows held out {shown(answers)}"
         raise MemoryBudgetError(
             f"{n_components} components need about {shown(least_bytes(n_components))}, "
             f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"

@@ -375,9 +375,7 @@ def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
 
 def _probabilities(model: Model, held: HeldOut) -> Probabilities:
     """Return the probabilities of scores on rows that the model did not learn from."""
-    assert model.book is not None
-    scores, index, weights = held_scores(model, held.answers(model))
-    return Probabilities.fit(scores / model.book.margin, index, weights)
+    return Probabilities.fit(*held_scores(model, held.answers(model)))
 
 
 def _as_alpha(alphas: Floats) -> float | Floats:
