@@ -180,3 +180,13 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(rng, estimator, is_tabl
         estimator.fit(other, "y" if is_table else table["y"], sample_weight=np.full(60, -1.0))
     assert vars(estimator).keys() == before.keys()
     assert all(vars(estimator)[name] is before[name] for name in before)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_classes_that_are_no_labels_are_refused(rng, odd):
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 3
+    clf = srf.RandomFeatureClassifier(srf.RandomFourier(n_components=8), random_state=0)
+    with pytest.raises(srf.errors.ParameterError, match="classes must be labels without NaN, got"):
+        clf.partial_fit(X, y, classes=[0, 1, 2, odd])
+    clf.partial_fit(X, y, classes=[0, 1, 2, 3])
+    assert clf.classes_.tolist() == [0, 1, 2, 3]

@@ -233,13 +233,13 @@ def _check_task(sample: Block, regression: bool) -> None:
         raise DataError(
             f"{sample.where}, row {sample.row + int(sample.offsets[rows[first]])}: the target "
             f"{odd[first]!r} is a text, not a number; correct it, or take the row out; for classes "
-            "use RandomFeatureClassifier, or leave out regression=True or --regression"
+            "use RandomFeatureClassifier, or leave out regression=True (--regression, --task)"
         )
     if not regression and y.dtype.kind == "f" and (y != np.floor(y)).any():
         odd = y[y != np.floor(y)][0].item()
         raise DataError(
             f"{sample.where}: targets such as {odd!r} are not class labels; for values use "
-            "RandomFeatureRegressor, regression=True or --regression"
+            "RandomFeatureRegressor or regression=True (--regression, or without --task)"
         )
 
 

@@ -15,7 +15,7 @@ from streamrf.errors import ParameterError, check_choice, check_flag, check_path
 from streamrf.features import FeatureMap
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_codes
 from streamrf.preprocessing import BY_MOMENTS, CHOICES, WARPS, Moments, Warp, calibration_class
-from streamrf.sources import ClassWeight, as_labels, check_class_weight
+from streamrf.sources import ClassWeight, as_labels, check_class_weight, without_gaps
 from streamrf.statistics import TOTALS, Statistics, check_folds
 from streamrf.training.kernel_names import check_scaling, names_of
 
@@ -226,8 +226,12 @@ class Settings:
             check_choice("totals", self.totals, sorted(TOTALS))
         if self.codes is not None:
             check_codes(self.codes)
-        if self.classes is not None and np.ndim(self.classes) != 1:
-            raise ParameterError(f"classes must be a list of labels, got {self.classes!r}")
+        if self.classes is not None:
+            if np.ndim(self.classes) != 1:
+                raise ParameterError(f"classes must be a list of labels, got {self.classes!r}")
+            labels = as_labels(np.asarray(self.classes))
+            if len(without_gaps(labels)) < len(labels):
+                raise ParameterError(f"classes must be labels without NaN, got {self.classes!r}")
         if self.rows is not None:
             check_rows_given(self.rows)
         _check_seed(self.random_state)
