@@ -120,19 +120,19 @@ def _is_guess(model: Model, answers: Answers) -> bool:
     that make a hundred rows of all, or fewer, tell nothing.
     """
     parts = []  # outputs, rows of them that count, a table of true outputs, its row for each
+    weighed = []
     for part, outputs in answers:
         if model.book is None:
-            known = np.arange(len(part.y))
-            parts.append((outputs, known, as_columns(part.y), known))
+            known = index = np.arange(len(part.y))
+            table = as_columns(part.y)
         else:
             index, unknown = find_labels(model.labels, as_labels(part.y))
-            known = np.flatnonzero(~unknown)
-            parts.append((outputs, known, model.book.matrix, index[known]))
-    weighed = zip(answers, parts, strict=True)
-    weights = np.concatenate([weights_of(part)[found[1]] for (part, _), found in weighed])
+            known, table = np.flatnonzero(~unknown), model.book.matrix
+        parts.append((outputs, known, table, index[known]))
+        weighed.append(weights_of(part)[known, np.newaxis])
+    weights, n_outputs = np.concatenate(weighed), len(model.intercept)
     if not len(weights):
         return False
-    weights, n_outputs = weights[:, np.newaxis], len(model.intercept)
     n_rows = weights.sum() ** 2 / (weights**2).sum()
     least = (CHANCE + np.sqrt(2 * np.log(n_outputs))) / np.sqrt(n_rows)
     tells, step = False, max(1, VALUES // len(weights))

@@ -85,7 +85,6 @@ def plan(
     n_spare = spare_totals * max(n_folds, 1)
 
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
-
     answers = ANSWERS * 8 * n_outputs * scored_rows
 
     def other_times(width: int) -> int:

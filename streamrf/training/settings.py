@@ -226,12 +226,11 @@ class Settings:
             check_choice("totals", self.totals, sorted(TOTALS))
         if self.codes is not None:
             check_codes(self.codes)
-        if self.classes is not None:
-            if np.ndim(self.classes) != 1:
-                raise ParameterError(f"classes must be a list of labels, got {self.classes!r}")
-            labels = as_labels(np.asarray(self.classes))
-            if len(without_gaps(labels)) < len(labels):
-                raise ParameterError(f"classes must be labels without NaN, got {self.classes!r}")
+        if self.classes is not None and np.ndim(self.classes) != 1:
+            raise ParameterError(f"classes must be a list of labels, got {self.classes!r}")
+        labels = self.labels
+        if labels is not None and len(without_gaps(labels)) < len(labels):
+            raise ParameterError(f"classes must be labels without NaN, got {self.classes!r}")
         if self.rows is not None:
             check_rows_given(self.rows)
         _check_seed(self.random_state)
