@@ -18,6 +18,12 @@ _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: 
 _LOCKS_LOCK = Lock()
 
 
+class Batches(IteratorSource):
+    """Batches that `partial_fit` was given, by the name that its caller has for them."""
+
+    where = "X"
+
+
 def lock_of(estimator: Any) -> Any:
     """Return the lock of an estimator's sums."""
     with _LOCKS_LOCK:
@@ -57,7 +63,7 @@ def reopened(statistics: Statistics | None, holdout: Holdout | None) -> Pass:
 def check_alike(first: tuple, batch: tuple) -> None:
     """Raise ShapeError for a batch unlike the first one that waits."""
     rows = [tuple(None if part is None else part[:1] for part in parts) for parts in (first, batch)]
-    for _ in IteratorSource(rows).blocks():
+    for _ in Batches(rows).blocks():
         pass
 
 

@@ -27,6 +27,7 @@ CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 20  # that hold the first line
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {"gzip": "gzip", "Zstandard": "zstd", "bzip2": "bz2"}  # as Arrow calls them
+NOT_UTF8 = "not UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8"
 _BOM = b"\xef\xbb\xbf"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
 # The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
@@ -206,6 +207,8 @@ class CSVTable(Table):
         try:
             names: list[str] = self._parsed(line, None).column_names
             return names
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.where}: names of columns are {NOT_UTF8}") from error
         except arrow().ArrowInvalid as error:
             if not line.count(b'"') % 2:
                 raise
@@ -226,7 +229,7 @@ class CSVTable(Table):
         found = dict(zip(table.column_names, table.schema.types, strict=True))
         for name, type_ in found.items():
             if arrow().types.is_binary(type_):
-                raise DataError(f"{self.where}: column {name!r} is not UTF-8; convert the file")
+                raise DataError(f"{self.where}: column {name!r} is {NOT_UTF8}")
         return {name: self._coarser(table.column(name), name, text) for name in found}
 
     def _coarser(self, values: Any, name: str, text: bytes) -> Any:
