@@ -437,10 +437,18 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
         shown = ", ".join(f"{package} {version}" for package, version in versions.items())
         if "commit" in line:
             shown += f"; commit {line['commit']}"
-        runs = "1 run" if line["n_repeats"] == 1 else f"{line['n_repeats']} runs"
-        return f"{table([*head, 'settings'], rows)}\n\n{runs} each; {shown}."
+        runs = counted(line["n_repeats"]) + " each"
+        for side, run in line["sides"].items():
+            if len(run["all_seconds"]) < line["n_repeats"]:
+                runs += f", {counted(len(run['all_seconds']))} of {side}"
+        return f"{table([*head, 'settings'], rows)}\n\n{runs}; {shown}."
 
     return told
+
+
+def counted(n_runs: int) -> str:
+    """Tell a number of runs."""
+    return "1 run" if n_runs == 1 else f"{n_runs} runs"
 
 
 def is_of_values(contest: dict) -> bool:
@@ -467,6 +475,7 @@ def image(name: str, what: str) -> Callable[[Lines, Lines], str]:
     return shown
 
 
+CONTESTS = ("gaussian", "polynomial", "flights", "trees", "covtype", *STREAMS)
 TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "circumstances": circumstances,
     "ratios": beside_the_product,
@@ -484,7 +493,7 @@ TABLES: dict[str, Callable[[Lines, Lines], str]] = {
     "start": start,
     "first-prediction": first_prediction,
     "fits": fits,
-    **{name: contest(name) for name in ("gaussian", "polynomial", "flights", "trees", *STREAMS)},
+    **{name: contest(name) for name in CONTESTS},
     "error-plot": image("error", "error against seconds"),
     "width-plot": image("width", "seconds and memory against width"),
     "rows-plot": image("rows", "seconds and memory against rows"),

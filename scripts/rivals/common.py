@@ -170,7 +170,7 @@ def limit_memory(n_bytes: int) -> None:
 def versions() -> dict[str, str]:
     """Return the versions of what is installed and does the work."""
     names = (
-        *("streamrf", "scikit-learn", "scikit-learn-intelex", "rfflearn", "lightgbm"),
+        *("streamrf", "scikit-learn", "scikit-learn-intelex", "rfflearn", "lightgbm", "xrfm"),
         *("numpy", "scipy"),
     )
     found = {}
