@@ -18,7 +18,7 @@ def main(source: str, target: str) -> None:
     new = Path(target).with_suffix(".new")
     with h5py.File(new, "w") as file:
         for part, rows in (("test", order[:n_test]), ("train", order[n_test:])):
-            chunk = (1 << 20) // X[:1].nbytes
+            chunk = min((1 << 20) // X[:1].nbytes, len(rows))
             file.create_dataset(f"{part}/X", data=X[rows], chunks=(chunk, X.shape[1]), **LAYOUT)
             file.create_dataset(f"{part}/y", data=y[rows], **LAYOUT)
     new.replace(target)
