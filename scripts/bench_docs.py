@@ -437,6 +437,8 @@ def contest(name: str) -> Callable[[Lines, Lines], str]:
         shown = ", ".join(f"{package} {version}" for package, version in versions.items())
         if "commit" in line:
             shown += f"; commit {line['commit']}"
+        if line.get("processor"):
+            shown += f"; two threads of {line['processor']}; seed 0"
         runs = counted(line["n_repeats"]) + " each"
         for side, run in line["sides"].items():
             if len(run["all_seconds"]) < line["n_repeats"]:

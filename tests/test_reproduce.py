@@ -248,7 +248,7 @@ def test_a_filter_that_chooses_nothing_is_told(harness, only, message):
     [
         *("craftmaps_best", "craftmaps_figure2", "craftmaps_figure5", "craftmaps_figure6"),
         *("craftmaps_figure7a", "craftmaps_table1", "kar_karnick_figures", "kar_karnick_table1"),
-        *("craftmaps_layout", "craftmaps_costs", "kar_karnick_why"),
+        *("craftmaps_layout", "craftmaps_costs", "craftmaps_coil20", "kar_karnick_why"),
         "kar_karnick_hinge",
     ],
 )
@@ -667,6 +667,56 @@ def test_cells_of_figures_6_and_7_compact_the_plain_map(data, monkeypatch):
     ):
         plain, compact = (script({**cell, "map": name})["nrmse"] for name in ("RFM", "CM RFM"))
         assert 0 < compact < plain
+
+
+def test_cells_of_coil20_learn_from_one_half_and_are_tested_by_the_other(
+    harness, data, tmp_path, monkeypatch
+):
+    import craftmaps_coil20 as coil20
+
+    with h5py.File(tmp_path / "coil20.h5", "w") as file:
+        file["X"], file["y"] = data.X, data.y
+    halves = coil20.halves(1)
+    assert len(halves.X) == len(halves.X_test) == 200
+    rows = {row.tobytes() for row in (*halves.X, *halves.X_test)}
+    assert rows == {row.tobytes() for row in data.X}
+    monkeypatch.setattr(coil20, "KERNEL", KERNEL)
+    exact = coil20.work({"method": coil20.EXACT, "n_components": 0, "seed": 1})["error_percent"]
+    alphas = 10.0 ** np.arange(-9, 4)
+    every = np.arange(200)
+    by_hand = [ridge_by_hand(halves, every, a, halves.X_test, halves.y_test) for a in alphas]
+    assert min(by_hand) <= exact <= min(by_hand) + 5
+    monkeypatch.setattr(coil20, "WIDEST_CHOSEN", 64)  # wider ones take its penalty
+    monkeypatch.setattr(coil20, "GAMMA_WIDTH", 32)
+    for method in coil20.MAPS:
+        narrow, wide = (
+            coil20.work({"method": method, "n_components": width, "seed": 1}) for width in (64, 128)
+        )
+        assert wide["alpha"] == narrow["alpha"]
+        assert wide["error_percent"] < 60
+        assert narrow.get("gamma") in (coil20.GAMMAS if method in coil20.GAUSSIAN else (None,))
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("<!-- begin craftmaps coil20 -->\n<!-- end craftmaps coil20 -->\n")
+    monkeypatch.setattr(harness, "DOCS", page.parent)
+    cells = [
+        {"method": method, "n_components": width, "seed": seed}
+        for method, widths in ((coil20.EXACT, [0]), ("RFM", [64, 512]), ("TS", [64, 512]))
+        for width in widths
+        for seed in range(1 if width == 512 else 2)
+    ]
+    results = harness.Results(tmp_path / "cells.jsonl")
+    results.run(cells, lambda cell: {"error_percent": 1.0 + cell["seed"]})
+    coil20.write(coil20.compared(results.records), results.records)
+    lines = page.read_text().splitlines()
+    shown = [[field.strip() for field in line.split("|")[1:-1]] for line in lines if "|" in line]
+    assert shown[0] == ["method", "64", "512", "all"]
+    assert shown[2:] == [
+        ["Exact, all rows", "", "", "1.50 ± 0.71"],
+        ["RFM", "1.50 ± 0.71", "1.00", ""],
+        ["TS", "1.50 ± 0.71", "1.00", ""],
+    ]
+    assert (page.parent / "craftmaps_coil20.png").stat().st_size > 1000
 
 
 def test_cells_of_figure_2_are_spectra_and_weights(data, monkeypatch):

@@ -249,7 +249,8 @@ def run(rules: Contest, name: str, chosen: dict, data: Path, settings: argparse.
     side = rules.sides[name]
     rows = [] if side.most_rows is None else ["--rows", str(side.most_rows)]
     figures = call(side, data, rows, side.settings | chosen["settings"], settings)
-    return {**figures, "commit": benchmark.commit()}
+    made = benchmark.circumstances()
+    return {**figures, "commit": made["commit"], "processor": made["processor"]}
 
 
 def call(
@@ -321,13 +322,17 @@ def summary(name: str, rules: Contest, rounds: list[dict]) -> dict:
                 runs[side]["peak_bytes"] / runs[OURS]["peak_bytes"] for runs in own
             ),
         }
-    commits = dict.fromkeys(runs[OURS]["commit"] for runs in rounds)
+    ours = [runs[OURS] for runs in rounds]
+    made = {
+        name: ", ".join(dict.fromkeys(str(run[name]) for run in ours if name in run))
+        for name in ("commit", "processor")
+    }
     return {
         "case": name,
         "data": rules.data,
         "n_repeats": len(rounds),
         "sides": sides,
-        "commit": ", ".join(map(str, commits)),
+        **made,
     }
 
 
