@@ -36,12 +36,29 @@ COSINE = np.float32(4.1666645683e-2), np.float32(-1.3887316255e-3), np.float32(2
 SINE = np.float32(-1.6666654611e-1), np.float32(8.3321608736e-3), np.float32(-1.9515295891e-4)
 
 
-def _butterfly(log2_radix: int) -> Any:
+HALF_ROW = ir.VectorType(ir.FloatType(), LANES // 2)  # two fill the registers of AVX2 at radix 8
+
+
+def _splat(builder: Any, number: Any) -> Any:
+    """Return a vector of one number."""
+    index = ir.VectorType(ir.IntType(32), LANES // 2)
+    nothing = ir.Constant(HALF_ROW, ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(index, None))
+
+
+def _butterfly(log2_radix: int, signed: bool) -> Any:
     """Make ``f(a, first, stride)``: transform the rows ``first + r * stride`` of `a`, in place.
 
     Written as vector instructions because LLVM cannot prove that the rows of one array do not
     overlap and so leaves a plain loop scalar. Two halves of 8 lanes: radix 8 then fits the sixteen
     vector registers of AVX2.
+
+    Parameters
+    ----------
+    log2_radix : of the number of rows
+    signed : make ``f(x, signs, a, first, stride)`` instead, which takes rows of ``diag(signs) x``,
+        zeros below its end, and writes those of `a`: flips that are no pass of their own
     """
     radix = 1 << log2_radix
 
@@ -56,37 +73,65 @@ def _butterfly(log2_radix: int) -> Any:
                 rows = rows.reshape(radix, LANES)
             a[first : first + (radix - 1) * stride + 1 : stride] = rows
 
-        return plain
+        def flipped(x: F32, signs: F32, a: F32, first: int, stride: int) -> None:
+            for row in range(first, first + radix * stride, stride):
+                a[row] = x[row] * signs[row] if row < len(x) else 0
+            plain(a, first, stride)
+
+        return flipped if signed else plain
+
+    word = ir.IntType(64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def data_of(n: int) -> Any:
+            array = cgutils.create_struct_proxy(signature.args[n])(context, builder, value=args[n])
+            return array.data, array.shape
+
+        (target, _), first, stride = data_of(len(args) - 3), *args[-2:]
+        numbers = [builder.add(first, builder.mul(stride, word(r))) for r in range(radix)]
+        inside, factors = [], []
+        if signed:
+            (source, shape), (signs, _) = data_of(0), data_of(1)
+            end = builder.extract_value(shape, 0)
+            for row in numbers:
+                inside.append(builder.icmp_signed("<", row, end))
+                sign = builder.load(builder.gep(signs, [builder.select(inside[-1], row, word(0))]))
+                factors.append(_splat(builder, sign))
+        for half in range(2):
+
+            def pointer(array: Any, row: Any, half: int = half) -> Any:
+                index = builder.add(builder.mul(row, word(LANES)), word(half * LANES // 2))
+                return builder.bitcast(builder.gep(array, [index]), HALF_ROW.as_pointer())
+
+            pointers = [pointer(target, row) for row in numbers]
+            if signed:
+                rows = []
+                for row, is_row, flips in zip(numbers, inside, factors, strict=True):
+                    safe = pointer(source, builder.select(is_row, row, word(0)))
+                    value = builder.fmul(builder.load(safe, align=4), flips)
+                    rows.append(builder.select(is_row, value, ir.Constant(HALF_ROW, None)))
+            else:
+                rows = [builder.load(each, align=4) for each in pointers]
+            for level in range(log2_radix):
+                step = 1 << level
+                for r in range(radix):
+                    if not r & step:
+                        low, high = rows[r], rows[r + step]
+                        rows[r] = builder.fadd(low, high)
+                        rows[r + step] = builder.fsub(low, high)
+            for each, row in zip(pointers, rows, strict=True):
+                builder.store(row, each, align=4)
+        return context.get_dummy_value()
 
     @intrinsic
-    def compiled(typingctx: Any, a: Any, first: Any, stride: Any) -> Any:
-        signature = types.void(a, types.intp, types.intp)
+    def in_place(typingctx: Any, a: Any, first: Any, stride: Any) -> Any:
+        return types.void(a, types.intp, types.intp), codegen
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
-            vector = ir.VectorType(ir.FloatType(), LANES // 2).as_pointer()
-            word = ir.IntType(64)
-            for half in range(2):
-                pointers = []
-                for r in range(radix):
-                    row = builder.add(args[1], builder.mul(args[2], word(r)))
-                    index = builder.add(builder.mul(row, word(LANES)), word(half * LANES // 2))
-                    pointers.append(builder.bitcast(builder.gep(array.data, [index]), vector))
-                rows = [builder.load(pointer, align=4) for pointer in pointers]
-                for level in range(log2_radix):
-                    step = 1 << level
-                    for r in range(radix):
-                        if not r & step:
-                            low, high = rows[r], rows[r + step]
-                            rows[r] = builder.fadd(low, high)
-                            rows[r + step] = builder.fsub(low, high)
-                for pointer, row in zip(pointers, rows, strict=True):
-                    builder.store(row, pointer, align=4)
-            return context.get_dummy_value()
+    @intrinsic
+    def from_rows(typingctx: Any, x: Any, signs: Any, a: Any, first: Any, stride: Any) -> Any:
+        return types.void(x, signs, a, types.intp, types.intp), codegen
 
-        return signature, codegen
-
-    return compiled
+    return from_rows if signed else in_place
 
 
 def _row_product(by_row: bool) -> Any:
@@ -109,13 +154,11 @@ def _row_product(by_row: bool) -> Any:
 
         return multiplied if by_row else scaled
 
-    vector = ir.VectorType(ir.FloatType(), LANES // 2)
-
     def halves(context: Any, builder: Any, array: Any, data: Any, row: Any) -> list[Any]:
         """Return pointers to the two halves of a row."""
         first = cgutils.create_struct_proxy(array)(context, builder, value=data).data
         start = builder.gep(first, [builder.mul(row, ir.IntType(64)(LANES))])
-        start = builder.bitcast(start, vector.as_pointer())
+        start = builder.bitcast(start, HALF_ROW.as_pointer())
         return [builder.gep(start, [ir.IntType(32)(half)]) for half in range(2)]
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -126,10 +169,7 @@ def _row_product(by_row: bool) -> Any:
         if by_row:
             factors = [builder.load(half, align=4) for half in rows[1]]
         else:
-            factor = ir.Constant(vector, ir.Undefined)
-            for lane in range(LANES // 2):
-                factor = builder.insert_element(factor, args[2], ir.IntType(32)(lane))
-            factors = [factor, factor]
+            factors = 2 * [_splat(builder, args[2])]
         values = [builder.load(half, align=4) for half in rows[0]]
         for value, factor, half in zip(values, factors, rows[-1], strict=True):
             builder.store(builder.fmul(value, factor), half, align=4)
@@ -146,51 +186,60 @@ def _row_product(by_row: bool) -> Any:
     return by_rows if by_row else by_number
 
 
-_butterfly2 = _butterfly(1)
-_butterfly4 = _butterfly(2)
-_butterfly8 = _butterfly(3)
+_butterfly2, _butterfly4, _butterfly8 = (_butterfly(n, signed=False) for n in (1, 2, 3))
+_signed2, _signed4, _signed8 = (_butterfly(n, signed=True) for n in (1, 2, 3))
 _scale_row = _row_product(by_row=False)
 _multiply_rows = _row_product(by_row=True)
+
+
+@register_jitable
+def _radix(ratio: int) -> int:
+    """Return the radix of the first pass of those that divide a length by `ratio`."""
+    if ratio >= 8 and ratio != 16:
+        return 8
+    return 4 if ratio >= 4 else 2
 
 
 @njit(nogil=True, cache=True)
 def _passes(a: F32, first: int, n_rows: int, length: int, stop: int) -> None:
     """Split the stretches of `length` rows in ``a[first:first+n_rows]`` down to `stop` rows."""
     while length > stop:
-        ratio = length // stop
-        if ratio >= 8 and ratio != 16:
-            stride = length // 8
-            for block in range(first, first + n_rows, length):
+        radix = _radix(length // stop)
+        stride = length // radix
+        for block in range(first, first + n_rows, length):
+            if radix == 8:
                 for i in range(block, block + stride):
                     _butterfly8(a, i, stride)
-        elif ratio >= 4:
-            stride = length // 4
-            for block in range(first, first + n_rows, length):
+            elif radix == 4:
                 for i in range(block, block + stride):
                     _butterfly4(a, i, stride)
-        else:
-            stride = length // 2
-            for block in range(first, first + n_rows, length):
+            else:
                 for i in range(block, block + stride):
                     _butterfly2(a, i, stride)
         length = stride
 
 
 @njit(nogil=True, cache=True)
-def fwht(a: F32) -> None:
-    """Transform `a` (length, 16) in place: ``a <- H a``, H unnormalised, in Sylvester order.
+def _rest(a: F32, length: int) -> None:
+    """Finish a transform of `a` that has come to stretches of `length` rows, all alike.
 
     Large strides first, over the whole; then depth first, so that each stretch of rows is finished
     while it lies in cache.
     """
     n = a.shape[0]
-    middle = min(n, MIDDLE)
-    inner = min(n, INNER)
-    _passes(a, 0, n, n, middle)
+    _passes(a, 0, n, length, min(n, MIDDLE))
+    middle = min(length, MIDDLE)
     for i in range(0, n, middle):
-        _passes(a, i, middle, middle, inner)
+        _passes(a, i, middle, middle, min(middle, INNER))
+        inner = min(middle, INNER)
         for j in range(i, i + middle, inner):
             _passes(a, j, inner, inner, 1)
+
+
+@njit(nogil=True, cache=True)
+def fwht(a: F32) -> None:
+    """Transform `a` (length, 16) in place: ``a <- H a``, H unnormalised, in Sylvester order."""
+    _rest(a, a.shape[0])
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -202,14 +251,26 @@ def fwht_groups(a: F32) -> None:
 
 @njit(nogil=True, cache=True)
 def _signed_transform(x: F32, signs: F32, buffer: F32) -> None:
-    """``buffer = H diag(signs) x``, with x zero-padded to the length of the buffer."""
-    d = x.shape[0]
-    for j in range(d):
-        _scale_row(x, j, signs[j], buffer, j)
-    for j in range(d, buffer.shape[0]):
-        for lane in range(LANES):
-            buffer[j, lane] = 0.0
-    fwht(buffer)
+    """``buffer = H diag(signs) x``, with x zero-padded to the length of the buffer.
+
+    They may be the same rows. Flips and zeros belong to the first pass, which is as in `fwht`.
+    """
+    n = buffer.shape[0]
+    stop = MIDDLE if n > MIDDLE else INNER if n > INNER else 1
+    radix = _radix(n // stop)
+    stride = n // radix
+    if radix == 8:
+        for i in range(stride):
+            _signed8(x, signs, buffer, i, stride)
+    elif radix == 4:
+        for i in range(stride):
+            _signed4(x, signs, buffer, i, stride)
+    elif n > 1:
+        for i in range(stride):
+            _signed2(x, signs, buffer, i, stride)
+    else:
+        _scale_row(x, 0, signs[0], buffer, 0)
+    _rest(buffer, max(stride, 1))
 
 
 @register_jitable
