@@ -87,7 +87,8 @@ def _butterfly(log2_radix: int, signed: bool) -> Any:
             array = cgutils.create_struct_proxy(signature.args[n])(context, builder, value=args[n])
             return array.data, array.shape
 
-        (target, _), first, stride = data_of(len(args) - 3), *args[-2:]
+        target, _ = data_of(len(args) - 3)
+        first, stride = args[-2:]
         numbers = [builder.add(first, builder.mul(stride, word(r))) for r in range(radix)]
         inside, factors = [], []
         if signed:
@@ -411,8 +412,11 @@ def tensor_tree(
     """
     d = x.shape[1]
     n_nodes = steps.shape[0]
-    longest = padded_length(max(steps[:, 2].max(), steps[:, 3].max()))
-    n_slots = steps[:, 4].max() + 1
+    length, n_slots = 0, 0
+    for node in range(n_nodes):
+        length = max(length, steps[node, 2], steps[node, 3])
+        n_slots = max(n_slots, steps[node, 4] + 1)
+    longest = padded_length(length)
     for g in prange(x.shape[0]):
         row = np.empty((d + 1, LANES), np.float32)
         for j in range(d):

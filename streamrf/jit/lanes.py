@@ -246,12 +246,14 @@ def column_squares(Q: Numbers, out: F64) -> None:
     n, width = Q.shape
     rows = 256  # of a task, read as they lie: jumps from row to row wait for memory
     n_tasks = (n + rows - 1) // rows
-    parts = np.zeros((n_tasks, width))
+    parts = np.empty((n_tasks, width))  # `np.zeros` would be a parallel loop of its own
     for task in prange(n_tasks):
         t = np.int64(task)
         start = t * rows
         stop = min(start + rows, n)
         whole = stop - (stop - start) % 4
+        for j in range(width):
+            parts[t, j] = 0.0
         for i in range(start, whole, 4):
             for j in range(width):
                 a, b = np.float64(Q[i, j]), np.float64(Q[i + 1, j])
@@ -261,7 +263,8 @@ def column_squares(Q: Numbers, out: F64) -> None:
             for j in range(width):
                 value = np.float64(Q[i, j])
                 parts[t, j] += value * value
-    out[:] = 0.0
+    for j in range(width):
+        out[j] = 0.0
     for part in parts:
         for j in range(width):
             out[j] += part[j]

@@ -31,9 +31,12 @@ def add_rows(Q: Numbers, groups: I64, factors: F64, out: F64) -> None:
     n_parts = _n_parts(n, out.size)
     if n_parts > 1:
         n_rows = (n + n_parts - 1) // n_parts
-        parts = np.zeros((n_parts, out.shape[0], width))
+        parts = np.empty((n_parts, out.shape[0], width))
         for task in prange(n_parts):
             p = np.int64(task)
+            for t in range(out.shape[0]):
+                for j in range(width):
+                    parts[p, t, j] = 0.0
             for i in range(p * n_rows, min(p * n_rows + n_rows, n)):
                 for j in range(width):
                     parts[p, groups[i], j] += factors[i] * np.float64(Q[i, j])
@@ -74,9 +77,12 @@ def products(factors: F64, Q: Numbers, out: F64) -> None:
     n_outputs = out.shape[0]
     n_parts = _n_parts(n, out.size)
     n_rows = (n + n_parts - 1) // n_parts
-    parts = np.zeros((n_parts, n_outputs, width))
+    parts = np.empty((n_parts, n_outputs, width))
     for task in prange(n_parts):
         p = np.int64(task)
+        for t in range(n_outputs):
+            for j in range(width):
+                parts[p, t, j] = 0.0
         stop = min(p * n_rows + n_rows, n)
         whole = stop - (stop - p * n_rows) % TERMS
         for i in range(p * n_rows, whole, TERMS):
@@ -88,5 +94,7 @@ def products(factors: F64, Q: Numbers, out: F64) -> None:
             for t in range(n_outputs):
                 for j in range(width):
                     parts[p, t, j] += factors[i, t] * np.float64(Q[i, j])
-    out[:] = 0.0
+    for t in range(n_outputs):
+        for j in range(width):
+            out[t, j] = 0.0
     _add_parts(parts, out)

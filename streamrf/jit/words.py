@@ -220,11 +220,13 @@ def pack_bytes(Q: F32, panels: I32) -> float:
     n, width = Q.shape
     n_groups = panels.shape[1] - START
     n_tasks = (n_groups + STRETCH - 1) // STRETCH
-    parts = np.zeros((n_tasks, width), np.float32)  # sums below 2^24, so exact
-    greatest = np.zeros((n_tasks, width), np.float32)
+    parts = np.empty((n_tasks, width), np.float32)  # sums below 2^24, so exact
+    greatest = np.empty((n_tasks, width), np.float32)
     for task in prange(n_tasks):
         first = np.int64(task) * STRETCH
         sums, most = parts[task], greatest[task]
+        for j in range(width):
+            sums[j] = most[j] = np.float32(0)
         words = np.zeros(panels.shape[0] * PANEL, np.int32)
         nothing = np.zeros(width, np.float32)
         for g in range(first, min(first + STRETCH, n_groups)):
@@ -241,9 +243,14 @@ def pack_bytes(Q: F32, panels: I32) -> float:
                 ab, cd = _greater(abs(a[j]), abs(b[j])), _greater(abs(c[j]), abs(d[j]))
                 most[j] = _greater(most[j], _greater(ab, cd))
             _store_words(words, g, panels)
+    most_of_all = np.float32(0)
     for j in range(width):
-        panels[j // PANEL, 0, j % PANEL] = -OFFSET * np.int32(parts[:, j].sum())
-    return greatest.max()
+        total = np.float32(0)
+        for t in range(n_tasks):
+            total += parts[t, j]
+            most_of_all = _greater(most_of_all, greatest[t, j])
+        panels[j // PANEL, 0, j % PANEL] = -OFFSET * np.int32(total)
+    return float(most_of_all)
 
 
 @njit(nogil=True, cache=True)
