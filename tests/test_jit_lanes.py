@@ -301,11 +301,12 @@ def test_lanes_are_stretched_by_their_columns(rng):
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")
-def test_rows_that_are_locked_take_the_loops_that_others_do(rng):
+def test_rows_that_are_locked_or_strided_take_the_loops_that_others_do(rng):
     X = rng.normal(size=(300, 5))
     y = X[:, 0] > 0
     locked = X.view()
     locked.flags.writeable = False
+    others = locked, np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]
     features = srf.StructuredFourier(n_components=64)
     loops = lanes.load, columns.add_columns
 
@@ -315,10 +316,11 @@ def test_rows_that_are_locked_take_the_loops_that_others_do(rng):
         return answers, [len(loop.signatures) for loop in loops]
 
     (labels, Z), known = used(X)
-    (same_labels, same_Z), after = used(locked)
-    assert after == known
-    assert np.array_equal(same_labels, labels)
-    assert np.array_equal(same_Z, Z)
+    for rows in others:
+        (same_labels, same_Z), after = used(rows)
+        assert after == known
+        assert np.array_equal(same_labels, labels)
+        assert np.array_equal(same_Z, Z)
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")

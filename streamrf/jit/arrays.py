@@ -31,7 +31,8 @@ def unlocked(x: Array) -> Array:
     """Return rows for a loop that only reads them, as a view without a lock against writing.
 
     For arrays that are locked, such as files mapped into memory, Numba would compile every loop
-    once more, which takes seconds.
+    once more, which takes seconds; so it would for rows that do not lie next to each other, which
+    are copied first where they enter.
     """
     return x if x.flags.writeable else np.asarray(_Lent(x))
 

@@ -159,7 +159,9 @@ class Moments(Card, Unlocked):
                     np.zeros(d), np.arange(d), n_zeros, *scales, *self._partial, self.outside
                 )
             else:
-                columns.add_columns(unlocked(rows), *scales, *self._partial, self.outside)
+                columns.add_columns(
+                    unlocked(np.ascontiguousarray(rows)), *scales, *self._partial, self.outside
+                )
             self.n_rows += len(rows)
             self._n_partial += columns.MAX_ROWS
             if self._n_partial >= JOIN_ROWS:

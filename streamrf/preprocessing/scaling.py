@@ -104,7 +104,7 @@ class Preprocessing(Unlocked):
             for rows, x in dense_pieces(X):
                 groups = slice(rows.start // lanes.LANES, -(-rows.stop // lanes.LANES))
                 part = out if len(x) == len(X) else out[groups]
-                free = unlocked(x)
+                free = unlocked(np.ascontiguousarray(x))
                 if self.quantiles is not None:
                     self.quantiles.load(free, part)
                 else:
