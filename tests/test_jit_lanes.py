@@ -302,7 +302,7 @@ def test_lanes_are_stretched_by_their_columns(rng):
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")
 def test_rows_that_are_locked_or_strided_take_the_loops_that_others_do(rng):
-    X = rng.normal(size=(300, 5))
+    X = rng.normal(size=(600, 5))  # more than are looked at again, every other row then
     y = X[:, 0] > 0
     locked = X.view()
     locked.flags.writeable = False
@@ -310,17 +310,22 @@ def test_rows_that_are_locked_or_strided_take_the_loops_that_others_do(rng):
     features = srf.StructuredFourier(n_components=64)
     loops = lanes.load, columns.add_columns
 
+    def layouts():
+        return {rows.layout for loop in loops for rows, *_ in loop.signatures}
+
     def used(rows):
         model = srf.RandomFeatureClassifier(features, alpha=0.1, random_state=0).fit(rows, y)
         answers = model.predict(rows), model.features_.transform(rows)
         return answers, [len(loop.signatures) for loop in loops]
 
+    before = layouts()  # of other tests
     (labels, Z), known = used(X)
     for rows in others:
         (same_labels, same_Z), after = used(rows)
         assert after == known
         assert np.array_equal(same_labels, labels)
         assert np.array_equal(same_Z, Z)
+    assert layouts() - before <= {"C"}
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")
