@@ -257,6 +257,22 @@ def test_threads_that_add_batches_to_one_estimator_lose_none():
     assert np.array_equal(together.gram, alone.gram)
 
 
+@pytest.mark.parametrize("before", [0, 600])
+def test_bad_rows_of_a_batch_are_told_as_of_its_X(before):
+    X, y = DIGITS
+    batches = classifier(alpha=1e-3)
+    if before:
+        batches.partial_fit(X[:before], y[:before]).predict(X[:1])
+    bad = X[before : before + 50].astype(float)
+    bad[7, 3] = np.nan
+    with pytest.raises(BadRowError, match=r"^X, row 7: column 3 is NaN"):
+        batches.partial_fit(bad, y[before : before + 50])
+    weights = np.ones(50)
+    weights[9] = -1
+    with pytest.raises(BadRowError, match=r"^X, row 9: the weight is -1"):
+        classifier(alpha=1e-3).partial_fit(X[:50], y[:50], sample_weight=weights)
+
+
 @pytest.mark.parametrize("begin", ["fit", "partial_fit"])
 @pytest.mark.parametrize("change", [{"normalize": "l2"}, {"precision": "coarse"}])
 def test_settings_of_the_sums_cannot_change_between_batches(begin, change, rng):

@@ -14,14 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from streamrf.display import Run, shown
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_flag
-from streamrf.estimators.batches import (
-    Batches,
-    check_alike,
-    check_batch,
-    lock_of,
-    reopened,
-    whole,
-)
+from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
 from streamrf.estimators.settings import (
     OF_SUMS,
     check_unchanged,
@@ -39,6 +32,7 @@ from streamrf.jit.threads import computing
 from streamrf.models import Model
 from streamrf.solving import SQUARED, check_penalties
 from streamrf.sources import (
+    IteratorSource,
     Known,
     Source,
     as_source,
@@ -169,7 +163,7 @@ class RandomFeatureEstimator(BaseEstimator):
             batch = self._checked(X, y, sample_weight, reset=is_first)
             if classes is not None:
                 check_known(batch[1], classes)
-            source = as_source(*batch) if issparse(batch[0]) else Batches([batch])
+            source = as_source(*batch) if issparse(batch[0]) else IteratorSource([batch])
             if source.is_sparse:
                 batch = None
             elif issparse(batch[0]):
@@ -197,7 +191,7 @@ class RandomFeatureEstimator(BaseEstimator):
                 ledger = pass_.statistics.ledger
                 self._stream_key = digest([sorted(ledger.ranges), source.sample(1).key])
                 self._rows_seen = ledger.n_rows
-            source = Batches([batch], position=self._rows_seen, key=self._stream_key)
+            source = IteratorSource([batch], position=self._rows_seen, key=self._stream_key)
             self._rows_seen += len(batch[0])
             job = self._job(source, self._classes)
         self._pass, self._waiting = self._folded(job, pass_), None
@@ -247,7 +241,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def _begin_stream(self) -> None:
         """Draw the map for the batches that wait, and add them."""
-        source = Batches(self._waiting)
+        source = IteratorSource(self._waiting)
         self._stream_key = source.sample(1).key
         job = self._job(source, self._classes)
         self._pass = self._folded(job, begin(job))

@@ -1,6 +1,7 @@
 """Fits and batches of `partial_fit`: one at a time, and each whole or not at all."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from threading import Lock, RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,12 +17,6 @@ Arguments = ParamSpec("Arguments")
 
 _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # not kept inside: pickles hold none
 _LOCKS_LOCK = Lock()
-
-
-class Batches(IteratorSource):
-    """Batches that `partial_fit` was given, by the name that its caller has for them."""
-
-    where = "X"
 
 
 def lock_of(estimator: Any) -> Any:
@@ -63,13 +58,16 @@ def reopened(statistics: Statistics | None, holdout: Holdout | None) -> Pass:
 def check_alike(first: tuple, batch: tuple) -> None:
     """Raise ShapeError for a batch unlike the first one that waits."""
     rows = [tuple(None if part is None else part[:1] for part in parts) for parts in (first, batch)]
-    for _ in Batches(rows).blocks():
+    for _ in IteratorSource(rows).blocks():
         pass
 
 
 def check_batch(source: Source, pass_: Pass | None, on_bad_rows: str) -> None:
-    """Raise for rows and targets that a pass would not take, before any of them is added."""
+    """Raise for rows and targets that a pass would not take, before any of them is added.
+
+    They are told as of X, which the caller gave; the iterator is ours.
+    """
     for block in source.blocks():
-        checked, _ = check_rows(block, on_bad_rows)
+        checked, _ = check_rows(replace(block, where="X"), on_bad_rows)
         if pass_ is not None:
             pass_.check(checked)

@@ -22,6 +22,7 @@ from streamrf.sources.validation import (
     weight_column,
 )
 
+WHERE = "iterator"
 Names = tuple[str, ...] | None  # of columns
 
 
@@ -70,7 +71,7 @@ class IteratorSource(Source):
 
     n_rows = None
     seekable = False
-    where = "iterator"
+    where = WHERE
 
     def __init__(self, blocks: Any, position: int = 0, key: str | None = None) -> None:
         self._blocks = blocks
@@ -146,7 +147,7 @@ class IteratorSource(Source):
     @property
     def stores(self) -> list[Store]:
         """The stream; reads its first blocks, and keeps them."""
-        return [Store(self._key_of(self._ahead(FINGERPRINT_ROWS)), self.where, None)]
+        return [Store(self._key_of(self._ahead(FINGERPRINT_ROWS)), WHERE, None)]
 
     @property
     def settings(self) -> dict[str, str | None]:
@@ -230,7 +231,7 @@ class IteratorSource(Source):
                     "the function gave an iterator without rows the second time; it must make a"
                     " new iterator at each call"
                 )
-            raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
+            raise EmptySourceError(f"{WHERE}: 0 rows; expected at least 1")
         return stream
 
     def _key_of(self, stream: "Stream") -> str:
@@ -242,7 +243,7 @@ class IteratorSource(Source):
         """The items that have rows, each checked against the first."""
         try:
             for number, item in enumerate(items):
-                where = f"{self.where}, block {number}"
+                where = f"{WHERE}, block {number}"
                 rows, row_shape, names, target_names = _as_rows(item, where)
                 if len(rows.X):
                     if self._form is not None:
@@ -269,7 +270,7 @@ class IteratorSource(Source):
 
     def _block(self, rows: Arrays, start: int, key: str) -> Block:
         position = self._position + start
-        return Block(*rows, position, key, position, len(rows.X), None, self.where)
+        return Block(*rows, position, key, position, len(rows.X), None, WHERE)
 
 
 class _Form(NamedTuple):
