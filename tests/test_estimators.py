@@ -230,6 +230,8 @@ def test_wrong_use_is_said_in_one_sentence():
         classifier().fit(srf.ArraySource(X))
     with pytest.raises(ParameterError, match="alpha must be 'auto' or a number"):
         classifier(alpha="best").fit(X, y)
+    with pytest.raises(ParameterError, match="alpha must be 'auto' or a number"):
+        classifier(alpha=10**400).fit(X, y)
     with pytest.raises(ParameterError, match="feature map"):
         srf.RandomFeatureClassifier(srf.RandomMaclaurin).fit(X, y)
     with pytest.raises(DataError, match="not class labels"):

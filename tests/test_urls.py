@@ -15,6 +15,7 @@ import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from fsspec.exceptions import FSTimeoutError
 
 import streamrf as srf
 from cases import columns_of, opened, write_csv
@@ -27,6 +28,7 @@ from streamrf.errors import (
     SourceNotFoundError,
     StreamrfError,
 )
+from streamrf.sources import urls
 from streamrf.sources.urls import bare
 
 pytest.importorskip("aiohttp")
@@ -39,7 +41,8 @@ TABLE = pyarrow.table(columns_of(RNG.normal(size=(600, 4)), RNG.integers(0, 3, 6
 class Handler(SimpleHTTPRequestHandler):
     """Serves a folder, and ranges of bytes where the path does not begin with /whole.
 
-    Below /broken it fails, and below /endless it does not say how long a file is.
+    Below /broken it fails, below /endless it does not say how long a file is, and below /short it
+    sends half of what is asked for.
     """
 
     def send_head(self):
@@ -51,7 +54,8 @@ class Handler(SimpleHTTPRequestHandler):
             self.end_headers()
             return open(self.translate_path(self.path.removeprefix("/endless")), "rb")
         has_ranges = not self.path.startswith("/whole")
-        self.path = self.path.removeprefix("/whole")
+        is_short = self.path.startswith("/short/")
+        self.path = self.path.removeprefix("/whole").removeprefix("/short")
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if not has_ranges or asked is None or self.command != "GET":
             return super().send_head()
@@ -62,6 +66,7 @@ class Handler(SimpleHTTPRequestHandler):
             return None
         size = file.seek(0, 2)
         first, last = int(asked[1]), min(int(asked[2] or size), size - 1)
+        last = (first + last) // 2 if is_short else last
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
         self.send_header("Content-Length", str(last + 1 - first))
@@ -152,6 +157,16 @@ def test_workers_read_urls_by_themselves(url, two_workers):
         ("rows.npy", ParameterError, r"rows\.npy is a URL"),
         ("broken.parquet", CorruptFileError, r"broken\.parquet cannot be read"),
         ("whole/rows.csv", CorruptFileError, r"rows.csv cannot be read: its server has no ranges"),
+        (
+            "short/rows.csv",
+            CorruptFileError,
+            r"rows.csv cannot be read: its server sent [\d,]+ of ",
+        ),
+        (
+            "short/rows.parquet",
+            CorruptFileError,
+            r"cannot be read: its server sent [\d,]+ of [\d,]+",
+        ),
         ("endless/rows.csv", CorruptFileError, r"cannot be read: its server has no ranges of"),
         ("endless/rows.parquet", CorruptFileError, r"cannot be read: its server has no ranges of"),
         ("broken/rows.csv", SourceNotFoundError, r"broken/rows\.csv cannot be reached: 500, mess"),
@@ -341,3 +356,17 @@ def test_tables_of_other_kinds_at_urls_are_refused(folder, log):
     for pattern in ("*.parquet", "year=*/*.pq"):
         with pytest.raises(DataError, match="is a table of"):
             srf.open_source(f"memory://table{log[0]}/{pattern}", y="y")
+
+
+def test_a_server_that_sends_nothing_is_told():
+    class Stalled(io.BytesIO):
+        size = 100
+
+        def read(self, size=-1):
+            raise FSTimeoutError
+
+        def open(self):
+            return self
+
+    with pytest.raises(CorruptFileError, match=r"^rows\.csv cannot be read: its server sent noth"):
+        urls._Remote(Stalled(), "rows.csv").read(10)

@@ -5,6 +5,7 @@ the model minimises ``sum (r b + <v, q> - t)^2 + alpha sum (v_j / step_j)^2`` ov
 intercept b is not penalised. The coefficient of the feature itself is ``v_j / step_j``.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -346,9 +347,13 @@ def check_alpha(alpha: object) -> float:
         )
     if isinstance(alpha, np.ndarray) and not alpha.ndim:
         alpha = alpha.item()
-    if not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= float(alpha) < np.inf:
+    number = -1.0
+    if isinstance(alpha, Real) and not isinstance(alpha, bool):
+        with contextlib.suppress(OverflowError):  # of a huge integer
+            number = float(alpha)
+    if not 0 <= number < np.inf:
         raise ParameterError(f"alpha must be 'auto' or a number of at least 0, got {alpha!r}")
-    return float(alpha)
+    return number
 
 
 def check_penalties(alpha: object) -> None:

@@ -145,8 +145,18 @@ class _Remote:
             self._file.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        return self._tried(self._file.read, size)
+        """Return the next bytes, all that are asked for where the length is known."""
+        length = getattr(self._file, "size", None)
+        start = self._file.tell() if isinstance(length, int) else 0
+        data: bytes = self._tried(self._file.read, size)
+        if isinstance(length, int):
+            asked = length - start if size is None or size < 0 else min(size, length - start)
+            if len(data) < asked:
+                raise CorruptFileError(
+                    f"{self._name} cannot be read: its server sent {len(data):,} of {asked:,} bytes"
+                    " that there were at first; the file has changed: read it again"
+                )
+        return data
 
     def seek(self, *where: int) -> int:
         """Go to a place; `where` as of any file."""
@@ -158,6 +168,7 @@ class _Remote:
         except Exception as error:
             is_whole = "range" in str(error) or "seek" in str(error)
             why = "its server has no ranges of bytes" if is_whole else _said(error)
+            why = "its server sent nothing for minutes" if isinstance(error, TimeoutError) else why
             raise CorruptFileError(
                 f"{self._name} cannot be read: {why}; download it, and read the file"
             ) from error
