@@ -147,15 +147,14 @@ class _Remote:
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes, all that are asked for where the length is known."""
         length = getattr(self._file, "size", None)
-        start = self._file.tell() if isinstance(length, int) else 0
+        left = length - self._file.tell() if isinstance(length, int) else 0
+        asked = left if size is None or size < 0 else min(size, left)
         data: bytes = self._tried(self._file.read, size)
-        if isinstance(length, int):
-            asked = length - start if size is None or size < 0 else min(size, length - start)
-            if len(data) < asked:
-                raise CorruptFileError(
-                    f"{self._name} cannot be read: its server sent {len(data):,} of {asked:,} bytes"
-                    " that there were at first; the file has changed: read it again"
-                )
+        if len(data) < asked:
+            raise CorruptFileError(
+                f"{self._name} cannot be read: its server sent {len(data):,} of {asked:,} bytes"
+                " that there were at first; the file has changed: read it again"
+            )
         return data
 
     def seek(self, *where: int) -> int:
