@@ -248,8 +248,8 @@ def test_a_filter_that_chooses_nothing_is_told(harness, only, message):
     [
         *("craftmaps_best", "craftmaps_figure2", "craftmaps_figure5", "craftmaps_figure6"),
         *("craftmaps_figure7a", "craftmaps_table1", "kar_karnick_figures", "kar_karnick_table1"),
-        *("craftmaps_layout", "craftmaps_costs", "craftmaps_coil20", "kar_karnick_why"),
-        "kar_karnick_hinge",
+        *("craftmaps_layout", "craftmaps_costs", "craftmaps_coil20", "craftmaps_figure7c"),
+        *("kar_karnick_why", "kar_karnick_hinge"),
     ],
 )
 def test_docs_are_left_alone_while_no_cell_is_finished(harness, name, tmp_path, monkeypatch):
@@ -667,6 +667,33 @@ def test_cells_of_figures_6_and_7_compact_the_plain_map(data, monkeypatch):
     ):
         plain, compact = (script({**cell, "map": name})["nrmse"] for name in ("RFM", "CM RFM"))
         assert 0 < compact < plain
+
+
+def test_figure_7c_times_each_map_and_lays_the_papers_seconds_beside(
+    harness, data, tmp_path, monkeypatch
+):
+    import craftmaps_figure7c as figure7c
+
+    cells = figure7c.cells()
+    assert len({str(cell) for cell in cells}) == len(cells)
+    widest = [cell for cell in cells if cell["n_components"] == 2**16]
+    assert [(cell["map"], cell["precision"]) for cell in widest] == [("CM RFM", "coarse")]
+    monkeypatch.setattr(figure7c, "FIRST_ROWS", 100)
+    monkeypatch.setattr(figure7c, "MOST", 63)
+    circumstances = {"circumstances": harness.circumstances()}
+    records = []
+    for cell in ({**cells[0], "n_components": 32}, {**widest[0], "n_components": 64}):
+        found = figure7c.work(cell)
+        assert 0 < found["gram_s"] + found["features_s"] < found["pass_s"]
+        wide = {"n_components": 128 * cell["n_components"], "seconds": 1.0} | circumstances
+        records.append(cell | found | wide)
+    records.append(records[0] | {"run": 1, "gram_s": 2.0 + records[0]["gram_s"]})
+    rows = figure7c.compared(records)
+    assert rows[0]["n"] == 2
+    assert rows[0]["gram_s"] == pytest.approx(records[0]["gram_s"] + 1)
+    assert "paper_gram_s" not in rows[0]
+    assert (rows[1]["paper_features_s"], rows[1]["paper_gram_s"]) == (36.3, 26.2)
+    assert "error_percent" in rows[0]
 
 
 def test_cells_of_coil20_learn_from_one_half_and_are_tested_by_the_other(
