@@ -118,8 +118,10 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums
     statistics = Statistics(encoder, in_folds, Ledger(), moments=moments)
     pass_ = Pass(statistics, _holdout(job, sample) if settings.hold_out else None)
-    if job.like is None and chosen is not None and chosen.trials and not settings.regression:
-        pass_.chosen_by = np.unique(as_labels(np.asarray(learnt_from.y)))
+    if not settings.regression:
+        pass_.n_peeked = len(np.unique(as_labels(np.asarray(sample.y))))
+        if job.like is None and chosen is not None and chosen.trials:
+            pass_.chosen_by = np.unique(as_labels(np.asarray(learnt_from.y)))
     return pass_
 
 

@@ -235,7 +235,7 @@ class Job:
         codes, classes = self.settings.codes, self.settings.classes
         known = 0 if classes is None else len(classes)
         if pass_ is not None:
-            known = len(pass_.statistics.sums.targets.sums)
+            known = max(pass_.n_peeked, len(pass_.statistics.sums.targets.sums))
         return max(codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32, known)
 
     def fold(
