@@ -131,7 +131,7 @@ def test_outputs_of_many_classes_are_planned():
 def test_classes_of_the_rows_looked_at_are_planned_for_before_the_pass():
     """Without classes=, which tells them: outputs of 3,000 classes and 3,000 rows held out."""
     X = np.linspace(0, 1, 6000).reshape(3000, 2)
-    limit = memory.INTERPRETER_BYTES + 2 * memory.BUFFER_BYTES
+    limit = memory.INTERPRETER_BYTES + 4 * memory.BUFFER_BYTES
     machine = srf.RandomFeatureClassifier(features(64), random_state=0, memory_limit=limit)
     machine.fit(srf.ArraySource(X, np.arange(3000) % 10))
     with pytest.raises(MemoryBudgetError, match="3,000 outputs of the rows held out"):
