@@ -79,7 +79,10 @@ def compared(records):
         for name in ("mean", "std", "seconds"):
             del row[name]
         for name in STAGES:
-            row[name] = statistics.median(record[name] for record in here)
+            seconds = [record[name] for record in here]
+            row[name] = statistics.median(seconds)
+            if len(seconds) > 1:
+                row[f"{name}_max_to_min"] = max(seconds) / min(seconds)
         if row["map"] == COMPACT:
             theirs = paper[row["n_components"]]
             row |= {f"paper_{name}": theirs[column] for name, column in PAPERS.items()}
@@ -109,9 +112,13 @@ def write(rows, records):
                 widths, seconds = ([*_column(here, key)] for key in ("n_components", "total"))
                 if here:
                     times.plot(widths, seconds, style, marker=".", color=f"C{number}", label=label)
-            here = [row for row in rows if row["map"] == name and "error_percent" in row]
-            seconds, percents = ([*_column(here, key)] for key in ("total", "error_percent"))
-            errors.plot(seconds, percents, marker=".", color=f"C{number}", label=name)
+                here = [row for row in here if "error_percent" in row]
+                seconds, percents = ([*_column(here, key)] for key in ("total", "error_percent"))
+                if here:  # of 8 bits one, apart from the line
+                    mark = "." if precision == "exact" else "x"
+                    errors.plot(
+                        seconds, percents, style, marker=mark, color=f"C{number}", label=label
+                    )
         theirs = {row["n_components"]: row for row in rows if row["map"] == COMPACT}
         seconds = [row["paper_features_s"] + row["paper_gram_s"] for row in theirs.values()]
         times.plot([*theirs], seconds, "k:", marker=".", label="paper, CM RFM, 40 cores")
