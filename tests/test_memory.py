@@ -121,21 +121,29 @@ def test_more_memory_never_means_smaller_blocks(a, b, sizes):
 
 def test_outputs_of_many_classes_are_planned():
     sizes = {"n_components": 512, "n_features": 10, "scored_rows": 10_000}
-    few, many = (plan(**sizes, n_outputs=n, memory_limit="9 GiB") for n in (10, 3000))
-    assert many.total_bytes - few.total_bytes > 2 * 8 * 3000 * 10_000
-    match = r"no width fits: Python .*, and 3,000 outputs of the rows held out 686\.65 MiB, or"
+    few, bits, many = (
+        plan(**sizes, n_outputs=n_outputs, n_classes=n_classes, memory_limit="9 GiB").total_bytes
+        for n_outputs, n_classes in ((10, 10), (10, 3000), (3000, 3000))
+    )
+    assert many - bits > 2 * 8 * 3000 * 10_000  # outputs of a model, and what decides on them
+    assert bits - few > 2 * 8 * 3000 * 10_000  # a score of each class
+    match = r"no width fits: Python .*, and outputs of the rows held out, of 3,000 classes, 1\.\d"
     with pytest.raises(MemoryBudgetError, match=match):
-        plan(**sizes, n_outputs=3000, memory_limit="900 MiB")
+        plan(**sizes, n_outputs=3000, n_classes=3000, memory_limit="900 MiB")
 
 
-def test_classes_of_the_rows_looked_at_are_planned_for_before_the_pass():
-    """Without classes=, which tells them: outputs of 3,000 classes and 3,000 rows held out."""
-    X = np.linspace(0, 1, 6000).reshape(3000, 2)
-    limit = memory.INTERPRETER_BYTES + 4 * memory.BUFFER_BYTES
-    machine = srf.RandomFeatureClassifier(features(64), random_state=0, memory_limit=limit)
-    machine.fit(srf.ArraySource(X, np.arange(3000) % 10))
-    with pytest.raises(MemoryBudgetError, match="3,000 outputs of the rows held out"):
-        machine.fit(UnreadSource(X, np.arange(3000).astype(str)))
+@pytest.mark.parametrize("codes", [None, srf.ErrorCorrectingCodes(n_bits=20)])
+def test_classes_of_the_rows_looked_at_are_planned_for_before_the_pass(codes):
+    """Without classes=, which tells them; agreed bits need less of them."""
+    X, labels = np.linspace(0, 1, 6000).reshape(3000, 2), np.arange(3000)
+    machine = srf.RandomFeatureClassifier(features(64), random_state=0, codes=codes)
+    machine.set_params(memory_limit="450 MiB")
+    machine.fit(srf.ArraySource(X, labels % 10))
+    if codes is not None:
+        machine.fit(srf.ArraySource(X, labels % 1000))
+        return
+    with pytest.raises(MemoryBudgetError, match="rows held out, of 3,000 classes"):
+        machine.fit(UnreadSource(X, labels.astype(str)))
 
 
 def test_a_plan_counts_what_is_held():

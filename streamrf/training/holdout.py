@@ -21,6 +21,11 @@ def limit_of(row_bytes: int) -> int:
     return max(1, min(MAX_ROWS, MAX_BYTES // max(row_bytes, 1)))
 
 
+def most_rows(n_rows: int | None) -> int:
+    """Return how many of some rows are held out, or hardly more; None: of any number."""
+    return MAX_ROWS if n_rows is None else min(MAX_ROWS, int(1.1 * SHARE * n_rows) + 100)
+
+
 class Holdout:
     """A share of the rows, halved whenever it outgrows its bounds.
 

@@ -45,7 +45,7 @@ from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.column_moments import scales_of
 from streamrf.training.foresight import READING, counted
-from streamrf.training.holdout import MAX_BYTES, MAX_ROWS
+from streamrf.training.holdout import MAX_BYTES, most_rows
 from streamrf.training.kernel_names import names_of
 from streamrf.training.passes import Pass
 from streamrf.training.settings import AUTO, Settings
@@ -200,7 +200,7 @@ class Job:
         sizes: dict[str, Any] = {
             "n_components": int(width),
             "n_features": self.source.row_values,
-            "n_outputs": self._n_outputs(pass_),
+            **self._n_outputs(pass_),
             "gram": self.gram,
             "n_folds": self.n_folds,
             "other_bytes": self.source.buffer_bytes + more_bytes,
@@ -218,7 +218,7 @@ class Job:
             # sums of 32 bits are for widths at which the factor has to take their place
             in_place=self.gram is CompactGram and not held_bytes and not kept_bytes,
             held_bytes=(2 if is_kept else 1) * held_bytes + kept_bytes,
-            scored_rows=min(MAX_ROWS, self.source.n_rows or MAX_ROWS) if held_bytes else 0,
+            scored_rows=most_rows(self.source.n_rows) if held_bytes else 0,
             memory_limit=self.run.memory_limit,
         )
         if limits is None and pass_ is not None:
@@ -230,13 +230,15 @@ class Job:
     def _holds_out(self, pass_: Pass | None) -> bool:
         return self.settings.hold_out if pass_ is None else pass_.holdout is not None
 
-    def _n_outputs(self, pass_: Pass | None) -> int:
-        """Return the outputs to plan for: more classes than are known may come."""
+    def _n_outputs(self, pass_: Pass | None) -> dict[str, int]:
+        """Return the outputs and classes to plan for: more classes than are known may come."""
         codes, classes = self.settings.codes, self.settings.classes
         known = 0 if classes is None else len(classes)
         if pass_ is not None:
             known = max(pass_.n_peeked, len(pass_.statistics.sums.targets.sums))
-        return max(codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else 32, known)
+        known = max(32, known)
+        n_outputs = codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else known
+        return {"n_outputs": n_outputs, "n_classes": 0 if self.settings.regression else known}
 
     def fold(
         self, pass_: Pass, prune: int | None = None, block_weights: BlockWeights | None = None

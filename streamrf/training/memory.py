@@ -21,7 +21,9 @@ BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads ke
 SPARSE_BYTES = 256 << 20  # pieces and the rows that a map is drawn from, while dense
 MAX_ROWS = 4096  # larger blocks measured no faster
 MIN_ROWS = 256
-ANSWERS = 3  # times the outputs of rows held out: of a model, as scores, and a part on its way
+# How often the outputs of rows held out, and their scores by class, are there at once; and matrices
+# of outputs by outputs, as discriminants have them. Measured with thousands of classes.
+OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
 DASK_BYTES = 100 << 20  # distributed itself, in a worker
@@ -49,6 +51,7 @@ def plan(
     n_features: int,
     n_outputs: int,
     *,
+    n_classes: int = 0,
     gram: type[GramSum] = ExactGram,
     in_place: bool = False,
     n_folds: int = 0,
@@ -63,7 +66,8 @@ def plan(
     Parameters
     ----------
     n_components, n_features : widths of features and raw rows
-    n_outputs : classes, bits or targets
+    n_outputs : of a model: classes, bits or targets
+    n_classes : that targets are summed and rows are scored by, where they are; of bits more
     gram : how products are summed
     in_place : whether no memory is needed for a factor: there is no solve, or the factor takes the
         place of the sums
@@ -85,18 +89,20 @@ def plan(
     n_spare = spare_totals * max(n_folds, 1)
 
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
-    answers = ANSWERS * 8 * n_outputs * scored_rows
+    compared = OUTPUT_COPIES * n_outputs + SCORE_COPIES * n_classes
+    answers = 8 * (scored_rows * compared + bool(scored_rows) * SQUARE_COPIES * n_outputs**2)
+    n_sums = max(n_outputs, n_classes)
 
     def other_times(width: int) -> int:
         return max(sample_bytes, min(KEPT_BYTES, 4 * width * scored_rows) + answers)
 
     def fixed_bytes(width: int) -> int:
-        total = np.dtype(gram.dtype).itemsize * width * (width + 1) // 2 + 8 * width * n_outputs
+        total = np.dtype(gram.dtype).itemsize * width * (width + 1) // 2 + 8 * width * n_sums
         return (
             INTERPRETER_BYTES
             + n_spare * total
             + max(BUFFER_BYTES, other_bytes)
-            + _sum_bytes(width, n_outputs, gram, in_place, n_folds)
+            + _sum_bytes(width, n_sums, gram, in_place, n_folds)
             + held_bytes
         )
 
@@ -116,7 +122,7 @@ def plan(
             else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
         )
         if not width and answers > BUFFER_BYTES:
-            fits += f", and {n_outputs:,} outputs of the rows held out {shown(answers)}"
+            fits += f", and outputs of the rows held out, of {n_sums:,} classes, {shown(answers)}"
         raise MemoryBudgetError(
             f"{n_components} components need about {shown(least_bytes(n_components))}, "
             f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"
@@ -131,6 +137,7 @@ def worker_plan(
     n_features: int,
     n_outputs: int,
     *,
+    n_classes: int = 0,
     gram: type[GramSum] = ExactGram,
     n_folds: int = 0,
     held_bytes: int = 0,
@@ -141,7 +148,7 @@ def worker_plan(
 
     Parameters
     ----------
-    n_components, n_features, n_outputs, gram, n_folds, held_bytes, other_bytes : see
+    n_components, n_features, n_outputs, n_classes, gram, n_folds, held_bytes, other_bytes : see
         `plan`
     limits : bytes of the workers, by their addresses; `SAFE_SHARE` of the least are used
 
@@ -156,6 +163,7 @@ def worker_plan(
             n_components,
             n_features,
             n_outputs,
+            n_classes=n_classes,
             gram=gram,
             in_place=True,
             n_folds=n_folds,
