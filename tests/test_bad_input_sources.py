@@ -319,7 +319,7 @@ def test_a_file_that_goes_away_or_shrinks(path):
     with refuses(CorruptFileError, "a.h5, dataset 'X' has 500 rows but had 1000 when the source"):
         next(source.blocks())
     os.remove("a.h5")
-    with refuses(SourceNotFoundError, "no file 'a.h5'", "near names there: ['data.h5']"):
+    with refuses(SourceNotFoundError, "no file 'a.h5'", "; it has ['data.h5']"):
         next(source.blocks())
 
 

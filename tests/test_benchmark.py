@@ -153,6 +153,8 @@ def test_bench_tells_the_error_on_rows_that_are_named(rows_file):
         (["--test-x", "test/Z", "--test-y", "test/y"], 1, "'test/Z'"),
         (["--map", "fourier"], 2, "'fourier' is not one of maclaurin, craft-maclaurin"),
         (["--rows", 1501], 2, "has 1,500"),
+        (["--components", 21], 2, "maclaurin takes at least 22 for rows of 20 values, got 21"),
+        (["--map", "craft-maclaurin", "--components", 2], 2, "takes at least 3 for rows of 20"),
         (["--pairs", 0], 2, "greater than or equal to 1"),
         (["--y", "labels"], 1, "streamrf: "),
     ],

@@ -594,6 +594,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
     ("arguments", "parts"),
     [
         (("fit", "dota.h5", *MODEL), ["no file 'dota.h5'", "near names there: ['data.h5'"]),
+        (("fit", "qqqq.h5", *MODEL), ["no file 'qqqq.h5'", "; it has ['", "data.h5'"]),
         (("fit", "no*.h5", *MODEL), ["no file matches 'no*.h5'"]),
         (
             ("fit", "m.txt", *MODEL),

@@ -707,6 +707,7 @@ def test_a_csv_with_categories_and_holes_becomes_a_model_in_three_commands(tmp_p
     scaled = (*maps, "--normalize", "standard", "--threads", "1")
     done = streamrf("fit", "train.csv", "--y", "label", *scaled, "--model", "m.h5")
     assert done.exit_code == 0, done.stderr
+    assert "filled    missing values of 'age', 'city'; a column each says where\n" in done.stdout
     assert answer("evaluate", "m.h5", "test.csv")["accuracy"] > 0.65
     assert answer("predict", "m.h5", "test.csv", "-o", "p.h5")["n_rows"] == 500
     shown = told("info", "m.h5")

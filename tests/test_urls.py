@@ -163,6 +163,11 @@ def test_workers_read_urls_by_themselves(url, two_workers):
             r"rows.csv cannot be read: its server sent [\d,]+ of ",
         ),
         (
+            "short/rows.csv.gz",
+            CorruptFileError,
+            r"rows.csv.gz cannot be read: its server sent [\d,]+ of [^;]*; [^;]*: read it again$",
+        ),
+        (
             "short/rows.parquet",
             CorruptFileError,
             r"cannot be read: its server sent [\d,]+ of [\d,]+",

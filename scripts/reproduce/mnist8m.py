@@ -72,6 +72,13 @@ def cells():
     return choices + [{**cell, "n_rows": n_rows} for cell in every for n_rows in PREFIXES]
 
 
+def with_choices(wanted):
+    """Return cells after the choices that those of rows rest on."""
+    names = {cell["map"] for cell in wanted if "n_rows" in cell}
+    choices = [cell for cell in cells() if "setting" in cell and cell["map"] in names]
+    return choices + [cell for cell in wanted if cell not in choices]
+
+
 @cache
 def images(part: str, stop: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return images and labels."""
@@ -139,7 +146,7 @@ def best_choice(records, name: str):
     """Return the setting of a map with the least error on images held out."""
     tried = [record for record in records if record["map"] == name and "relative_alpha" in record]
     if not tried:
-        raise SystemExit(f"nothing is chosen for {name} yet: run its cells with a setting first")
+        raise SystemExit(f"nothing is chosen for {name} yet: run it without --minutes")
     return min(tried, key=lambda record: record["error_percent"])
 
 
@@ -190,7 +197,7 @@ def main():
             return choice(cell)
         return prefix(cell, folder, best_choice(results.records, cell["map"]))
 
-    results.run(harness.chosen(cells(), settings.only), work, settings.minutes)
+    results.run(with_choices(harness.chosen(cells(), settings.only)), work, settings.minutes)
     rows = compared(results.records)
     print(harness.table(rows))
     if harness.asks_for_docs(settings, rows):

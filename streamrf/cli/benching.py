@@ -66,6 +66,7 @@ def bench(
     with _sources(data, names, options) as (source, test):
         if options.rows is not None and options.rows > source.n_rows:
             raise wrong("--rows", f"{source.where} has {source.n_rows:,}")
+        _check_width(options, source)
         found = benchmark.measure(
             source,
             MAPS[options.map_](options.components),
@@ -79,6 +80,18 @@ def bench(
     if threads is not None:
         figures["threads"] = min(threads, figures["threads"])
     return Answer(figures, aligned(_summary(figures)))
+
+
+def _check_width(options: BenchOptions, source: HDF5Source) -> None:
+    """Refuse fewer features than the exact terms of a Maclaurin map take."""
+    drawn = benchmark.UP_FACTOR if options.map_ == "craft-maclaurin" else 1
+    least = -(-(source.n_features + 2) // drawn)
+    if options.map_ != "structured-fourier" and options.components < least:
+        raise wrong(
+            "--components",
+            f"{options.map_} takes at least {least:,} for rows of {source.n_features:,} values, "
+            f"got {options.components:,}",
+        )
 
 
 @contextlib.contextmanager

@@ -336,17 +336,6 @@ def _warn(sums: Statistics, trained: Model | None) -> None:
         warn(note)
 
 
-def _choice(sums: Statistics, width: int, like: str | None) -> str:
-    """Return in words what was chosen of what, or earlier, or named."""
-    tried = sums.encoder.tried
-    name = type(sums.encoder.features).__name__ if tried is None else tried["candidate"][0]
-    if like is not None:
-        return f"{width:,}, as in {like}: {name}"
-    if tried is None:
-        return f"{width:,}, {name}"
-    return f"{width:,}, chosen of {len(tried['candidate'])}: {name}"
-
-
 def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
     return {
         "n_rows": sums.n_rows,
@@ -355,6 +344,7 @@ def _figures(trained: Model | None, sums: Statistics) -> dict[str, Any]:
         "n_entries_clipped": sums.n_clipped,
         "n_rows_too_long": sums.n_too_long,
         "unfair_columns": sums.unfair_columns.tolist(),
+        **facts.of_filled(sums.encoder.table),
         "n_features": sums.encoder.n_features,
         "n_components": sums.encoder.n_components,
         "n_components_kept": None if trained is None else trained.encoder.n_components,
@@ -374,9 +364,10 @@ def _summary(
     figures: dict[str, Any], where: str, sums: Statistics, like: str | None
 ) -> Iterator[tuple[str, str]]:
     yield "rows", f"{figures['n_rows']:,} of {figures['n_features']:,} columns ({where})"
+    yield from facts.filled_lines(figures)
     drawn, kept = figures["n_components"], figures["n_components_kept"]
     pruned = "" if kept in (None, drawn) else f", pruned to {kept:,}"
-    yield "features", f"{_choice(sums, drawn, like)}{pruned}"
+    yield "features", f"{facts.choice_words(sums, drawn, like)}{pruned}"
     yield facts.targets_line(figures)
     if figures["alpha"] is not None:
         chosen = ""

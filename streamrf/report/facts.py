@@ -185,6 +185,29 @@ def columns_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"and {len(figures['columns']) - MAX_COLUMNS:,} more columns"
 
 
+def choice_words(sums: Statistics, width: int, like: str | None) -> str:
+    """Return in words what was chosen of what, or earlier, or named."""
+    tried = sums.encoder.tried
+    name = type(sums.encoder.features).__name__ if tried is None else tried["candidate"][0]
+    if like is not None:
+        return f"{width:,}, as in {like}: {name}"
+    if tried is None:
+        return f"{width:,}, {name}"
+    return f"{width:,}, chosen of {len(tried['candidate'])}: {name}"
+
+
+def of_filled(columns: Columns | None) -> dict[str, list[str]]:
+    """Return which columns of a table had missing values, as figures."""
+    learnt = () if columns is None else columns.columns
+    return {"columns_filled": [column.name for column in learnt if column.has_indicator]}
+
+
+def filled_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return what became of missing values of a table, where there were any, as `summary`."""
+    if names := figures["columns_filled"]:
+        yield "filled", f"missing values of {_few(map(repr, names))}; a column each says where"
+
+
 def _settings(value: Any) -> Any:
     """Return an object as its class and settings, with those of the objects inside it."""
     if isinstance(value, list | tuple):

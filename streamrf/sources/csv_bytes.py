@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.errors import CorruptFileError
+from streamrf.errors import CorruptFileError, StreamrfError
 from streamrf.sources.arrow_types import arrow
 
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
@@ -72,6 +72,8 @@ class Decompressed:
             while n_bytes and (part := self._file.read(n_bytes)):
                 parts.append(part)
                 n_bytes -= len(part)
+        except StreamrfError:  # of a URL, which says what to do
+            raise
         except OSError as error:
             raise CorruptFileError(
                 f"{self._where} cannot be decompressed ({' '.join(str(error).split())}); it is"

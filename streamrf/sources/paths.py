@@ -38,6 +38,7 @@ PACKED = {  # by first bytes; Zstandard may begin with a frame to skip
 }
 PACKED_ENDINGS = {".gz": "gzip", ".zst": "Zstandard", ".bz2": "bzip2"}
 HEAD = 16  # bytes that tell
+MAX_NEAR = 5  # names shown in place of one that is missing
 _KINDS = {  # of what is no file of rows
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -179,9 +180,19 @@ def raise_missing(name: str, path: str) -> NoReturn:
         raise SourceNotFoundError(f"there is no file {name!r}: no folder {folder!r}")
     if not os.access(folder, os.R_OK | os.X_OK):
         raise denied(f"the folder {folder!r}")
-    near = difflib.get_close_matches(base, os.listdir(folder), n=5)
-    hint = f"near names there: {near}" if near else "no name there is like it"
-    raise SourceNotFoundError(f"there is no file {name!r} in {folder!r}; {hint}")
+    raise SourceNotFoundError(f"there is no file {name!r} in {folder!r}; {_near(base, folder)}")
+
+
+def _near(base: str, folder: str) -> str:
+    """Return in words what a folder has in place of a name."""
+    names, end = sorted(os.listdir(folder)), os.path.splitext(base)[1]
+    stems = {name.removesuffix(end): name for name in names}  # the same end makes none alike
+    near = difflib.get_close_matches(base.removesuffix(end), stems, n=MAX_NEAR)
+    if near:
+        return f"near names there: {[stems[stem] for stem in near]}"
+    of_kind = [name for name in names if end and name.endswith(end)]
+    more = f" and {len(of_kind) - MAX_NEAR:,} more" if len(of_kind) > MAX_NEAR else ""
+    return f"it has {of_kind[:MAX_NEAR]}{more}" if of_kind else "no name there is like it"
 
 
 def _kind(path: str) -> str:
