@@ -288,6 +288,17 @@ def test_a_run_that_fails_prints_one_line(output, monkeypatch):
     assert not os.path.exists(output)
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_text_takes_no_more_than_a_full_disk_is_told_to_need(ending):
+    values = -RNG.random(1000) * 1e-300
+    fields = [Field("y", np.dtype(np.float64), ("y",), True)]
+    rows = SimpleNamespace(n_rows=1000, labels=None)
+    kind, file = output_class(f"p.{ending}"), io.BytesIO()
+    _fill(kind, file, fields, rows, rows, [(0, {"y": values})])
+    n_bytes = len(file.getvalue()) - len("y\n")
+    assert 23 * 1000 < n_bytes <= kind.text_bytes * 1000
+
+
 @pytest.mark.parametrize("ending", ENDINGS[:4])
 def test_a_file_whose_end_fails_is_told_once(ending, monkeypatch):
     printed = []

@@ -181,7 +181,7 @@ def singular(request, rows):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-30])
-def test_a_penalty_too_small_is_refused_with_one_that_works(singular, alpha):
+def test_a_penalty_too_small_is_refused_with_one_that_works(singular, alpha, caplog):
     with pytest.raises(SolveError, match=r"too small: .* of 100 features is singular") as caught:
         singular.solve(alpha)
     message = str(caught.value)
@@ -190,6 +190,7 @@ def test_a_penalty_too_small_is_refused_with_one_that_works(singular, alpha):
     safe = float(re.search(r"alpha=(\S+) factors", message)[1])
     assert safe < singular.alpha_scale()
     assert np.isfinite(singular.solve(safe).coef).all()
+    assert not any("correct digit" in record.message for record in caplog.records)
     assert isinstance(caught.value, np.linalg.LinAlgError)
 
 

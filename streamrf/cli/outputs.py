@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import h5py
 import numpy as np
@@ -55,7 +55,13 @@ class Output(ABC):
     fields : what is known of each row
     n_rows : all rows
     labels : of the columns by class, or None
+
+    Attributes
+    ----------
+    text_bytes : of a value that is written as text, at most
     """
+
+    text_bytes: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -125,6 +131,7 @@ class CSVOutput(Output):
     """A line of names, then one of each row."""
 
     delimiter = ","
+    text_bytes = 25  # of a float64 and what parts it from the next
 
     def _begin(self, n_rows: int, labels: np.ndarray | None) -> None:
         self._text = io.TextIOWrapper(self._file, encoding="utf-8", newline="")

@@ -209,6 +209,9 @@ def _write(
     predicted: Iterator[tuple[int, dict[str, np.ndarray]]],
 ) -> None:
     """Write the file, whole or not at all."""
-    row_bytes = sum(field.dtype.itemsize * len(field.columns) for field in fields)
+    kind = output_class(path)
+    row_bytes = sum(
+        max(field.dtype.itemsize, kind.text_bytes) * len(field.columns) for field in fields
+    )
     with replacing(path, row_bytes * source.n_rows) as file:
-        _fill(output_class(path), file, fields, source, model, predicted)
+        _fill(kind, file, fields, source, model, predicted)

@@ -17,7 +17,13 @@ from streamrf.display import advance
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import cholesky, packed, symmetric
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
-from streamrf.solving.accuracy import REFINED_DIGITS, digits_left, refined, warn_of_digits
+from streamrf.solving.accuracy import (
+    REFINED_DIGITS,
+    SURE_DIGITS,
+    digits_left,
+    refined,
+    warn_of_digits,
+)
 
 STILL = 1e-13  # share of a constant target's squares that its rounding may leave about the mean
 UNEVEN = 1e6  # a feature that varies so many times as much as the least tenth drowns them
@@ -298,16 +304,19 @@ class Normal:
         return work if is_factor else None
 
     def _safe_alpha(self, alpha: float) -> float:
-        """Try greater penalties, decade by decade, until one factors."""
+        """Try greater penalties, decade by decade, until one factors and leaves digits."""
         scale = self.mean_diagonal()
         if not scale > 0:  # features that never vary
             return 1.0
-        work = self._work()
+        work, diagonal = self._work(), self.diagonal()
         trial = max(float(alpha) * 10, 1e-14 * scale)
         while trial < scale:
             trial = float(f"{trial:.2e}")  # as the message will show it
-            if self._factor(trial, self.centred(work)) is not None:
-                return trial
+            factor = self._factor(trial, self.centred(work))
+            if factor is not None:
+                digits = digits_left(factor, np.maximum(diagonal + trial, 0.0), trial)
+                if digits >= SURE_DIGITS:
+                    return trial
             trial *= 10
         return scale
 

@@ -125,7 +125,8 @@ def plan(
             fits += f", and outputs of the rows held out, of {n_sums:,} classes, {shown(answers)}"
         raise MemoryBudgetError(
             f"{n_components} components need about {shown(least_bytes(n_components))}, "
-            f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit"
+            f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit "
+            "(--memory-limit)"
         )
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MAX_ROWS, (limit - fixed) // per_row)
