@@ -66,7 +66,7 @@ def cells():
     choices = [
         {"map": name, "n_components": WIDTHS[0], "setting": setting, "amount": amount}
         for name, (settings, _) in MAPS.items()
-        for amount in AMOUNTS
+        for amount in (AMOUNTS[:1] if name == "convolution" else AMOUNTS)  # as it was published
         for setting in settings
     ]
     return choices + [{**cell, "n_rows": n_rows} for cell in every for n_rows in PREFIXES]

@@ -72,7 +72,8 @@ def writing(
         raise
     except (KeyboardInterrupt, StreamrfError) as end:
         written = [path for path in before if identity(path) != before[path]]
-        outcome = f"{' and '.join(written) or 'nothing'} was written"
+        verb = "were" if len(written) > 1 else "was"
+        outcome = f"{' and '.join(written) or 'nothing'} {verb} written"
         if isinstance(end, KeyboardInterrupt):
             raise KeyboardInterrupt(f"interrupted; {outcome}") from None
         if written:
