@@ -168,7 +168,9 @@ def page():
             f"{sum(row['cells'] for row in left) + strict['cells']} were never run.** "
             'This is by largest outputs with "Exact, random rows". With the two other readings of '
             "the row Exact "
-            + " and ".join(f"{row['near']} ({row['with']})" for row in readings[1:])
+            + " and ".join(
+                f"{row['near']} of {row['cells']} ({row['with']})" for row in readings[1:]
+            )
             + " are near.",
             harness.table(methods, {"method": "", **COUNTS}),
             harness.table(by_part(table1), {"part": "", **COUNTS}),
@@ -180,8 +182,8 @@ def page():
             harness.table(best_maps(table1)),
             "Cells of Table 1 that were never run:",
             harness.table(left),
-            f"**CRAFTMaps, Figure 5** ({n_left} of the paper's cells, those with D from 2^18 or E "
-            "from 2^14, were never run):",
+            f"**CRAFTMaps, Figure 5** ({n_left} of the paper's cells, compact ones with D from "
+            "2^18 or E from 2^14, were never run):",
             harness.table(of_figure5, {"row": "", **COUNTS}),
             "**Kar and Karnick, Table 1:** accuracies within a point of the paper's (five data "
             "sets, two kernels; covtype, a sample, is left out), and in how many of twelve "
