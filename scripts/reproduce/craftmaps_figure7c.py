@@ -44,10 +44,8 @@ def cells():
         {"map": name, "precision": precision, "n_components": width, "run": run}
         for width in WIDTHS
         for run in range(n_runs(width))
-        for name in MAPS
-        for precision in ("exact", "coarse")
-        if name == COMPACT or (precision == "exact" and width < 2**16)
-        if precision == "coarse" or width < 2**16
+        for name, precision in (*((name, "exact") for name in MAPS), (COMPACT, "coarse"))
+        if precision == "coarse" or width <= MOST
     ]
 
 
