@@ -24,7 +24,7 @@ from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
 from streamrf.training.ranking import order_of, proven
 from streamrf.training.settings import BUDGET_SECONDS
-from streamrf.training.tournament import Tournament
+from streamrf.training.tournament import Tournament, possible_widths
 
 N = 1500
 
@@ -190,7 +190,7 @@ def test_the_width_is_the_least_that_the_widest_hardly_beats(waves, gain, n_rows
     judge = Falling(*waves, regression=True, seed=0)
     one = Candidate("standard", "gaussian", 1.0)
     tournament = Tournament(judge, budget=1e6)
-    assert tournament._width(one, tournament._possible(n_rows)) == width
+    assert tournament._width(one, possible_widths(n_rows, lambda width: True)) == width
 
 
 def test_the_width_is_sought_again_with_what_wins_in_the_end(waves):

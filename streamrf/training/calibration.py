@@ -29,7 +29,14 @@ from streamrf.statistics import (
 )
 from streamrf.training.column_moments import column_names
 from streamrf.training.copies import Copies
-from streamrf.training.feature_choice import Selection, choose, learnt, peek, weighing
+from streamrf.training.feature_choice import (
+    Selection,
+    choose,
+    learnt,
+    more_rows,
+    peek,
+    weighing,
+)
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.odd_columns import warn_of_named_map
@@ -198,6 +205,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
         sample,
         n_rows,
         job.settings,
+        more=more_rows(job.source, n_rows, job.settings.on_bad_rows),
         fits=room.fits,
         moments=job.scales,
         row_shape=job.source.row_shape,

@@ -12,7 +12,7 @@ from streamrf.errors import DataError, ParameterError, warn
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
-from streamrf.sources import Block, Source
+from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
 from streamrf.training.decoding import takes_discriminants
 from streamrf.training.foresight import CHOOSING
@@ -21,14 +21,19 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
 from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
+from streamrf.training.second_look import SecondLook
 from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
-from streamrf.training.tournament import WIDTHS, Tournament, recipe
+from streamrf.training.tournament import WIDTHS, Tournament, possible_widths, recipe
 from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
 MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
+LOOK_ROWS = 160_000  # of a second look at most
+LOOK_SHARE = 0.2  # of the rows of the pass, that it may have
+MIN_MORE = 2.0  # times as many rows as the peek has, fewer would tell little more
+CHOICE_SHARE = 0.25  # of the seconds of the pass, that a choice may take
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,11 +130,31 @@ def peek_rows(n_features: int) -> int:
     return int(np.clip(PEEK_BYTES // (8 * n_features), MIN_PEEK_ROWS, PEEK_ROWS))
 
 
+def more_rows(
+    source: Source, n_rows: int | None, on_bad_rows: str
+) -> Callable[[int], Block | None]:
+    """Return what reads the rows of a second look, for a peek of so many rows.
+
+    It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`.
+    """
+
+    def read(n_peeked: int) -> Block | None:
+        n_wanted = min(
+            LOOK_ROWS, PEEK_BYTES // (8 * source.n_features), int(LOOK_SHARE * (n_rows or 0))
+        )
+        if not source.seekable or n_wanted < MIN_MORE * n_peeked:
+            return None
+        return check_rows(source.sample(n_wanted), on_bad_rows)[0]
+
+    return read
+
+
 def choose(
     sample: Block,
     n_rows: int | None,
     settings: Settings,
     *,
+    more: Callable[[int], Block | None] = lambda n_peeked: None,
     fits: Callable[[int], bool] = lambda width: True,
     moments: Moments | None = None,
     row_shape: tuple[int, ...] = (),
@@ -174,15 +199,20 @@ def choose(
     if budget is None:
         width = n_components or WIDTHS[2]
         budget = max(BUDGET_SECONDS, (n_rows or len(y)) * width**2 / 1e11 / 4)
-    judge = Judge(
-        sample.X,
-        y,
-        sample.weights,
-        regression=regression,
-        seed=seed,
-        moments=moments,
-        shape=shape,
-    )
+
+    def judge_of(rows: Block) -> Judge:
+        return Judge(
+            rows.X,
+            np.asarray(rows.y),
+            rows.weights,
+            regression=regression,
+            seed=seed,
+            moments=moments,
+            shape=shape,
+        )
+
+    judge = judge_of(sample)
+    trials = judge.trials
     winner, width, best = None, n_components or WIDTHS[0], _middle(field)
     by_discriminants = False
     if not why:
@@ -190,18 +220,34 @@ def choose(
         if len(y) < FEW_ROWS:
             usual = _with_warp(_usual(field, kernels, normalize), warp, warp_rounds)
 
-        def held() -> tuple[Trial, int]:
+        def held() -> tuple[Tournament, Trial, int]:
             begin(CHOOSING, "", budget)
             tournament = Tournament(
                 judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
             )
-            return tournament.winner(n_components, n_rows)
+            return tournament, *tournament.winner(n_components, n_rows)
 
-        winner, width = held()
+        tournament, winner, width = held()
         if winner.hides and takes_discriminants(settings.codes):  # at its full width too
             judge.judge_by_discriminants()
-            winner, width = held()
+            tournament, winner, width = held()
             by_discriminants = winner.hides
+        longer = more(len(y))
+        if longer is not None and n_rows is not None:
+            second = judge_of(weighing(longer))
+            if by_discriminants:
+                second.judge_by_discriminants()
+            widths = possible_widths(n_rows, fits) if n_components is None else [n_components]
+            left = CHOICE_SHARE * second.row_seconds(winner.candidate, widths[-1], n_rows)
+            if settings.budget is not None:
+                left = min(left, budget - judge.spent)
+            begin(CHOOSING, "", left)
+            look = SecondLook(second, n_rows, widths, left, tournament.doubling)
+            found = look.winner(tournament.finalists(winner.candidate))
+            if found is not None:
+                winner, width = found
+                judge, trials = second, [*trials, *second.trials]
+                judge.foresee(winner, width, n_rows)
         best = winner.candidate
     elif is_learnable:
         best = _with_warp(best, warp, warp_rounds)
@@ -210,7 +256,7 @@ def choose(
         features,
         best.normalize,
         judge.warp(best.normalize, best.warp),
-        tuple(judge.trials),
+        tuple(trials),
         winner,
         judge.n_held if winner is not None else 0,
         features.width_for(sample.X.shape[1]) or width,

@@ -20,7 +20,7 @@ from streamrf.training.copies import Copies
 from streamrf.training.foresight import CHOOSING, READING, foresee_solving, n_factors
 from streamrf.training.kind import Shape, Wanted
 
-HELD_SHARE = 0.25
+HELD_SHARE, MAX_HELD = 0.25, 20_000  # of the rows, and rows at most
 FEW = 500  # rows; if the first so many are of one class, a row of each class is put before them
 FLOPS = 1.0e11  # a second, of one core
 OUTPUT_FLOPS = 1.5e10  # a second, of outputs: coefficients and scores, in double precision
@@ -83,7 +83,7 @@ class Judge:
     ) -> None:
         rng, copies = np.random.default_rng(seed), Copies.of(X, y)
         order = rng.permutation(len(X)) if copies is None else copies.shuffled(X, rng)
-        self.n_fitted = len(X) - int(HELD_SHARE * len(X))
+        self.n_fitted = len(X) - min(int(HELD_SHARE * len(X)), MAX_HELD)
         if not regression:
             held = np.asarray(y)[order[self.n_fitted :]]
             if copies is not None and (held == held[:1]).all():  # a class of few distinct rows
@@ -170,7 +170,7 @@ class Judge:
                 found = self._attempt(candidate, width, n_rows, n_held, split)
             except (DataError, ParameterError) as error:
                 self.fault = self.fault or error
-        slowness = measured.get("rows", np.nan) / self._row_seconds(candidate, width, n_rows)
+        slowness = measured.get("rows", np.nan) / self.row_seconds(candidate, width, n_rows)
         trial = Trial(candidate, width, n_rows, np.inf, np.inf, np.nan, seconds, slowness=slowness)
         if found is not None:
             hides = bool(found.others)
@@ -210,12 +210,12 @@ class Judge:
         """Tell the run around what a pass with the candidate of a trial will take."""
         if not np.isfinite(trial.slowness):
             return
-        foresee(READING, trial.slowness * self._row_seconds(trial.candidate, width, n_rows))
+        foresee(READING, trial.slowness * self.row_seconds(trial.candidate, width, n_rows))
         if self._width != width:
             foresee_solving(width, n_factors(chooses=True, width=width))
             self._width = width
 
-    def _row_seconds(self, candidate: Candidate, width: int, n_rows: int) -> float:
+    def row_seconds(self, candidate: Candidate, width: int, n_rows: int) -> float:
         """Return the planned seconds of rows alone, without those of factors."""
         d = self.scaled.n_features
         of_none = planned_seconds(candidate, width, 0, d)

@@ -1,6 +1,6 @@
 """Which of some trials is best, and which go on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from streamrf.training.judging import Trial
 TIE = 0.005  # relative; errors no farther apart are alike, and the cheaper wins
 FADING = 0.8  # of the gain of one doubling of the width, that of the next
 USUAL_GAIN = 0.2  # of the first doubling of the width, where there is no time to measure it
+MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
 NOISE = (0.0, 1.0)  # standard errors that a gain must exceed, in errors and in squares
 
 
@@ -54,6 +55,39 @@ def beyond_noise(ranked: list[Trial]) -> list[Trial]:
     if not others or others[0] is ranked[0] or is_better(ranked[0], others[0]):
         return ranked
     return others + [trial for trial in ranked if trial.candidate.normalize == "quantile"]
+
+
+def wide_enough(
+    trials: Sequence[Trial], widths: Sequence[int], regression: bool, min_gain: float = MIN_GAIN
+) -> int:
+    """Return the least of widths that the widest one beats by less than `min_gain`.
+
+    Gains are measured as far as trials of the first widths go, all doublings at once, and foreseen
+    beyond.
+    """
+    n = max(1, len(trials))
+    doubling = USUAL_GAIN * FADING if n == 1 else gain_of_doubling(trials, regression)
+    foreseen = 1 - doubling * FADING ** (n / 2 * (n > 1) + np.arange(len(widths) - n))
+    for i, width in enumerate(widths):
+        left = np.prod(foreseen[max(0, i + 1 - n) :])
+        if i < n - 1:
+            left *= 1 - _gain(trials[i], trials[-1], regression)
+        if 1 - left < min_gain:
+            return width
+    return widths[-1]
+
+
+def gain_of_doubling(trials: Sequence[Trial], regression: bool) -> float:
+    """Return by what share an error falls with each doubling of the width, over all trials."""
+    return 1 - (1 - _gain(trials[0], trials[-1], regression)) ** (1 / (len(trials) - 1))
+
+
+def _gain(before: Trial, now: Trial, regression: bool) -> float:
+    """Return by what share a width has less error, or squared error, than a narrower one."""
+    pairs = [(before.error, now.error)]
+    if not regression:  # errors are counts of few; squares see more
+        pairs.append((before.mse, now.mse))
+    return max(1 - b / a if a > 0 else 0.0 for a, b in pairs)
 
 
 def is_rough(trial: Trial) -> bool:

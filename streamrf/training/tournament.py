@@ -18,27 +18,27 @@ from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import FLOPS, HELD_SHARE, Judge, Trial
 from streamrf.training.kinds import TEACHERS
 from streamrf.training.ranking import (
-    FADING,
     USUAL_GAIN,
     beyond_noise,
+    gain_of_doubling,
     is_better,
     is_rough,
     joined,
     order_of,
     proven,
     spread,
+    wide_enough,
 )
 from streamrf.training.settings import BUDGET_SECONDS, WARP_ROUNDS
 
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
 ALL_SPLITS = int(1 / HELD_SHARE)  # in which every row is held out once
 REGRESSION_NOISE = 0.02  # of a mean squared error
+NEAR, MAX_FINALISTS = 1.1, 3  # times the least error, and kernels, for a second look
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
-MIN_GAIN = 0.05  # relative; a width that the widest beats by less than this is wide enough
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
-PASS_SECONDS = 60.0  # of the pass, on one core, that a chosen width may take
-
+PASS_SECONDS = 120.0  # of the pass, on one core, that a chosen width may take
 
 WARPED = 2  # candidates that warps are tried for
 WARP_SHARE = 0.3  # of the budget, for warps
@@ -80,7 +80,8 @@ class Tournament:
         self._kept = 0.0 if warp is None else WARP_SHARE * budget
         self._left = budget - self._kept
         self._budget = budget
-        self._doubling = USUAL_GAIN  # of the width of a smooth kernel, as far as it was measured
+        self.doubling = USUAL_GAIN  # of the width of a smooth kernel, as far as it was measured
+        self._last: list[Trial] = []  # round but warps
         self._goal: tuple[int, int] | None = None  # width and rows of the pass, where known
         self._ahead: list[tuple[int, int, int]] = []  # about how many trials, their width and rows
 
@@ -94,7 +95,7 @@ class Tournament:
         """
         judge = self.judge
         n_total = n_rows or len(judge.y)
-        widths = self._possible(n_total) if width is None else [width]
+        widths = possible_widths(n_total, self._fits) if width is None else [width]
         second, last = (16, min(512, width or 512), 6000), (12, width or WIDTHS[1], judge.n_fitted)
         self._ahead = [second, last]
         ranked = self._round(self._field, min(256, width or 256), 2000, 2000)
@@ -111,9 +112,10 @@ class Tournament:
         tried_at = self._affordable(leader, chosen)
         self._ahead = [(4, tried_at, judge.n_fitted)]  # on other splits
         ranked = self._round(spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
-        ranked = proven(ranked, chosen, self._doubling)
+        ranked = proven(ranked, chosen, self.doubling)
+        self._last = ranked
         rivals = order_of(self._over_splits(self._rivals(ranked)))
-        best = proven(rivals, chosen, self._doubling)[0]
+        best = proven(rivals, chosen, self.doubling)[0]
         if width is None:
             if best.candidate != leader:
                 chosen = self._wider(best.candidate, chosen, widths)
@@ -128,6 +130,15 @@ class Tournament:
             if plain is not None:
                 return plain, self._wider(plain.candidate, before, widths)
         return self._surer(final), chosen
+
+    def finalists(self, winner: Candidate) -> list[Candidate]:
+        """Return the winner, also without its warp, and the best of other kernels near it."""
+        found = {(winner.kernel, winner.warp): winner}
+        found[winner.kernel, None] = replace(winner, warp=None)
+        for trial in self._last:
+            if trial.error <= NEAR * self._last[0].error:
+                found.setdefault((trial.candidate.kernel, None), trial.candidate)
+        return list(found.values())[:MAX_FINALISTS]
 
     def _give_up_warps(self, ranked: list[Trial]) -> None:
         """Leave their share to the rest if no kernel that a warp is learnt with comes near."""
@@ -275,37 +286,16 @@ class Tournament:
         return width
 
     def _width(self, candidate: Candidate, widths: list[int]) -> int:
-        """Return the least of widths that the widest one beats by less than `MIN_GAIN`.
-
-        Gains are measured as far as trials go, all doublings at once, and foreseen beyond.
-        """
+        """Return the least of widths that is wide enough, see `wide_enough`."""
         judge = self.judge
         trials: list[Trial] = []
         for width in widths:
             if width > WIDTHS[2] or not self._spends(candidate, width, judge.n_fitted):
                 break
             trials.append(judge.try_(candidate, width, judge.n_fitted, judge.n_held))
-        n, doubling = max(1, len(trials)), USUAL_GAIN * FADING
-        if n > 1:
-            mean = 1 - (1 - self._gain(trials[0], trials[-1])) ** (1 / (n - 1))
-            doubling = mean * FADING ** (n / 2)
-            if not is_rough(trials[0]):
-                self._doubling = max(0.0, mean)
-        foreseen = 1 - doubling * FADING ** np.arange(len(widths) - n)
-        for i, width in enumerate(widths):
-            left = np.prod(foreseen[max(0, i + 1 - n) :])
-            if i < n - 1:
-                left *= 1 - self._gain(trials[i], trials[-1])
-            if 1 - left < MIN_GAIN:
-                return width
-        return widths[-1]
-
-    def _gain(self, before: Trial, now: Trial) -> float:
-        """Return by what share a width has less error, or squared error, than a narrower one."""
-        pairs = [(before.error, now.error)]
-        if not self.judge.regression:  # errors are counts of few; squares see more
-            pairs.append((before.mse, now.mse))
-        return max(1 - b / a if a > 0 else 0.0 for a, b in pairs)
+        if len(trials) > 1 and not is_rough(trials[0]):
+            self.doubling = max(0.0, gain_of_doubling(trials, judge.regression))
+        return wide_enough(trials, widths, judge.regression)
 
     def _wider(self, candidate: Candidate, width: int, widths: list[int]) -> int:
         """Return a width or a wider one, sought again with another candidate where time allows."""
@@ -314,16 +304,6 @@ class Tournament:
         if is_measured and self._affords(candidate, left[1], self.judge.n_fitted):
             return self._width(candidate, left)
         return width
-
-    def _possible(self, n_rows: int) -> list[int]:
-        """Return the widths that the rows, a pass of `PASS_SECONDS` and the memory allow."""
-        possible = list(WIDTHS[:1])
-        for width in WIDTHS[1:]:
-            seconds = n_rows * width**2 / FLOPS + width**3 / FLOPS
-            if ROWS_A_FEATURE * width > n_rows or seconds > PASS_SECONDS or not self._fits(width):
-                break
-            possible.append(width)
-        return possible
 
     def _rivals(self, ranked: list[Trial]) -> list[Trial]:
         """Return the best and those that the rows held out cannot tell from it."""
@@ -346,6 +326,17 @@ class Tournament:
             ]
             means = [joined(a, b, split) for a, b in zip(means, again, strict=True)]
         return means
+
+
+def possible_widths(n_rows: int, fits: Callable[[int], bool]) -> list[int]:
+    """Return the widths that the rows, a pass of `PASS_SECONDS` and the memory allow."""
+    possible = list(WIDTHS[:1])
+    for width in WIDTHS[1:]:
+        seconds = n_rows * width**2 / FLOPS + width**3 / FLOPS
+        if ROWS_A_FEATURE * width > n_rows or seconds > PASS_SECONDS or not fits(width):
+            break
+        possible.append(width)
+    return possible
 
 
 def _warps_of(

@@ -1,0 +1,204 @@
+"""The second look at more rows, where a pass is of many: width, setting and kernel for them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import streamrf as srf
+from streamrf.training import feature_choice
+from streamrf.training.candidates import Candidate
+from streamrf.training.judging import Judge, Trial
+from streamrf.training.second_look import SecondLook, foreseen
+from streamrf.training.settings import Settings
+
+ONE = Candidate("standard", "gaussian", 1.0)
+
+
+def trial(candidate, width, n_rows, error, n_held=50):
+    losses = np.full((2, n_held), error)
+    return Trial(candidate, width, n_rows, error, error, 1.0, 0.1, losses)
+
+
+def test_an_error_that_falls_as_one_over_the_root_of_the_rows_is_foreseen():
+    few, many, all_ = (trial(ONE, 64, n, 0.2 + 10 / np.sqrt(n)) for n in (2500, 10_000, 250_000))
+    found = foreseen(few, many, 250_000)
+    assert (found.error, found.mse) == pytest.approx((all_.error, all_.mse))
+    np.testing.assert_allclose(found.losses, all_.losses)
+    assert (found.n_rows, found.width) == (10_000, 64)  # what it was measured with
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "n_rows", "expected"),
+    [
+        (0.2, 0.3, 10**6, 0.3),  # by chance
+        (0.3, 0.1, 10**9, 0.0),  # not less than none
+        (0.3, 0.2, 10_000, 0.2),  # no more rows are to come
+        (np.inf, 0.2, 10**6, 0.2),  # too few to be computed
+        (0.2, np.inf, 10**6, np.inf),
+    ],
+)
+def test_nothing_is_foreseen_that_cannot_be(few, many, n_rows, expected):
+    trials = [trial(ONE, 64, n, error) for n, error in ((2500, few), (10_000, many))]
+    assert foreseen(*trials, n_rows).error == expected
+
+
+class Known(Judge):
+    """Trials whose errors are those of a function of candidate, width and rows."""
+
+    def __init__(self, error, n=20_000):
+        rng = np.random.default_rng(0)
+        super().__init__(rng.standard_normal((n, 3)), rng.standard_normal(n), regression=True)
+        self.error = error
+
+    def try_(self, candidate, width, n_rows, n_held, split=0):
+        self.spent += self.planned(candidate, width, n_rows)
+        found = trial(candidate, width, n_rows, self.error(candidate, width, n_rows), n_held)
+        self.trials.append(found)
+        return found
+
+
+WIDTHS = [512, 1024, 2048, 4096]
+
+
+def look(error, finalists=(ONE,), n_rows=10**6, widths=WIDTHS, budget=1e6):
+    judge = Known(error)
+    return SecondLook(judge, n_rows, widths, budget, 0.01).winner(finalists), judge
+
+
+@pytest.mark.parametrize(("n_rows", "width"), [(15_000, 512), (10**6, 4096)])
+def test_a_width_that_many_rows_need_is_found_by_few(n_rows, width):
+    """At 15,000 rows every width errs alike; what a wide one lacks are rows."""
+
+    def error(candidate, width, n_rows):
+        doublings = np.log2(width / 512)
+        return 0.5 - doublings * (0.02 - 0.02 * np.sqrt(15_000 / n_rows)) + 9.0 * (candidate != ONE)
+
+    (winner, found), judge = look(error, n_rows=n_rows)
+    assert winner.candidate == ONE
+    assert found == width
+    assert max(t.width for t in judge.trials) == 4096
+    assert {t.n_rows for t in judge.trials} == {judge.n_fitted // 4, judge.n_fitted}
+
+
+def test_a_narrower_kernel_is_climbed_to():
+    (winner, _), _ = look(lambda c, w, n: 0.3 + 0.01 * abs(np.log2(c.setting / 8.0)))
+    assert winner.candidate == replace(ONE, setting=8.0)
+    assert winner.error == pytest.approx(0.3)
+
+
+def test_another_kernel_may_overtake_with_more_rows():
+    other = Candidate("asinh", "laplacian", 0.5)
+
+    def error(candidate, width, n_rows):
+        return 0.3 if candidate.kernel == "gaussian" else 0.2 + 20 / np.sqrt(n_rows)
+
+    (winner, _), judge = look(error, [ONE, other])
+    assert winner.candidate.kernel == "laplacian"
+    assert winner.error > 0.3 - 0.2 * 0.3  # as measured, not as foreseen
+    (winner, _), _ = look(error, [ONE, other], n_rows=judge.n_fitted)
+    assert winner.candidate.kernel == "gaussian"
+
+
+def test_what_there_is_no_time_for_is_not_tried():
+    found, judge = look(lambda *_: 0.3, budget=0.0)
+    assert found is None
+    assert judge.trials == []
+    planned = judge.planned(ONE, 1024, judge.n_fitted) + judge.planned(ONE, 1024, 3750)
+    (_, width), judge = look(lambda c, w, n: 0.3 * 512 / w, budget=1.1 * planned)
+    assert {t.width for t in judge.trials} == {1024}
+    assert judge.spent <= 1.1 * planned
+    assert width in WIDTHS
+
+
+def test_a_width_that_is_named_is_kept():
+    (winner, width), judge = look(lambda c, w, n: max(0.1, 1.0 / c.setting), widths=[768])
+    assert width == 768
+    assert {t.width for t in judge.trials} == {768}
+    assert winner.candidate.setting > 1.0
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A peek of 600 rows, and a second look where a pass has 6,000 or more."""
+    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 600)
+    monkeypatch.setattr(feature_choice, "CHOICE_SHARE", 1000.0)  # trials take a twentieth at least
+
+
+def rows(n):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 4))
+    return X, np.sin(2 * X).sum(axis=1) + 0.1 * rng.standard_normal(n)
+
+
+class Asked(srf.ArraySource):
+    """Rows in memory that keep how many were asked for, and how many were read."""
+
+    def __init__(self, *arrays):
+        super().__init__(*arrays)
+        self.asked, self.n_read = [], 0
+
+    def sample(self, n_rows):
+        self.asked.append(n_rows)
+        return super().sample(n_rows)
+
+    def blocks(self, start=0, stop=None, *, block_rows=4096):
+        for block in super().blocks(start, stop, block_rows=block_rows):
+            self.n_read += block.span
+            yield block
+
+
+SETTINGS = {"regression": True, "random_state": 0, "n_components": 64, "kernels": "gaussian"}
+
+
+@pytest.mark.parametrize(("n", "n_asked"), [(5900, []), (6000, [1200]), (10_000, [2000])], ids=str)
+def test_many_rows_are_looked_at_again(small, n, n_asked):
+    source = Asked(*rows(n))
+    found = srf.select(source, **SETTINGS)
+    assert [k for k in source.asked if k > 600] == n_asked
+    assert found.n_held == (n_asked[0] if n_asked else 600) // 4
+    assert max(found.table()["n_rows"]) == 3 * found.n_held
+    again = srf.select(srf.ArraySource(*rows(n)), **SETTINGS)
+    assert again.table() == found.table()
+    assert repr(again.features) == repr(found.features)
+
+
+def test_an_iterator_is_looked_at_once(small):
+    X, y = rows(6000)
+    blocks = [(X[i : i + 500], y[i : i + 500]) for i in range(0, len(X), 500)]
+    found = srf.select(srf.IteratorSource(blocks), **SETTINGS)
+    assert found.n_held == 150
+
+
+def test_the_pass_chooses_what_select_chooses_and_reads_the_rest_once(small):
+    source = Asked(*rows(6000))
+    found = srf.select(srf.ArraySource(*rows(6000)), **SETTINGS)
+    sums = srf.accumulate(source, "auto", **SETTINGS)
+    assert source.n_read == sums.n_rows == 6000
+    assert sums.encoder.tried == found.table()
+    assert repr(sums.encoder.features.kernel_) == repr(found.features.kernel)
+
+
+def test_bad_rows_of_the_second_look_are_left_out_or_told(small):
+    X, y = rows(6000)
+    X[::7, 1] = np.nan
+    found = srf.select(srf.ArraySource(X, y), on_bad_rows="skip", **SETTINGS)
+    assert 200 < found.n_held < 300
+
+
+def test_rows_of_no_weight_do_not_count(small):
+    X, y = rows(6000)
+    weights = (np.arange(len(y)) % 3 > 0).astype(float)
+    found = srf.select(srf.ArraySource(X, y, weights), **SETTINGS)
+    assert 150 < found.n_held < 250
+
+
+def test_a_budget_holds_for_both_looks(small):
+    X, y = rows(10_000)
+    settings = Settings(features="auto", budget=0.5, **SETTINGS)
+    source = srf.ArraySource(X, y)
+    more = feature_choice.more_rows(source, len(y), "raise")
+    found = feature_choice.choose(feature_choice.peek(source), len(y), settings, more=more)
+    n_first = max(t.n_rows for t in found.trials if t.n_rows <= 450)
+    assert n_first == 450
+    assert sum(t.seconds for t in found.trials) < 0.5 + 0.2  # each at least once
