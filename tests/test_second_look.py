@@ -7,10 +7,11 @@ import pytest
 
 import streamrf as srf
 from streamrf.training import feature_choice
-from streamrf.training.candidates import Candidate
+from streamrf.training.candidates import Candidate, Recipe
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.second_look import SecondLook, foreseen
 from streamrf.training.settings import Settings
+from streamrf.training.tournament import Tournament
 
 ONE = Candidate("standard", "gaussian", 1.0)
 
@@ -202,3 +203,19 @@ def test_a_budget_holds_for_both_looks(small):
     n_first = max(t.n_rows for t in found.trials if t.n_rows <= 450)
     assert n_first == 450
     assert sum(t.seconds for t in found.trials) < 0.5 + 0.2  # each at least once
+
+
+def test_kernels_that_came_near_are_finalists_and_others_are_not():
+    """Also those that were not proven better: more rows may show it."""
+    rng = np.random.default_rng(0)
+    judge = Judge(rng.standard_normal((800, 3)), rng.standard_normal(800), regression=True)
+    warped = replace(ONE, setting=2.0, warp=Recipe("full", "gaussian", 1.0))
+    others = [
+        Candidate(None, kernel, 1.0) for kernel in ("piecewise-linear", "laplacian", "linear")
+    ]
+    errors = [(warped, 1.0), (ONE, 1.05), *zip(others, (0.8, 1.09, 1.2), strict=True)]
+    judge.trials = [trial(c, 512, judge.n_fitted, error) for c, error in errors]
+    judge.trials.append(trial(others[2], 256, 100, 0.1))  # of few rows
+    found = Tournament(judge).finalists(warped)
+    assert found == [warped, replace(warped, warp=None), *others[:2]]
+    assert Tournament(judge).finalists(ONE) == [ONE, *others[:2]]

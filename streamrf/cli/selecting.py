@@ -94,9 +94,9 @@ def _lines(table: dict[str, list], n_targets: int | None) -> list[str]:
     width = max((len(row[0]) for row in rows), default=0)
     errors = [facts.error_words(row[-1], n_targets) for row in rows]
     kind = errors[0][0] if errors else ""
-    head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>6}  {kind} on rows held out"
+    head = f"{'candidate':<{width}}  {'features':>8}  {'rows':>7}  {kind} on rows held out"
     lines = [
-        f"{name:<{width}}  {e:>8,}  {n:>6,}  {error}"
+        f"{name:<{width}}  {e:>8,}  {n:>7,}  {error}"
         for (name, e, n, _), (_, error) in zip(rows, errors, strict=True)
     ]
     return [*([WON, ""] if rows[1:] else []), head, *lines] if rows else []

@@ -99,19 +99,19 @@ class Selection(Card):
         return chosen
 
     def table(self) -> dict[str, list]:
-        """Return a row for each candidate at the widest it was tried, the winner first.
+        """Return a row for each candidate with the most rows it was tried, the winner first.
 
         Columns by name: "candidate", "n_components", "n_rows" and "error".
         """
         last: dict[Candidate, Trial] = {}
         for trial in self.trials:
             known = last.get(trial.candidate)
-            if known is None or (trial.width, trial.n_rows) >= (known.width, known.n_rows):
+            if known is None or (trial.n_rows, trial.width) >= (known.n_rows, known.width):
                 last[trial.candidate] = trial
         if self.winner is not None:
             last[self.winner.candidate] = self.winner
         ranked = [trial for trial in last.values() if np.isfinite(trial.error)]
-        ranked.sort(key=lambda t: (t is not self.winner, -t.width, -t.n_rows, t.error))
+        ranked.sort(key=lambda t: (t is not self.winner, -t.n_rows, -t.width, t.error))
         return {
             "candidate": [str(trial.candidate) for trial in ranked],
             "n_components": [trial.width for trial in ranked],

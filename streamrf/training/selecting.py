@@ -34,13 +34,15 @@ def select(
 
     The peek is 20,000 rows at most, spread over a source that can seek, or the first rows of an
     iterator; the source is not consumed. A quarter of them is held out, and the library's own maps
-    are tried on the others, most of them narrow and on few rows, the best at full width.
+    are tried on the others, most of them narrow and on few rows, the best at full width. Where a
+    source that can seek has 200,000 rows or more, the best are compared again on up to 160,000.
 
     Parameters
     ----------
     source : with targets
     n_components : width of the features; None means the least of 512 to 8,192 that the widest one
-        does not beat by a twentieth, as far as the rows and a pass of a minute allow
+        does not beat by a twentieth (of 200,000 rows or more, a hundredth), as far as the rows and
+        a pass of two minutes of one core allow
     kernels : names of what to choose from, in a sequence or with commas between them; "default" for
         those of None: "gaussian", "laplacian", "polynomial", "linear", "piecewise-linear",
         "gaussian-piecewise" (half of the features each) and "arc-cosine". The others: "cauchy",

@@ -34,7 +34,7 @@ from streamrf.training.settings import BUDGET_SECONDS, WARP_ROUNDS
 SPLITS, RIVALS = 3, 4  # the best that noise may have put first are tried on other rows and draws
 ALL_SPLITS = int(1 / HELD_SHARE)  # in which every row is held out once
 REGRESSION_NOISE = 0.02  # of a mean squared error
-NEAR, MAX_FINALISTS = 1.1, 3  # times the least error, and kernels, for a second look
+NEAR, MAX_FINALISTS = 1.1, 4  # times the least error, and kernels, for a second look
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)  # to choose from
 ROWS_A_FEATURE = 1  # that a chosen width wants at least
@@ -81,7 +81,6 @@ class Tournament:
         self._left = budget - self._kept
         self._budget = budget
         self.doubling = USUAL_GAIN  # of the width of a smooth kernel, as far as it was measured
-        self._last: list[Trial] = []  # round but warps
         self._goal: tuple[int, int] | None = None  # width and rows of the pass, where known
         self._ahead: list[tuple[int, int, int]] = []  # about how many trials, their width and rows
 
@@ -113,7 +112,6 @@ class Tournament:
         self._ahead = [(4, tried_at, judge.n_fitted)]  # on other splits
         ranked = self._round(spread(ranked, 5), tried_at, judge.n_fitted, judge.n_held, 1)
         ranked = proven(ranked, chosen, self.doubling)
-        self._last = ranked
         rivals = order_of(self._over_splits(self._rivals(ranked)))
         best = proven(rivals, chosen, self.doubling)[0]
         if width is None:
@@ -135,8 +133,10 @@ class Tournament:
         """Return the winner, also without its warp, and the best of other kernels near it."""
         found = {(winner.kernel, winner.warp): winner}
         found[winner.kernel, None] = replace(winner, warp=None)
-        for trial in self._last:
-            if trial.error <= NEAR * self._last[0].error:
+        tried = [trial for trial in self.judge.trials if trial.n_rows == self.judge.n_fitted]
+        own = min((t.error for t in tried if t.candidate == winner), default=np.inf)
+        for trial in order_of(trial for trial in tried if trial.candidate.warp is None):
+            if trial.error <= NEAR * own:
                 found.setdefault((trial.candidate.kernel, None), trial.candidate)
         return list(found.values())[:MAX_FINALISTS]
 
