@@ -119,6 +119,16 @@ def test_a_width_that_is_named_is_kept():
     assert winner.candidate.setting > 1.0
 
 
+def test_a_width_beyond_those_of_the_choice_may_be_named():
+    (_, width), _ = look(lambda c, w, n: 0.3, widths=[10_000])
+    assert width == 10_000
+
+
+def test_rows_that_no_finalist_can_be_computed_of_leave_the_choice_as_it_was():
+    found, _ = look(lambda *_: np.inf)
+    assert found is None
+
+
 @pytest.fixture
 def small(monkeypatch):
     """A peek of 600 rows, and a second look where a pass has 6,000 or more."""
@@ -219,3 +229,12 @@ def test_kernels_that_came_near_are_finalists_and_others_are_not():
     found = Tournament(judge).finalists(warped)
     assert found == [warped, replace(warped, warp=None), *others[:2]]
     assert Tournament(judge).finalists(ONE) == [ONE, *others[:2]]
+
+
+def test_no_second_look_is_taken_where_most_rows_are_bad(small):
+    X, y = rows(6000)
+    source = srf.ArraySource(X, y)
+    read = feature_choice.more_rows(source, len(y), "skip")
+    assert len(read(500).X) >= 1200
+    X[10:] = np.nan
+    assert feature_choice.more_rows(source, len(y), "skip")(500) is None

@@ -135,7 +135,8 @@ def more_rows(
 ) -> Callable[[int], Block | None]:
     """Return what reads the rows of a second look, for a peek of so many rows.
 
-    It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`.
+    It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`, or too
+    few of those read are good.
     """
 
     def read(n_peeked: int) -> Block | None:
@@ -144,7 +145,8 @@ def more_rows(
         )
         if not source.seekable or n_wanted < MIN_MORE * n_peeked:
             return None
-        return check_rows(source.sample(n_wanted), on_bad_rows)[0]
+        rows = check_rows(source.sample(n_wanted), on_bad_rows)[0]
+        return rows if len(rows.X) > n_peeked else None
 
     return read
 

@@ -45,7 +45,7 @@ class SecondLook:
     def winner(self, finalists: Sequence[Candidate]) -> tuple[Trial, int] | None:
         """Return the best of finalists, as it was measured, and the width that it is for.
 
-        None where not even the first can be tried for what the budget is.
+        None where not even the first can be tried for what the budget is, or none can be computed.
         """
         narrow = min(NARROW, self._widths[-1])
         first = self._look(finalists[0], narrow)
@@ -53,6 +53,8 @@ class SecondLook:
             return None
         others = [c for c in finalists[1:] if self._planned(c, narrow) <= RIVAL_SHARE * self._left]
         looks = order_of([first, *self._looks(others, narrow)])
+        if not np.isfinite(looks[0].error):
+            return None
         leader = proven(looks, self._widths[-1], self._doubling)[0].candidate
         width = self._width(leader, self._widths)
         best = self._climbed(leader, self._affordable(leader, width))
@@ -63,7 +65,7 @@ class SecondLook:
 
     def _width(self, candidate: Candidate, widths: list[int]) -> int:
         """Return the least of widths that is wide enough for the pass."""
-        widths = [w for w in widths if w <= candidate.kind.max_width]
+        widths = [w for w in widths if w <= candidate.kind.max_width] or widths[:1]
         looks: list[Trial] = []
         for width in widths:
             look = self._look(candidate, width)
