@@ -220,12 +220,12 @@ def test_kernels_that_came_near_are_finalists_and_others_are_not():
     rng = np.random.default_rng(0)
     judge = Judge(rng.standard_normal((800, 3)), rng.standard_normal(800), regression=True)
     warped = replace(ONE, setting=2.0, warp=Recipe("full", "gaussian", 1.0))
-    others = [
-        Candidate(None, kernel, 1.0) for kernel in ("piecewise-linear", "laplacian", "linear")
-    ]
+    others = [Candidate(None, kernel, 1.0) for kernel in ("arc-cosine", "laplacian", "linear")]
     errors = [(warped, 1.0), (ONE, 1.05), *zip(others, (0.8, 1.09, 1.2), strict=True)]
     judge.trials = [trial(c, 512, judge.n_fitted, error) for c, error in errors]
     judge.trials.append(trial(others[2], 256, 100, 0.1))  # of few rows
+    rough = Candidate(None, "piecewise-linear", 1.0)
+    judge.trials.append(trial(rough, 512, judge.n_fitted, 0.9))
     found = Tournament(judge).finalists(warped)
     assert found == [warped, replace(warped, warp=None), *others[:2]]
     assert Tournament(judge).finalists(ONE) == [ONE, *others[:2]]

@@ -130,13 +130,13 @@ class Tournament:
         return self._surer(final), chosen
 
     def finalists(self, winner: Candidate) -> list[Candidate]:
-        """Return the winner, also without its warp, and the best of other kernels near it."""
+        """Return the winner, the same without a warp, and the best of other smooth kernels near."""
         found = {(winner.kernel, winner.warp): winner}
         found[winner.kernel, None] = replace(winner, warp=None)
         tried = [trial for trial in self.judge.trials if trial.n_rows == self.judge.n_fitted]
         own = min((t.error for t in tried if t.candidate == winner), default=np.inf)
         for trial in order_of(trial for trial in tried if trial.candidate.warp is None):
-            if trial.error <= NEAR * own:
+            if trial.error <= NEAR * own and not is_rough(trial):
                 found.setdefault((trial.candidate.kernel, None), trial.candidate)
         return list(found.values())[:MAX_FINALISTS]
 
