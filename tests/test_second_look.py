@@ -216,7 +216,7 @@ def test_a_budget_holds_for_both_looks(small):
 
 
 def test_kernels_that_came_near_are_finalists_and_others_are_not():
-    """Also those that were not proven better: more rows may show it."""
+    """Rough ones are not, however near: their pass is slow."""
     rng = np.random.default_rng(0)
     judge = Judge(rng.standard_normal((800, 3)), rng.standard_normal(800), regression=True)
     warped = replace(ONE, setting=2.0, warp=Recipe("full", "gaussian", 1.0))
