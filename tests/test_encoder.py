@@ -219,6 +219,18 @@ def test_features_that_never_vary_round_to_zero(kind):
     assert not Q.any()
 
 
+@pytest.mark.parametrize("kind", [Rounding, FineRounding, CoarseRounding])
+def test_a_feature_of_known_span_is_never_clipped(kind):
+    """Of these three, one is never there, one rarely, and the span of one is not known."""
+    Z = np.zeros((50_000, 3))
+    Z[0, 1:], spans = 1.0, np.array([2.0, 1.0, np.inf])
+    rounding = kind.learn(*naive.moments(Z), spans=spans)
+    np.testing.assert_allclose(rounding.step[:2], spans[:2] / kind.span_levels)
+    assert rounding.step[2] == kind.learn(*naive.moments(Z)).step[2] < rounding.step[1]
+    highest = np.array([[2.0, 1.0, 0.0]], dtype=np.float32)
+    assert rounding.store(naive.lanes(highest), np.ones(1), np.empty((1, 3), np.float32)) == 0
+
+
 def test_targets_that_never_vary_have_a_step():
     targets = np.array([[5.0, 0.0]] * 4)
     rounding = Rounding.learn(*naive.moments(np.eye(4)), targets)

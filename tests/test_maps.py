@@ -156,6 +156,14 @@ def test_every_component_is_written(case, rng, n_random):
     assert np.isfinite(z).all()
 
 
+@every_mixture
+def test_no_component_varies_by_more_than_its_span(case, rng):
+    features = fitted(case, rows_of(case, rng, 33))
+    Z = features.transform(rows_of(case, rng, 200)).astype(np.float64)
+    assert features.spans.shape == (features.n_components,)
+    assert (np.ptp(Z, axis=0) <= features.spans * (1 + 1e-6)).all()
+
+
 @every_map
 def test_out_is_filled_and_given_back(case, rng):
     X = rows_of(case, rng, 33)

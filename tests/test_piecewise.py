@@ -106,6 +106,23 @@ def test_interactions_of_a_source_are_learnt_in_one_pass(rng, tmp_path):
     np.testing.assert_array_equal(again.features_.kernel_(X[:3]), craft.features_.kernel_(X[:3]))
 
 
+@pytest.mark.parametrize("precision", ["exact", "coarse"])
+@pytest.mark.parametrize("is_block", [False, True])
+def test_hats_of_rare_bins_are_neither_clipped_nor_summed_apart(rng, precision, is_block):
+    """Those that rows looked at first hardly show, or not at all, are 1 in some of the others."""
+    X = np.exp(rng.normal(size=(60_000, 3)) * 2)
+    features = PiecewiseLinear(600)
+    if is_block:
+        gaussian = srf.StructuredFourier(srf.Gaussian(gamma=0.1), 16)
+        features = srf.Concatenate([gaussian, features], weights=[1.0, 9.0], random_state=0)
+    source = srf.ArraySource(X, X[:, 0])
+    sums = srf.accumulate(source, features, normalize=None, precision=precision, regression=True)
+    rare = sums.encoder.features.transform(X[:4096])[:, -600:].std(axis=0) < 1e-2
+    assert rare.sum() > 20
+    assert sums.n_clipped == 0
+    assert sums.sums.gram.n_splits == 0
+
+
 @pytest.mark.parametrize(
     ("name", "index", "value"),
     [

@@ -112,6 +112,23 @@ def test_what_there_is_no_time_for_is_not_tried():
     assert width in WIDTHS
 
 
+@pytest.mark.parametrize("error", [lambda *_: 0.0, lambda c, w, n: 10 / n], ids=["no", "clamped"])
+def test_no_errors_are_the_best_there_are(error):
+    """Two settings without an error are not climbed between for ever."""
+    (winner, width), judge = look(error)
+    assert winner.candidate == ONE
+    assert winner.width == width == 512
+    assert len(judge.trials) < 20
+
+
+def test_the_trial_told_is_of_the_width_chosen():
+    (winner, width), judge = look(lambda c, w, n: 0.5 if w < 1024 else 0.3)
+    assert max(t.width for t in judge.trials) == 4096
+    assert winner.width == width == 1024
+    (winner, width), _ = look(lambda c, w, n: 0.3 if w <= 1024 else np.inf)  # too wide to compute
+    assert np.isfinite(winner.error)
+
+
 def test_a_width_that_is_named_is_kept():
     (winner, width), judge = look(lambda c, w, n: max(0.1, 1.0 / c.setting), widths=[768])
     assert width == 768
@@ -229,6 +246,24 @@ def test_kernels_that_came_near_are_finalists_and_others_are_not():
     found = Tournament(judge).finalists(warped)
     assert found == [warped, replace(warped, warp=None), *others[:2]]
     assert Tournament(judge).finalists(ONE) == [ONE, *others[:2]]
+
+
+def test_a_warp_that_was_asked_for_is_kept():
+    rng = np.random.default_rng(0)
+    judge = Judge(rng.standard_normal((800, 3)), rng.standard_normal(800), regression=True)
+    warped, other = (replace(ONE, kernel=k, warp=Recipe("full", k)) for k in ("gaussian", "cauchy"))
+    errors = [(warped, 1.0), (other, 1.05), (ONE, 0.9), (replace(other, warp=None), 0.9)]
+    judge.trials = [trial(c, 512, judge.n_fitted, error) for c, error in errors]
+    assert Tournament(judge, warp="full").finalists(warped) == [warped, other]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_select_keeps_a_warp_that_was_asked_for(small, seed):
+    found = srf.select(
+        srf.ArraySource(*rows(6000)), **SETTINGS | {"random_state": seed}, warp="full"
+    )
+    assert max(found.table()["n_rows"]) == 900
+    assert found.warp.kind == "full"
 
 
 def test_no_second_look_is_taken_where_most_rows_are_bad(small):

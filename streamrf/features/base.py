@@ -128,6 +128,14 @@ class FeatureMap(Parametrized, Card, Unlocked, ABC):
         """Block of each component, int64 (n_components,), from 0 on; a solve can weigh blocks."""
         return np.zeros(self.n_components, dtype=np.int64)
 
+    @property
+    def spans(self) -> F64:
+        """By how much each component can vary, float64 (n_components,); infinite where unknown.
+
+        A component that is nearly always the same needs it: rows looked at first do not show it.
+        """
+        return np.full(self.n_components, np.inf)
+
     def weights_for(self, kernel: Kernel) -> F64:
         """Return weights of the blocks, float64 (n_blocks,), with which the map is for `kernel`.
 

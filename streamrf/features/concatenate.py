@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 from streamrf.features.base import FeatureMap, Seed, check_kernel, clone_with_seed
-from streamrf.jit.arrays import F32, I64
+from streamrf.jit.arrays import F32, F64, I64
 from streamrf.jit.lanes import LANES
 from streamrf.kernels import KernelSum, check_weights
 from streamrf.storage import Fields
@@ -146,6 +146,14 @@ class Concatenate(FeatureMap):
     def blocks(self) -> I64:
         """Index of the map of each component."""
         return np.repeat(np.arange(len(self.maps_)), [map_.n_components for map_ in self.maps_])
+
+    @property
+    def spans(self) -> F64:
+        parts = zip(self.maps_, self.scales_.tolist(), strict=True)
+        spans = [
+            scale * map_.spans if scale else np.zeros(map_.n_components) for map_, scale in parts
+        ]
+        return np.concatenate(spans)
 
     @property
     def grain(self) -> int:

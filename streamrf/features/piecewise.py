@@ -159,6 +159,10 @@ class PiecewiseLinear(FeatureMap):
         if sizes[terms].prod(axis=1, dtype=np.float64).sum() > self.n_components:  # may be vast
             raise fitted.wrong("terms_", "has more products than n_components")
 
+    @property
+    def spans(self) -> F64:
+        return np.ones(self.n_components)
+
     def lane_width(self, n_features: int) -> int:
         return n_features + self.n_components + 3 * len(self.columns_)
 

@@ -110,7 +110,8 @@ class Encoder:
                 lanes.add_moments(z, len(sample.X[part]), part.start, mean, squares)
         deviation = np.sqrt(squares / n)
         targets = as_columns(sample.y) if regression else None
-        return cls(preprocessing, features, kind.learn(mean, deviation, targets, sample.weights))
+        calibration = kind.learn(mean, deviation, targets, sample.weights, features.spans)
+        return cls(preprocessing, features, calibration)
 
     def of_table(self, table: Columns | None) -> "Encoder":
         """Return the encoder of the columns of a table, whose names its warp has, too."""

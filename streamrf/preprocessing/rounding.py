@@ -70,11 +70,21 @@ class Calibration(Unlocked, ABC):
 
     @classmethod
     def learn(
-        cls, mean: F64, deviation: F64, targets: F64 | None = None, weights: F64 | None = None
+        cls,
+        mean: F64,
+        deviation: F64,
+        targets: F64 | None = None,
+        weights: F64 | None = None,
+        spans: F64 | None = None,
     ) -> Self:
-        """Learn from calibration rows: mean and deviation (n_components,) of their features.
+        """Learn from calibration rows.
 
-        `targets` are (n, n_targets) for regression, `weights` (n,), or None.
+        Parameters
+        ----------
+        mean, deviation : (n_components,) of their features
+        targets : (n, n_targets) for regression, or None
+        weights : (n,), or None
+        spans : (n_components,), by how much features can vary, infinite where unknown; None for all
         """
         _check_finite(deviation)
         mean_weight = None
@@ -87,12 +97,14 @@ class Calibration(Unlocked, ABC):
                     "which is too little for floats; multiply all weights by one number"
                 )
         target_shift, target_deviation = _target_moments(targets)
-        step, target_step = cls.steps(mean, deviation, target_deviation)
+        if spans is None:
+            spans = np.full(len(mean), np.inf)
+        step, target_step = cls.steps(mean, deviation, spans, target_deviation)
         return cls(mean, step, target_shift, target_step, mean_weight)
 
     @classmethod
     @abstractmethod
-    def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
+    def steps(cls, mean: F64, deviation: F64, spans: F64, target_deviation: F64) -> tuple[F64, F64]:
         """Return the steps of features and targets."""
 
     @property
@@ -187,6 +199,8 @@ class Rounding(Calibration):
     limit : int, greatest entry
     floor : float, share of the others' median deviation that a feature gets at least. One that
         hardly varies in the calibration rows (a border pixel) is not clipped when it does vary.
+    span_levels : int, most steps from the least to the greatest value of a feature, where its map
+        says these: a feature of few rows, the hat of a rare bin, is many deviations high in them
     usual_clipped : float, share of the entries that may be clipped without a warning
     usual_cut : shares of the squares of all features, and of one, that it may cut off likewise
     """
@@ -196,15 +210,18 @@ class Rounding(Calibration):
     levels: ClassVar[int] = 32
     limit: ClassVar[int] = 4095
     floor: ClassVar[float] = 1 / 64
+    span_levels: ClassVar[int] = 1024
     usual_clipped: ClassVar[float] = 1e-4
     usual_cut: ClassVar[tuple[float, float]] = (0.05, 0.5)  # design/0028
 
     @classmethod
-    def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
+    def steps(cls, mean: F64, deviation: F64, spans: F64, target_deviation: F64) -> tuple[F64, F64]:
         """Return shares of the deviations."""
         varying = deviation[deviation > 1e-7 * np.abs(mean)]
         floor = cls.floor * np.median(varying) if len(varying) else 1.0
-        return np.maximum(deviation, floor) / cls.levels, target_deviation / TARGET_LEVELS
+        step = np.maximum(deviation, floor) / cls.levels
+        least = np.where(np.isfinite(spans), spans, 0.0) / cls.span_levels
+        return np.maximum(step, least), target_deviation / TARGET_LEVELS
 
     @property
     def root_scale(self) -> float:
@@ -276,6 +293,7 @@ class FineRounding(Rounding):
     levels = 512
     limit = 32767  # not -32768: the sum of two products of 16 bits stays below 2^31
     floor = 1 / 32
+    span_levels = 8192  # 32 rows of a block may have it: a product of 32 bits holds these
 
 
 class CoarseRounding(Rounding):
@@ -284,6 +302,7 @@ class CoarseRounding(Rounding):
     levels = 24
     limit = 127
     floor = 3 / 8
+    span_levels = 127
     usual_clipped = 1e-3  # five deviations, which products of several factors do pass
 
 
@@ -294,7 +313,7 @@ class Centring(Calibration):
     dtype = np.float64
 
     @classmethod
-    def steps(cls, mean: F64, deviation: F64, target_deviation: F64) -> tuple[F64, F64]:
+    def steps(cls, mean: F64, deviation: F64, spans: F64, target_deviation: F64) -> tuple[F64, F64]:
         """Return ones."""
         return np.ones_like(mean), np.ones_like(target_deviation)
 

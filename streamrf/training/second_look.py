@@ -61,7 +61,8 @@ class SecondLook:
         if best != leader:
             width = self._width(best, [w for w in self._widths if w >= width])
         tried = [trial for trial in self._judge.trials if trial.candidate == best]
-        return max(tried, key=lambda trial: (trial.width, trial.n_rows)), width
+        tried = [trial for trial in tried if np.isfinite(trial.error)]
+        return max(tried, key=lambda t: (t.width <= width, t.width, t.n_rows)), width
 
     def _width(self, candidate: Candidate, widths: list[int]) -> int:
         """Return the least of widths that is wide enough for the pass."""
@@ -69,7 +70,7 @@ class SecondLook:
         looks: list[Trial] = []
         for width in widths:
             look = self._look(candidate, width)
-            if look is None:
+            if look is None or not np.isfinite(look.error):
                 break
             looks.append(look)
         return wide_enough(looks, widths, self._judge.regression, MIN_GAIN)
@@ -79,7 +80,7 @@ class SecondLook:
         best = self._look(candidate, width)
         while best is not None:
             rivals = self._looks(best.candidate.neighbours(), width)
-            if not rivals or rivals[0].error > (1 - TIE) * best.error:
+            if not rivals or rivals[0].error >= (1 - TIE) * best.error:  # 0 and 0 are no gain
                 return best.candidate
             best = rivals[0]
         return candidate

@@ -130,15 +130,20 @@ class Tournament:
         return self._surer(final), chosen
 
     def finalists(self, winner: Candidate) -> list[Candidate]:
-        """Return the winner, the same without a warp, and the best of other smooth kernels near."""
-        found = {(winner.kernel, winner.warp): winner}
-        found[winner.kernel, None] = replace(winner, warp=None)
+        """Return the winner, the same without a warp, and the best of other smooth kernels near.
+
+        With a warp where one was asked for.
+        """
+        must_warp, found = self._warp in WARPS, [winner]
+        if winner.warp is not None and not must_warp:
+            found.append(replace(winner, warp=None))
         tried = [trial for trial in self.judge.trials if trial.n_rows == self.judge.n_fitted]
         own = min((t.error for t in tried if t.candidate == winner), default=np.inf)
-        for trial in order_of(trial for trial in tried if trial.candidate.warp is None):
-            if trial.error <= NEAR * own and not is_rough(trial):
-                found.setdefault((trial.candidate.kernel, None), trial.candidate)
-        return list(found.values())[:MAX_FINALISTS]
+        for trial in order_of(t for t in tried if (t.candidate.warp is not None) == must_warp):
+            is_new = trial.candidate.kernel not in {candidate.kernel for candidate in found}
+            if is_new and trial.error <= NEAR * own and not is_rough(trial):
+                found.append(trial.candidate)
+        return found[:MAX_FINALISTS]
 
     def _give_up_warps(self, ranked: list[Trial]) -> None:
         """Leave their share to the rest if no kernel that a warp is learnt with comes near."""
