@@ -662,8 +662,8 @@ class MapCase:
     exact_terms : ``exact_terms(n_features)``, components that are the same in every draw; the map
         must accept any larger n_components that is a multiple of 8 above them
     accuracy : more than which a ridge classifier of 512 components has on scikit-learn's digits
-    n_random : components besides them at which a bias is looked for; few of an odd number show
-        whether the last is right
+    n_random : components besides them at which a bias is looked for, by fewer draws the more there
+        are; few of an odd number show whether the last is right
     takes_any_rows : whether the map accepts rows outside the domain, as scikit-learn's checks have
     is_random : whether draws differ
     shrinks : whether the error falls as 1/sqrt(n_components) up to 512 components; False where the
@@ -675,7 +675,7 @@ class MapCase:
     domain: Callable[[np.ndarray], np.ndarray] = normalize
     exact_terms: Callable[[int], int] = _no_terms
     accuracy: float = 0.95
-    n_random: int = 32
+    n_random: int = 96
     takes_any_rows: bool = True
     is_random: bool = True
     shrinks: bool = True
@@ -897,39 +897,39 @@ MIXTURES = [
     MapCase(
         "exponential-mean-distance-optimized",
         _maclaurin(Exponential("mean_distance"), measure="optimized"),
-        n_random=64,
+        n_random=192,
     ),
     MapCase(
         "exponential-proportional-complex",
         _maclaurin(Exponential(), measure="proportional", projection="complex"),
-        n_random=65,
+        n_random=195,
     ),
     MapCase(
         "exponential-optimized-complex-h01",
         _maclaurin(Exponential(), measure="optimized", projection="complex", h01=True),
         exact_terms=_h01_terms,
-        n_random=61,
+        n_random=183,
     ),
     MapCase(
         "vovk-infinite-proportional",
         _maclaurin(VovkInfinite(gamma=0.4), measure="proportional"),
-        n_random=64,
+        n_random=192,
     ),
     MapCase(
         "vovk-infinite-optimized-h01",
         _maclaurin(VovkInfinite(gamma=0.5), measure="optimized", h01=True),
         exact_terms=_h01_terms,
-        n_random=58,
+        n_random=174,
     ),
     MapCase(
         "vovk-real-optimized-rademacher",
         _maclaurin(VovkReal(5), measure="optimized", projection="rademacher"),
-        n_random=64,
+        n_random=192,
     ),
     MapCase(
         "dot-product-optimized",
         _maclaurin(DotProduct((0, 0, 1, 0, 2)), measure="optimized"),
-        n_random=64,
+        n_random=192,
     ),
     MapCase(
         "dot-product-optimized-complex",
@@ -939,28 +939,28 @@ MIXTURES = [
     MapCase(
         "arc-cosine-optimized",
         _maclaurin(ArcCosine(), measure="optimized", tolerance=0.006),
-        n_random=64,
+        n_random=192,
     ),
     MapCase(
         "exponential-of-fourier",
         _maclaurin(Exponential(), inner=RandomFourier(Gaussian(0.5), paired=False)),
-        n_random=64,
+        n_random=192,
     ),
     MapCase(
         "tensor-sketch-homogeneous",
         partial(TensorSketch, Polynomial(degree=2, gamma=0.5, coef0=0.0)),
-        n_random=30,
+        n_random=90,
     ),
     MapCase(
         "tree-sketch-homogeneous",
         partial(TreeSketch, Polynomial(degree=2, gamma=0.5, coef0=0.0)),
-        n_random=31,
+        n_random=93,
         shrinks=False,  # 64 components hold all pairs of 5 entries, padded to 8
     ),
     MapCase(
         "tree-sketch-odd-degree",
         partial(TreeSketch, Polynomial(degree=5, gamma=2.0, coef0=0.5)),
-        n_random=64,
+        n_random=192,
     ),
     MapCase("craft-tree-sketch", partial(_craft, kind=TreeSketch, kernel=Polynomial(degree=4))),
     MapCase("fourier-odd", partial(RandomFourier, Gaussian()), n_random=3),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamrf as srf
-from streamrf.training import feature_choice
+from streamrf.training import feature_choice, memory
 from streamrf.training.candidates import Candidate, Recipe
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.second_look import SecondLook, foreseen
@@ -264,6 +264,20 @@ def test_select_keeps_a_warp_that_was_asked_for(small, seed):
     )
     assert max(found.table()["n_rows"]) == 900
     assert found.warp.kind == "full"
+
+
+def test_a_second_look_keeps_to_the_memory_limit(small):
+    X, y = rows(10_000)
+    source = srf.ArraySource(X, y)
+    wanted = {
+        limit: feature_choice.more_rows(source, len(y), "raise", limit)(600)
+        for limit in ("1 GiB", memory.INTERPRETER_BYTES + (261 << 20), "400 MiB")
+    }
+    sizes = [0 if block is None else len(block.X) for block in wanted.values()]
+    assert sizes[0] == 2000
+    assert sizes[2] == 0
+    left = (1 << 20) - memory.PEEK_VALUE_BYTES * 600 * 4
+    assert memory.look_rows(600, 4, list(wanted)[1]) == left // (memory.LOOK_VALUE_BYTES * 4)
 
 
 def test_no_second_look_is_taken_where_most_rows_are_bad(small):

@@ -205,7 +205,7 @@ def _chosen(job: Job, sample: Block) -> Selection:
         sample,
         n_rows,
         job.settings,
-        more=more_rows(job.source, n_rows, job.settings.on_bad_rows),
+        more=more_rows(job.source, n_rows, job.settings.on_bad_rows, job.run.memory_limit),
         fits=room.fits,
         moments=job.scales,
         row_shape=job.source.row_shape,

@@ -21,6 +21,7 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
 from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
+from streamrf.training.memory import look_rows
 from streamrf.training.second_look import SecondLook
 from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
 from streamrf.training.tournament import WIDTHS, Tournament, possible_widths, recipe
@@ -131,17 +132,20 @@ def peek_rows(n_features: int) -> int:
 
 
 def more_rows(
-    source: Source, n_rows: int | None, on_bad_rows: str
+    source: Source, n_rows: int | None, on_bad_rows: str, memory_limit: int | str | None = None
 ) -> Callable[[int], Block | None]:
     """Return what reads the rows of a second look, for a peek of so many rows.
 
     It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`, or too
-    few of those read are good.
+    few of those read are good, or memory has no room for enough of them.
     """
 
     def read(n_peeked: int) -> Block | None:
         n_wanted = min(
-            LOOK_ROWS, PEEK_BYTES // (8 * source.n_features), int(LOOK_SHARE * (n_rows or 0))
+            LOOK_ROWS,
+            PEEK_BYTES // (8 * source.n_features),
+            int(LOOK_SHARE * (n_rows or 0)),
+            look_rows(n_peeked, source.n_features, memory_limit),
         )
         if not source.seekable or n_wanted < MIN_MORE * n_peeked:
             return None

@@ -25,6 +25,9 @@ MIN_ROWS = 256
 # of outputs by outputs, as discriminants have them. Measured with thousands of classes.
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
+# Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
+PEEK_BYTES, PEEK_VALUE_BYTES = 140 << 20, 40
+LOOK_BYTES, LOOK_VALUE_BYTES = 120 << 20, 8
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
 DASK_BYTES = 100 << 20  # distributed itself, in a worker
 # Totals that a worker holds next to those of the shard it adds up: two that are merged, the sum of
@@ -131,6 +134,13 @@ def plan(
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MAX_ROWS, (limit - fixed) // per_row)
     return Plan(int(rows), int(fixed + max(other_times(n_components), rows * per_row)))
+
+
+def look_rows(n_peeked: int, n_features: int, memory_limit: int | str | None = None) -> int:
+    """Return how many rows a second look has memory for, after a tournament of so many."""
+    held = PEEK_BYTES + PEEK_VALUE_BYTES * n_peeked * n_features + LOOK_BYTES
+    left = parse_bytes(memory_limit) - INTERPRETER_BYTES - held
+    return max(0, left // (LOOK_VALUE_BYTES * n_features))
 
 
 def worker_plan(
