@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import streamrf as srf
-from streamrf.training import feature_choice, memory
+from streamrf.training import feature_choice, memory, ranking, second_look, tournament
 from streamrf.training.candidates import Candidate, Recipe
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.second_look import SecondLook, foreseen
 from streamrf.training.settings import Settings
-from streamrf.training.tournament import Tournament
+from streamrf.training.tournament import Tournament, possible_widths
 
 ONE = Candidate("standard", "gaussian", 1.0)
 
@@ -129,6 +129,33 @@ def test_the_trial_told_is_of_the_width_chosen():
     assert np.isfinite(winner.error)
 
 
+def test_the_width_is_sought_again_for_a_setting_that_was_climbed_to():
+    """The setting of the first needs no width, the one that is better needs all."""
+
+    def error(candidate, width, n_rows):
+        return 0.3 if candidate == ONE else 0.29 - 0.02 * np.log2(width / 512)
+
+    (winner, width), _ = look(error)
+    assert winner.candidate != ONE
+    assert width == 4096
+
+
+def test_a_rough_kernel_must_win_by_what_a_smooth_one_may_gain_by_width():
+    rough = Candidate(None, "piecewise-linear", 1.0)
+    for lead, expected in ((0.001, "gaussian"), (0.1, "piecewise-linear")):
+        (winner, _), _ = look(lambda c, w, n, lead=lead: 0.3 - lead * (c == rough), [rough, ONE])
+        assert winner.candidate.kernel == expected
+
+
+def test_another_kernel_may_take_a_share_of_the_time_only():
+    other = replace(ONE, kernel="laplacian")
+    judge = Known(lambda *_: 0.3)
+    each = sum(judge.planned(c, 1024, n) for c in (ONE,) for n in (3750, 15_000))
+    for factor, kernels in ((4.0, {"gaussian"}), (8.0, {"gaussian", "laplacian"})):
+        _, judge = look(lambda *_: 0.3, [ONE, other], budget=factor * each)
+        assert {t.candidate.kernel for t in judge.trials} == kernels
+
+
 def test_a_width_that_is_named_is_kept():
     (winner, width), judge = look(lambda c, w, n: max(0.1, 1.0 / c.setting), widths=[768])
     assert width == 768
@@ -150,7 +177,7 @@ def test_rows_that_no_finalist_can_be_computed_of_leave_the_choice_as_it_was():
 def small(monkeypatch):
     """A peek of 600 rows, and a second look where a pass has 6,000 or more."""
     monkeypatch.setattr(feature_choice, "PEEK_ROWS", 600)
-    monkeypatch.setattr(feature_choice, "CHOICE_SHARE", 1000.0)  # trials take a twentieth at least
+    monkeypatch.setattr(second_look, "TIME_SHARE", 1000.0)  # trials take a twentieth at least
 
 
 def rows(n):
@@ -221,18 +248,79 @@ def test_rows_of_no_weight_do_not_count(small):
     assert 150 < found.n_held < 250
 
 
+@pytest.mark.parametrize(("n_features", "n_asked"), [(4, 160_000), (100, (64 << 20) // 800)])
+def test_the_rows_of_a_look_are_bounded(n_features, n_asked):
+    source = Asked(np.random.default_rng(0).normal(size=(2000, n_features)), np.arange(2000.0))
+    assert len(second_look.more_rows(source, 10**8, "raise")(600).X) == 2000
+    assert source.asked == [n_asked]
+
+
+def test_no_more_rows_are_held_out_than_errors_need():
+    assert (
+        Judge(np.arange(100_000.0)[:, None], np.arange(100_000.0), regression=True).n_held == 20_000
+    )
+
+
+def test_widths_are_those_of_a_pass_of_two_minutes():
+    assert possible_widths(2_000_000, lambda width: True) == [512, 1024, 2048]
+    assert possible_widths(10_000_000, lambda width: True) == [512, 1024]
+    assert possible_widths(2_000_000, lambda width: width < 2000) == [512, 1024]
+
+
+@pytest.mark.parametrize("at_last", [True, False])
+def test_a_look_is_by_discriminants_where_the_tournament_was(small, monkeypatch, at_last):
+    """And what is told in the end is how the errors of the winner were counted."""
+    asked, plain = [], Judge.try_
+
+    def hiding(judge, *args):
+        plain(judge, *args)
+        judge.trials[-1] = replace(judge.trials[-1], hides=at_last or len(judge.y) == 600)
+        return judge.trials[-1]
+
+    monkeypatch.setattr(Judge, "judge_by_discriminants", lambda judge: asked.append(len(judge.y)))
+    monkeypatch.setattr(Judge, "try_", hiding)
+    X, y = rows(6000)
+    found = srf.select(srf.ArraySource(X, y > 0), **SETTINGS | {"regression": False})
+    assert asked == [600, 1200]
+    assert found.by_discriminants is at_last
+
+
+def test_the_table_has_trials_of_many_rows_first_then_wide_ones():
+    others = [replace(ONE, setting=float(s)) for s in range(2, 6)]
+    sizes = [(64, 600), (128, 600), (64, 1200), (128, 1200)]
+    trials = [
+        trial(c, w, n, 0.1 * i) for i, (c, (w, n)) in enumerate(zip(others, sizes, strict=True))
+    ]
+    trials += [trial(ONE, 64, 600, 0.9), trial(others[0], 512, 300, 0.0)]
+    table = srf.Selection(srf.RandomFourier(), None, trials=trials, winner=trials[4]).table()
+    assert list(zip(table["n_components"], table["n_rows"], strict=True)) == [
+        (64, 600),
+        (128, 1200),
+        (64, 1200),
+        (128, 600),
+        (64, 600),
+    ]
+    assert table["error"][0] == 0.9
+
+
+def test_no_second_look_is_taken_where_the_first_took_the_budget(small):
+    source = srf.ArraySource(*rows(10_000))
+    found = srf.select(source, budget=0.01, **SETTINGS)
+    assert max(found.table()["n_rows"]) <= 450
+
+
 def test_a_budget_holds_for_both_looks(small):
     X, y = rows(10_000)
     settings = Settings(features="auto", budget=0.5, **SETTINGS)
     source = srf.ArraySource(X, y)
-    more = feature_choice.more_rows(source, len(y), "raise")
+    more = second_look.more_rows(source, len(y), "raise")
     found = feature_choice.choose(feature_choice.peek(source), len(y), settings, more=more)
     n_first = max(t.n_rows for t in found.trials if t.n_rows <= 450)
     assert n_first == 450
     assert sum(t.seconds for t in found.trials) < 0.5 + 0.2  # each at least once
 
 
-def test_kernels_that_came_near_are_finalists_and_others_are_not():
+def test_kernels_that_came_near_are_finalists_and_others_are_not(monkeypatch):
     """Rough ones are not, however near: their pass is slow."""
     rng = np.random.default_rng(0)
     judge = Judge(rng.standard_normal((800, 3)), rng.standard_normal(800), regression=True)
@@ -246,6 +334,12 @@ def test_kernels_that_came_near_are_finalists_and_others_are_not():
     found = Tournament(judge).finalists(warped)
     assert found == [warped, replace(warped, warp=None), *others[:2]]
     assert Tournament(judge).finalists(ONE) == [ONE, *others[:2]]
+    judge.trials += [
+        trial(replace(ONE, kernel=f"k{i}"), 512, judge.n_fitted, 1.0) for i in range(5)
+    ]
+    monkeypatch.setattr(tournament, "is_rough", lambda trial: trial.candidate == rough)
+    monkeypatch.setattr(ranking, "TIE", -1.0)  # kinds that are not there have no cost
+    assert len(Tournament(judge).finalists(ONE)) == tournament.MAX_FINALISTS
 
 
 def test_a_warp_that_was_asked_for_is_kept():
@@ -270,7 +364,7 @@ def test_a_second_look_keeps_to_the_memory_limit(small):
     X, y = rows(10_000)
     source = srf.ArraySource(X, y)
     wanted = {
-        limit: feature_choice.more_rows(source, len(y), "raise", limit)(600)
+        limit: second_look.more_rows(source, len(y), "raise", limit)(600)
         for limit in ("1 GiB", memory.INTERPRETER_BYTES + (261 << 20), "400 MiB")
     }
     sizes = [0 if block is None else len(block.X) for block in wanted.values()]
@@ -283,7 +377,7 @@ def test_a_second_look_keeps_to_the_memory_limit(small):
 def test_no_second_look_is_taken_where_most_rows_are_bad(small):
     X, y = rows(6000)
     source = srf.ArraySource(X, y)
-    read = feature_choice.more_rows(source, len(y), "skip")
+    read = second_look.more_rows(source, len(y), "skip")
     assert len(read(500).X) >= 1200
     X[10:] = np.nan
-    assert feature_choice.more_rows(source, len(y), "skip")(500) is None
+    assert second_look.more_rows(source, len(y), "skip")(500) is None

@@ -16,8 +16,8 @@ from streamrf.training import TASKS, Selection, Settings, select
 
 MAX_SHOWN = 12  # candidates shown to a person; --json has all
 WON = (
-    "The first is the winner. The best are compared on other splits of the rows too, so its error "
-    "here may be greater than that of others."
+    "The first is the winner. The best are compared on other splits of the rows too, or by what "
+    "more rows are going to take off their errors, so its error here may be greater than others."
 )
 
 

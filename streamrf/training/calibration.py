@@ -33,7 +33,6 @@ from streamrf.training.feature_choice import (
     Selection,
     choose,
     learnt,
-    more_rows,
     peek,
     weighing,
 )
@@ -41,6 +40,7 @@ from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.odd_columns import warn_of_named_map
 from streamrf.training.passes import Pass
+from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO
 from streamrf.training.wide_steps import warn_of_equal_features, warn_of_wide_steps
 

@@ -12,7 +12,7 @@ from streamrf.errors import DataError, ParameterError, warn
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
-from streamrf.sources import Block, Source, check_rows
+from streamrf.sources import Block, Source
 from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
 from streamrf.training.decoding import takes_discriminants
 from streamrf.training.foresight import CHOOSING
@@ -21,8 +21,7 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
 from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
-from streamrf.training.memory import look_rows
-from streamrf.training.second_look import SecondLook
+from streamrf.training.second_look import looked_again
 from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
 from streamrf.training.tournament import WIDTHS, Tournament, possible_widths, recipe
 from streamrf.training.warping import MAX_FULL
@@ -31,10 +30,6 @@ PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
 MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
-LOOK_ROWS = 160_000  # of a second look at most
-LOOK_SHARE = 0.2  # of the rows of the pass, that it may have
-MIN_MORE = 2.0  # times as many rows as the peek has, fewer would tell little more
-CHOICE_SHARE = 0.25  # of the seconds of the pass, that a choice may take
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,30 +126,6 @@ def peek_rows(n_features: int) -> int:
     return int(np.clip(PEEK_BYTES // (8 * n_features), MIN_PEEK_ROWS, PEEK_ROWS))
 
 
-def more_rows(
-    source: Source, n_rows: int | None, on_bad_rows: str, memory_limit: int | str | None = None
-) -> Callable[[int], Block | None]:
-    """Return what reads the rows of a second look, for a peek of so many rows.
-
-    It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`, or too
-    few of those read are good, or memory has no room for enough of them.
-    """
-
-    def read(n_peeked: int) -> Block | None:
-        n_wanted = min(
-            LOOK_ROWS,
-            PEEK_BYTES // (8 * source.n_features),
-            int(LOOK_SHARE * (n_rows or 0)),
-            look_rows(n_peeked, source.n_features, memory_limit),
-        )
-        if not source.seekable or n_wanted < MIN_MORE * n_peeked:
-            return None
-        rows = check_rows(source.sample(n_wanted), on_bad_rows)[0]
-        return rows if len(rows.X) > n_peeked else None
-
-    return read
-
-
 def choose(
     sample: Block,
     n_rows: int | None,
@@ -238,22 +209,23 @@ def choose(
             judge.judge_by_discriminants()
             tournament, winner, width = held()
             by_discriminants = winner.hides
-        longer = more(len(y))
-        if longer is not None and n_rows is not None:
-            second = judge_of(weighing(longer))
+
+        def judge_again() -> Judge | None:
+            rows = more(len(y))
+            if rows is None:
+                return None
+            second = judge_of(weighing(rows))
             if by_discriminants:
                 second.judge_by_discriminants()
+            return second
+
+        if n_rows is not None:
             widths = possible_widths(n_rows, fits) if n_components is None else [n_components]
-            left = CHOICE_SHARE * second.row_seconds(winner.candidate, widths[-1], n_rows)
-            if settings.budget is not None:
-                left = min(left, budget - judge.spent)
-            begin(CHOOSING, "", left)
-            look = SecondLook(second, n_rows, widths, left, tournament.doubling)
-            found = look.winner(tournament.finalists(winner.candidate))
-            if found is not None:
-                winner, width = found
-                judge, trials = second, [*trials, *second.trials]
-                judge.foresee(winner, width, n_rows)
+            again = looked_again(tournament, winner, judge_again, n_rows, widths, settings.budget)
+            if again is not None:
+                judge, winner, width = again
+                trials = [*trials, *judge.trials]
+                by_discriminants = by_discriminants and winner.hides
         best = winner.candidate
     elif is_learnable:
         best = _with_warp(best, warp, warp_rounds)

@@ -5,19 +5,86 @@ measured after a quarter and after all of the rows of this look, and foreseen fo
 pass, by as much as they still fall (design/0037-second-look.md).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from streamrf.display import begin
+from streamrf.sources import Block, Source, check_rows
 from streamrf.training.candidates import Candidate
+from streamrf.training.foresight import CHOOSING
 from streamrf.training.judging import Judge, Trial
+from streamrf.training.memory import look_rows
 from streamrf.training.ranking import TIE, order_of, proven, wide_enough
+from streamrf.training.tournament import Tournament
 
+MAX_ROWS = 160_000
+MAX_BYTES = 64 << 20  # of the rows, as eight bytes a number
+ROW_SHARE = 0.2  # of the rows of the pass, that it may have
+MIN_MORE = 2.0  # times as many rows as the peek has, fewer would tell little more
+TIME_SHARE = 0.25  # of the seconds of the widest pass that is possible
 MIN_GAIN = 0.01  # relative; the rows are worth the time of a pass of any width that is possible
 NARROW = 1024  # features, that finalists of other kinds are compared with
 RIVAL_SHARE = 0.25  # of the time left, that another kernel may take
 PART = 4  # of the rows are fitted first
+
+
+def more_rows(
+    source: Source, n_rows: int | None, on_bad_rows: str, memory_limit: int | str | None = None
+) -> Callable[[int], Block | None]:
+    """Return what reads the rows of a second look, for a peek of so many rows.
+
+    It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`, or too
+    few of those read are good, or memory has no room for enough of them.
+    """
+
+    def read(n_peeked: int) -> Block | None:
+        n_wanted = min(
+            MAX_ROWS,
+            MAX_BYTES // (8 * source.n_features),
+            int(ROW_SHARE * (n_rows or 0)),
+            look_rows(n_peeked, source.n_features, memory_limit),
+        )
+        if not source.seekable or n_wanted < MIN_MORE * n_peeked:
+            return None
+        rows = check_rows(source.sample(n_wanted), on_bad_rows)[0]
+        return rows if len(rows.X) > n_peeked else None
+
+    return read
+
+
+def looked_again(
+    tournament: Tournament,
+    winner: Trial,
+    judge_again: Callable[[], Judge | None],
+    n_rows: int,
+    widths: Sequence[int],
+    budget: float | None,
+) -> tuple[Judge, Trial, int] | None:
+    """Return the judge of more rows, who is best by these, and its width; None without a look.
+
+    Parameters
+    ----------
+    tournament, winner : of fewer rows
+    judge_again : reads more rows, or returns None
+    n_rows : of the pass
+    widths : to choose from, in order
+    budget : planned seconds of the tournament and this look, None for a share of the pass
+    """
+    left = TIME_SHARE * tournament.judge.row_seconds(winner.candidate, widths[-1], n_rows)
+    if budget is not None:
+        left = min(left, budget - tournament.judge.spent)
+    judge = judge_again() if left > 0 else None
+    if judge is None:
+        return None
+    begin(CHOOSING, "", left)
+    look = SecondLook(judge, n_rows, widths, left, tournament.doubling)
+    found = look.winner(tournament.finalists(winner.candidate))
+    if found is None:
+        return None
+    judge.foresee(*found, n_rows)
+    return judge, *found
 
 
 class SecondLook:

@@ -10,7 +10,8 @@ from streamrf.preprocessing import Moments
 from streamrf.sources import Source, check_rows, require_source
 from streamrf.statistics import Statistics
 from streamrf.training.column_moments import column_names, scales_of
-from streamrf.training.feature_choice import Selection, choose, more_rows, peek
+from streamrf.training.feature_choice import Selection, choose, peek
+from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
 from streamrf.training.target_type import settled
 
