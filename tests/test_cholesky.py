@@ -8,7 +8,7 @@ from streamrf.jit import cholesky, lapack, packed
 from streamrf.jit.threads import computing
 
 DTYPES = [np.float32, np.float64]
-EVEN = 512  # columns: orders around halves and wholes of blocks
+EVEN = 128  # columns of a block here, for orders around halves and wholes of them
 
 
 def positive(rng, n, dtype):
@@ -25,10 +25,17 @@ def lower(factor, n):
 @pytest.mark.parametrize("wide", [1, 1 << 20], ids=["wide blocks", "narrow blocks"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "n", [1, 2, 7, 300, 2 * EVEN - 1, 2 * EVEN, 2 * EVEN + 1, 2 * EVEN + 77, 3 * EVEN + 130]
+    ("n", "block"),
+    [
+        *((n, EVEN) for n in (1, 2, 7, 2 * EVEN - 1, 2 * EVEN, 2 * EVEN + 1, 2 * EVEN + 77)),
+        (3 * EVEN + 130, EVEN),
+        (300, cholesky.COLUMNS),
+        (2 * cholesky.COLUMNS + 77, cholesky.COLUMNS),
+    ],
 )
-def test_a_factor_is_that_of_lapack(rng, n, dtype, wide, monkeypatch):
+def test_a_factor_is_that_of_lapack(rng, n, block, dtype, wide, monkeypatch):
     monkeypatch.setattr(cholesky, "WIDE", wide)
+    monkeypatch.setattr(cholesky, "COLUMNS", block)
     monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
     given = positive(rng, n, dtype)
     expected, found = given.copy(), given.copy()
@@ -56,7 +63,7 @@ def test_a_factor_has_the_same_bits_on_any_number_of_threads(rng, dtype):
 @pytest.mark.parametrize("at", [0, 700, -1])
 def test_a_matrix_that_is_not_positive_definite_has_no_factor(rng, at, monkeypatch):
     monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
-    n = 2 * EVEN + 300
+    n = 2 * cholesky.COLUMNS + 300
     given = positive(rng, n, np.float64)
     values = np.zeros(n)
     values[at] = -1e6
@@ -67,7 +74,7 @@ def test_a_matrix_that_is_not_positive_definite_has_no_factor(rng, at, monkeypat
 def test_nan_spreads(rng, monkeypatch):
     """OpenBLAS factors a matrix with NaN; who solves looks at the result."""
     monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
-    n = 2 * EVEN
+    n = 2 * cholesky.COLUMNS
     given = positive(rng, n, np.float64)
     values = np.zeros(n)
     values[3] = np.nan
