@@ -593,3 +593,23 @@ def test_classes_written_one_hot_are_warned_of(targets, is_told):
         srf.accumulate(source, srf.RandomFourier(n_components=8), regression=True)
     assert is_told == any("as classes written one-hot have" in str(one.message) for one in caught)
     assert sum("one-hot" in str(one.message) for one in caught) <= 1
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (srf.Settings(task="regression"), "give them as settings="),
+        (srf.Gaussian(), r"got the kernel Gaussian\(.*; take StructuredFourier"),
+        (srf.RandomMaclaurin, "must be a feature map such as"),
+        ("maclaurin", "must be a feature map or 'auto'"),
+    ],
+    ids=["settings", "kernel", "class", "word"],
+)
+def test_what_is_no_map_is_told_before_rows_are_read(features, message):
+    class Unread(srf.ArraySource):
+        def sample(self, n_rows):
+            raise AssertionError("rows were read")
+
+    source = Unread(np.arange(300.0).reshape(-1, 1), np.arange(300.0))
+    with pytest.raises(srf.errors.ParameterError, match=message):
+        srf.accumulate(source, features)

@@ -7,6 +7,7 @@ tests/cases.py holds it to the laws.
 import inspect
 from typing import Any
 
+from streamrf.errors import ParameterError
 from streamrf.features.additive import AdditiveFourier, AdditiveSampler, SkewedFourier
 from streamrf.features.base import (
     RAW_DTYPES,
@@ -82,6 +83,7 @@ __all__ = [
     "TreeSketch",
     "as_random_state",
     "attach_code",
+    "check_map",
     "check_names",
     "check_ready",
     "clone_with_seed",
@@ -121,3 +123,18 @@ _USUAL: dict[Any, type[FeatureMap]] = {
 def usual_map(kind: type[Kernel]) -> type[FeatureMap]:
     """Return the map to take of a class of kernels where none is named."""
     return next(make for base, make in _USUAL.items() if issubclass(kind, base))
+
+
+def check_map(features: object) -> None:
+    """Raise ParameterError unless it is a feature map."""
+    if isinstance(features, Kernel):
+        make = usual_map(type(features)).__name__
+        raise ParameterError(
+            f"features must be a feature map, got the kernel {features!r}; take "
+            f"{make}({features!r})"
+        )
+    if not isinstance(features, FeatureMap):
+        raise ParameterError(
+            f"features must be a feature map such as RandomMaclaurin(), got {features!r}; "
+            "CallableMap(function, n_components) and TransformerMap(transformer) make maps"
+        )

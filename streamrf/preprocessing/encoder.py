@@ -10,21 +10,20 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.display import stage
-from streamrf.errors import DataError, ParameterError, ShapeError
+from streamrf.errors import DataError, ShapeError
 from streamrf.features import (
     DESCRIBED,
     FeatureMap,
     attach_code,
+    check_map,
     clone_with_seed,
     panel_bytes,
     panels,
-    usual_map,
 )
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.lapack import MAX_COLUMNS
 from streamrf.jit.threads import featurising
-from streamrf.kernels import Kernel
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
@@ -84,17 +83,7 @@ class Encoder:
         random_state : int, RandomState or None
         moments : of all rows, where columns are to be scaled by them and not by the sample
         """
-        if isinstance(features, Kernel):
-            make = usual_map(type(features)).__name__
-            raise ParameterError(
-                f"features must be a feature map, got the kernel {features!r}; take "
-                f"{make}({features!r})"
-            )
-        if not isinstance(features, FeatureMap) or isinstance(features, type):
-            raise ParameterError(
-                f"features must be a feature map such as RandomMaclaurin(), got {features!r}; "
-                "CallableMap(function, n_components) and TransformerMap(transformer) make maps"
-            )
+        check_map(features)
         kind = calibration_class(precision, totals)
         preprocessing = Preprocessing.learn(normalize, sample.X, warp, moments)
         features = clone_with_seed(features, np.random.default_rng(random_state))

@@ -64,6 +64,8 @@ def accumulate(
         Bad rows, a source without targets or rows, a memory need above the limit, a checkpoint of
         another job.
     """
+    if isinstance(features, Settings):
+        raise ParameterError("features must be a feature map, got settings; give them as settings=")
     if settings is None and run is None:
         settings, run = split_options({"features": features, **options})
     elif features is not None or options:

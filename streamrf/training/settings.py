@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamrf.engine import RunOptions
 from streamrf.errors import ParameterError, check_choice, check_flag, check_path
-from streamrf.features import FeatureMap
+from streamrf.features import FeatureMap, check_map
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_codes
 from streamrf.preprocessing import BY_MOMENTS, CHOICES, WARPS, Moments, Warp, calibration_class
 from streamrf.sources import ClassWeight, as_labels, check_class_weight, without_gaps
@@ -170,6 +170,8 @@ class Settings:
             raise ParameterError(
                 f"features must be a feature map or {AUTO!r}, got {self.features!r}"
             )
+        if not (self.features is None or isinstance(self.features, str | list | tuple)):
+            check_map(self.features)
         if self.n_components is not None:
             if not self.is_auto:
                 raise ParameterError("n_components is for features='auto'; a map has its own")
