@@ -798,7 +798,7 @@ def test_a_disk_without_room_is_known_before_the_pass(monkeypatch):
     )
     monkeypatch.setattr(fitting.Job, "fold", lambda *args: pytest.fail("was read"))
     line = refused("fit", "data.h5", *SMALL, "--statistics", "new.h5")
-    assert line.startswith("new.h5 will need 39.45 kiB and its disk has 8.79 kiB free; make room")
+    assert line.startswith("new.h5 will need 51.01 kiB and its disk has 8.79 kiB free; make room")
 
 
 def test_an_error_leaves_earlier_outputs_alone(folder, files):

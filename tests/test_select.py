@@ -615,12 +615,22 @@ def test_a_width_that_is_named_is_kept_by_what_follows_from_the_columns(width):
     assert named.n_components == 5
 
 
-@pytest.mark.parametrize("limit", [1, "1 KiB"])
-def test_memory_that_holds_no_features_is_told_before_any_are_tried(limit, monkeypatch):
+@pytest.mark.parametrize(
+    ("limit", "width", "message"),
+    [
+        (1, None, "no width fits"),
+        ("1 KiB", None, "no width fits"),
+        ("345 MiB", None, "512 components need"),
+        ("345 MiB", 600, "600 components need"),
+    ],
+)
+def test_memory_that_holds_no_features_is_told_before_any_are_tried(
+    limit, width, message, monkeypatch
+):
     X = np.random.default_rng(0).normal(size=(900, 4))
-    clf = srf.RandomFeatureClassifier(memory_limit=limit, random_state=0)
+    clf = srf.RandomFeatureClassifier(n_components=width, memory_limit=limit, random_state=0)
     monkeypatch.setattr(calibration, "choose", pytest.fail)
-    with pytest.raises(MemoryBudgetError, match="no width fits"):
+    with pytest.raises(MemoryBudgetError, match=message):
         clf.fit(X, X[:, 0] > 0)
 
 

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -514,6 +515,24 @@ def test_a_failure_at_the_end_leaves_the_old_file_whole(
             r"choose another folder; any earlier file there is unchanged",
             str(caught.value),
         )
+
+
+def test_a_disk_that_can_hold_no_more_files_is_told(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    disk = os.statvfs(tmp_path)
+    for n_left, advice in (
+        (7, r"make room for [\d,]+ bytes or "),
+        (0, "for no more files: delete"),
+    ):
+        left = SimpleNamespace(f_files=10, f_favail=n_left, f_bavail=disk.f_bavail + 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "statvfs", lambda folder, left=left: left)
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(StorageError, match=advice):
+                storage.write(tmp_path / "tree.h5", "model", {"a": 1})
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

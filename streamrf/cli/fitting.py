@@ -36,6 +36,7 @@ from streamrf.report import facts
 from streamrf.solving import LOSSES, SQUARED
 from streamrf.sources import SeekableSource
 from streamrf.statistics import TOTALS, Statistics, packed_size, rounding_note
+from streamrf.storage import tree_bytes
 from streamrf.training import (
     READING,
     SOLVING,
@@ -261,7 +262,7 @@ def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, d
     check_job(job, pass_, targets.loss, targets.n_passes)
     for path in (output.statistics, job.run.checkpoint):
         if path is not None:
-            check_room(path, _gram_bytes(pass_.statistics))
+            check_room(path, _file_bytes(pass_))
     n_resumed = 0 if job.checkpoint is None else job.checkpoint.n_resumed
     foresee_finish(pass_, targets.penalty, job.source.n_rows)
     began = time.perf_counter()
@@ -291,11 +292,15 @@ def _cluster_figures(outlooks: list[Outlook], client: Any) -> dict[str, Any] | N
     }
 
 
-def _gram_bytes(statistics: Statistics) -> int:
-    """Return what the Grams take in a file, which is nearly all of it."""
+def _file_bytes(pass_: Pass) -> int:
+    """Return about what the statistics will take in a file: Grams, sums of targets, the map."""
+    statistics = pass_.statistics
+    encoder, n_folds = statistics.encoder, max(1, statistics.n_folds)
     number_bytes = np.dtype(statistics.sums.gram_class.dtype).itemsize
-    size = number_bytes * packed_size(statistics.encoder.n_components)
-    return size * max(1, statistics.n_folds)
+    gram = number_bytes * packed_size(encoder.n_components)
+    n_targets = max(1, pass_.n_peeked, len(encoder.calibration.target_shift))
+    targets = 8 * n_targets * encoder.n_components
+    return n_folds * (gram + targets) + tree_bytes(encoder.to_tree())
 
 
 def _finish(

@@ -31,6 +31,8 @@ def replacing(path: Path, n_bytes: int, elsewhere: str = "") -> Iterator[io.Buff
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         advice = f"make room for {n_bytes:,} bytes{elsewhere}; " if full else ""
+        if full and _takes_no_more(path):
+            advice = f"its disk has room for bytes but for no more files: delete some{elsewhere}; "
         raise StorageError(
             f"cannot write {os.fspath(path)}: {reason(error)}; {advice}any earlier file there is "
             "unchanged"
@@ -66,6 +68,14 @@ def _replaced(path: Path) -> Iterator[io.BufferedWriter]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _takes_no_more(path: Path) -> bool:
+    """Return whether the disk of a file counts files and has as many as it can."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
+        return disk.f_files > 0 and disk.f_favail == 0 and disk.f_bavail > 0
+    return False
 
 
 def _holds_null(path: Path) -> bool:

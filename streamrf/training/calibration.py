@@ -42,6 +42,7 @@ from streamrf.training.odd_columns import warn_of_named_map
 from streamrf.training.passes import Pass
 from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO
+from streamrf.training.tournament import WIDTHS
 from streamrf.training.wide_steps import warn_of_equal_features, warn_of_wide_steps
 
 MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
@@ -200,7 +201,8 @@ def _chosen(job: Job, sample: Block) -> Selection:
     """Return the features that suit the rows."""
     n_rows = None if job.stop is None else job.stop - job.start
     room = Room(job)
-    room.check(1)  # before anything is tried
+    least = 1 if job.settings.kernels is not None else WIDTHS[0]  # of some, columns tell the width
+    room.check(job.settings.n_components or least)  # before anything is tried
     selection = choose(
         sample,
         n_rows,
