@@ -360,6 +360,16 @@ def test_select_keeps_a_warp_that_was_asked_for(small, seed):
     assert found.warp.kind == "full"
 
 
+@pytest.mark.parametrize(("n", "share"), [(6000, 0.2), (6000, 0.5), (12_000, 0.5)])
+def test_rows_of_no_weight_are_none_that_a_look_has_more_of(small, n, share):
+    """All rows are as many as for a second look in the last case alone."""
+    X, y = rows(n)
+    weights = (np.random.default_rng(0).random(n) < share).astype(float)
+    found = srf.select(srf.ArraySource(X, y, weights), **SETTINGS)
+    n_peeked = np.count_nonzero(feature_choice.peek(srf.ArraySource(X, y, weights)).weights)
+    assert (max(found.table()["n_rows"]) > n_peeked) == (n == 12_000)
+
+
 def test_a_second_look_keeps_to_the_memory_limit(small):
     X, y = rows(10_000)
     source = srf.ArraySource(X, y)

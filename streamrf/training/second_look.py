@@ -22,7 +22,7 @@ from streamrf.training.tournament import Tournament
 MAX_ROWS = 160_000
 MAX_BYTES = 64 << 20  # of the rows, as eight bytes a number
 ROW_SHARE = 0.2  # of the rows of the pass, that it may have
-MIN_MORE = 2.0  # times as many rows as the peek has, fewer would tell little more
+MIN_MORE, MIN_FOUND = 2.0, 1.5  # times the rows of the peek, to be read and to be good
 TIME_SHARE = 0.25  # of the seconds of the widest pass that is possible
 MIN_GAIN = 0.01  # relative; the rows are worth the time of a pass of any width that is possible
 NARROW = 1024  # features, that finalists of other kinds are compared with
@@ -33,10 +33,10 @@ PART = 4  # of the rows are fitted first
 def more_rows(
     source: Source, n_rows: int | None, on_bad_rows: str, memory_limit: int | str | None = None
 ) -> Callable[[int], Block | None]:
-    """Return what reads the rows of a second look, for a peek of so many rows.
+    """Return what reads the rows of a second look, for a peek of so many good rows that weigh.
 
     It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`, or too
-    few of those read are good, or memory has no room for enough of them.
+    few of those read are good and weigh, or memory has no room for enough of them.
     """
 
     def read(n_peeked: int) -> Block | None:
@@ -49,7 +49,8 @@ def more_rows(
         if not source.seekable or n_wanted < MIN_MORE * n_peeked:
             return None
         rows = check_rows(source.sample(n_wanted), on_bad_rows)[0]
-        return rows if len(rows.X) > n_peeked else None
+        n_found = len(rows.X) if rows.weights is None else np.count_nonzero(rows.weights)
+        return rows if n_found >= MIN_FOUND * n_peeked else None
 
     return read
 
