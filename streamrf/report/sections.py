@@ -221,7 +221,8 @@ def _tried(tried: dict[str, list], shown: Callable[[float], str]) -> Section:
     text = (
         f"Before the pass, {len(rows):,} candidates were tried on a peek at the rows: scaling, "
         "kernel, its setting in units that suit the rows, at ever greater widths. The first was "
-        "taken. Errors are on rows held out of those looked at, comparable at the same width and rows."
+        "taken. Errors are on rows held out of those looked at, comparable at the same width and "
+        "rows."
     )
     table = Table("The best", list(TRIED.values()), rows[:MAX_TRIED])
     return Section("What was tried", [text], (), [table])
