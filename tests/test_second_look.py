@@ -360,7 +360,7 @@ def test_select_keeps_a_warp_that_was_asked_for(small, seed):
     assert found.warp.kind == "full"
 
 
-@pytest.mark.parametrize(("n", "share"), [(1800, 0.2), (3000, 0.5), (12_000, 0.5)])
+@pytest.mark.parametrize(("n", "share"), [(2400, 0.37), (3000, 0.5), (12_000, 0.5)])
 def test_rows_of_no_weight_are_none_that_a_look_has_more_of(small, n, share):
     """Of the first two a fifth is twice the rows of weight in the peek, but has no more of them."""
     X, y = rows(n)
