@@ -365,9 +365,10 @@ def test_rows_of_no_weight_are_none_that_a_look_has_more_of(small, n, share):
     """Of the first two a fifth is twice the rows of weight in the peek, but has no more of them."""
     X, y = rows(n)
     weights = (np.random.default_rng(0).random(n) < share).astype(float)
-    found = srf.select(srf.ArraySource(X, y, weights), **SETTINGS)
-    n_peeked = np.count_nonzero(feature_choice.peek(srf.ArraySource(X, y, weights)).weights)
-    assert (max(found.table()["n_rows"]) > n_peeked) == (n == 12_000)
+    source = srf.ArraySource(X, y, weights)
+    n_peeked = np.count_nonzero(feature_choice.peek(source).weights)
+    found = second_look.more_rows(source, n, "raise")(n_peeked)
+    assert (found is not None) == (n == 12_000)
 
 
 def test_a_second_look_keeps_to_the_memory_limit(small):
