@@ -130,10 +130,7 @@ class FeatureMap(Parametrized, Card, Unlocked, ABC):
 
     @property
     def spans(self) -> F64:
-        """By how much each component can vary, float64 (n_components,); infinite where unknown.
-
-        A component that is nearly always the same needs it: rows looked at first do not show it.
-        """
+        """By how much each component can vary, float64 (n_components,); infinite where unknown."""
         return np.full(self.n_components, np.inf)
 
     def weights_for(self, kernel: Kernel) -> F64:

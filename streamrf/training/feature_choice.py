@@ -197,17 +197,17 @@ def choose(
         if len(y) < FEW_ROWS:
             usual = _with_warp(_usual(field, kernels, normalize), warp, warp_rounds)
 
-        def held() -> tuple[Tournament, Trial, int]:
+        def hold_tournament() -> tuple[Tournament, Trial, int]:
             begin(CHOOSING, "", budget)
             tournament = Tournament(
                 judge, budget, field, fits, warp=warp, warp_rounds=warp_rounds, usual=usual
             )
             return tournament, *tournament.winner(n_components, n_rows)
 
-        tournament, winner, width = held()
+        tournament, winner, width = hold_tournament()
         if winner.hides and takes_discriminants(settings.codes):  # at its full width too
             judge.judge_by_discriminants()
-            tournament, winner, width = held()
+            tournament, winner, width = hold_tournament()
             by_discriminants = winner.hides
 
         def judge_again() -> Judge | None:

@@ -27,7 +27,7 @@ TIME_SHARE = 0.25  # of the seconds of the widest pass that is possible
 MIN_GAIN = 0.01  # relative; the rows are worth the time of a pass of any width that is possible
 NARROW = 1024  # features, that finalists of other kinds are compared with
 RIVAL_SHARE = 0.25  # of the time left, that another kernel may take
-PART = 4  # of the rows are fitted first
+FIRST_PART = 4  # one row in so many is fitted first
 
 
 def more_rows(
@@ -173,7 +173,7 @@ class SecondLook:
             self._left -= planned
             few, many = (
                 judge.try_(candidate, width, n, judge.n_held)
-                for n in (judge.n_fitted // PART, judge.n_fitted)
+                for n in (judge.n_fitted // FIRST_PART, judge.n_fitted)
             )
             self._known[candidate, width] = foreseen(few, many, self._n_rows)
         return self._known[candidate, width]
@@ -183,7 +183,7 @@ class SecondLook:
         if (candidate, width) in self._known:
             return 0.0
         judge, plain = self._judge, replace(candidate, warp=None)
-        few = judge.planned(plain, width, judge.n_fitted // PART)
+        few = judge.planned(plain, width, judge.n_fitted // FIRST_PART)
         return few + judge.planned(candidate, width, judge.n_fitted)
 
 
