@@ -548,6 +548,11 @@ def test_errors_of_several_values_are_squares(waves):
     assert facts.error_words(0.25, 1) == ("RMSE", "0.5")
 
 
+def test_that_rows_are_not_scaled_does_not_read_as_that_nothing_was_chosen():
+    assert facts.candidate_words("none, convolution, windows of 3").startswith("no scaling, convol")
+    assert facts.candidate_words("l2, linear") == "l2, linear"
+
+
 def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, monkeypatch):
     """They were "chosen of 59" in a run that chose nothing."""
     monkeypatch.chdir(tmp_path)
@@ -559,7 +564,8 @@ def test_features_of_earlier_statistics_are_not_told_as_chosen(waves, tmp_path, 
     tried = srf.load_statistics("s.h5").encoder.tried
     fit = ["fit", "rows.h5", "--model", "m.h5", "--like"]
     said = [CliRunner().invoke(app, [*fit, name]).stdout for name in ("s.h5", "named.h5")]
-    assert f"features  64, as in s.h5: {tried['candidate'][0]}\n" in said[0]
+    name = facts.candidate_words(tried["candidate"][0])
+    assert f"features  64, as in s.h5: {name}\n" in said[0]
     assert "features  64, as in named.h5: StructuredFourier\n" in said[1]
 
 

@@ -76,7 +76,7 @@ def _summary(
     fits = f"with the same rows{given} and seed chooses the same, if memory has room"
     chosen = f"{' '.join(repr(found.features).split())}, untried: {found.why}"
     if figures["tried"]["candidate"]:
-        chosen = figures["tried"]["candidate"][0]
+        chosen = facts.candidate_words(figures["tried"]["candidate"][0])
     hidden = "discriminant, as the largest output hides classes between others"
     return [
         ("rows", f"a peek at {where}, {figures['n_rows_held_out']:,} of them held out"),

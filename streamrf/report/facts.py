@@ -185,10 +185,17 @@ def columns_lines(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"and {len(figures['columns']) - MAX_COLUMNS:,} more columns"
 
 
+def candidate_words(name: str) -> str:
+    """Return a candidate's name, scaling first, as one reads it where nothing stands above it."""
+    return name if not name.startswith("none, ") else f"no scaling, {name[6:]}"
+
+
 def choice_words(sums: Statistics, width: int, like: str | None) -> str:
     """Return in words what was chosen of what, or earlier, or named."""
     tried = sums.encoder.tried
-    name = type(sums.encoder.features).__name__ if tried is None else tried["candidate"][0]
+    name = type(sums.encoder.features).__name__
+    if tried is not None:
+        name = candidate_words(tried["candidate"][0])
     if like is not None:
         return f"{width:,}, as in {like}: {name}"
     if tried is None:
@@ -237,7 +244,10 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["tried"] is not None:
         names, errors = figures["tried"]["candidate"], figures["tried"]["error"]
         error = " ".join(error_words(errors[0], figures["n_targets"]))
-        yield "chosen", f"{names[0]}; of {len(names)} tried, {error} on rows held out"
+        yield (
+            "chosen",
+            f"{candidate_words(names[0])}; of {len(names)} tried, {error} on rows held out",
+        )
     if figures["columns"] is not None:
         yield from columns_lines(figures["columns"])
     name, text = targets_line(figures)
