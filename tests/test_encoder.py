@@ -231,6 +231,21 @@ def test_a_feature_of_known_span_is_never_clipped(kind):
     assert rounding.store(naive.lanes(highest), np.ones(1), np.empty((1, 3), np.float32)) == 0
 
 
+@pytest.mark.parametrize("kind", [Rounding, FineRounding, CoarseRounding])
+def test_nor_is_one_of_a_heavy_row(kind):
+    """Up to sixteen times the mean weight; the step of rows of one weight stays."""
+    Z, spans = np.zeros((50_000, 1)), np.ones(1)
+    Z[0], weights = 1.0, np.ones(len(Z))
+    weights[:100] = 16.0
+    alone = kind.learn(*naive.moments(Z), weights=np.ones(len(Z)), spans=spans)
+    rounding = kind.learn(*naive.moments(Z), weights=weights, spans=spans)
+    assert alone.step == kind.learn(*naive.moments(Z), spans=spans).step
+    assert alone.step <= rounding.step <= 4 * alone.step
+    roots = rounding.roots(weights[:1], 1)
+    highest = naive.lanes(np.ones((1, 1), dtype=np.float32))
+    assert rounding.store(highest, roots, np.empty((1, 1), np.float32)) == 0
+
+
 def test_targets_that_never_vary_have_a_step():
     targets = np.array([[5.0, 0.0]] * 4)
     rounding = Rounding.learn(*naive.moments(np.eye(4)), targets)

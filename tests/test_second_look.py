@@ -186,6 +186,10 @@ def rows(n):
     return X, np.sin(2 * X).sum(axis=1) + 0.1 * rng.standard_normal(n)
 
 
+def first(source, n):
+    return next(iter(source.blocks(0, n, block_rows=n)))
+
+
 class Asked(srf.ArraySource):
     """Rows in memory that keep how many were asked for, and how many were read."""
 
@@ -251,7 +255,7 @@ def test_rows_of_no_weight_do_not_count(small):
 @pytest.mark.parametrize(("n_features", "n_asked"), [(4, 160_000), (100, (64 << 20) // 800)])
 def test_the_rows_of_a_look_are_bounded(n_features, n_asked):
     source = Asked(np.random.default_rng(0).normal(size=(2000, n_features)), np.arange(2000.0))
-    assert len(second_look.more_rows(source, 10**8, "raise")(600).X) == 2000
+    assert len(second_look.more_rows(source, 10**8, "raise")(first(source, 600)).X) == 2000
     assert source.asked == [n_asked]
 
 
@@ -366,8 +370,8 @@ def test_rows_of_no_weight_are_none_that_a_look_has_more_of(small, n, share):
     X, y = rows(n)
     weights = (np.random.default_rng(0).random(n) < share).astype(float)
     source = srf.ArraySource(X, y, weights)
-    n_peeked = np.count_nonzero(feature_choice.peek(source).weights)
-    found = second_look.more_rows(source, n, "raise")(n_peeked)
+    peek = feature_choice.weighing(feature_choice.peek(source))
+    found = second_look.more_rows(source, n, "raise")(peek)
     assert (found is not None) == (n == 12_000)
 
 
@@ -375,20 +379,35 @@ def test_a_second_look_keeps_to_the_memory_limit(small):
     X, y = rows(10_000)
     source = srf.ArraySource(X, y)
     wanted = {
-        limit: second_look.more_rows(source, len(y), "raise", limit)(600)
-        for limit in ("1 GiB", memory.INTERPRETER_BYTES + (261 << 20), "400 MiB")
+        limit: second_look.more_rows(source, len(y), "raise", limit)(first(source, 600))
+        for limit in ("1 GiB", memory.INTERPRETER_BYTES + (260 << 20) + 211_200, "400 MiB")
     }
     sizes = [0 if block is None else len(block.X) for block in wanted.values()]
     assert sizes[0] == 2000
     assert sizes[2] == 0
-    left = (1 << 20) - memory.PEEK_VALUE_BYTES * 600 * 4
-    assert memory.look_rows(600, 4, list(wanted)[1]) == left // (memory.LOOK_VALUE_BYTES * 4)
+    assert memory.look_rows(600, 4, 1, list(wanted)[1]) == 1500
+    assert 1500 <= sizes[1] < 1508  # eight stretches of one length
+
+
+@pytest.mark.parametrize("n_targets", [1, 50])
+def test_the_rows_of_a_look_are_bounded_by_their_targets_too(n_targets):
+    X, Y = np.zeros((2000, 4)), np.zeros((2000, n_targets))
+    sizes = []
+    for limit in ("600 MiB", "40 GiB"):
+        source = Asked(X, Y)
+        second_look.more_rows(source, 10**8, "raise", limit)(first(source, 600))
+        sizes += source.asked
+    few = memory.look_rows(600, 4, n_targets, "600 MiB")
+    assert sizes[1] == min(160_000, (64 << 20) // (8 * (4 + n_targets - 1)))
+    assert sizes[0] == min(few, sizes[1])
+    assert (sizes[0] < sizes[1]) == (n_targets == 50)
 
 
 def test_no_second_look_is_taken_where_most_rows_are_bad(small):
     X, y = rows(6000)
     source = srf.ArraySource(X, y)
     read = second_look.more_rows(source, len(y), "skip")
-    assert len(read(500).X) >= 1200
+    peek = first(source, 500)
+    assert len(read(peek).X) >= 1200
     X[10:] = np.nan
-    assert second_look.more_rows(source, len(y), "skip")(500) is None
+    assert read(peek) is None

@@ -24,6 +24,7 @@ ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
 TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
 MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e150  # in the mean: of others squares would leave floats
 FEW_LEVELS = 1 << 10  # steps that targets are to vary by
+MAX_ROOT = 4.0  # of a relative weight, up to which features of known span are not clipped
 MIN_SPREAD = 1e-150  # of targets that are not constant
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 
@@ -87,7 +88,7 @@ class Calibration(Unlocked, ABC):
         spans : (n_components,), by how much features can vary, infinite where unknown; None for all
         """
         _check_finite(deviation)
-        mean_weight = None
+        mean_weight, greatest = None, 1.0
         if weights is not None:
             mean_weight = float(np.mean(weights, dtype=np.float64))
             mean_weight = min(mean_weight, MAX_WEIGHT) if mean_weight > 0 else 1.0
@@ -96,16 +97,19 @@ class Calibration(Unlocked, ABC):
                     f"the rows looked at before the pass weigh {mean_weight:.3g} in the mean, "
                     "which is too little for floats; multiply all weights by one number"
                 )
+            greatest = float(np.clip(np.sqrt(np.max(weights) / mean_weight), 1.0, MAX_ROOT))
         target_shift, target_deviation = _target_moments(targets)
         if spans is None:
             spans = np.full(len(mean), np.inf)
-        step, target_step = cls.steps(mean, deviation, spans, target_deviation)
+        step, target_step = cls.steps(mean, deviation, spans, greatest, target_deviation)
         return cls(mean, step, target_shift, target_step, mean_weight)
 
     @classmethod
     @abstractmethod
-    def steps(cls, mean: F64, deviation: F64, spans: F64, target_deviation: F64) -> tuple[F64, F64]:
-        """Return the steps of features and targets."""
+    def steps(
+        cls, mean: F64, deviation: F64, spans: F64, greatest: float, target_deviation: F64
+    ) -> tuple[F64, F64]:
+        """Return the steps of features and targets; `greatest` is the root of a relative weight."""
 
     @property
     def root_scale(self) -> float:
@@ -215,12 +219,15 @@ class Rounding(Calibration):
     usual_cut: ClassVar[tuple[float, float]] = (0.05, 0.5)  # design/0028
 
     @classmethod
-    def steps(cls, mean: F64, deviation: F64, spans: F64, target_deviation: F64) -> tuple[F64, F64]:
+    def steps(
+        cls, mean: F64, deviation: F64, spans: F64, greatest: float, target_deviation: F64
+    ) -> tuple[F64, F64]:
         """Return shares of the deviations."""
         varying = deviation[deviation > 1e-7 * np.abs(mean)]
         floor = cls.floor * np.median(varying) if len(varying) else 1.0
         step = np.maximum(deviation, floor) / cls.levels
-        least = np.where(np.isfinite(spans), spans, 0.0) / cls.span_levels
+        known = np.where(np.isfinite(spans), spans, 0.0)
+        least = known * max(1 / cls.span_levels, greatest / cls.limit)
         return np.maximum(step, least), target_deviation / TARGET_LEVELS
 
     @property
@@ -313,7 +320,9 @@ class Centring(Calibration):
     dtype = np.float64
 
     @classmethod
-    def steps(cls, mean: F64, deviation: F64, spans: F64, target_deviation: F64) -> tuple[F64, F64]:
+    def steps(
+        cls, mean: F64, deviation: F64, spans: F64, greatest: float, target_deviation: F64
+    ) -> tuple[F64, F64]:
         """Return ones."""
         return np.ones_like(mean), np.ones_like(target_deviation)
 

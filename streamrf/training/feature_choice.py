@@ -131,7 +131,7 @@ def choose(
     n_rows: int | None,
     settings: Settings,
     *,
-    more: Callable[[int], Block | None] = lambda n_peeked: None,
+    more: Callable[[Block], Block | None] = lambda peek: None,
     fits: Callable[[int], bool] = lambda width: True,
     moments: Moments | None = None,
     row_shape: tuple[int, ...] = (),
@@ -211,7 +211,7 @@ def choose(
             by_discriminants = winner.hides
 
         def judge_again() -> Judge | None:
-            rows = more(len(y))
+            rows = more(sample)
             if rows is None:
                 return None
             second = judge_of(weighing(rows))

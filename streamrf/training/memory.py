@@ -27,7 +27,7 @@ OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
 PEEK_BYTES, PEEK_VALUE_BYTES = 140 << 20, 40
-LOOK_BYTES, LOOK_VALUE_BYTES = 120 << 20, 8
+LOOK_BYTES, LOOK_VALUE_BYTES, LOOK_TARGET_BYTES = 120 << 20, 8, 32
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
 DASK_BYTES = 100 << 20  # distributed itself, in a worker
 # Totals that a worker holds next to those of the shard it adds up: two that are merged, the sum of
@@ -136,11 +136,14 @@ def plan(
     return Plan(int(rows), int(fixed + max(other_times(n_components), rows * per_row)))
 
 
-def look_rows(n_peeked: int, n_features: int, memory_limit: int | str | None = None) -> int:
+def look_rows(
+    n_peeked: int, n_features: int, n_targets: int, memory_limit: int | str | None = None
+) -> int:
     """Return how many rows a second look has memory for, after a tournament of so many."""
-    held = PEEK_BYTES + PEEK_VALUE_BYTES * n_peeked * n_features + LOOK_BYTES
-    left = parse_bytes(memory_limit) - INTERPRETER_BYTES - held
-    return max(0, left // (LOOK_VALUE_BYTES * n_features))
+    each = LOOK_VALUE_BYTES * n_features + LOOK_TARGET_BYTES * n_targets
+    peeked = PEEK_VALUE_BYTES * n_features + LOOK_TARGET_BYTES * n_targets
+    held = PEEK_BYTES + n_peeked * peeked + LOOK_BYTES
+    return max(0, (parse_bytes(memory_limit) - INTERPRETER_BYTES - held) // each)
 
 
 def worker_plan(

@@ -5,6 +5,7 @@ measured after a quarter and after all of the rows of this look, and foreseen fo
 pass, by as much as they still fall (design/0037-second-look.md).
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -32,19 +33,20 @@ FIRST_PART = 4  # one row in so many is fitted first
 
 def more_rows(
     source: Source, n_rows: int | None, on_bad_rows: str, memory_limit: int | str | None = None
-) -> Callable[[int], Block | None]:
-    """Return what reads the rows of a second look, for a peek of so many good rows that weigh.
+) -> Callable[[Block], Block | None]:
+    """Return what reads the rows of a second look, next to a peek of good rows that weigh.
 
     It returns None where the source cannot seek, or the pass is of too few rows, `n_rows`, or too
     few of those read are good and weigh, or memory has no room for enough of them.
     """
 
-    def read(n_peeked: int) -> Block | None:
+    def read(peek: Block) -> Block | None:
+        n_peeked, n_targets = len(peek.X), math.prod(np.shape(peek.y)[1:])
         n_wanted = min(
             MAX_ROWS,
-            MAX_BYTES // (8 * source.n_features),
+            MAX_BYTES // (8 * (source.n_features + n_targets - 1)),
             int(ROW_SHARE * (n_rows or 0)),
-            look_rows(n_peeked, source.n_features, memory_limit),
+            look_rows(n_peeked, source.n_features, n_targets, memory_limit),
         )
         if not source.seekable or n_wanted < MIN_MORE * n_peeked:
             return None

@@ -79,7 +79,8 @@ class Settings:
     like : earlier statistics, or their file: take their map and calibration, so that both can be
         added; map, `normalize`, `warp`, `precision` and task, if given too, must be theirs
     rows : ``(start, stop)``, the only rows to add up; stop None means to the end. The calibration
-        still looks at the whole source, so parts of one source made with one seed can be added.
+        still looks at the whole source, so parts of one source made with one seed and map can be
+        added; features are chosen for as many rows as a part has, so others are `like` the first
     random_state : int, RandomState or None; seeds the map if it has no seed of its own
 
     Raises
