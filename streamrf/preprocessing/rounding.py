@@ -162,6 +162,10 @@ class Calibration(Unlocked, ABC):
         """Return what to do where `noise_alpha` is too much."""
         return ""
 
+    def more_room(self, harm: bool) -> str:
+        """Return what gives entries more room, where they were clipped; `harm` if it matters."""
+        return "do not round (precision='float64', --precision float64), " if harm else ""
+
     def to_tree(self) -> dict[str, Any]:
         """Return the numbers as a tree."""
         return {"class": type(self).__name__, **vars(self)}
@@ -311,6 +315,10 @@ class CoarseRounding(Rounding):
     floor = 3 / 8
     span_levels = 127
     usual_clipped = 1e-3  # five deviations, which products of several factors do pass
+
+    def more_room(self, harm: bool) -> str:
+        """Name 16 bits."""
+        return "round to 16 bits (precision='exact', --precision exact), "
 
 
 class Centring(Calibration):

@@ -219,7 +219,7 @@ def _tried(tried: dict[str, list], shown: Callable[[float], str]) -> Section:
     figures = zip(*(tried[name] for name in TRIED), strict=True)
     rows = [[name, f"{width:,}", f"{n:,}", shown(error)] for name, width, n, error in figures]
     text = (
-        f"Before the pass, {len(rows):,} candidates were tried on a peek at the rows: scaling, "
+        f"Before the pass, {len(rows):,} candidates were tried on some of the rows: scaling, "
         "kernel, its setting in units that suit the rows, at ever greater widths. The first was "
         "taken. Errors are on rows held out of those looked at, comparable at the same width and "
         "rows."

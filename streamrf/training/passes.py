@@ -147,8 +147,8 @@ class Pass(State):
             warn(
                 f"{sums.n_clipped:,} entries of features ({100 * sums.n_clipped / n_entries:.2g} "
                 f"%) were clipped{harm}: some rows are unlike the rows looked at before the pass; "
-                + ("do not round (precision='float64', --precision float64), " if harm else "")
-                + "scale the rows (normalize=, --normalize, scale_like=), shuffle them, or "
+                f"{calibration.more_room(bool(harm))}"
+                "scale the rows (normalize=, --normalize, scale_like=), shuffle them, or "
                 "calibrate on a fair sample and give its statistics by like= or --like"
             )
         if self._variation is not None and self.statistics.moments is not None:
