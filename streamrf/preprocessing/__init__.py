@@ -5,6 +5,7 @@ from streamrf.preprocessing.moments import Moments, Sample, combined_moments, sc
 from streamrf.preprocessing.quantiles import far_values, has_heavy_columns
 from streamrf.preprocessing.rounding import (
     CALIBRATION_ROWS,
+    MAX_ROOT,
     MIN_WEIGHT,
     PRECISIONS,
     ROOT_LEVELS,
@@ -31,6 +32,7 @@ __all__ = [
     "CHOICES",
     "COLUMNWISE",
     "FAINT",
+    "MAX_ROOT",
     "MIN_WEIGHT",
     "PRECISIONS",
     "ROOT_LEVELS",

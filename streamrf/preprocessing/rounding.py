@@ -24,7 +24,7 @@ ROOT_LEVELS = 1 << 12  # steps of the square root of a mean weight
 TARGET_LEVELS = 1 << 20  # steps a target's deviation spans
 MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e150  # in the mean: of others squares would leave floats
 FEW_LEVELS = 1 << 10  # steps that targets are to vary by
-MAX_ROOT = 4.0  # of a relative weight, up to which features of known span are not clipped
+MAX_ROOT = 4  # of a relative weight: rows of 16 deviations fit, features of known span always
 MIN_SPREAD = 1e-150  # of targets that are not constant
 TARGET_LIMIT = 1 << 40  # greatest target, over a million deviations
 

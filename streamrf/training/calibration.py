@@ -16,7 +16,7 @@ from streamrf.errors import (
 )
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
-from streamrf.preprocessing import CALIBRATION_ROWS, WARPS, Encoder, Moments, Sample, Warp
+from streamrf.preprocessing import CALIBRATION_ROWS, MAX_ROOT, WARPS, Encoder, Moments, Sample, Warp
 from streamrf.sources import Block, Ledger, SparseRows, as_labels, check_rows, is_number
 from streamrf.statistics import (
     BitSums,
@@ -45,7 +45,6 @@ from streamrf.training.settings import AUTO
 from streamrf.training.tournament import WIDTHS
 from streamrf.training.wide_steps import warn_of_equal_features, warn_of_wide_steps
 
-MAX_ROOT = 4  # of the weight of a class in a unit: rows of 16 deviations still fit
 GROUP_SHARE = 0.1  # of the rows held out, that may be copies of one
 HUGE = 1e15  # of a value, from where on powers of it may overflow
 
