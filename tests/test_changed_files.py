@@ -6,12 +6,12 @@ import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import csv, parquet
+from pyarrow import csv, feather, parquet
 from sklearn.datasets import dump_svmlight_file
 
 import streamrf as srf
 from integers import assert_same_bytes
-from streamrf.errors import ChangedFileError, CheckpointError
+from streamrf.errors import ChangedFileError, CheckpointError, CorruptFileError
 
 N = 9000
 PLAIN = srf.Identity()
@@ -138,6 +138,43 @@ def test_a_file_that_grows_while_it_is_read(tmp_path):
     with refuses(path):
         srf.accumulate(opened(path), PLAIN, progress=once(grow))
     assert srf.accumulate(opened(path), PLAIN).n_rows == N + 1
+
+
+def test_a_file_that_can_no_longer_be_read(tmp_path):
+    path = write_parquet(tmp_path, 0)
+    whole = path.read_bytes()
+
+    def spoil():
+        with open(path, "r+b") as file:
+            file.write(bytes(len(whole) // 2))
+
+    with refuses(path):
+        srf.accumulate(opened(path), PLAIN, progress=once(spoil))
+    path.write_bytes(bytes(len(whole) // 2) + whole[len(whole) // 2 :])
+    with pytest.raises(CorruptFileError, match="damaged"):  # before the pass, which is another case
+        srf.accumulate(opened(path), PLAIN)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_chunks_that_are_written_otherwise_after_the_file_was_opened(tmp_path, ending):
+    path, rows_ = tmp_path / f"rows.{ending}", table(0)
+
+    def write(n_rows, times=1):
+        many = pa.concat_tables([rows_] * times)
+        if ending == "parquet":
+            parquet.write_table(many, path, row_group_size=n_rows)
+        else:
+            feather.write_feather(many, path, compression="uncompressed", chunksize=n_rows)
+
+    write(500)
+    source = opened(path)
+    expected = srf.accumulate(source, PLAIN).gram
+    write(500)
+    assert_same_bytes(srf.accumulate(source, PLAIN).gram, expected)
+    write(1000, 3)
+    with pytest.raises(ChangedFileError, match="was written to after it was opened"):
+        srf.accumulate(source, PLAIN)
+    assert srf.accumulate(opened(path), PLAIN).n_rows == 3 * N
 
 
 def test_a_file_of_labels_counts(tmp_path):

@@ -9,7 +9,7 @@ from streamrf.engine.base import R, Reading, Runner, S, StateStore, Update
 from streamrf.engine.dask import DaskRunner
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import RunOptions
-from streamrf.errors import ChangedFileError
+from streamrf.errors import ChangedFileError, CorruptFileError, DataError
 from streamrf.sources import Block, Source, version
 
 
@@ -24,17 +24,27 @@ def runner(run: RunOptions) -> Runner:
 def _unchanged(source: Source) -> Iterator[None]:
     """Raise ChangedFileError at the end if a file of a source was written to meanwhile.
 
-    Sizes and times of writing are compared, here and not on workers. A file that is taken away is
-    no matter: who has opened it reads on, and others raise.
+    Also where its rows could then not be read, or did not fit. Sizes and times of writing are
+    compared, here and not on workers. A file that is taken away is no matter: who has opened it
+    reads on, and others raise.
     """
     before = {file: _state(file) for file in source.files}
-    yield
+    try:
+        yield
+    except (CorruptFileError, DataError) as error:
+        _check(before, error)
+        raise
+    _check(before)
+
+
+def _check(before: dict[str, str], cause: Exception | None = None) -> None:
+    """Raise ChangedFileError if a file has another state than before."""
     for file, state in before.items():
         if state and _state(file) not in (state, ""):
             raise ChangedFileError(
                 f"{file} was written to while it was read, so its rows changed and what was made of"
                 " them is not kept; run again when its writer has ended, or read a copy"
-            )
+            ) from cause
 
 
 def _state(file: str) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+from streamrf.errors import ChangedFileError
 from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, decoding, open_bytes, own_name
@@ -57,6 +58,11 @@ class ChunkedTable(Table):
     ) -> Iterator[tuple[int, Any]]:
         """Yield the rows of ascending ranges; a chunk that several ranges share is read again."""
         with self._opened() as file:
+            if not file.has_chunks(self._borders):
+                raise ChangedFileError(
+                    f"{self.where} was written to after it was opened, and its rows lie otherwise "
+                    "now; open it again when its writer has ended"
+                )
             for start, stop in ranges:
                 first = bisect_right(self._borders, start) - 1
                 last = bisect_right(self._borders, stop - 1) - 1
@@ -90,6 +96,10 @@ class _File:
         metadata = self._file.metadata
         return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
+    def has_chunks(self, borders: list[int]) -> bool:
+        """Return whether chunks lie between these rows, as far as the end of the file tells."""
+        return [0, *accumulate(self.lengths())] == borders
+
     def chunk_bytes(self) -> int:
         """Return the bytes of the largest chunk."""
         metadata = self._file.metadata
@@ -113,6 +123,9 @@ class _ArrowFile(_File):
 
     def lengths(self) -> list[int]:
         return [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
+
+    def has_chunks(self, borders: list[int]) -> bool:
+        return bool(self._file.num_record_batches == len(borders) - 1)
 
     def chunk_bytes(self) -> int:
         sizes = [self._file.get_batch(i).nbytes for i in range(self._file.num_record_batches)]
