@@ -32,6 +32,22 @@ STRIP = 128 // ROWS * ROWS  # rows of a task: sums and a block of factors lie in
 
 
 @njit(nogil=True, cache=True)
+def _scatter(values: Numbers, width: int, out: Numbers, step: int) -> None:
+    """Copy every so many numbers, as many as fill a width, to places that are a step apart.
+
+    The last that fill none, too. Unsigned indices, which cannot count from the end, take half of
+    the time.
+    """
+    size, apart, n = np.uint64(width), np.uint64(step), np.uint64(values.size)
+    whole = n // size
+    for group in range(whole):
+        for k in range(size):
+            out[group * apart + k] = values[group * size + k]
+    for k in range(n - whole * size):
+        out[whole * apart + k] = values[whole * size + k]
+
+
+@njit(nogil=True, cache=True)
 def _panels(
     packed: Numbers,
     n: int,
@@ -51,29 +67,16 @@ def _panels(
     size = depth * width + (GAP if width == ROWS else 0)
     if by_row == 1:
         for k in range(depth):
-            source = first + rows[0] + (columns[0] + k) * by_column
-            place = start + k * width
-            top = 0
+            source, place = first + rows[0] + (columns[0] + k) * by_column, start + k * width
             if width == ROWS:  # a constant, so that the loop is unrolled
-                for _ in range(m // ROWS):
-                    for r in range(ROWS):
-                        out[place + r] = packed[source + top + r]
-                    top += ROWS
-                    place += size
+                _scatter(packed[source : source + m], ROWS, out[place:], size)
             else:
-                for _ in range(m // width):
-                    for r in range(width):
-                        out[place + r] = packed[source + top + r]
-                    top += width
-                    place += size
-            for r in range(m - top):
-                out[place + r] = packed[source + top + r]
+                _scatter(packed[source : source + m], width, out[place:], size)
     else:
         for i in range(m):
             source = first + (rows[0] + i) * by_row + columns[0]
             place = start + i // width * size + i % width
-            for k in range(depth):
-                out[place + k * width] = packed[source + k]
+            _scatter(packed[source : source + depth], 1, out[place:], width)
     if m % width:
         place = start + m // width * size
         for k in range(depth):
@@ -95,7 +98,8 @@ def _update(
     n_strips = (rows[1] - rows[0] + ROWS - 1) // ROWS
     n_panels = (columns[1] - columns[0] + lanes - 1) // lanes
     size = ROWS * lanes
-    strip = np.empty(n_strips * (ROWS * COLUMNS + GAP), packed.dtype)
+    deepest = blocks[0, 1] - blocks[0, 0]  # none of the others is wider
+    strip = np.empty(n_strips * (ROWS * deepest + GAP), packed.dtype)
     sums = np.zeros(n_panels * n_strips * size, packed.dtype)
     for block in range(blocks.shape[0]):
         start, stop = blocks[block, 0], blocks[block, 1]

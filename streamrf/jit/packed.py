@@ -66,14 +66,32 @@ def centred(packed: Numbers, sums: F64, weight: float, scale: F64, out: F64) -> 
     n_rows, n_columns, offset = layout(sums.size)
     for task in prange(n_columns):
         column = np.int64(task)  # prange counts in uint64, and uint64 + int64 is a float
-        start, middle = column * n_rows, column + offset
-        i = n_columns + middle - 1  # of what lies above the diagonal; loops of one step each
-        for row in range(middle):
-            j, k = n_columns + row, start + row
-            out[k] = (packed[k] - sums[i] * sums[j] / weight) * scale[i] * scale[j]
-        for row in range(middle, n_rows):
-            j, k = row - offset, start + row
-            out[k] = (packed[k] - sums[j] * sums[column] / weight) * scale[j] * scale[column]
+        start, middle = column * n_rows, column * n_rows + column + offset
+        i, stop = n_columns + column + offset - 1, start + n_rows
+        here, there = packed[start:middle], out[start:middle]  # row i, from the second half on
+        right, size = sums[n_columns : i + 1], scale[n_columns : i + 1]
+        _centre_row(here, sums[i], right, weight, scale[i], size, there)
+        here, there = packed[middle:stop], out[middle:stop]
+        left, size = sums[column:], scale[column:]
+        _centre_column(here, left, sums[column], weight, size, scale[column], there)
+
+
+@njit(
+    nogil=True, cache=True, error_model="numpy"
+)  # looking for a weight of 0 takes 4 times as long
+def _centre_row(
+    row: Numbers, left: float, right: F64, weight: float, factor: float, scale: F64, out: F64
+) -> None:
+    for j in range(row.size):
+        out[j] = (row[j] - left * right[j] / weight) * factor * scale[j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _centre_column(
+    column: Numbers, left: F64, right: float, weight: float, scale: F64, factor: float, out: F64
+) -> None:
+    for i in range(column.size):
+        out[i] = (column[i] - left[i] * right / weight) * scale[i] * factor
 
 
 @njit(nogil=True, cache=True)

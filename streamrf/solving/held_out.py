@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.jit.arrays import F32, Floats, Indices
-from streamrf.jit.lanes import LANES
-from streamrf.jit.threads import on_single_blas_threads
+from streamrf.jit import lanes
+from streamrf.jit.arrays import F32, Floats
+from streamrf.jit.threads import featurising
 from streamrf.models import Decoder, Model
 from streamrf.preprocessing import Encoder, as_columns
 from streamrf.solving.path import target_shares
@@ -18,7 +18,6 @@ from streamrf.sources import Rows, as_labels, find_labels
 Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
 
 SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
-MULTIPLIED_GROUPS = 8  # of their lanes, by a thread at a time, so that they stay in its cache
 KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
 
 
@@ -67,17 +66,15 @@ class HeldOut:
         """
         order = np.argsort(self._encoder.columns)
         index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
-        is_all = np.array_equal(index, np.arange(self._encoder.n_components))
-        calibration = encoder.calibration
-        coef = coef / calibration.step  # of features as they are, which are not scaled
-        offset = coef @ calibration.shift
+        width, n_outputs = self._encoder.n_components, len(coef)
+        shift, inverse_step, wide = np.zeros(width), np.zeros(width), np.zeros((width, n_outputs))
+        shift[index], wide[index] = encoder.calibration.shift, coef.T
+        inverse_step[index] = 1 / encoder.calibration.step
         for number, part in enumerate(self._parts):
-            z = self._features(number)
-            out = np.empty((len(z) * LANES, len(coef)))
-            multiply = partial(_multiply, z, None if is_all else index, coef, offset, out)
-            starts = range(0, len(z), MULTIPLIED_GROUPS)
-            on_single_blas_threads(multiply, [slice(i, i + MULTIPLIED_GROUPS) for i in starts])
-            yield part, out[: len(part.X)]
+            z, out = self._features(number), np.empty((len(part.X), n_outputs))
+            with featurising():
+                lanes.linear(z, shift, inverse_step, wide, np.zeros(n_outputs), out)
+            yield part, out
 
     def readings(self, model: Model) -> list[Model]:
         """Return the model by each decoder, its own last."""
@@ -112,23 +109,6 @@ class HeldOut:
         if number == len(self._kept) and sum(z.nbytes for z in self._kept) + z.nbytes <= KEPT_BYTES:
             self._kept.append(z)
         return z
-
-
-def _multiply(
-    z: F32, index: Indices | None, coef: Floats, offset: Floats, out: Floats, groups: slice
-) -> None:
-    """``out = z[index]^T coef^T - offset`` of groups of lanes, in float64; without an index of all.
-
-    Parameters
-    ----------
-    z : (n_groups, width, 16)
-    coef : (n_outputs, n_components)
-    out : (16 n_groups, n_outputs)
-    """
-    some = z[groups] if index is None else np.take(z[groups], index, axis=1)
-    columns = np.array(some.transpose(1, 0, 2), dtype=np.float64, order="C")
-    rows = slice(LANES * groups.start, LANES * (groups.start + len(some)))
-    np.subtract((coef @ columns.reshape(coef.shape[1], -1)).T, offset, out=out[rows])
 
 
 def _weighing(rows: Rows, encoder: Encoder) -> Rows:
