@@ -190,7 +190,7 @@ for row in filter(None, map(fastest, (MAX_BYTE, MAX_SHORT))):
 """
 # Inlined into others; those of slower instructions than the processor has; where products of
 # integers are not available, or a row too great for 32 bits.
-RARE = {f"{name} strides" for name in ("packed", "symmetric", "cholesky")}
+RARE = {f"{name} strides" for name in ("packed", "symmetric", "cholesky", "substitution")}
 RARE |= {
     f"{name} {kernel}" for name in ("packed", "words", "amx") for kernel in ("holds", "add_tile")
 }

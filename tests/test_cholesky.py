@@ -47,6 +47,46 @@ def test_a_factor_is_that_of_lapack(rng, n, block, dtype, wide, monkeypatch):
     np.testing.assert_allclose(L, L_lapack, rtol=0, atol=500 * eps * np.abs(L_lapack).max())
 
 
+@pytest.mark.parametrize("n_columns", [1, 3, 31])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 5, 23, 24, 47, 48, 49, 383, 384, 385, 397, 1000])
+def test_a_solution_is_that_of_lapack(rng, n, dtype, n_columns, monkeypatch):
+    monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
+    factor = positive(rng, n, dtype)
+    assert lapack.factor(factor, n)
+    before = factor.copy()
+    B = np.asfortranarray(rng.normal(size=(n, n_columns)).astype(dtype))
+    expected, found = B.copy(order="F"), B.copy(order="F")
+    lapack.solve(factor, expected)
+    cholesky.solve(factor, found)
+    apart, size = np.abs(found - expected).max(), np.abs(expected).max()
+    assert apart <= 200 * np.finfo(dtype).eps * size * np.linalg.cond(lower(factor, n))
+    assert factor.tobytes() == before.tobytes()
+
+
+def test_right_hand_sides_do_not_meet(rng, monkeypatch):
+    """Each column has the bits that it has alone, on any number of threads."""
+    monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
+    monkeypatch.setattr(cholesky, "WIDE", 1)
+    n = 2500
+    factor = positive(rng, n, np.float64)
+    assert lapack.factor(factor, n)
+    B = np.asfortranarray(rng.normal(size=(n, 20)))
+    together = B.copy(order="F")
+    with computing(2):
+        cholesky.solve(factor, together)
+    for k in (0, 7, 19):
+        alone = B[:, k : k + 1].copy(order="F")
+        with computing(1):
+            cholesky.solve(factor, alone)
+        np.testing.assert_array_equal(alone[:, 0], together[:, k])
+    spoilt = B.copy(order="F")
+    spoilt[:, 3] = np.nan
+    cholesky.solve(factor, spoilt)
+    np.testing.assert_array_equal(np.delete(spoilt, 3, axis=1), np.delete(together, 3, axis=1))
+    assert np.isnan(spoilt[:, 3]).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_factor_has_the_same_bits_on_any_number_of_threads(rng, dtype):
     n = cholesky.MIN_COLUMNS[np.dtype(dtype).itemsize] + 30

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numba import njit
 
-from streamrf.jit import lapack
+from streamrf.jit import lapack, substitution
 from streamrf.jit.arrays import Numbers
 from streamrf.jit.packed import Range, layout, strides
 from streamrf.jit.strips import HAS_FMA, LANE_BYTES, ROWS, add
@@ -236,7 +236,7 @@ def factor(packed: Numbers, n: int) -> bool:
     packed : (n (n + 1) / 2,) float32 or float64, see `streamrf.jit.packed`
     n : int
     """
-    if numba.config.DISABLE_JIT or not HAS_FMA:
+    if _is_left_to_lapack():
         return lapack.factor(packed, n)
     if n < MIN_COLUMNS[packed.itemsize]:
         with computing(1):
@@ -268,8 +268,17 @@ def solve(factor: Numbers, B: Numbers) -> None:
     B : (n, n_columns) in Fortran order, of the same dtype
     """
     n, n_columns = B.shape
-    with computing(1 if n_columns < FEW_COLUMNS and n < WIDE else None):
-        lapack.solve(factor, B)
+    is_few = n_columns < FEW_COLUMNS
+    with computing(1 if is_few and n < WIDE else None):
+        if is_few and n >= MIN_COLUMNS[factor.itemsize] and not _is_left_to_lapack():
+            substitution.solve(factor, B)
+        else:
+            lapack.solve(factor, B)
+
+
+def _is_left_to_lapack() -> bool:
+    """Return whether there are no loops of our own."""
+    return bool(numba.config.DISABLE_JIT) or not HAS_FMA
 
 
 def _block_columns(n: int) -> int:

@@ -145,6 +145,7 @@ def _factor(dtype: type) -> None:
     identity: np.ndarray = np.zeros(n * (n + 1) // 2, dtype)
     packed.add_diagonal(identity, np.ones(n))
     cholesky.factor(identity, n)
+    cholesky.solve(identity, np.ones((n, 1), dtype))
 
 
 def _share_factors(dtype: type) -> None:
