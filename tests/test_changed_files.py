@@ -1,6 +1,7 @@
 """A file that is written to while its rows are read is told, and no sums of it are kept."""
 
 import os
+import shutil
 
 import h5py
 import numpy as np
@@ -200,6 +201,16 @@ def test_a_folder_of_zarr_has_no_time(tmp_path):
     beside = once((tmp_path / "rows.zarr" / "notes").mkdir)
     source = srf.open_source(tmp_path / "rows.zarr", y="y")
     assert srf.accumulate(source, PLAIN, progress=beside).n_rows == N
+
+
+@pytest.mark.parametrize("what", ["X/c/7", "y", "."])
+def test_a_folder_of_zarr_that_loses_files(what, tmp_path):
+    group = pytest.importorskip("zarr").open_group(tmp_path / "rows.zarr", mode="w")
+    for name, values in zip("Xy", rows(0), strict=True):
+        group.create_array(name, data=values, chunks=(500, *values.shape[1:]))
+    lose = once(lambda: shutil.rmtree(tmp_path / "rows.zarr" / what))
+    with pytest.raises(ChangedFileError, match=r"rows.zarr has lost [0-9]+ of its [0-9]+ files"):
+        srf.accumulate(srf.open_source(tmp_path / "rows.zarr", y="y"), PLAIN, progress=lose)
 
 
 def test_questions_to_a_model_are_told(path):

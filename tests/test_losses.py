@@ -361,3 +361,21 @@ def test_the_command_line_refines_and_says_so(rows, tmp_path):
     done = CliRunner().invoke(app, [*words, "--statistics", str(tmp_path / "sums.h5")])
     assert done.exit_code == 2
     assert "is for a model" in done.output
+
+
+def test_a_width_without_room_for_the_loss_is_not_chosen(caplog):
+    """A Gram of each class takes more than the one of the squared loss."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 4)).astype(np.float32)
+    y = np.floor(2 * np.sin(3 * X[:, 0]) * X[:, 1] + 2 * X[:, 2]).astype(int) % 10
+    options = {"memory_limit": "460 MiB", "budget": 2, "random_state": 0, "max_passes": 2}
+    fit = {
+        loss: srf.RandomFeatureClassifier(loss=loss, **options).fit(X, y)
+        for loss in ("squared", "squared_hinge")
+    }
+    widths = {loss: fitted.features_.n_components for loss, fitted in fit.items()}
+    assert widths["squared_hinge"] < widths["squared"]
+    assert not [record for record in caplog.records if "digit" in record.message]
+    named = fit["squared_hinge"].set_params(n_components=widths["squared"])
+    with pytest.raises(MemoryBudgetError, match="a Gram for each of 10 outputs"):
+        named.fit(X, y)

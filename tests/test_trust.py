@@ -1,6 +1,7 @@
 """HDF5 files that claim rows they do not store, or send their readers elsewhere."""
 
 import os
+import shutil
 
 import h5py
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import streamrf as srf
 from commands import answer, refused
-from streamrf.errors import CorruptFileError
+from streamrf.errors import CorruptFileError, StreamrfWarning
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 LABELS = np.arange(40) % 2
@@ -131,6 +132,23 @@ def test_chunks_that_a_zarr_store_claims_are_counted(version, tmp_path):
     with pytest.raises(CorruptFileError, match=r"a\.zarr claims 1,000,000,000 rows, 12 GB, and st"):
         srf.open_source(tmp_path / "a.zarr", y="y")
     assert srf.open_source(tmp_path / "a.zarr", y="y", allow_sparse=True).n_rows == 10**9
+
+
+@pytest.mark.parametrize("shards", [None, (1000, 2)])
+def test_chunks_that_a_zarr_store_lacks_are_told(shards, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    X = np.ones((3000, 2))
+    group.create_array("X", data=X, chunks=(500, 2), shards=shards)
+    group.create_array("y", data=np.arange(3000) % 2, chunks=(500,))
+    srf.open_source(tmp_path / "a.zarr", y="y")  # whole: warnings are errors in these tests
+    last = tmp_path / "a.zarr" / "X" / "c" / ("2" if shards else "5")
+    shutil.rmtree(last)
+    n_lacking = 2 if shards else 1
+    with pytest.warns(StreamrfWarning, match=f"{n_lacking} of 6 chunks of X are not there"):
+        source = srf.open_source(tmp_path / "a.zarr", y="y")
+    assert source.n_rows == 3000
+    srf.open_source(tmp_path / "a.zarr", y="y", allow_sparse=True)
 
 
 def test_a_virtual_dataset_of_files_that_are_not_there_is_refused(tmp_path):

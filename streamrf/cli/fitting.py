@@ -200,7 +200,7 @@ def fit(
                 n_threads=options.threads,
                 outlook=outlooks.append,
             )
-            job = Job.of(source, settings, run)
+            job = replace(Job.of(source, settings, run), loss=targets.loss)
             pass_, figures = _train(job, targets, output)
             trained, sums = _finish(job, pass_, targets, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
@@ -259,7 +259,7 @@ def _check(
 def _train(job: Job, targets: TargetOptions, output: FitOutput) -> tuple[Pass, dict[str, Any]]:
     """Run the pass; return it and its figures."""
     pass_ = begin(job)
-    check_job(job, pass_, targets.loss, targets.n_passes)
+    check_job(job, pass_, targets.n_passes)
     for path in (output.statistics, job.run.checkpoint):
         if path is not None:
             check_room(path, _file_bytes(pass_))
@@ -329,7 +329,7 @@ def _finish(
         overwrite=overwrite,
         keep=keep,
     )
-    trained = refine_job(job, trained, held, targets.loss, targets.n_passes)
+    trained = refine_job(job, trained, held, targets.n_passes)
     trained.save(output.model)
     return trained, sums
 

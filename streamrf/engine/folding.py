@@ -26,25 +26,42 @@ def _unchanged(source: Source) -> Iterator[None]:
 
     Also where its rows could then not be read, or did not fit. Sizes and times of writing are
     compared, here and not on workers. A file that is taken away is no matter: who has opened it
-    reads on, and others raise.
+    reads on, and others raise. Of a folder the files are counted: rows of those that are taken away
+    are read as zeros.
     """
     before = {file: _state(file) for file in source.files}
+    n_before = {folder: _n_files(folder) for folder in source.files if os.path.isdir(folder)}
     try:
         yield
     except (CorruptFileError, DataError) as error:
-        _check(before, error)
+        _check(before, n_before, error)
         raise
-    _check(before)
+    _check(before, n_before)
 
 
-def _check(before: dict[str, str], cause: Exception | None = None) -> None:
-    """Raise ChangedFileError if a file has another state than before."""
+def _check(
+    before: dict[str, str], n_before: dict[str, int], cause: Exception | None = None
+) -> None:
+    """Raise ChangedFileError if a file has another state than before, or a folder fewer files."""
+    for folder, n_files in n_before.items():
+        n_lost = n_files - _n_files(folder)
+        if n_lost > 0:
+            raise ChangedFileError(
+                f"{folder} has lost {n_lost:,} of its {n_files:,} files while it was read, and "
+                "their rows may have been read as zeros, so what was made of them is not kept; put "
+                "them back and run again"
+            ) from cause
     for file, state in before.items():
         if state and _state(file) not in (state, ""):
             raise ChangedFileError(
                 f"{file} was written to while it was read, so its rows changed and what was made of"
                 " them is not kept; run again when its writer has ended, or read a copy"
             ) from cause
+
+
+def _n_files(folder: str) -> int:
+    """Return how many files there are in a folder and those in it; 0 where it is not there."""
+    return sum(len(files) for _, _, files in os.walk(folder))
 
 
 def _state(file: str) -> str:

@@ -30,7 +30,7 @@ from streamrf.estimators.settings import (
 from streamrf.features import FeatureMap, check_names
 from streamrf.jit.threads import computing
 from streamrf.models import Model
-from streamrf.solving import SQUARED, check_penalties
+from streamrf.solving import SQUARED, check_loss, check_penalties
 from streamrf.sources import (
     IteratorSource,
     Known,
@@ -129,14 +129,14 @@ class RandomFeatureEstimator(BaseEstimator):
         job = self._job(source, engine=engine, parts=parts, spill=spill, progress=progress)
         with shown(Run(expected=[READING, SOLVING]), self.verbose):
             pass_ = begin(job)
-            check_job(job, pass_, self.loss, self.max_passes)
+            check_job(job, pass_, self.max_passes)
             foresee_finish(pass_, self.alpha, source.n_rows)
             pass_ = job.fold(pass_, self.prune, self.block_weights)
             held = HeldRows.of(pass_)
             holdout = None if pass_.holdout is None else pass_.holdout.copy()
             self._solve(pass_)
             model, statistics = self._answer()
-            self._solved = refine_job(job, model, held, self.loss, self.max_passes), statistics
+            self._solved = refine_job(job, model, held, self.max_passes), statistics
         self._pass = self._waiting = self._classes = None
         self._holdout, self._begun_with = holdout, of_sums(self)
         return self
@@ -326,9 +326,10 @@ class RandomFeatureEstimator(BaseEstimator):
         check_names(self.features, names)
         source = named(source, names, self._target_names)
         check_penalties(self.alpha)  # now, not after the pass
+        check_loss(self.loss)
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
-        return Job.of(source, settings, options)
+        return replace(Job.of(source, settings, options), loss=self.loss)
 
     @property
     def _codes(self) -> Any:

@@ -120,7 +120,9 @@ class Normal:
         """Return 17 penalties, over 13 decades, that suit the size of the features."""
         return (self.mean_diagonal() or 1.0) * 10.0 ** (np.arange(17) * 10 / 12 - 10)
 
-    def ridge(self, alpha: float, work: Array | None = None) -> tuple[Floats, Floats]:
+    def ridge(
+        self, alpha: float, work: Array | None = None, tells: bool = True
+    ) -> tuple[Floats, Floats]:
         """Return v (n_outputs, n_components) and b (n_outputs,) of the model ``b r + <v, q>``.
 
         Parameters
@@ -128,6 +130,7 @@ class Normal:
         alpha : penalty on the squared coefficients of the features in their own units
         work : packed, to factor in; None means a new one of `factor_dtype`. May be the memory of
             the Gram itself, which is lost then
+        tells : whether to warn of digits that are not right
 
         Raises
         ------
@@ -142,7 +145,7 @@ class Normal:
         if is_long and digits < REFINED_DIGITS and not np.may_share_memory(factor, self.gram):
             coef, settled = refined((v / self.step).T, factor, partial(self._residual, alpha))
             v, b = self.unscaled(coef)
-        if not settled:
+        if tells and not settled:
             warn_of_digits(digits, alpha, len(self.step))
         return v, b
 

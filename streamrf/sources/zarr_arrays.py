@@ -4,7 +4,7 @@ import math
 import os
 from typing import Any
 
-from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
+from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError, warn
 from streamrf.sources.base import Arrays
 from streamrf.sources.hdf5_trust import MIN_STORED, SMALL_BYTES, not_stored
 from streamrf.sources.paths import absolute, decoding
@@ -26,6 +26,8 @@ class ZarrMatrix(LazyMatrix):
         X = self._arrays.X
         if not allow_sparse:
             _check_sparse(X, os.path.join(self._path, X.path), name)
+            for array in filter(None, self._arrays):
+                _tell_of_lacking(array, name)
         self._chunk_rows = X.chunks[0]
         self._row_bytes = X.dtype.itemsize * self.n_features
 
@@ -99,6 +101,18 @@ def _check_sparse(array: Any, folder: str, where: str) -> None:
         if n_files >= least:
             return
     raise not_stored(where, array.shape[0], n_bytes, n_stored)
+
+
+def _tell_of_lacking(array: Any, where: str) -> None:
+    """Warn of chunks without a file, as they are of nothing but the fill value, or lost."""
+    n_lacking = array.nchunks - array.nchunks_initialized
+    if n_lacking:
+        warn(
+            f"{where}: {n_lacking:,} of {array.nchunks:,} chunks of {array.path or 'the array'} are"
+            f" not there and are read as the fill value, {array.fill_value}: so zarr keeps chunks "
+            "of nothing else, and so looks a copy that is not whole; allow_sparse=True "
+            "(--allow-sparse) if it is"
+        )
 
 
 def open_zarr(

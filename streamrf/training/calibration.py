@@ -17,6 +17,7 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, MAX_ROOT, WARPS, Encoder, Moments, Sample, Warp
+from streamrf.solving import LOSSES
 from streamrf.sources import Block, Ledger, SparseRows, as_labels, check_rows, is_number
 from streamrf.statistics import (
     BitSums,
@@ -38,6 +39,7 @@ from streamrf.training.feature_choice import (
 )
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
+from streamrf.training.loss_pass import loss_outputs, loss_plan
 from streamrf.training.odd_columns import warn_of_named_map
 from streamrf.training.passes import Pass
 from streamrf.training.second_look import more_rows
@@ -179,13 +181,17 @@ def _with_room(encoder: Encoder, sample: Block) -> Encoder:
 class Room:
     """The memory for a pass whose features are to be chosen, here and on the workers of now."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, sample: Block) -> None:
         self._job, self._limits = job, runner(job.run).memory_limits
+        is_squared = job.loss not in LOSSES  # others have a Gram of each output, in later passes
+        self._n_outputs = 0 if is_squared else loss_outputs(job.settings, sample.y)
 
     def check(self, width: int) -> None:
         """Raise MemoryBudgetError if there is none for a pass of this width."""
         settings = replace(self._job.settings, features=AUTO, n_components=width)
         replace(self._job, settings=settings).plan(limits=self._limits)
+        if self._n_outputs:
+            loss_plan(width, self._n_outputs, self._job.source, self._job.run, 0)
 
     def fits(self, width: int) -> bool:
         """Return whether there is memory for a pass of this width."""
@@ -199,7 +205,7 @@ class Room:
 def _chosen(job: Job, sample: Block) -> Selection:
     """Return the features that suit the rows."""
     n_rows = None if job.stop is None else job.stop - job.start
-    room = Room(job)
+    room = Room(job, sample)
     least = 1 if job.settings.kernels is not None else WIDTHS[0]  # of some, columns tell the width
     room.check(job.settings.n_components or least)  # before anything is tried
     selection = choose(

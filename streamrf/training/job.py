@@ -29,7 +29,7 @@ from streamrf.errors import (
 from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
 from streamrf.preprocessing import Moments, Warp, calibration_class
-from streamrf.solving import BlockWeights, check_kept
+from streamrf.solving import SQUARED, BlockWeights, check_kept
 from streamrf.sources import Source, check_named, known_by, require_source, reread
 from streamrf.statistics import (
     TOTALS,
@@ -67,6 +67,7 @@ class Job:
     n_folds : folds that the sums are kept in, 0 for none
     start, stop : rows to read; a stop of None means to the end, wherever that is
     scales : moments that columns are scaled by, or None
+    loss : of the model, which others than the squared one read the rows again for
     """
 
     source: Source
@@ -78,6 +79,7 @@ class Job:
     start: int
     stop: int | None
     scales: Moments | None = None
+    loss: str = SQUARED
 
     @classmethod
     def of(cls, source: Source, settings: Settings, run: RunOptions | None = None) -> "Job":

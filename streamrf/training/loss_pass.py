@@ -2,20 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from streamrf.engine import Summary
-from streamrf.errors import DataError, UnknownLabelError
+from streamrf.engine import RunOptions, Summary, runner
+from streamrf.errors import DataError, MemoryBudgetError, UnknownLabelError
 from streamrf.jit import lanes
 from streamrf.jit.arrays import Features, Floats
 from streamrf.jit.threads import computing
-from streamrf.models import Model
+from streamrf.models import Model, OneVsRest
+from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import Loss
-from streamrf.sources import Block, Rows, as_labels, as_rows, find_labels
+from streamrf.sources import Block, Rows, Source, as_labels, as_rows, find_labels
 from streamrf.statistics import LossSums
+from streamrf.training import memory
 from streamrf.training.copies import Copies, hash_of
+from streamrf.training.evidence import Codes
 from streamrf.training.passes import Pass
+from streamrf.training.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -135,3 +140,43 @@ class LossPass(Summary):
 
     def absorb(self, total: LossSums) -> None:
         self.sums = total.writable()
+
+
+def loss_outputs(settings: Settings, y: Any) -> int:
+    """Return how many outputs a model of a loss has, by the settings or else by some labels."""
+    codes: Codes = OneVsRest() if settings.codes is None else settings.codes
+    labels = settings.labels
+    if labels is None:
+        labels = np.unique(as_labels(np.asarray(y)))
+    return codes.n_outputs(max(2, len(labels)))
+
+
+def loss_plan(
+    n_components: int, n_outputs: int, source: Source, run: RunOptions, other_bytes: int
+) -> memory.Plan:
+    """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
+
+    Parameters
+    ----------
+    n_components, n_outputs : widths; each output has a Gram of its own
+    source, run : the rows, and how they are read
+    other_bytes : of the encoder
+    """
+    sizes: dict[str, Any] = {
+        "n_components": n_components,
+        "n_features": source.n_features,
+        "n_outputs": n_outputs,
+        "n_folds": n_outputs,
+        "other_bytes": other_bytes + source.buffer_bytes + 4 * CALIBRATION_ROWS * n_components,
+    }
+    try:
+        here = memory.plan(**sizes, memory_limit=run.memory_limit)
+        limits = runner(run).memory_limits
+        if limits is None:
+            return here
+        return memory.worker_plan(**sizes, limits=limits)
+    except MemoryBudgetError as error:
+        raise MemoryBudgetError(
+            f"a loss other than 'squared' sums a Gram for each of {n_outputs} outputs: {error}, "
+            "or take loss='squared'"
+        ) from error

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.engine import Reading, RunOptions, check_run, fold, runner
-from streamrf.errors import ConsumedError, MemoryBudgetError, ParameterError, SolveError, check_kind
+from streamrf.engine import Reading, RunOptions, check_run, fold
+from streamrf.errors import ConsumedError, ParameterError, SolveError, check_kind
 from streamrf.jit.arrays import Floats
 from streamrf.jit.threads import computing
 from streamrf.models import (
@@ -34,7 +34,6 @@ from streamrf.solving import (
 )
 from streamrf.sources import (
     Source,
-    as_labels,
     as_rows,
     check_each_once,
     check_rows,
@@ -43,12 +42,18 @@ from streamrf.sources import (
     warn_of_unseen,
 )
 from streamrf.statistics import LossSums
-from streamrf.training import memory
 from streamrf.training.copies import n_distinct
 from streamrf.training.decoding import is_auto_decode
 from streamrf.training.finishing import MIN_HELD, Codes
 from streamrf.training.job import Job
-from streamrf.training.loss_pass import NOTHING_HELD, EncodedRows, HeldRows, LossPass
+from streamrf.training.loss_pass import (
+    NOTHING_HELD,
+    EncodedRows,
+    HeldRows,
+    LossPass,
+    loss_outputs,
+    loss_plan,
+)
 from streamrf.training.passes import Pass
 from streamrf.training.settings import check_rows_given
 
@@ -103,7 +108,7 @@ class _Newton:
             if not normal.weight:  # every row is beyond the margin: only the penalty is left
                 moves[k], shifts[k] = -model.coef[k], 0.0
             else:
-                v, b = normal.ridge(alpha / self.loss.greatest)
+                v, b = normal.ridge(alpha / self.loss.greatest, tells=False)  # as `solve` has
                 moves[k], shifts[k] = v[0], b[0] * ROOT_LEVELS
             downhill = normal.moments[0] @ moves[k] + normal.totals[0] * shifts[k] / ROOT_LEVELS
             slopes[k] = -downhill * self.loss.greatest
@@ -203,7 +208,9 @@ def _refined(
     run = run or RunOptions()
     source = reread(source).adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
-    planned = plan(model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes)
+    planned = loss_plan(
+        model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes
+    )
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
     with computing(run.n_threads):
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
@@ -274,8 +281,9 @@ def check_source(source: Source, loss: str) -> None:
         )
 
 
-def refine_job(job: Job, model: Model, held: HeldRows, loss: str, max_passes: int) -> Model:
+def refine_job(job: Job, model: Model, held: HeldRows, max_passes: int) -> Model:
     """Return the model of a job's one pass refined by `max_passes` - 1 more; see `refine`."""
+    loss = job.loss
     if loss not in LOSSES or max_passes < 2:
         return model
     rows = (job.start, job.stop)
@@ -283,8 +291,9 @@ def refine_job(job: Job, model: Model, held: HeldRows, loss: str, max_passes: in
     return _refined(model, job.source, loss, max_passes - 1, held, rows, on_bad_rows, run)[0]
 
 
-def check_job(job: Job, pass_: Pass, loss: str, max_passes: int) -> None:
+def check_job(job: Job, pass_: Pass, max_passes: int) -> None:
     """Raise what `refine` would raise after the first pass, before it."""
+    loss = job.loss
     check_loss(loss)
     _check_passes(max_passes)
     if loss not in LOSSES:
@@ -299,42 +308,8 @@ def check_job(job: Job, pass_: Pass, loss: str, max_passes: int) -> None:
             "from outputs of the squared loss; leave out decode"
         )
     check_source(job.source, loss)
-    labels = settings.labels
-    if labels is None:
-        labels = np.unique(as_labels(job.source.sample(CALIBRATION_ROWS).y))
-    n_outputs = codes.n_outputs(max(2, len(labels)))
-    plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes)
-
-
-def plan(
-    n_components: int, n_outputs: int, source: Source, run: RunOptions, other_bytes: int
-) -> memory.Plan:
-    """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
-
-    Parameters
-    ----------
-    n_components, n_outputs : widths; each output has a Gram of its own
-    source, run : the rows, and how they are read
-    other_bytes : of the encoder
-    """
-    sizes: dict[str, Any] = {
-        "n_components": n_components,
-        "n_features": source.n_features,
-        "n_outputs": n_outputs,
-        "n_folds": n_outputs,
-        "other_bytes": other_bytes + source.buffer_bytes + 4 * CALIBRATION_ROWS * n_components,
-    }
-    try:
-        here = memory.plan(**sizes, memory_limit=run.memory_limit)
-        limits = runner(run).memory_limits
-        if limits is None:
-            return here
-        return memory.worker_plan(**sizes, limits=limits)
-    except MemoryBudgetError as error:
-        raise MemoryBudgetError(
-            f"a loss other than 'squared' sums a Gram for each of {n_outputs} outputs: {error}, "
-            "or take loss='squared'"
-        ) from error
+    n_outputs = loss_outputs(settings, job.source.sample(CALIBRATION_ROWS).y)
+    loss_plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes)
 
 
 def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
