@@ -3,17 +3,22 @@
 import re
 from types import SimpleNamespace
 
+import dask.array as da
 import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import feather
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
 from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.sources import parquet_files
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
+from streamrf.training.feature_choice import peek
 from streamrf.training.memory import parse_bytes, plan
 
 WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB
@@ -229,3 +234,47 @@ def test_a_plan_counts_the_target_sums_of_every_fold():
         return (more.total_bytes - one.total_bytes) / 100
 
     assert bytes_per_output(5) - bytes_per_output(0) == 5 * WIDTH * 8
+
+
+class Sampled(srf.ArraySource):
+    """Rows that note how many are looked at."""
+
+    def sample(self, n_rows):
+        self.n_looked = n_rows
+        return super().sample(n_rows)
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_rows"), [("8 GiB", 20_000), ("520 MiB", 10_485), ("440 MiB", 2000)]
+)
+def test_a_tournament_looks_at_as_many_rows_as_there_is_memory_for(limit, n_rows):
+    source = Sampled(np.zeros((30_000, 200), np.float32), np.arange(30_000) % 2)
+    peek(source, limit)
+    assert source.n_looked == n_rows
+
+
+@pytest.mark.parametrize("kind", ["dask", "zarr"])
+def test_large_chunks_are_planned_for(kind, tmp_path):
+    X, y = np.ones((20_000, 1000), np.float32), np.arange(20_000) % 2  # 76 MiB
+    if kind == "dask":
+        source = srf.DaskArraySource(da.from_array(X, chunks=(20_000, 10)), y)
+    else:
+        group = pytest.importorskip("zarr").open_group(tmp_path / "one.zarr", mode="w")
+        group.create_array("X", data=X, chunks=X.shape)
+        group.create_array("y", data=y)
+        source = srf.open_source(tmp_path / "one.zarr", y="y")
+    assert source.buffer_bytes >= 2 * X.nbytes
+    with pytest.raises(MemoryBudgetError, match="held of the source and the map at once"):
+        srf.accumulate(source, srf.Identity(), memory_limit="440 MiB")
+
+
+def test_ranges_of_one_arrow_batch_share_its_memory(tmp_path):
+    path = tmp_path / "one.arrow"
+    table = pa.table({"a": np.arange(50_000.0), "y": np.arange(50_000) % 2})
+    feather.write_feather(table, path, compression="zstd", chunksize=50_000)
+    file = parquet_files.open_arrow(str(path))
+    ranges = [(0, 10), (20_000, 20_010), (49_990, 50_000)]
+    parts = [part.column("a") for _, part in file.read(ranges, {"a": None}, 4096)]
+    assert [part[0].as_py() for part in parts] == [start for start, _ in ranges]
+    assert len({part.chunk(0).buffers()[1].address for part in parts}) == 1
+    assert file.buffer_bytes >= 2 * table.nbytes

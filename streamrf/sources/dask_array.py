@@ -89,6 +89,11 @@ class DaskArraySource(SeekableSource):
         return [Store.of(self._keys, self.where, self.n_rows)]
 
     @property
+    def buffer_bytes(self) -> int:
+        """The chunks of some rows, all columns, and what they are computed from."""
+        return 2 * max(self._arrays.X.chunks[0]) * self._arrays.X.dtype.itemsize * self.n_features
+
+    @property
     def settings(self) -> dict[str, str | None]:
         """Fingerprints of targets and weights."""
         head = self._arrays.take(slice(0, FINGERPRINT_ROWS))

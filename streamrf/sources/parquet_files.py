@@ -118,23 +118,34 @@ class _ArrowFile(_File):
     """An Arrow IPC file that is open."""
 
     def __init__(self, file: Any) -> None:
-        self._file = arrow().ipc.open_file(file)
+        ipc = arrow().ipc
+        self._file = ipc.open_file(file)
         self.schema = self._file.schema
+        first = ipc.IpcReadOptions(included_fields=[0])  # others are not unpacked to be counted
+        self._counted = ipc.open_file(file, options=first) if len(self.schema) else self._file
+        self._last: tuple[int, Any] = (-1, None)  # ranges that share a batch share its memory
 
     def lengths(self) -> list[int]:
-        return [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
+        n_batches = self._file.num_record_batches
+        return [self._counted.get_batch(i).num_rows for i in range(n_batches)]
+
+    def chunk_bytes(self) -> int:
+        """Return the bytes of the longest batch, compressed ones once more."""
+        lengths = self.lengths()
+        if not lengths:
+            return 0
+        return int(2 * self._file.get_batch(lengths.index(max(lengths))).nbytes)
 
     def has_chunks(self, borders: list[int]) -> bool:
         return bool(self._file.num_record_batches == len(borders) - 1)
 
-    def chunk_bytes(self) -> int:
-        sizes = [self._file.get_batch(i).nbytes for i in range(self._file.num_record_batches)]
-        return max(sizes, default=0)
-
     def tables(self, first: int, last: int, names: list[str], block_rows: int) -> Iterator[Any]:
         pa = arrow()
         for index in range(first, last + 1):
-            batch = self._file.get_batch(index).select(names)
+            if index != self._last[0]:
+                self._last = (-1, None)  # so that only one is there at a time
+                self._last = (index, self._file.get_batch(index))
+            batch = self._last[1].select(names)
             batch.validate(full=True)  # its offsets are used as they are
             yield pa.Table.from_batches([batch])
 

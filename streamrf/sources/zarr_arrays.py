@@ -43,8 +43,8 @@ class ZarrMatrix(LazyMatrix):
 
     @property
     def buffer_bytes(self) -> int:
-        """The chunks of some rows, all columns."""
-        return self._chunk_rows * self._row_bytes
+        """The chunks of some rows, all columns: as they were stored, unpacked, and joined."""
+        return int(2.5 * self._chunk_rows * self._row_bytes)
 
     def chunk(self, row: int) -> tuple[int, int]:
         """Return the bounds of the chunks with a row."""

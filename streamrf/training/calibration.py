@@ -72,7 +72,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     looks_far = chooses or (job.like is None and (settings.warping in WARPS or not source.seekable))
     begin("looking at rows")
     if rows is None:
-        rows = peek(source) if looks_far else source.sample(CALIBRATION_ROWS)
+        limit = job.run.memory_limit if chooses else None
+        rows = peek(source, limit) if looks_far else source.sample(CALIBRATION_ROWS)
     sample = check_rows(rows, settings.on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")

@@ -21,6 +21,7 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
 from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
+from streamrf.training.memory import room_to_peek
 from streamrf.training.second_look import looked_again
 from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
 from streamrf.training.tournament import WIDTHS, Tournament, possible_widths, recipe
@@ -28,6 +29,7 @@ from streamrf.training.warping import MAX_FULL
 
 PEEK_ROWS = 20_000
 PEEK_BYTES = 64 << 20
+FIRST_ROUND = 2000  # rows of the first trials, whatever the memory
 MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
 
@@ -116,9 +118,11 @@ class Selection(Card):
         }
 
 
-def peek(source: Source) -> Block:
-    """Return the rows that a selection looks at."""
-    return source.sample(peek_rows(source.n_features))
+def peek(source: Source, memory_limit: int | str | None = None) -> Block:
+    """Return the rows that a selection looks at, fewer where memory has no room for its trials."""
+    n_rows, n_features = peek_rows(source.n_features), source.n_features
+    room = max(FIRST_ROUND, room_to_peek(n_features, memory_limit))
+    return source.sample(min(n_rows, room))
 
 
 def peek_rows(n_features: int) -> int:

@@ -126,6 +126,8 @@ def plan(
         )
         if not width and answers > BUFFER_BYTES:
             fits += f", and outputs of the rows held out, of {n_sums:,} classes, {shown(answers)}"
+        if not width and other_bytes > BUFFER_BYTES:
+            fits += f", and what is held of the source and the map at once {shown(other_bytes)}"
         raise MemoryBudgetError(
             f"{n_components} components need about {shown(least_bytes(n_components))}, "
             f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit "
@@ -134,6 +136,12 @@ def plan(
     fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
     rows = min(MAX_ROWS, (limit - fixed) // per_row)
     return Plan(int(rows), int(fixed + max(other_times(n_components), rows * per_row)))
+
+
+def room_to_peek(n_features: int, memory_limit: int | str | None = None) -> int:
+    """Return how many rows a tournament has memory for."""
+    room = parse_bytes(memory_limit) - INTERPRETER_BYTES - PEEK_BYTES
+    return max(0, room // (PEEK_VALUE_BYTES * n_features))
 
 
 def look_rows(
