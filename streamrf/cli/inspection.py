@@ -117,7 +117,7 @@ def _data(path: str) -> dict[str, Any]:
     except (OSError, RuntimeError) as error:
         raise CorruptFileError(
             f"{path} cannot be opened as an HDF5 file ({error}); it is damaged or truncated: copy "
-            "or write it again"
+            "or write it again, or wait if a program is writing it"
         ) from error
     return {"datasets": datasets}
 

@@ -284,7 +284,7 @@ def decoding(where: str, wrong: str = "cannot be read") -> Iterator[None]:
     except Exception as error:
         raise CorruptFileError(
             f"{where} {wrong} ({first_line(error)}); it is of another format, damaged or"
-            " truncated: copy or write it again"
+            " truncated: copy or write it again, or wait if a program is writing it"
         ) from error
 
 

@@ -35,7 +35,8 @@ def check_no_urls(names: Iterable[str]) -> None:
     for name in filter(is_url, names):
         raise ParameterError(
             f"{bare(name)} is a URL: CSV, Parquet, Arrow and libsvm files are read from URLs, by "
-            "the endings of their names; download others"
+            "the endings of their names, and the files of a folder by a pattern, such as "
+            "'s3://bucket/rows/*.csv'; download others"
         )
 
 
