@@ -213,6 +213,40 @@ def test_a_folder_of_zarr_that_loses_files(what, tmp_path):
         srf.accumulate(srf.open_source(tmp_path / "rows.zarr", y="y"), PLAIN, progress=lose)
 
 
+def test_a_store_of_zarr_that_is_gone_before_the_pass(tmp_path):
+    group = pytest.importorskip("zarr").open_group(tmp_path / "rows.zarr", mode="w")
+    for name, values in zip("Xy", rows(0), strict=True):
+        group.create_array(name, data=values, chunks=(500, *values.shape[1:]))
+    source = srf.open_source(tmp_path / "rows.zarr", y="y")
+    shutil.rmtree(tmp_path / "rows.zarr")
+    with pytest.raises(ChangedFileError, match="was taken away after it was opened"):
+        srf.accumulate(source, PLAIN)
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_part_of_a_virtual_dataset_that_is_taken_away(when, tmp_path):
+    X, y = rows(0)
+    layouts = h5py.VirtualLayout(X.shape, X.dtype), h5py.VirtualLayout(y.shape, y.dtype)
+    third = N // 3
+    for i in range(3):
+        here = slice(i * third, (i + 1) * third)
+        with h5py.File(tmp_path / f"part{i}.h5", "w") as file:
+            file["X"], file["y"] = X[here], y[here]
+            for layout, name in zip(layouts, "Xy", strict=True):
+                layout[here] = h5py.VirtualSource(file[name])
+    with h5py.File(tmp_path / "all.h5", "w") as file:
+        for layout, name in zip(layouts, "Xy", strict=True):
+            file.create_virtual_dataset(name, layout)
+    source = srf.HDF5Source(tmp_path / "all.h5")
+    model = srf.accumulate(source, PLAIN).solve(0.1)
+    last = tmp_path / "part2.h5"
+    if when == "before":
+        last.unlink()
+    remove = once(lambda: last.unlink(missing_ok=True))
+    with pytest.raises(ChangedFileError, match=r"part2.h5, which was taken away"):
+        model.predict(source, progress=remove)
+
+
 def test_questions_to_a_model_are_told(path):
     source = srf.HDF5Source(path)
     model = srf.accumulate(source, PLAIN).solve(0.1)

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -1000,6 +1001,23 @@ def test_ctrl_c_in_a_fit(long_run, folder, files):
     assert last.endswith("streamrf: interrupted; nothing was written")
     assert "Traceback" not in terminal.shown
     assert left_behind(folder, files) == {"long.h5"}
+
+
+def test_ctrl_c_waits_until_llvm_has_its_code(monkeypatch):
+    """An exception in what LLVM calls is lost, and so is the code, whose use ends the process."""
+    names = {"interrupt": base._interrupt, "signal": signal}
+    exec(
+        "def _raw_object_cache_getbuffer():\n"
+        "    interrupt(signal.SIGINT, __import__('sys')._getframe())\n"
+        "    return 'code'",
+        names,
+    )
+    sent = threading.Event()
+    monkeypatch.setattr(base.os, "kill", lambda *_: sent.set())
+    assert names["_raw_object_cache_getbuffer"]() == "code"
+    assert sent.wait(10)
+    with pytest.raises(KeyboardInterrupt):
+        base._interrupt(signal.SIGINT, sys._getframe())
 
 
 def test_what_another_run_writes_is_not_said_to_be_ours(monkeypatch):

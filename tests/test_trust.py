@@ -134,6 +134,16 @@ def test_chunks_that_a_zarr_store_claims_are_counted(version, tmp_path):
     assert srf.open_source(tmp_path / "a.zarr", y="y", allow_sparse=True).n_rows == 10**9
 
 
+def test_chunks_that_were_never_written_are_told(tmp_path):
+    with h5py.File(tmp_path / "half.h5", "w") as file:
+        X = file.create_dataset("X", (3000, 2), chunks=(500, 2), dtype="f8")
+        X[:1200] = 1.0
+        file["y"] = np.arange(3000) % 2
+    with pytest.warns(StreamrfWarning, match="3 of 6 chunks were never written"):
+        srf.HDF5Source(tmp_path / "half.h5")
+    assert srf.HDF5Source(tmp_path / "half.h5", allow_sparse=True).n_rows == 3000
+
+
 @pytest.mark.parametrize("shards", [None, (1000, 2)])
 def test_chunks_that_a_zarr_store_lacks_are_told(shards, tmp_path):
     zarr = pytest.importorskip("zarr")

@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -31,6 +32,9 @@ from streamrf.errors import (
     first_line,
 )
 from streamrf.storage import reason
+
+LOADING = "_raw_object_cache_"  # beginning of the names of what LLVM calls in llvmlite
+SOON = 0.05  # seconds
 
 app = typer.Typer(
     cls=Group,
@@ -68,6 +72,22 @@ def _stop(number: int, frame: Any) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(2, b"streamrf: interrupted\n")  # not by print, which may be at work
     sys.exit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but a moment later where LLVM asks for code that is being loaded.
+
+    It has no way to pass an exception on: the code would be missing, and its use ends the process.
+    """
+    inner = frame
+    while inner is not None:
+        if inner.f_code.co_name.startswith(LOADING):
+            again = threading.Timer(SOON, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
+        inner = inner.f_back
+    signal.default_int_handler(number, frame)
 
 
 @contextlib.contextmanager
@@ -126,7 +146,7 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
     @functools.wraps(command)
     def answered(as_json: bool, help_all: bool = False, **given: Any) -> None:
         try:
-            with _interrupted_by(signal.default_int_handler, _stop), _log_shown():
+            with _interrupted_by(_interrupt, _stop), _log_shown():
                 _print(command(**given), as_json)
         except StreamrfError as error:
             _end(1, advice_for(signature.parameters, str(error)))

@@ -20,6 +20,7 @@ from streamrf.sources.hdf5_files import (
     opened,
     where_of,
 )
+from streamrf.sources.hdf5_trust import check_there
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.urls import check_no_urls
@@ -188,8 +189,10 @@ class HDF5Source(SeekableSource):
             with readers(found, ranges, wheres) as rows:
                 for start, stop in ranges:
                     for low, high in _steps(start, stop, file.chunk_rows, block_rows):
+                        arrays = self._arrays(rows, wheres, low, high)
+                        check_there(file.parts, where)  # after it: they were there meanwhile
                         yield Block(
-                            *self._arrays(rows, wheres, low, high),
+                            *arrays,
                             position=file.first + low,
                             key=file.keys[-1],
                             row=low,

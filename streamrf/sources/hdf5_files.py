@@ -13,7 +13,13 @@ from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands, read_rows
 from streamrf.sources.hdf5_filters import register
-from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
+from streamrf.sources.hdf5_trust import (
+    check_complete,
+    check_origins,
+    check_sparse,
+    origins,
+    tell_of_lacking,
+)
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
@@ -68,6 +74,7 @@ class File:
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     origins: tuple[str, ...] = ()  # other files that the rows are really in
     others: tuple[str, ...] = ()  # and those that targets and weights are in
+    parts: tuple[str, ...] = ()  # of these, those that were there
 
     def where(self, dataset: str | None) -> str:
         """Return a dataset in words, with the files that its rows are really in."""
@@ -134,9 +141,11 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
                 if not trust.sparse:
                     check_sparse(dataset, others[key], where_of(name, key))
                     check_complete(others[key], where_of(name, key))
+                    tell_of_lacking(dataset, where_of(name, key))
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)
+        all_others = [file for found in others.values() for file in found]
         n_rows = len(found.x)
         head = as_matrix(read_rows(found.x, 0, min(n_rows, FINGERPRINT_ROWS), where), where)
         return File(
@@ -153,7 +162,8 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             keys=tuple(fingerprints(head, own_name(path))),
             target=None if found.y is None else (_is_text(found.y), target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
-            others=tuple(dict.fromkeys(file for found in others.values() for file in found)),
+            others=tuple(dict.fromkeys(all_others)),
+            parts=tuple(dict.fromkeys(filter(os.path.exists, all_others))),
         )
 
 

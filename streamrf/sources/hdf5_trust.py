@@ -9,7 +9,7 @@ from typing import Any
 
 import h5py
 
-from streamrf.errors import CorruptFileError
+from streamrf.errors import ChangedFileError, CorruptFileError, warn
 
 SMALL_BYTES = 1 << 30  # read in seconds, whatever of it is stored
 MIN_STORED = 1e-3  # share
@@ -37,6 +37,30 @@ def check_sparse(dataset: h5py.Dataset, others: Iterable[str], where: str) -> No
         share = dataset.id.get_num_chunks() / math.prod(grid)
     if share < MIN_STORED:
         raise not_stored(where, len(dataset), n_bytes, stored)
+
+
+def tell_of_lacking(dataset: h5py.Dataset, where: str) -> None:
+    """Warn of chunks that were never written, and are read as the fill value."""
+    if dataset.chunks is None or dataset.is_virtual:
+        return
+    n_chunks = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+    n_lacking = n_chunks - dataset.id.get_num_chunks()
+    if n_lacking > 0:
+        warn(
+            f"{where}: {n_lacking:,} of {n_chunks:,} chunks were never written and are read as the "
+            f"fill value, {dataset.fillvalue}: its writer left them out or has not come to its "
+            "end; allow_sparse=True (--allow-sparse) if they are to be so"
+        )
+
+
+def check_there(files: Iterable[str], where: str) -> None:
+    """Raise ChangedFileError if a file with rows was taken away, so that they may be of no file."""
+    for file in files:
+        if not os.path.exists(file):
+            raise ChangedFileError(
+                f"{where} has rows in {file}, which was taken away after it was opened: they may "
+                "have been read as the fill value; put it back and run again"
+            )
 
 
 def not_stored(where: str, n_rows: int, n_bytes: int, stored: int) -> CorruptFileError:

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError, warn
 from streamrf.sources.base import Arrays
-from streamrf.sources.hdf5_trust import MIN_STORED, SMALL_BYTES, not_stored
+from streamrf.sources.hdf5_trust import MIN_STORED, SMALL_BYTES, check_there, not_stored
 from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 from streamrf.sources.validation import how_to_name
@@ -50,6 +50,12 @@ class ZarrMatrix(LazyMatrix):
         """Return the bounds of the chunks with a row."""
         start = row - row % self._chunk_rows
         return start, min(start + self._chunk_rows, self.n_rows)
+
+    def read(self, start: int, stop: int) -> Arrays:
+        """Return some rows; ChangedFileError where the store is gone, which zarr reads as zeros."""
+        found = super().read(start, stop)
+        check_there([self._path], self.where)
+        return found
 
     def _open(self) -> Arrays:
         try:
