@@ -172,9 +172,11 @@ def test_chunks_that_are_written_otherwise_after_the_file_was_opened(tmp_path, e
     expected = srf.accumulate(source, PLAIN).gram
     write(500)
     assert_same_bytes(srf.accumulate(source, PLAIN).gram, expected)
+    for n_rows, times in ((1000, 3), (1000, 2), (250, 1)):  # two of them in as many chunks
+        write(n_rows, times)
+        with pytest.raises(ChangedFileError, match="was written to after it was opened"):
+            srf.accumulate(source, PLAIN)
     write(1000, 3)
-    with pytest.raises(ChangedFileError, match="was written to after it was opened"):
-        srf.accumulate(source, PLAIN)
     assert srf.accumulate(opened(path), PLAIN).n_rows == 3 * N
 
 

@@ -1,6 +1,7 @@
 """Other losses than the squared one: Newton steps of a pass each, from exact sums."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,7 +24,7 @@ from streamrf.errors import (
 )
 from streamrf.solving import LOSSES, line_step
 from streamrf.statistics import LossSums
-from streamrf.training import begin
+from streamrf.training import begin, check_job
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import HeldRows, LossPass
 from streamrf.training.refining import refine
@@ -363,7 +364,7 @@ def test_the_command_line_refines_and_says_so(rows, tmp_path):
     assert "is for a model" in done.output
 
 
-def test_a_width_without_room_for_the_loss_is_not_chosen(caplog):
+def test_a_width_without_room_for_the_loss_is_not_chosen():
     """A Gram of each class takes more than the one of the squared loss."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 4)).astype(np.float32)
@@ -375,7 +376,25 @@ def test_a_width_without_room_for_the_loss_is_not_chosen(caplog):
     }
     widths = {loss: fitted.features_.n_components for loss, fitted in fit.items()}
     assert widths["squared_hinge"] < widths["squared"]
-    assert not [record for record in caplog.records if "digit" in record.message]
     named = fit["squared_hinge"].set_params(n_components=widths["squared"])
     with pytest.raises(MemoryBudgetError, match="a Gram for each of 10 outputs"):
         named.fit(X, y)
+
+
+def test_values_are_told_before_the_memory_for_a_loss_of_classes():
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    settings = Settings(task="regression", features="auto", budget=0.1)
+    job = replace(Job.of(srf.ArraySource(X, X[:, 0]), settings), loss="logistic")
+    with pytest.raises(ParameterError, match="is for classes, not for values"):
+        check_job(job, begin(job), 4)
+
+
+def test_digits_are_told_of_the_last_step_alone(rows, caplog):
+    X, y, _ = rows
+    twice = np.hstack([X, X])
+    source = srf.ArraySource(twice, y)
+    model = srf.accumulate(source, srf.Identity(), precision="float64").solve(1e-10)
+    caplog.clear()
+    refine(replace(model, alpha=1e-13), source, max_passes=1)
+    told = [record.message for record in caplog.records if "digit" in record.message]
+    assert len(told) == 1  # of three classes

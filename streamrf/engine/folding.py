@@ -60,8 +60,12 @@ def _check(
 
 
 def _n_files(folder: str) -> int:
-    """Return how many files there are in a folder and those in it; 0 where it is not there."""
-    return sum(len(files) for _, _, files in os.walk(folder))
+    """Return how many files there are in a folder and those in it; 0 where it is not there.
+
+    Those that zarr is writing do not count: they are renamed at their end.
+    """
+    inside = (file for _, _, files in os.walk(folder) for file in files)
+    return sum(not file.endswith(".partial") for file in inside)
 
 
 def _state(file: str) -> str:

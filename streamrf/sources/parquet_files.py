@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any
 
@@ -58,22 +58,27 @@ class ChunkedTable(Table):
     ) -> Iterator[tuple[int, Any]]:
         """Yield the rows of ascending ranges; a chunk that several ranges share is read again."""
         with self._opened() as file:
-            if not file.has_chunks(self._borders):
-                raise ChangedFileError(
-                    f"{self.where} was written to after it was opened, and its rows lie otherwise "
-                    "now; open it again when its writer has ended"
-                )
+            self._check(file.has_chunks(self._borders))
             for start, stop in ranges:
                 first = bisect_right(self._borders, start) - 1
                 last = bisect_right(self._borders, stop - 1) - 1
                 row = self._borders[first]
                 for table in file.tables(first, last, list(types), block_rows):
+                    end = self._borders[bisect_right(self._borders, row)]
+                    self._check(not file.yields_chunks or row + len(table) == end)
                     low, high = max(start, row), min(stop, row + len(table))
                     if low < high:
                         yield low, table.slice(low - row, high - low)
                     row += len(table)
                     if row >= stop:
                         break
+
+    def _check(self, is_same: bool) -> None:
+        if not is_same:
+            raise ChangedFileError(
+                f"{self.where} was written to after it was opened, and its rows lie otherwise now; "
+                "open it again when its writer has ended"
+            )
 
     @contextmanager
     def _opened(self) -> "Iterator[_File]":
@@ -83,7 +88,14 @@ class ChunkedTable(Table):
 
 
 class _File:
-    """A Parquet file that is open."""
+    """A Parquet file that is open.
+
+    Attributes
+    ----------
+    yields_chunks : whether `tables` yields whole chunks, one by one
+    """
+
+    yields_chunks = False
 
     def __init__(self, file: Any) -> None:
         from pyarrow import parquet
@@ -117,24 +129,25 @@ class _File:
 class _ArrowFile(_File):
     """An Arrow IPC file that is open."""
 
+    yields_chunks = True
+
     def __init__(self, file: Any) -> None:
-        ipc = arrow().ipc
-        self._file = ipc.open_file(file)
+        self._file = arrow().ipc.open_file(file)
         self.schema = self._file.schema
-        first = ipc.IpcReadOptions(included_fields=[0])  # others are not unpacked to be counted
-        self._counted = ipc.open_file(file, options=first) if len(self.schema) else self._file
         self._last: tuple[int, Any] = (-1, None)  # ranges that share a batch share its memory
 
     def lengths(self) -> list[int]:
-        n_batches = self._file.num_record_batches
-        return [self._counted.get_batch(i).num_rows for i in range(n_batches)]
+        return [n_rows for n_rows, _ in self._sizes]
 
     def chunk_bytes(self) -> int:
-        """Return the bytes of the longest batch, compressed ones once more."""
-        lengths = self.lengths()
-        if not lengths:
-            return 0
-        return int(2 * self._file.get_batch(lengths.index(max(lengths))).nbytes)
+        """Return the bytes of the largest batch, twice: it may be stored compressed."""
+        return 2 * max((n_bytes for _, n_bytes in self._sizes), default=0)
+
+    @cached_property
+    def _sizes(self) -> list[tuple[int, int]]:
+        """Rows and bytes of each batch, which only its unpacking tells."""
+        batches = map(self._file.get_batch, range(self._file.num_record_batches))
+        return [(batch.num_rows, batch.nbytes) for batch in batches]
 
     def has_chunks(self, borders: list[int]) -> bool:
         return bool(self._file.num_record_batches == len(borders) - 1)

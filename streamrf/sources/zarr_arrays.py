@@ -25,9 +25,7 @@ class ZarrMatrix(LazyMatrix):
         super().__init__(name)
         X = self._arrays.X
         if not allow_sparse:
-            _check_sparse(X, os.path.join(self._path, X.path), name)
-            for array in filter(None, self._arrays):
-                _tell_of_lacking(array, name)
+            _check_stored(X, os.path.join(self._path, X.path), name)
         self._chunk_rows = X.chunks[0]
         self._row_bytes = X.dtype.itemsize * self.n_features
 
@@ -92,32 +90,26 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def _check_sparse(array: Any, folder: str, where: str) -> None:
-    """Raise CorruptFileError if a large array stores less than a thousandth of its chunks."""
-    n_bytes = math.prod(array.shape) * array.dtype.itemsize
-    if n_bytes <= SMALL_BYTES:
-        return
+def _check_stored(array: Any, folder: str, where: str) -> None:
+    """Warn of chunks of rows that are not there: of nothing but the fill value, or lost.
+
+    Raise CorruptFileError if a large array stores less than a thousandth of them.
+    """
     pieces = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
-    least, n_files, n_stored = MIN_STORED * math.prod(-(-n // c) for n, c in pieces), 0, 0
+    n_pieces, n_files, n_stored = math.prod(-(-n // c) for n, c in pieces), 0, 0
     for place, _, files in os.walk(folder):
         for file in files:
-            if not file.startswith(".z") and file != "zarr.json":
+            if not file.startswith(".z") and file != "zarr.json" and not file.endswith(".partial"):
                 n_files += 1
                 n_stored += os.path.getsize(os.path.join(place, file))
-        if n_files >= least:
-            return
-    raise not_stored(where, array.shape[0], n_bytes, n_stored)
-
-
-def _tell_of_lacking(array: Any, where: str) -> None:
-    """Warn of chunks without a file, as they are of nothing but the fill value, or lost."""
-    n_lacking = array.nchunks - array.nchunks_initialized
-    if n_lacking:
+    n_bytes = math.prod(array.shape) * array.dtype.itemsize
+    if n_bytes > SMALL_BYTES and n_files < MIN_STORED * n_pieces:
+        raise not_stored(where, array.shape[0], n_bytes, n_stored)
+    if n_files < n_pieces:
         warn(
-            f"{where}: {n_lacking:,} of {array.nchunks:,} chunks of {array.path or 'the array'} are"
-            f" not there and are read as the fill value, {array.fill_value}: so zarr keeps chunks "
-            "of nothing else, and so looks a copy that is not whole; allow_sparse=True "
-            "(--allow-sparse) if it is"
+            f"{where}: {n_pieces - n_files:,} of {n_pieces:,} chunks of rows are not there and are "
+            f"read as the fill value, {array.fill_value}: so zarr keeps chunks of nothing else, and"
+            " so looks a copy that is not whole; allow_sparse=True (--allow-sparse) if it is"
         )
 
 

@@ -184,8 +184,9 @@ class Room:
 
     def __init__(self, job: Job, sample: Block) -> None:
         self._job, self._limits = job, runner(job.run).memory_limits
-        is_squared = job.loss not in LOSSES  # others have a Gram of each output, in later passes
-        self._n_outputs = 0 if is_squared else loss_outputs(job.settings, sample.y)
+        # Other losses have a Gram of each output, in later passes over rows that are read again.
+        refines = job.loss in LOSSES and not job.settings.regression and job.source.is_rereadable
+        self._n_outputs = loss_outputs(job.settings, sample.y) if refines else 0
 
     def check(self, width: int) -> None:
         """Raise MemoryBudgetError if there is none for a pass of this width."""

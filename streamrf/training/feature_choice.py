@@ -119,10 +119,14 @@ class Selection(Card):
 
 
 def peek(source: Source, memory_limit: int | str | None = None) -> Block:
-    """Return the rows that a selection looks at, fewer where memory has no room for its trials."""
+    """Return the rows that a selection looks at, fewer where a limit has no room for its trials.
+
+    Without a limit they do not depend on what memory is free: the same rows choose the same.
+    """
     n_rows, n_features = peek_rows(source.n_features), source.n_features
-    room = max(FIRST_ROUND, room_to_peek(n_features, memory_limit))
-    return source.sample(min(n_rows, room))
+    if memory_limit is not None:
+        n_rows = min(n_rows, max(FIRST_ROUND, room_to_peek(n_features, memory_limit)))
+    return source.sample(n_rows)
 
 
 def peek_rows(n_features: int) -> int:

@@ -138,7 +138,7 @@ def plan(
     return Plan(int(rows), int(fixed + max(other_times(n_components), rows * per_row)))
 
 
-def room_to_peek(n_features: int, memory_limit: int | str | None = None) -> int:
+def room_to_peek(n_features: int, memory_limit: int | str) -> int:
     """Return how many rows a tournament has memory for."""
     room = parse_bytes(memory_limit) - INTERPRETER_BYTES - PEEK_BYTES
     return max(0, room // (PEEK_VALUE_BYTES * n_features))

@@ -92,8 +92,13 @@ class _Newton:
         coef = self.model.coef / self._step
         return self.sums.losses() + alphas * np.square(coef).sum(axis=1)
 
-    def moved(self, alphas: Floats) -> tuple[Model, float]:
+    def moved(self, alphas: Floats, tells: bool = False) -> tuple[Model, float]:
         """Return the model after a step, and the greatest share of an objective it promises.
+
+        Parameters
+        ----------
+        alphas : a penalty for each output
+        tells : whether to warn of digits that are not right, of the first output
 
         Raises
         ------
@@ -108,7 +113,7 @@ class _Newton:
             if not normal.weight:  # every row is beyond the margin: only the penalty is left
                 moves[k], shifts[k] = -model.coef[k], 0.0
             else:
-                v, b = normal.ridge(alpha / self.loss.greatest, tells=False)  # as `solve` has
+                v, b = normal.ridge(alpha / self.loss.greatest, tells=tells and k == 0)
                 moves[k], shifts[k] = v[0], b[0] * ROOT_LEVELS
             downhill = normal.moments[0] @ moves[k] + normal.totals[0] * shifts[k] / ROOT_LEVELS
             slopes[k] = -downhill * self.loss.greatest
@@ -231,7 +236,7 @@ def _refined(
             unit = model.encoder.calibration.mean_weight or 1.0
             found.append(unit * float(newton.objectives(alphas).sum()))
             settled = np.array_equal(alphas, np.broadcast_to(model.alpha, len(alphas)))
-            model, promised = newton.moved(alphas)
+            model, promised = newton.moved(alphas, tells=True)
         logger.info("%s loss: objective %.8g, alpha %s", loss, found[-1], model.alpha)
         if settled and promised < TOLERANCE:
             break
