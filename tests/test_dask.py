@@ -304,7 +304,8 @@ def test_a_width_is_chosen_that_workers_have_memory_for(two_workers, path, monke
     job = job_of(srf.HDF5Source(path), "auto", engine=two_workers)
     limits = engine.runner(job.run).memory_limits
     monkeypatch.setattr(memory, "SAFE_SHARE", (1 << 30) / min(limits.values()))
-    room = Room(job)
+    sample = job.source.sample(100)
+    room, refined = Room(job, sample), Room(replace(job, loss="logistic"), sample)
     assert room.fits(512)
     assert not room.fits(8192)
     with pytest.raises(MemoryBudgetError, match=r"whose limit of .* is the least: 8192 ") as caught:
@@ -313,6 +314,8 @@ def test_a_width_is_chosen_that_workers_have_memory_for(two_workers, path, monke
     assert 512 < width < 8192
     monkeypatch.setattr("streamrf.engine.dask.workers", None)  # asked once for all widths
     assert room.fits(width)
+    assert refined.fits(512)
+    assert not refined.fits(width)
     assert "runner" not in vars(job)  # whose workers are those that there are when the pass begins
 
 

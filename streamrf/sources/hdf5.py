@@ -20,12 +20,13 @@ from streamrf.sources.hdf5_files import (
     opened,
     where_of,
 )
-from streamrf.sources.hdf5_trust import check_there
+from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.urls import check_no_urls
 from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
 
+MAX_PARTS = 1000  # files of a virtual dataset that are looked for after every block
 MAX_KNOWN = 1 << 23  # rows whose targets are read before a pass, where all are to be known
 
 
@@ -119,6 +120,7 @@ class HDF5Source(SeekableSource):
         self.where = where_of(files[0].name if len(files) == 1 else several, x)
         if not n_rows:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
+        warn_of_lacking(file.lacking for file in files)
 
     @property
     def stores(self) -> list[Store]:
@@ -190,7 +192,8 @@ class HDF5Source(SeekableSource):
                 for start, stop in ranges:
                     for low, high in _steps(start, stop, file.chunk_rows, block_rows):
                         arrays = self._arrays(rows, wheres, low, high)
-                        check_there(file.parts, where)  # after it: they were there meanwhile
+                        if high == stop or len(file.parts) <= MAX_PARTS:
+                            check_there(file.parts, where)  # after it: so they were there
                         yield Block(
                             *arrays,
                             position=file.first + low,

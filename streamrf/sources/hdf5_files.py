@@ -17,8 +17,8 @@ from streamrf.sources.hdf5_trust import (
     check_complete,
     check_origins,
     check_sparse,
+    lacking,
     origins,
-    tell_of_lacking,
 )
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
@@ -75,6 +75,7 @@ class File:
     origins: tuple[str, ...] = ()  # other files that the rows are really in
     others: tuple[str, ...] = ()  # and those that targets and weights are in
     parts: tuple[str, ...] = ()  # of these, those that were there
+    lacking: str = ""  # a sentence, if chunks were never written
 
     def where(self, dataset: str | None) -> str:
         """Return a dataset in words, with the files that its rows are really in."""
@@ -133,6 +134,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     with opened(path, name) as handle, decoding(name):
         found = datasets(handle, name, names)
         others: dict[str, dict[str, str]] = {}
+        told: list[str] = []
         for dataset, key in zip(found, names, strict=True):
             if dataset is not None and key is not None:
                 others[key] = origins(dataset, path)
@@ -141,7 +143,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
                 if not trust.sparse:
                     check_sparse(dataset, others[key], where_of(name, key))
                     check_complete(others[key], where_of(name, key))
-                    tell_of_lacking(dataset, where_of(name, key))
+                    told.append(lacking(dataset, where_of(name, key)))
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)
@@ -164,6 +166,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(all_others)),
             parts=tuple(dict.fromkeys(filter(os.path.exists, all_others))),
+            lacking=next(filter(None, told), ""),
         )
 
 

@@ -39,18 +39,26 @@ def check_sparse(dataset: h5py.Dataset, others: Iterable[str], where: str) -> No
         raise not_stored(where, len(dataset), n_bytes, stored)
 
 
-def tell_of_lacking(dataset: h5py.Dataset, where: str) -> None:
-    """Warn of chunks that were never written, and are read as the fill value."""
+def lacking(dataset: h5py.Dataset, where: str) -> str:
+    """Return a sentence if chunks were never written, and are read as the fill value, else ""."""
     if dataset.chunks is None or dataset.is_virtual:
-        return
+        return ""
     n_chunks = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
     n_lacking = n_chunks - dataset.id.get_num_chunks()
-    if n_lacking > 0:
-        warn(
-            f"{where}: {n_lacking:,} of {n_chunks:,} chunks were never written and are read as the "
-            f"fill value, {dataset.fillvalue}: its writer left them out or has not come to its "
-            "end; allow_sparse=True (--allow-sparse) if they are to be so"
-        )
+    if n_lacking <= 0:
+        return ""
+    return (
+        f"{where}: {n_lacking:,} of {n_chunks:,} chunks were never written and are read as the fill"
+        f" value, {dataset.fillvalue}: its writer left them out or has not come to its end; "
+        "allow_sparse=True (--allow-sparse) if they are to be so"
+    )
+
+
+def warn_of_lacking(sentences: Iterable[str]) -> None:
+    """Warn by the first sentence that is not empty, with the number of the others."""
+    told = [sentence for sentence in sentences if sentence]
+    if told:
+        warn(told[0] + (f"; and so of {len(told) - 1:,} more" if len(told) > 1 else ""))
 
 
 def check_there(files: Iterable[str], where: str) -> None:

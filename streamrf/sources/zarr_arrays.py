@@ -2,11 +2,18 @@
 
 import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
-from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError, warn
+from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.hdf5_trust import MIN_STORED, SMALL_BYTES, check_there, not_stored
+from streamrf.sources.hdf5_trust import (
+    MIN_STORED,
+    SMALL_BYTES,
+    check_there,
+    not_stored,
+    warn_of_lacking,
+)
 from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 from streamrf.sources.validation import how_to_name
@@ -15,7 +22,12 @@ Name = str | None
 
 
 class ZarrMatrix(LazyMatrix):
-    """Arrays of a zarr group; or a store that is one array, without targets."""
+    """Arrays of a zarr group; or a store that is one array, without targets.
+
+    Attributes
+    ----------
+    lacking : a sentence, if chunks of rows are not there
+    """
 
     def __init__(
         self, name: str, x: Name, y: Name, weights: Name, allow_sparse: bool = False
@@ -24,8 +36,9 @@ class ZarrMatrix(LazyMatrix):
         self._names = (x, y, weights)
         super().__init__(name)
         X = self._arrays.X
+        self.lacking = ""
         if not allow_sparse:
-            _check_stored(X, os.path.join(self._path, X.path), name)
+            self.lacking = _checked(X, os.path.join(self._path, X.path), name)
         self._chunk_rows = X.chunks[0]
         self._row_bytes = X.dtype.itemsize * self.n_features
 
@@ -90,27 +103,35 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def _check_stored(array: Any, folder: str, where: str) -> None:
-    """Warn of chunks of rows that are not there: of nothing but the fill value, or lost.
+def _checked(array: Any, folder: str, where: str) -> str:
+    """Return a sentence if chunks of rows are not there, else "".
 
-    Raise CorruptFileError if a large array stores less than a thousandth of them.
+    They hold nothing but the fill value, or are lost. Raise CorruptFileError if a large array
+    stores less than a thousandth of them.
     """
     pieces = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
-    n_pieces, n_files, n_stored = math.prod(-(-n // c) for n, c in pieces), 0, 0
+    n_pieces, n_files = math.prod(-(-n // c) for n, c in pieces), 0
+    for _ in _files_of(folder):
+        n_files += 1
+    n_bytes = math.prod(array.shape) * array.dtype.itemsize
+    if n_bytes > SMALL_BYTES and n_files < MIN_STORED * n_pieces:
+        stored = sum(map(os.path.getsize, _files_of(folder)))
+        raise not_stored(where, array.shape[0], n_bytes, stored)
+    if n_files >= n_pieces:
+        return ""
+    return (
+        f"{where}: {n_pieces - n_files:,} of {n_pieces:,} chunks of rows are not there and are read"
+        f" as the fill value, {array.fill_value}: so zarr keeps chunks of nothing else, and so "
+        "looks a copy that is not whole; allow_sparse=True (--allow-sparse) if it is"
+    )
+
+
+def _files_of(folder: str) -> Iterator[str]:
+    """Yield the files of chunks, but for those that are being written."""
     for place, _, files in os.walk(folder):
         for file in files:
             if not file.startswith(".z") and file != "zarr.json" and not file.endswith(".partial"):
-                n_files += 1
-                n_stored += os.path.getsize(os.path.join(place, file))
-    n_bytes = math.prod(array.shape) * array.dtype.itemsize
-    if n_bytes > SMALL_BYTES and n_files < MIN_STORED * n_pieces:
-        raise not_stored(where, array.shape[0], n_bytes, n_stored)
-    if n_files < n_pieces:
-        warn(
-            f"{where}: {n_pieces - n_files:,} of {n_pieces:,} chunks of rows are not there and are "
-            f"read as the fill value, {array.fill_value}: so zarr keeps chunks of nothing else, and"
-            " so looks a copy that is not whole; allow_sparse=True (--allow-sparse) if it is"
-        )
+                yield os.path.join(place, file)
 
 
 def open_zarr(
@@ -118,4 +139,5 @@ def open_zarr(
 ) -> MatrixSource:
     """Return the rows of zarr stores; `allow_sparse` as of `open_source`."""
     stores = [ZarrMatrix(name, x, y, weights, allow_sparse) for name in names]
+    warn_of_lacking(store.lacking for store in stores)
     return MatrixSource(stores, {"x": x, "y": y, "weights": weights})

@@ -193,7 +193,8 @@ class Room:
         settings = replace(self._job.settings, features=AUTO, n_components=width)
         replace(self._job, settings=settings).plan(limits=self._limits)
         if self._n_outputs:
-            loss_plan(width, self._n_outputs, self._job.source, self._job.run, 0)
+            job = self._job
+            loss_plan(width, self._n_outputs, job.source, job.run, 0, self._limits)
 
     def fits(self, width: int) -> bool:
         """Return whether there is memory for a pass of this width."""

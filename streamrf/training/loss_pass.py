@@ -152,7 +152,12 @@ def loss_outputs(settings: Settings, y: Any) -> int:
 
 
 def loss_plan(
-    n_components: int, n_outputs: int, source: Source, run: RunOptions, other_bytes: int
+    n_components: int,
+    n_outputs: int,
+    source: Source,
+    run: RunOptions,
+    other_bytes: int,
+    limits: dict[str, int] | None = None,
 ) -> memory.Plan:
     """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
 
@@ -161,6 +166,7 @@ def loss_plan(
     n_components, n_outputs : widths; each output has a Gram of its own
     source, run : the rows, and how they are read
     other_bytes : of the encoder
+    limits : bytes of workers, None to ask them
     """
     sizes: dict[str, Any] = {
         "n_components": n_components,
@@ -171,7 +177,7 @@ def loss_plan(
     }
     try:
         here = memory.plan(**sizes, memory_limit=run.memory_limit)
-        limits = runner(run).memory_limits
+        limits = runner(run).memory_limits if limits is None else limits
         if limits is None:
             return here
         return memory.worker_plan(**sizes, limits=limits)
