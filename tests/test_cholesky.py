@@ -1,17 +1,15 @@
 """Blocked packed factors: LAPACK and NumPy as twins."""
 
-import numba
 import numpy as np
 import pytest
 
 import naive
 from streamrf.jit import cholesky, lapack, packed
-from streamrf.jit.strips import HAS_FMA
+from streamrf.jit.strips import are_compiled
 from streamrf.jit.threads import computing
 
 DTYPES = [np.float32, np.float64]
-LEFT_TO_LAPACK = numba.config.DISABLE_JIT or not HAS_FMA
-own_loops = pytest.mark.skipif(LEFT_TO_LAPACK, reason="LAPACK's bits depend on its threads")
+own_loops = pytest.mark.skipif(not are_compiled(), reason="LAPACK's bits depend on its threads")
 EVEN = 128  # columns of a block here, for orders around halves and wholes of them
 
 

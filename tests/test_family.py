@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 import naive
-from streamrf.jit import symmetric
+from streamrf.jit import strips, symmetric
 from streamrf.jit.threads import computing
 from streamrf.solving import Family, Normal, family
 from streamrf.solving import normal as normal_module
@@ -69,11 +69,11 @@ def test_packed_products_are_dense_products(rng, monkeypatch, n, dtype):
     X = rng.integers(-99, 100, (n, 37)).astype(np.float64)
     for k in (0, 1, 3, 16, 37):
         np.testing.assert_array_equal(symmetric.product(G, X[:, :k]), A @ X[:, :k])
-    monkeypatch.setattr(symmetric, "HAS_FMA", False)
+    monkeypatch.setattr(strips, "HAS_FMA", False)
     np.testing.assert_array_equal(symmetric.product(G, X), A @ X)
 
 
-@pytest.mark.skipif(not symmetric.HAS_FMA, reason="the bits of BLAS depend on its threads")
+@pytest.mark.skipif(not strips.are_compiled(), reason="the bits of BLAS depend on its threads")
 def test_packed_products_have_the_same_bytes_on_any_threads(rng):
     A, X = rng.normal(size=(700 * 701 // 2)), rng.normal(size=(700, 5))
     found = []

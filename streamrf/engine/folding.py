@@ -10,7 +10,7 @@ from streamrf.engine.dask import DaskRunner
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import RunOptions
 from streamrf.errors import ChangedFileError, CorruptFileError, DataError
-from streamrf.sources import Block, Source, version
+from streamrf.sources import Block, Source, stored_files, version
 
 
 def runner(run: RunOptions) -> Runner:
@@ -60,12 +60,8 @@ def _check(
 
 
 def _n_files(folder: str) -> int:
-    """Return how many files there are in a folder and those in it; 0 where it is not there.
-
-    Those that zarr is writing do not count: they are renamed at their end.
-    """
-    inside = (file for _, _, files in os.walk(folder) for file in files)
-    return sum(not file.endswith(".partial") for file in inside)
+    """Return how many files there are in a folder and those in it; 0 where it is not there."""
+    return sum(1 for _ in stored_files(folder))
 
 
 def _state(file: str) -> str:

@@ -10,14 +10,13 @@ strip once. Shapes of tasks do not depend on the threads, so neither do the bits
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numba
 import numpy as np
 from numba import njit
 
 from streamrf.jit import lapack, substitution
 from streamrf.jit.arrays import Numbers
-from streamrf.jit.packed import Range, layout, strides
-from streamrf.jit.strips import HAS_FMA, LANE_BYTES, ROWS, add
+from streamrf.jit.packed import Range, cut, layout, strides
+from streamrf.jit.strips import LANE_BYTES, ROWS, add, are_compiled
 from streamrf.jit.threads import Task, computing, single_blas_threads
 
 Each = Callable[[Task, Iterable[Any]], None]
@@ -236,14 +235,14 @@ def factor(packed: Numbers, n: int) -> bool:
     packed : (n (n + 1) / 2,) float32 or float64, see `streamrf.jit.packed`
     n : int
     """
-    if _is_left_to_lapack():
+    if not are_compiled():
         return lapack.factor(packed, n)
     if n < MIN_COLUMNS[packed.itemsize]:
         with computing(1):
             return lapack.factor(packed, n)
     half = layout(n)[1]  # beyond which columns are stored transposed
     width = _block_columns(n)
-    blocks = [*_cut(0, half, width), *_cut(half, n, width)]
+    blocks = [*cut(0, half, width), *cut(half, n, width)]
     factors = np.empty((n - 1) * width, packed.dtype)
     with single_blas_threads() as each:
         return all(
@@ -270,15 +269,10 @@ def solve(factor: Numbers, B: Numbers) -> None:
     n, n_columns = B.shape
     is_few = n_columns < FEW_COLUMNS
     with computing(1 if is_few and n < WIDE else None):
-        if is_few and n >= MIN_COLUMNS[factor.itemsize] and not _is_left_to_lapack():
+        if is_few and n >= MIN_COLUMNS[factor.itemsize] and are_compiled():
             substitution.solve(factor, B)
         else:
             lapack.solve(factor, B)
-
-
-def _is_left_to_lapack() -> bool:
-    """Return whether there are no loops of our own."""
-    return bool(numba.config.DISABLE_JIT) or not HAS_FMA
 
 
 def _block_columns(n: int) -> int:
@@ -311,16 +305,12 @@ def _factor_block(
 
     if before:
         each(lay_out, before)
-        each(update, _cut(columns[0], n, STRIP))
+        each(update, cut(columns[0], n, STRIP))
     square = np.zeros((width, width), packed.dtype)
     _copy(packed, n, columns, square, False)
     if not lapack.factor_square(square):
         return False
     _copy(packed, n, columns, square, True)
     lower = _lower(packed, n, columns, lanes)
-    each(finish, _cut(columns[1], n, STRIP))
+    each(finish, cut(columns[1], n, STRIP))
     return True
-
-
-def _cut(start: int, stop: int, size: int) -> list[Range]:
-    return [(first, min(first + size, stop)) for first in range(start, stop, size)]

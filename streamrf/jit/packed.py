@@ -13,6 +13,11 @@ from streamrf.jit.arrays import F64, I64, Numbers
 Range = tuple[int, int]  # first, and one past the last
 
 
+def cut(start: int, stop: int, size: int) -> list[Range]:
+    """Return ``[start, stop)`` in ranges of one size, the last of what is left."""
+    return [(first, min(first + size, stop)) for first in range(start, stop, size)]
+
+
 @njit(nogil=True, cache=True)
 def layout(n: int) -> tuple[int, int, int]:
     """Rows, columns and the offset of the diagonal in the packed array."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
@@ -13,6 +14,11 @@ IS_WIDE = "avx512f" in cpu_features()
 HAS_FMA = IS_WIDE or "fma" in cpu_features()
 ROWS = 8 if IS_WIDE else 6  # of a strip, whose sums the registers hold
 LANE_BYTES = 128 if IS_WIDE else 64  # of each
+
+
+def are_compiled() -> bool:
+    """Return whether loops may take these products: they have no other form."""
+    return HAS_FMA and not numba.config.DISABLE_JIT
 
 
 @intrinsic

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from streamrf.jit.arrays import Numbers
-from streamrf.jit.packed import Range, layout, strides
+from streamrf.jit.packed import Range, cut, layout, strides
 from streamrf.jit.strips import LANE_BYTES, ROWS, add
 from streamrf.jit.threads import single_blas_threads
 
@@ -38,20 +38,20 @@ def solve(factor: Numbers, B: Numbers) -> None:
 
 def _substitute(packed: Numbers, n: int, X: Numbers, lanes: int) -> None:
     half = layout(n)[1]
-    left, right = _cut((0, half), LINES), _cut((half, n), LINES)
+    left, right = cut(0, half, LINES), cut(half, n, LINES)
     with single_blas_threads() as each:
 
         def spread(lines: Range, along: Range) -> None:
             def task(part: Range) -> None:
                 _spread(packed, n, lines, part, X, lanes)
 
-            each(task, _cut(along, ALONG))
+            each(task, cut(*along, ALONG))
 
         def gather(lines: Range, along: Range) -> None:
             def task(some: Range) -> None:
                 _gather(packed, n, some, along, X, lanes)
 
-            each(task, _cut(lines, ACROSS))
+            each(task, cut(*lines, ACROSS))
 
         for lines in left:
             _solve_block(packed, n, lines, False, X, lanes)
@@ -65,11 +65,6 @@ def _substitute(packed: Numbers, n: int, X: Numbers, lanes: int) -> None:
         for lines in reversed(left):
             gather(lines, (lines[1], n))
             _solve_block(packed, n, lines, True, X, lanes)
-
-
-def _cut(whole: Range, size: int) -> list[Range]:
-    start, stop = whole
-    return [(first, min(first + size, stop)) for first in range(start, stop, size)]
 
 
 @njit(nogil=True, cache=True)

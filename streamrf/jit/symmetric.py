@@ -1,12 +1,11 @@
 """Products of packed symmetric matrices with a few columns, which read the matrix once."""
 
-import numba
 import numpy as np
 from numba import njit
 
 from streamrf.jit.arrays import Array, Floats, Numbers
 from streamrf.jit.packed import Range, layout, strides
-from streamrf.jit.strips import HAS_FMA, LANE_BYTES, ROWS, add
+from streamrf.jit.strips import LANE_BYTES, ROWS, add, are_compiled
 from streamrf.jit.threads import single_blas_threads
 
 ACROSS = 24  # of a tile: a multiple of the numbers of rows that registers hold
@@ -26,7 +25,7 @@ def product(packed: Array, X: Floats) -> Floats:
     n, k = X.shape
     if not k:
         return np.zeros(X.shape)
-    if numba.config.DISABLE_JIT or not HAS_FMA:
+    if not are_compiled():
         return _plain_product(packed, X)
     lanes = LANE_BYTES // 8
     padded = -(-k // lanes) * lanes

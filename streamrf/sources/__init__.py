@@ -38,6 +38,7 @@ from streamrf.sources.rows import Rows, as_rows, of_targets, warn_of_unseen
 from streamrf.sources.seekable import SeekableSource, check_each_once
 from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacked
 from streamrf.sources.standard_input import open_text
+from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
 from streamrf.sources.urls import bare, is_url
@@ -122,6 +123,7 @@ __all__ = [
     "reread",
     "same_labels",
     "stacked",
+    "stored_files",
     "target_places",
     "uniform",
     "version",

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -32,6 +32,12 @@ def listed(folder: str) -> list[str]:
     for table in tables_above(found):
         check_no_table(table)
     return sorted(found)
+
+
+def stored_files(folder: str) -> Iterator[str]:
+    """Yield the files of a zarr store but those it is writing, which are renamed at their end."""
+    for place, _, files in os.walk(folder):
+        yield from (os.path.join(place, file) for file in files if not file.endswith(".partial"))
 
 
 def check_no_table(folder: str, matching: Callable[[str], Sequence[str]] = glob.glob) -> None:

@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
@@ -15,6 +14,7 @@ from streamrf.sources.hdf5_trust import (
     warn_of_lacking,
 )
 from streamrf.sources.paths import absolute, decoding
+from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import LazyMatrix, MatrixSource
 from streamrf.sources.validation import how_to_name
 
@@ -110,12 +110,12 @@ def _checked(array: Any, folder: str, where: str) -> str:
     stores less than a thousandth of them.
     """
     pieces = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
-    n_pieces, n_files = math.prod(-(-n // c) for n, c in pieces), 0
-    for _ in _files_of(folder):
-        n_files += 1
+    n_pieces = math.prod(-(-n // c) for n, c in pieces)
+    chunks = [file for file in stored_files(folder) if not _is_about(os.path.basename(file))]
+    n_files = len(chunks)
     n_bytes = math.prod(array.shape) * array.dtype.itemsize
     if n_bytes > SMALL_BYTES and n_files < MIN_STORED * n_pieces:
-        stored = sum(map(os.path.getsize, _files_of(folder)))
+        stored = sum(map(os.path.getsize, chunks))
         raise not_stored(where, array.shape[0], n_bytes, stored)
     if n_files >= n_pieces:
         return ""
@@ -126,12 +126,9 @@ def _checked(array: Any, folder: str, where: str) -> str:
     )
 
 
-def _files_of(folder: str) -> Iterator[str]:
-    """Yield the files of chunks, but for those that are being written."""
-    for place, _, files in os.walk(folder):
-        for file in files:
-            if not file.startswith(".z") and file != "zarr.json" and not file.endswith(".partial"):
-                yield os.path.join(place, file)
+def _is_about(name: str) -> bool:
+    """Return whether a file tells of an array, in place of holding a chunk of it."""
+    return name.startswith(".z") or name == "zarr.json"
 
 
 def open_zarr(

@@ -143,11 +143,9 @@ class LossPass(Summary):
 
 
 def loss_outputs(settings: Settings, y: Any) -> int:
-    """Return how many outputs a model of a loss has, by the settings or else by some labels."""
+    """Return how many outputs a model of a loss has, by the labels settled or else those of y."""
     codes: Codes = OneVsRest() if settings.codes is None else settings.codes
-    labels = settings.labels
-    if labels is None:
-        labels = np.unique(as_labels(np.asarray(y)))
+    labels = np.unique(as_labels(np.asarray(y))) if settings.labels is None else settings.labels
     return codes.n_outputs(max(2, len(labels)))
 
 

@@ -313,7 +313,8 @@ def check_job(job: Job, pass_: Pass, max_passes: int) -> None:
             "from outputs of the squared loss; leave out decode"
         )
     check_source(job.source, loss)
-    n_outputs = loss_outputs(settings, job.source.sample(CALIBRATION_ROWS).y)
+    y = None if settings.labels is not None else job.source.sample(CALIBRATION_ROWS).y
+    n_outputs = loss_outputs(settings, y)
     loss_plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes)
 
 
