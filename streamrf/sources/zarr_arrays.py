@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
@@ -111,11 +112,10 @@ def _checked(array: Any, folder: str, where: str) -> str:
     """
     pieces = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
     n_pieces = math.prod(-(-n // c) for n, c in pieces)
-    chunks = [file for file in stored_files(folder) if not _is_about(os.path.basename(file))]
-    n_files = len(chunks)
+    n_files = sum(1 for _ in _chunk_files(folder))  # of which there may be millions
     n_bytes = math.prod(array.shape) * array.dtype.itemsize
     if n_bytes > SMALL_BYTES and n_files < MIN_STORED * n_pieces:
-        stored = sum(map(os.path.getsize, chunks))
+        stored = sum(map(os.path.getsize, _chunk_files(folder)))
         raise not_stored(where, array.shape[0], n_bytes, stored)
     if n_files >= n_pieces:
         return ""
@@ -126,9 +126,12 @@ def _checked(array: Any, folder: str, where: str) -> str:
     )
 
 
-def _is_about(name: str) -> bool:
-    """Return whether a file tells of an array, in place of holding a chunk of it."""
-    return name.startswith(".z") or name == "zarr.json"
+def _chunk_files(folder: str) -> Iterator[str]:
+    """Yield the files of an array but those that tell of it."""
+    for file in stored_files(folder):
+        name = os.path.basename(file)
+        if not name.startswith(".z") and name != "zarr.json":
+            yield file
 
 
 def open_zarr(
