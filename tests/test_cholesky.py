@@ -49,11 +49,11 @@ def test_a_factor_is_that_of_lapack(rng, n, block, dtype, wide, monkeypatch):
     np.testing.assert_allclose(L, L_lapack, rtol=0, atol=500 * eps * np.abs(L_lapack).max())
 
 
-@pytest.mark.parametrize("n_columns", [1, 3, 31])
+@pytest.mark.parametrize("n_columns", [1, 3, 4, 5, 8, 9, 16, 17, 31])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 5, 23, 24, 47, 48, 49, 383, 384, 385, 397, 1000])
 def test_a_solution_is_that_of_lapack(rng, n, dtype, n_columns, monkeypatch):
-    monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
+    monkeypatch.setattr(cholesky, "MIN_ROWS", 1)
     factor = positive(rng, n, dtype)
     assert lapack.factor(factor, n)
     before = factor.copy()
@@ -69,9 +69,8 @@ def test_a_solution_is_that_of_lapack(rng, n, dtype, n_columns, monkeypatch):
 @own_loops
 def test_right_hand_sides_do_not_meet(rng, monkeypatch):
     """Each column has the bits that it has alone, on any number of threads."""
-    monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: 1, 8: 1})
     monkeypatch.setattr(cholesky, "WIDE", 1)
-    n = 2500
+    n = cholesky.MIN_ROWS + 500
     factor = positive(rng, n, np.float64)
     assert lapack.factor(factor, n)
     B = np.asfortranarray(rng.normal(size=(n, 20)))

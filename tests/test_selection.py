@@ -10,8 +10,9 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.solving import Path, Trial, held_out, penalty
+from streamrf.solving import JOINED_ROWS, Path, Trial, held_out, most_kept, penalty
 from streamrf.training import Pass, finish, finishing, holdout
+from streamrf.training.memory import plan
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -70,6 +71,34 @@ def test_the_rows_held_are_those_of_the_source(rows):
         np.testing.assert_array_equal(part.X, X[part.positions])
         np.testing.assert_array_equal(part.y, y[part.positions])
         np.testing.assert_array_equal(part.weights, weights[part.positions])
+
+
+@pytest.mark.parametrize("block_rows", [37, 4096])
+def test_rows_held_out_come_in_parts_that_no_block_decides(block_rows):
+    """Of as many rows as have features at once, in their order; asking again changes nothing."""
+    X = np.arange(30_000.0)[:, np.newaxis] + np.zeros(3)
+    source = srf.ArraySource(X, X[:, 0] % 2)
+    pass_ = held_pass(source, block_rows=block_rows, map_=features(3))
+    parts = pass_.held
+    n_held = sum(len(part.X) for part in parts)
+    assert n_held > 2 * JOINED_ROWS
+    whole, last = divmod(n_held, JOINED_ROWS)
+    assert [len(part.X) for part in parts] == [JOINED_ROWS] * whole + [last] * (last > 0)
+    joined = np.concatenate([part.positions for part in parts])
+    np.testing.assert_array_equal(joined, np.sort(joined))
+    np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), X[joined])
+    assert all(a is b for a, b in zip(parts, pass_.held, strict=True))
+
+
+def test_more_is_kept_of_rows_held_out_where_their_gram_is_large():
+    """And the plan of the memory counts them beside those that join the sums."""
+    kept = {width: most_kept(width) for width in (100, 8192, 16_384, 60_000)}
+    assert kept[100] == kept[8192] == held_out.KEPT_BYTES
+    assert kept[8192] < kept[16_384] <= kept[60_000] == held_out.MOST_KEPT
+    none, many = (plan(16_384, 1, 10, scored_rows=n, memory_limit="1 TiB") for n in (0, 10_000))
+    of_row = 16_384 * 6  # four bytes of a feature, and two in panels
+    more = kept[16_384] + JOINED_ROWS * of_row - none.block_rows * (of_row + 100)
+    assert many.total_bytes - none.total_bytes > more > 0
 
 
 def test_shards_hold_together_what_the_whole_holds(rows):

@@ -23,6 +23,7 @@ Each = Callable[[Task, Iterable[Any]], None]
 
 MIN_COLUMNS = {4: 3072, 8: 2048}  # by bytes of a number; of fewer LAPACK on one thread takes less
 FEW_COLUMNS = 32  # of a right-hand side
+MIN_ROWS = 2048  # of a factor, which they are substituted in by loops of our own
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
 GAP = 16  # numbers between panels of rows, or those of a strip would share a few cache sets
@@ -269,7 +270,7 @@ def solve(factor: Numbers, B: Numbers) -> None:
     n, n_columns = B.shape
     is_few = n_columns < FEW_COLUMNS
     with computing(1 if is_few and n < WIDE else None):
-        if is_few and n >= MIN_COLUMNS[factor.itemsize] and are_compiled():
+        if is_few and n >= MIN_ROWS and are_compiled():
             substitution.solve(factor, B)
         else:
             lapack.solve(factor, B)

@@ -116,15 +116,18 @@ def store_scaled(z: F32, shift: F64, inverse_step: F64, root: F64, out: Numbers)
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def linear(z: F32, shift: F64, inverse_step: F64, coef: F64, intercept: F64, out: F64) -> None:
-    """``out[i, o] = sum_j coef[j, o] (z_ij - shift_j) inverse_step_j + intercept[o]``.
+def linear(
+    z: F32, places: I64, shift: F64, inverse_step: F64, coef: F64, intercept: F64, out: F64
+) -> None:
+    """``out[i, o] = sum_j coef[j, o] (z_ip_j - shift_j) inverse_step_j + intercept[o]``.
 
     Each row in the order of the features, so that its bits do not depend on other rows. The scaled
     features are never stored: doing so took three quarters of a prediction.
 
     Parameters
     ----------
-    z : (groups, >= width, 16) float32
+    z : (groups, any, 16) float32
+    places : (width,) int64, of the features, p_j
     shift, inverse_step : (width,) float64
     coef : (width, n_outputs) float64
     intercept : (n_outputs,) float64
@@ -140,8 +143,9 @@ def linear(z: F32, shift: F64, inverse_step: F64, coef: F64, intercept: F64, out
             n_terms = min(TERMS, width - start)
             for k in range(n_terms):
                 j = start + k
+                row = z[g, places[j]]
                 for lane in range(LANES):
-                    values[k, lane] = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
+                    values[k, lane] = (np.float64(row[lane]) - shift[j]) * inverse_step[j]
             for o in range(n_outputs):
                 if n_terms == TERMS:  # unrolled: a sum is fetched and put once for all terms
                     for lane in range(LANES):

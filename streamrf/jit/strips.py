@@ -13,7 +13,7 @@ from streamrf.jit.instructions import cpu_features
 IS_WIDE = "avx512f" in cpu_features()
 HAS_FMA = IS_WIDE or "fma" in cpu_features()
 ROWS = 8 if IS_WIDE else 6  # of a strip, whose sums the registers hold
-LANE_BYTES = 128 if IS_WIDE else 64  # of each
+LANE_BYTES = 128 if IS_WIDE else 64  # of each, in two registers
 
 
 def are_compiled() -> bool:
@@ -39,6 +39,28 @@ def add(
     With shapes (depth, ROWS), (depth, lanes) and (ROWS, lanes) from those places on: numbers of `a`
     lie `by_depth` and `by_row` apart, those of the others one after the other.
     """
+    return _product(LANE_BYTES, a, b, sums)
+
+
+@intrinsic
+def add_few(
+    typingctx: Any,
+    a: Any,
+    i: Any,
+    by_depth: Any,
+    by_row: Any,
+    b: Any,
+    j: Any,
+    depth: Any,
+    sums: Any,
+    k: Any,
+) -> Any:
+    """Do what `add` does for half of the lanes, to the same bits: one register each."""
+    return _product(LANE_BYTES // 2, a, b, sums)
+
+
+def _product(lane_bytes: int, a: Any, b: Any, sums: Any) -> tuple[Any, Any]:
+    """Return the signature and the code of `add` for lanes of so many bytes."""
     if {(array.layout, array.dtype) for array in (a, b, sums)} != {("C", a.dtype)}:
         raise TypingError("products of strips take arrays in the order of C, of one dtype")
     at = types.intp
@@ -57,7 +79,7 @@ def add(
         is_single = signature.args[0].dtype == types.float32
         number = ir.FloatType() if is_single else ir.DoubleType()
         align = 4 if is_single else 8
-        lanes = LANE_BYTES // align
+        lanes = lane_bytes // align
         word, vector = ir.IntType(64), ir.VectorType(number, lanes)
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
         fused = cgutils.get_or_insert_function(

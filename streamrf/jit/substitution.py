@@ -11,7 +11,7 @@ from numba import njit
 
 from streamrf.jit.arrays import Numbers
 from streamrf.jit.packed import Range, cut, layout, strides
-from streamrf.jit.strips import LANE_BYTES, ROWS, add
+from streamrf.jit.strips import LANE_BYTES, ROWS, add, add_few
 from streamrf.jit.threads import single_blas_threads
 
 LINES = 192  # of a block, whose own triangle one thread solves
@@ -27,13 +27,13 @@ def solve(factor: Numbers, B: Numbers) -> None:
     factor : packed L
     B : (n, n_columns), of the same dtype
     """
-    n, lanes = len(B), LANE_BYTES // factor.itemsize
-    for first in range(0, B.shape[1], lanes):
-        columns = slice(first, first + lanes)
+    n, most = len(B), LANE_BYTES // factor.itemsize
+    for first, stop in cut(0, B.shape[1], most):
+        lanes = most if stop - first > most // 2 else most // 2
         X = np.zeros((n, lanes), factor.dtype)
-        X[:, : B[:, columns].shape[1]] = B[:, columns]
+        X[:, : stop - first] = B[:, first:stop]
         _substitute(factor, n, X.reshape(-1), lanes)
-        B[:, columns] = X[:, : B[:, columns].shape[1]]
+        B[:, first:stop] = X[:, : stop - first]
 
 
 def _substitute(packed: Numbers, n: int, X: Numbers, lanes: int) -> None:
@@ -76,6 +76,26 @@ def _line(n: int, line: int) -> tuple[int, int]:
 
 
 @njit(nogil=True, cache=True)
+def _add(
+    a: Numbers,
+    i: int,
+    by_depth: int,
+    by_row: int,
+    b: Numbers,
+    j: int,
+    depth: int,
+    sums: Numbers,
+    k: int,
+    lanes: int,
+) -> None:
+    """Do what `add` does, for all lanes or for half of them."""
+    if lanes * a.itemsize == LANE_BYTES:
+        add(a, i, by_depth, by_row, b, j, depth, sums, k)
+    else:
+        add_few(a, i, by_depth, by_row, b, j, depth, sums, k)
+
+
+@njit(nogil=True, cache=True)
 def _spread(packed: Numbers, n: int, lines: Range, along: Range, X: Numbers, lanes: int) -> None:
     """``X[t] -= sum_a L[a, t] X[a]`` for lines a, and t along them."""
     rows = along[1] - along[0]
@@ -85,7 +105,7 @@ def _spread(packed: Numbers, n: int, lines: Range, along: Range, X: Numbers, lan
         place, step = _line(n, start)
         negative = -X[start * lanes : (start + depth) * lanes]
         for t in range(along[0], along[0] + whole, ROWS):
-            add(packed, place + t, step, 1, negative, 0, depth, X, t * lanes)
+            _add(packed, place + t, step, 1, negative, 0, depth, X, t * lanes, lanes)
         for t in range(along[0] + whole, along[1]):
             for a in range(depth):
                 value = packed[place + a * step + t]
@@ -103,7 +123,7 @@ def _gather(packed: Numbers, n: int, lines: Range, along: Range, X: Numbers, lan
         depth = min(ALONG, along[1] - start)
         for a in range(0, whole, ROWS):
             left = place + a * step + start
-            add(packed, left, 1, step, X, start * lanes, depth, sums, a * lanes)
+            _add(packed, left, 1, step, X, start * lanes, depth, sums, a * lanes, lanes)
         for a in range(whole, n_lines):
             for t in range(start, start + depth):
                 value = packed[place + a * step + t]

@@ -18,11 +18,18 @@ from streamrf.sources import Rows, as_labels, find_labels
 Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
 
 SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
-KEPT_BYTES = 128 << 20  # of features held out; a pass holds as much in blocks that it has let go
+JOINED_ROWS = 2 * SCORED_ROWS  # whose features are there at once when they join the sums
+KEPT_BYTES = 128 << 20  # of features held out, at least: about as much as a block takes
+MOST_KEPT = 512 << 20  # of so many features that to map them again takes longer
+
+
+def most_kept(n_components: int) -> int:
+    """Return the most bytes of features held out that are kept: half of what their Gram takes."""
+    return min(max(KEPT_BYTES, 2 * n_components**2), MOST_KEPT)
 
 
 class HeldOut:
-    """Rows held out that weigh, and their features, encoded once as far as `KEPT_BYTES` reach.
+    """Rows held out that weigh, and their features, encoded once as far as `most_kept` reaches.
 
     Parameters
     ----------
@@ -44,8 +51,7 @@ class HeldOut:
         self._places: list[slice] = []  # of the parts of each of the rows given, if all weigh
         for some in rows:
             weighing, first = _weighing(some, encoder), len(self._parts)
-            starts = range(0, len(weighing.X), SCORED_ROWS)
-            self._parts += [weighing.where(slice(i, i + SCORED_ROWS)) for i in starts]
+            self._parts += weighing.pieces(SCORED_ROWS)
             is_whole = len(weighing.X) == len(some.X)
             self._places.append(slice(first, len(self._parts) if is_whole else first))
         self._kept: list[F32] = []
@@ -65,15 +71,13 @@ class HeldOut:
         coef : (n_outputs, n_components)
         """
         order = np.argsort(self._encoder.columns)
-        index = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
-        width, n_outputs = self._encoder.n_components, len(coef)
-        shift, inverse_step, wide = np.zeros(width), np.zeros(width), np.zeros((width, n_outputs))
-        shift[index], wide[index] = encoder.calibration.shift, coef.T
-        inverse_step[index] = 1 / encoder.calibration.step
+        places = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
+        shift, inverse_step = encoder.calibration.shift, 1 / encoder.calibration.step
+        coef, none = np.ascontiguousarray(coef.T), np.zeros(len(coef))
         for number, part in enumerate(self._parts):
-            z, out = self._features(number), np.empty((len(part.X), n_outputs))
+            z, out = self._features(number), np.empty((len(part.X), len(none)))
             with featurising():
-                lanes.linear(z, shift, inverse_step, wide, np.zeros(n_outputs), out)
+                lanes.linear(z, places, shift, inverse_step, coef, none, out)
             yield part, out
 
     def readings(self, model: Model) -> list[Model]:
@@ -106,7 +110,8 @@ class HeldOut:
         if number < len(self._kept):
             return self._kept[number]
         z = self._encoder.mapped(self._parts[number].X)
-        if number == len(self._kept) and sum(z.nbytes for z in self._kept) + z.nbytes <= KEPT_BYTES:
+        n_bytes = sum(z.nbytes for z in self._kept) + z.nbytes
+        if number == len(self._kept) and n_bytes <= most_kept(self._encoder.n_components):
             self._kept.append(z)
         return z
 

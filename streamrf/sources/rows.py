@@ -38,6 +38,11 @@ class Rows:
         positions, indices = self.positions[mask], self.indices[mask]
         return Rows(self.X[mask], self.y[mask], weights, positions, indices)
 
+    def pieces(self, n_rows: int) -> "list[Rows]":
+        """Return the rows in pieces of so many, the last of what is left; none is copied."""
+        starts = range(0, len(self.X), n_rows)
+        return [self.where(slice(start, start + n_rows)) for start in starts]
+
     @property
     def form(self) -> tuple:
         """What rows must share to be joined without a change."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamrf.solving import JOINED_ROWS
 from streamrf.sources import Block, Rows, SparseRows, as_rows, stacked
 from streamrf.storage import Fields
 from streamrf.training.copies import Copies, hash_of
@@ -101,8 +102,9 @@ class Holdout:
                 yield held.where(~mask)
 
     def join(self) -> None:
-        """Join the rows of all blocks that are of one form: the same parts for any block size."""
-        self.held = [_joined(list(rows)) for _, rows in groupby(self.held, lambda r: r.form)]
+        """Cut the rows of one form in parts that are the same for any blocks they came in."""
+        forms = groupby(self.held, lambda rows: rows.form)
+        self.held = [part for _, rows in forms for part in _recut(list(rows))]
 
     def to_tree(self) -> dict:
         """Return the bounds and the rows as a tree."""
@@ -135,19 +137,22 @@ class Holdout:
         yield from held
 
 
-def _joined(parts: list[Rows]) -> Rows:
-    if len(parts) == 1:
-        return parts[0]
+def _recut(parts: list[Rows]) -> list[Rows]:
+    """Return rows of one form in parts of `JOINED_ROWS`, the last of what is left."""
+    *before, last = (len(rows.X) for rows in parts)
+    if all(n == JOINED_ROWS for n in before) and last <= JOINED_ROWS:
+        return parts
     weights = None
     if parts[0].weights is not None:
         weights = np.concatenate([rows.weights for rows in parts])
-    return Rows(
+    joined = Rows(
         stacked([rows.X for rows in parts]),
         np.concatenate([rows.y for rows in parts]),
         weights,
         np.concatenate([rows.positions for rows in parts]),
         np.concatenate([rows.indices for rows in parts]),
     )
+    return joined.pieces(JOINED_ROWS)
 
 
 def _as_rows(fields: Fields, n_features: int) -> Rows:

@@ -13,7 +13,7 @@ from streamrf.display import format_bytes
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.jit.cholesky import spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
-from streamrf.solving import KEPT_BYTES
+from streamrf.solving import JOINED_ROWS, most_kept
 from streamrf.statistics import ExactGram, GramSum
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
@@ -96,9 +96,6 @@ def plan(
     answers = 8 * (scored_rows * compared + bool(scored_rows) * SQUARE_COPIES * n_outputs**2)
     n_sums = max(n_outputs, n_classes)
 
-    def other_times(width: int) -> int:
-        return max(sample_bytes, min(KEPT_BYTES, 4 * width * scored_rows) + answers)
-
     def fixed_bytes(width: int) -> int:
         total = np.dtype(gram.dtype).itemsize * width * (width + 1) // 2 + 8 * width * n_sums
         return (
@@ -111,6 +108,11 @@ def plan(
 
     def row_bytes(width: int) -> int:
         return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
+
+    def other_times(width: int) -> int:
+        kept = min(most_kept(width), 4 * width * scored_rows)
+        joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
+        return max(sample_bytes, kept + max(answers, joined))
 
     def least_bytes(width: int) -> int:
         return fixed_bytes(width) + max(other_times(width), MIN_ROWS * row_bytes(width))

@@ -244,6 +244,7 @@ class Pass(State):
 
     def _close(self) -> None:
         """Give back memory that only adding needs; raise StreamrfError for sums too great."""
+        self._features = self._features[:0].copy()
         with computing():
             self.statistics.sums.release()
             self.statistics.sums.check_exact()
