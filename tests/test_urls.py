@@ -41,8 +41,8 @@ TABLE = pyarrow.table(columns_of(RNG.normal(size=(600, 4)), RNG.integers(0, 3, 6
 class Handler(SimpleHTTPRequestHandler):
     """Serves a folder, and ranges of bytes where the path does not begin with /whole.
 
-    Below /broken it fails, below /endless it does not say how long a file is, and below /short it
-    sends half of what is asked for.
+    Below /broken it fails, below /endless it does not say how long a file is, below /short it sends
+    half of what is asked for, and below /other what lies ten bytes behind it.
     """
 
     def send_head(self):
@@ -55,7 +55,8 @@ class Handler(SimpleHTTPRequestHandler):
             return open(self.translate_path(self.path.removeprefix("/endless")), "rb")
         has_ranges = not self.path.startswith("/whole")
         is_short = self.path.startswith("/short/")
-        self.path = self.path.removeprefix("/whole").removeprefix("/short")
+        is_other = self.path.startswith("/other/")
+        self.path = re.sub("^/(whole|short|other)(?=/)", "", self.path)
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if not has_ranges or asked is None or self.command != "GET":
             return super().send_head()
@@ -67,6 +68,8 @@ class Handler(SimpleHTTPRequestHandler):
         size = file.seek(0, 2)
         first, last = int(asked[1]), min(int(asked[2] or size), size - 1)
         last = (first + last) // 2 if is_short else last
+        if is_other:
+            first, last = first + 10, min(last + 10, size - 1)
         self.send_response(206)
         self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
         self.send_header("Content-Length", str(last + 1 - first))
@@ -172,6 +175,8 @@ def test_workers_read_urls_by_themselves(url, two_workers):
             CorruptFileError,
             r"cannot be read: its server sent [\d,]+ of [\d,]+",
         ),
+        ("other/rows.csv", CorruptFileError, r"sent other bytes than those asked for, 'bytes 10-"),
+        ("other/rows.parquet", CorruptFileError, r"rows\.parquet cannot be re.* sent other bytes"),
         ("endless/rows.csv", CorruptFileError, r"cannot be read: its server has no ranges of"),
         ("endless/rows.parquet", CorruptFileError, r"cannot be read: its server has no ranges of"),
         ("broken/rows.csv", SourceNotFoundError, r"broken/rows\.csv cannot be reached: 500, mess"),
@@ -180,6 +185,20 @@ def test_workers_read_urls_by_themselves(url, two_workers):
 def test_what_cannot_be_read_is_named(url, name, error, message):
     with pytest.raises(error, match=message):
         summed(srf.open_source(f"{url}/{name}", y="y"))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.svm"])
+def test_a_server_without_an_end_is_named_before_it_is_read(url, name):
+    with pytest.raises(CorruptFileError, match="its server has no ranges of bytes; download it"):
+        urls.open_url(f"{url}/endless/{name}", name)
+
+
+def test_the_configuration_of_fsspec_holds_for_what_is_read(url, monkeypatch):
+    monkeypatch.setitem(fsspec.config.conf, "http", {"client_kwargs": {"headers": {"Key": "1"}}})
+    options = urls._options(f"simplecache::{url}/rows.csv")
+    assert options["http"]["client_kwargs"]["headers"] == {"Key": "1"}
+    assert urls._options("memory://rows.csv") == {}
+    assert len(summed(srf.open_source(f"{url}/rows.csv", y="y"))["ledger"])
 
 
 def test_a_server_that_is_not_there_is_named():

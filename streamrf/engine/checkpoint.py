@@ -154,18 +154,15 @@ class Checkpoint(StateStore[S]):
         """
         self._stores = source.stores
         self._check_stores(self._earlier_stores)
-        logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
-        if not source.seekable:
-            return
-        if are_known(self._versions) and self._earlier_versions == self._versions:
-            return
-        row = self._samples.changed(source)
+        is_same = are_known(self._versions) and self._earlier_versions == self._versions
+        row = None if is_same or not source.seekable else self._samples.changed(source)
         if row is not None:
             raise CheckpointError(
                 f"the checkpoint {self.path} has counted rows of {self._where} that have been "
                 f"written again since: row {row:,} is not what it was. Sum them anew, by a "
                 "checkpoint file of their own"
             )
+        logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
 
     def check_unchanged(self) -> None:
         """Raise CheckpointError if another run has written the file since it was read."""

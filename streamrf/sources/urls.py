@@ -1,5 +1,6 @@
 """Files at URLs: what patterns mean, names without secrets, errors that name the file."""
 
+import functools
 import glob
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,8 @@ _PLAIN = (  # protocols whose names of files may hold ? and #; of others these e
     *("abfs", "abfss", "az", "file", "gcs", "gs", "hdfs", "local", "memory", "s3", "s3a"),
     *("sftp", "smb", "ssh", "tar", "zip"),
 )
+_HTTP = ("http", "https")
+_NO_RANGES = "its server has no ranges of bytes"
 _LINKS = re.compile("::(?=[a-z][a-z0-9]*::|[a-z][a-z0-9]*://)")  # between archives and caches
 
 
@@ -63,7 +66,7 @@ def _bare(link: str) -> str:
         password = re.match(r"([^/:@?#]*):(?!\d*(?:[/?#]|$)).*@", rest)
     if password is not None:
         rest = f"{password[1]}@{rest[password.end() :]}"
-    if protocol in ("http", "https"):  # of which a token may be the name of the user
+    if protocol in _HTTP:  # of which a token may be the name of the user
         rest = re.sub("^[^/@?#]*@", "", rest)
     return f"{protocol}://{_named(protocol, rest)}"
 
@@ -125,8 +128,49 @@ def open_url(url: str, name: str) -> Any:
     with _reaching(name):
         import fsspec
 
-        opened = fsspec.open(url, "rb")
-        return arrow().PythonFile(_Remote(opened, bare(name)), mode="r")
+        opened = fsspec.open(url, "rb", **_options(url))
+        file = _Remote(opened, bare(name))
+    file.check_ranges()
+    return arrow().PythonFile(file, mode="r")
+
+
+def _options(url: str) -> dict[str, Any]:
+    """Return what a URL is opened with beside the user's own configuration of fsspec."""
+    protocols = [protocol for protocol in _HTTP if f"{protocol}://" in url]
+    checks = _checks() if protocols else None
+    if checks is None:
+        return {}
+    from fsspec.config import conf
+
+    client: dict[str, Any] = {}
+    for protocol in _HTTP:
+        client |= conf.get(protocol, {}).get("client_kwargs", {})
+    client["trace_configs"] = [*client.get("trace_configs", []), checks]
+    return {protocol: {"client_kwargs": client} for protocol in protocols}
+
+
+@functools.cache  # one for all, as fsspec keeps one connection for all files with the same options
+def _checks() -> Any:
+    """Return what lets aiohttp refuse another part of a file than was asked for; None without it.
+
+    fsspec takes what a server sends.
+    """
+    try:
+        import aiohttp
+    except ImportError:  # which fsspec tells
+        return None
+
+    async def check(session: Any, context: Any, request: Any) -> None:
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
+        sent = re.match(r"bytes (\d+)-(\d+)/", request.response.headers.get("Content-Range", ""))
+        if not asked or not sent or request.response.status != HTTPStatus.PARTIAL_CONTENT:
+            return
+        if int(sent[1]) != int(asked[1]) or int(sent[2]) > int(asked[2] or sent[2]):
+            raise OSError(f"its server sent other bytes than those asked for, {sent[0]!r}")
+
+    checks = aiohttp.TraceConfig()
+    checks.on_request_end.append(check)
+    return checks
 
 
 class _Remote:
@@ -139,6 +183,11 @@ class _Remote:
 
     def __getattr__(self, key: str) -> Any:
         return getattr(self._file, key)
+
+    def check_ranges(self) -> None:
+        """Raise CorruptFileError where bytes come one after the other, so that none come again."""
+        if getattr(self._file, "size", 0) is None:  # fsspec's word for it
+            raise self._unread(_NO_RANGES)
 
     def close(self) -> None:
         """Close it; what it raises then is of no row, which are read."""
@@ -167,11 +216,14 @@ class _Remote:
             return method(*given)
         except Exception as error:
             is_whole = "range" in str(error) or "seek" in str(error)
-            why = "its server has no ranges of bytes" if is_whole else _said(error)
+            why = _NO_RANGES if is_whole else _said(error)
             why = "its server sent nothing for minutes" if isinstance(error, TimeoutError) else why
-            raise CorruptFileError(
-                f"{self._name} cannot be read: {why}; download it, and read the file"
-            ) from error
+            raise self._unread(why) from error
+
+    def _unread(self, why: str) -> CorruptFileError:
+        return CorruptFileError(
+            f"{self._name} cannot be read: {why}; download it, and read the file"
+        )
 
 
 @contextmanager

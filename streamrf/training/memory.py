@@ -112,6 +112,7 @@ def plan(
     def other_times(width: int) -> int:
         kept = min(most_kept(width), 4 * width * scored_rows)
         joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
+        joined -= _factor_bytes(width, gram, in_place)  # there is none then
         return max(sample_bytes, kept + max(answers, joined))
 
     def least_bytes(width: int) -> int:
@@ -209,14 +210,19 @@ def _sum_bytes(
 ) -> int:
     """Bytes of totals, partial sums, the factor and target sums."""
     total = np.dtype(gram.dtype).itemsize
-    factor = 0 if in_place else np.dtype(gram.factor_dtype).itemsize
     adding = total + gram.partial_bytes
     each = adding if not n_folds else total + n_folds * adding
-    totals = n_components * (n_components + 1) // 2 * (each + factor)
-    if not in_place:
-        totals += spare_bytes(n_components)
+    totals = n_components * (n_components + 1) // 2 * each
     targets = (4 + n_folds) * 8 * n_components * n_outputs
-    return totals + targets
+    return totals + targets + _factor_bytes(n_components, gram, in_place)
+
+
+def _factor_bytes(n_components: int, gram: type[GramSum], in_place: bool) -> int:
+    """Bytes of a factor, and of what it takes beside."""
+    if in_place:
+        return 0
+    size = np.dtype(gram.factor_dtype).itemsize * n_components * (n_components + 1) // 2
+    return size + spare_bytes(n_components)
 
 
 _SIZE = re.compile(r"\s*[-+]?\.?\d\S*\s*[a-zA-Z]*\s*")  # more than `dask.utils` asks for
