@@ -193,9 +193,11 @@ def test_weights_of_classes_that_are_not_there_are_told():
     """A name with a slip was passed over, and the classes kept their weights."""
     X = np.random.default_rng(0).normal(size=(200, 3))
     source = srf.ArraySource(X, np.arange(200) % 3)
-    with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the 200 rows .* as 0;"):
+    with pytest.warns(
+        StreamrfWarning, match=r"names \[7\], which no label of the 200 rows .* as 0:"
+    ):
         srf.accumulate(source, fourier(8), class_weight={7: 2.0})
-    with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the rows read"):
+    with pytest.warns(StreamrfWarning, match=r"names \[7\], which no label of the rows read"):
         srf.accumulate(source, fourier(8), class_weight={0: 2.0, 7: 2.0})
     srf.accumulate(source, fourier(8), class_weight={"1": 2.0})
 

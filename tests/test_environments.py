@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import h5py
+import numba
 import numpy as np
 import pytest
+
+from streamrf.jit import _forget_others, lanes
 
 ROOT = Path(__file__).resolve().parents[1]
 FIT = "fit data.h5 --map fourier --components 16 --seed 0 --alpha 1 --model m.h5 --json"
@@ -271,6 +274,35 @@ print(sorted(out.tolist()))
     assert found == "[1.0, 2.0]"
     assert told.count("Numba can write its cache nowhere") == 1
     assert told.count("\n") == 1
+
+
+def test_what_was_compiled_from_other_sources_is_forgotten(tmp_path):
+    """As by an earlier version in the same place: Numba sees no change of loops that a loop calls.
+
+    Removed are the index and the code of each loop, and nothing else.
+    """
+    compiled, other = tmp_path / "a.nbi", tmp_path / "a.pyc"
+    (tmp_path / "a.1.nbc").touch()
+    other.touch()
+    compiled.touch()
+    _forget_others(tmp_path)
+    assert not list(tmp_path.glob("*.nb?"))
+    compiled.touch()
+    _forget_others(tmp_path)  # of these sources
+    assert compiled.exists()
+    (tmp_path / "streamrf-sources").write_text("others")
+    _forget_others(tmp_path)
+    assert not compiled.exists()
+    assert other.exists()
+    _forget_others(tmp_path / "missing")
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="compiles nothing")
+def test_the_cache_in_use_is_of_these_sources():
+    stamp = Path(lanes.load.stats.cache_path) / "streamrf-sources"
+    before = stamp.read_text()
+    _forget_others(stamp.parent)
+    assert stamp.read_text() == before
 
 
 @pytest.mark.slow

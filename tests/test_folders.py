@@ -11,7 +11,13 @@ import pytest
 
 import streamrf as srf
 from commands import answer, misused, refused
-from streamrf.errors import ParameterError, StreamrfError, StreamrfWarning
+from streamrf.errors import (
+    EmptySourceError,
+    ParameterError,
+    SourceNotFoundError,
+    StreamrfError,
+    StreamrfWarning,
+)
 from streamrf.sources import open_text
 
 SUMS = ("--kernel", "gaussian", "--gamma", "0.5", "--components", "16", "--normalize", "standard")
@@ -186,6 +192,30 @@ def test_info_sizes_all_that_a_name_means(days):
     size = sum((days / f"d{day}.csv").stat().st_size for day in range(3))
     assert answer("info", "d*.csv")["bytes"] == size
     assert answer("info", f"file://{days}/d0.csv")["n_rows"] == 100
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz", "npy", "h5", "zarr"])
+def test_what_is_no_file_in_a_folder_is_told_and_not_waited_for(tmp_path, ending):
+    os.mkfifo(tmp_path / f"a.{ending}")
+    with pytest.raises(SourceNotFoundError, match=rf"a\.{ending}' is a pipe; expected a file"):
+        srf.open_source(tmp_path, y="y")
+    os.unlink(tmp_path / f"a.{ending}")
+    (tmp_path / f"b.{ending}").symlink_to("gone")
+    with pytest.raises(SourceNotFoundError, match="is a link to 'gone', which is not there"):
+        srf.open_source(tmp_path, y="y")
+
+
+def test_a_file_of_names_alone_adds_no_rows_to_those_of_others(tmp_path):
+    day = tmp_path / "day=1"
+    day.mkdir()
+    for name, rows in (("a", ""), ("b", "1,2\n3,4\n"), ("c", "")):
+        (day / f"{name}.csv").write_text("x,y\n" + rows)
+    for data in (tmp_path, [day / "a.csv", day / "b.csv"]):
+        source = srf.open_source(data, y="y")
+        assert source.n_rows == 2
+        np.testing.assert_array_equal(source.sample(2).y, [2, 4])
+    with pytest.raises(EmptySourceError, match="0 rows below the names of columns"):
+        srf.open_source([day / "a.csv", day / "c.csv"], y="y")
 
 
 def test_a_report_is_no_pdf(days):

@@ -178,7 +178,7 @@ def test_files_pair_with_and_without_their_ending(x, y, tmp_path):
 def test_a_weight_of_a_label_that_no_row_has_is_told():
     words = np.where(LABELS > 0, "yes", "no")
     classifier = srf.RandomFeatureClassifier(MAP, alpha=0.1, class_weight={"YES": 5, "no": 1})
-    with pytest.warns(StreamrfWarning, match=r"names \['YES'\], and no label of the rows read"):
+    with pytest.warns(StreamrfWarning, match=r"names \['YES'\], which no label of the rows read"):
         classifier.fit(FRAME, words)
     classifier.set_params(class_weight={"yes": 5, "no": 1}).fit(FRAME, words)  # which would raise
 

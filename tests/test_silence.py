@@ -357,7 +357,7 @@ def test_labels_renamed_in_folds_are_of_one_dtype(tmp_path):
 def test_weights_of_classes_that_were_not_summed_are_told():
     sums, codes = srf.accumulate(srf.ArraySource(ROWS, LABELS), MAP), srf.OneVsRest("discriminant")
     for weights in ({7: 50.0}, {1: 50.0, 7: 2.0}):
-        with pytest.warns(StreamrfWarning, match=r"names \[7\], and no label of the rows summed"):
+        with pytest.warns(StreamrfWarning, match=r"names \[7\], which no label of the rows summed"):
             sums.solve(1.0, codes, class_weight=weights)
     sums.solve(1.0, codes, class_weight={1: 50.0, 7: 0.0})
 

@@ -117,7 +117,8 @@ class _Space:
         ----------
         factor : of ``A + pole I``
         """
-        R = self._residual(alpha)
+        with computing(1):  # as in `grow`
+            R = self._residual(alpha)
         X = _applied(factor, R)
         above = max(1.0, pole / alpha) * np.einsum("jo,jo->o", R, X)
         least = np.finfo(np.float64).eps * self._squares

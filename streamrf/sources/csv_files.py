@@ -34,6 +34,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fra
 _FIRST = re.compile(rb'(?:(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)|[^\n])*+\n?')
 
 
+class NamesAloneError(EmptySourceError):
+    """A file with names of columns, and no rows yet."""
+
+
 class CSVTable(Table):
     """A CSV file: comma, semicolon, tab or bar between fields, double quotes, UTF-8.
 
@@ -83,7 +87,7 @@ class CSVTable(Table):
         self.n_rows = self._rows[-1]
         self._warn_of_empty_lines()
         if not self.n_rows:
-            raise EmptySourceError(
+            raise NamesAloneError(
                 f"{self.where}: 0 rows below the names of columns; expected 1 or more, each ended "
                 "by a line feed"
             )

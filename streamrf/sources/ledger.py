@@ -133,8 +133,8 @@ class Ledger:
         if repeated is not None:
             what, end = repeated
             raise MergeError(
-                f"{what}. Sum the rows from {end} on alone, if there are more: rows=({end}, None) "
-                f"(--rows {end}:)"
+                f"{what}. Leave them out; if that file has more rows, read it by itself from row "
+                f"{end} on: rows=({end}, None) (--rows {end}:)"
             )
         known = {} if checksum is None else {key: checksum}
         joined = self + Ledger({key: np.array([[start, stop]], dtype=np.int64)}, {key: name}, known)

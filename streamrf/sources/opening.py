@@ -8,7 +8,7 @@ from typing import Any
 from streamrf.errors import DataError, EmptySourceError, ParameterError, SourceNotFoundError, warn
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
-from streamrf.sources.csv_files import CSVTable
+from streamrf.sources.csv_files import CSVTable, NamesAloneError
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
 from streamrf.sources.derived import names_of
 from streamrf.sources.frames import (
@@ -31,6 +31,7 @@ from streamrf.sources.paths import (
     check_unpacked,
     expand,
     path_of,
+    raise_missing,
     stand_ins,
 )
 from streamrf.sources.seekable import SeekableSource
@@ -52,10 +53,18 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
     def opened(
         names: list[str], x: Any, y: Any, weights: Any, folders: Folders | None = None
     ) -> SeekableSource:
-        tables = [open_table(name) for name in names]
+        found, alone = [], None
+        for name in names:
+            try:
+                found.append((name, open_table(name)))
+            except NamesAloneError as error:  # as files of other formats may have no rows
+                alone = error
+        if alone and not found:
+            raise alone
+        tables = [table for _, table in found]
         if folders:
-            levels, pairs = levels_of(folders), zip(tables, names, strict=True)
-            tables = [PartitionedTable(table, folders[name], levels) for table, name in pairs]
+            levels = levels_of(folders)
+            tables = [PartitionedTable(table, folders[name], levels) for name, table in found]
         return TableSource(tables, x, y, weights)
 
     return opened
@@ -234,6 +243,9 @@ def _files(entry: str) -> Iterable[str]:
         return expand(name)
     inside = listed(name)
     found = [file for file in inside if _ending(file) in _ENDINGS]
+    for file in found:
+        if not os.path.isfile(file) and not is_store(file):  # opening a pipe would wait for ever
+            raise_missing(file, os.path.abspath(file))
     packed = [
         os.path.relpath(file, name)
         for file in inside

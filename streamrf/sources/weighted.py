@@ -88,8 +88,8 @@ def check_named(
     are_all = len(unknown) == len(names)
     if len(unknown) and share in ("any", "all" if are_all else "some"):
         warn(
-            f"class_weight (--class-weight) names {unknown.tolist()[:5]}, and no label of {where}, "
-            f"such as {labels[0].item()!r}; check the names"
+            f"class_weight (--class-weight) names {unknown.tolist()[:5]}, which no label of {where}"
+            f" is; there are such as {labels[0].item()!r}: check the names"
         )
 
 
