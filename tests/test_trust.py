@@ -148,6 +148,78 @@ def test_chunks_that_were_never_written_are_told(tmp_path):
     assert srf.HDF5Source(tmp_path / "half.h5", allow_sparse=True).n_rows == 3000
 
 
+@pytest.mark.parametrize("lost", ["X", "y", "w"])
+def test_a_dataset_in_one_piece_that_was_never_written_is_told(lost, tmp_path):
+    n = 300
+    for name, last in (("a", None), ("b", lost)):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            for key, array in (("X", np.ones((n, 2))), ("y", np.arange(n) % 2), ("w", np.ones(n))):
+                dataset = file.create_dataset(key, array.shape, array.dtype)
+                if key != last:
+                    dataset[:] = array
+    words = rf"b\.h5.*{lost}.*: all numbers were never written and are read as the fill value, 0"
+    with pytest.warns(StreamrfWarning, match=words):
+        srf.HDF5Source([tmp_path / "a.h5", tmp_path / "b.h5"], weights="w")
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("chunks", r"1\.part, dataset 'X': 3 of 5 chunks were never written"),
+        ("whole", r"1\.part, dataset 'X': all numbers were never written"),
+        ("gap", r"v\.h5, dataset 'X': 200 of 600 numbers are of no file"),
+    ],
+)
+def test_parts_of_a_virtual_dataset_that_were_never_written_are_told(part, words, tmp_path):
+    layout = h5py.VirtualLayout((300, 2), "f8")
+    for i in range(3):
+        with h5py.File(tmp_path / f"{i}.part", "w") as file:
+            if i != 1 or part == "gap":
+                file["X"] = np.ones((100, 2))
+            else:
+                chunks = (20, 2) if part == "chunks" else None
+                dataset = file.create_dataset("X", (100, 2), "f8", chunks=chunks)
+                dataset[: 40 if part == "chunks" else 0] = 1.0
+        if i != 1 or part != "gap":
+            layout[100 * i : 100 * i + 100] = h5py.VirtualSource(f"{i}.part", "X", (100, 2))
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = np.arange(300) % 2
+    with pytest.warns(StreamrfWarning, match=words):
+        srf.HDF5Source(tmp_path / "v.h5")
+    srf.HDF5Source(tmp_path / "v.h5", allow_sparse=True)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_is_no_chunk_of_a_zarr_store_does_not_stand_for_one(version, tmp_path):
+    """As a copy leaves it that was stopped, or a desktop."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version)
+    group.create_array("X", shape=(500, 2), chunks=(100, 2), dtype="f8")[:] = 1.0
+    folder = tmp_path / "a.zarr" / "X"
+    srf.open_source(tmp_path / "a.zarr")
+    chunk = folder / "3.0" if version == 2 else folder / "c" / "3" / "0"
+    for name in (f".{chunk.name}.AbCdEf", ".DS_Store", "9.0"):
+        (chunk.parent / name).write_bytes(chunk.read_bytes())
+    chunk.unlink()
+    with pytest.warns(StreamrfWarning, match="1 of 5 chunks of rows are not there"):
+        srf.open_source(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("role", ["y", "weights"])
+def test_targets_and_weights_that_a_zarr_store_lacks_are_told(role, tmp_path):
+    """Where other chunks are of more values than one, so that none is of the fill value alone."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    for name, array in (("X", np.ones((500, 2))), (role, np.arange(500) % 2)):
+        group.create_array(name, data=array, chunks=(100, 2)[: array.ndim])
+    srf.open_source(tmp_path / "a.zarr", **{role: role})
+    shutil.rmtree(tmp_path / "a.zarr" / role / "c" / "2", ignore_errors=True)
+    (tmp_path / "a.zarr" / role / "c" / "2").unlink(missing_ok=True)
+    with pytest.warns(StreamrfWarning, match=f"array '{role}': 1 of 5 chunks of rows are not th"):
+        srf.open_source(tmp_path / "a.zarr", **{role: role})
+
+
 @pytest.mark.parametrize("shards", [None, (1000, 2)])
 def test_chunks_that_a_zarr_store_lacks_are_told(shards, tmp_path):
     zarr = pytest.importorskip("zarr")

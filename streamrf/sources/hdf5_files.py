@@ -17,7 +17,6 @@ from streamrf.sources.hdf5_trust import (
     check_complete,
     check_origins,
     check_sparse,
-    lacking,
     origins,
 )
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
@@ -137,13 +136,14 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
         told: list[str] = []
         for dataset, key in zip(found, names, strict=True):
             if dataset is not None and key is not None:
-                others[key] = origins(dataset, path)
+                place = where_of(name, key)
+                others[key], doubts = origins(dataset, path, place)
                 if not trust.external:
-                    check_origins(others[key], path, where_of(name, key))
+                    check_origins(others[key], path, place)
                 if not trust.sparse:
-                    check_sparse(dataset, others[key], where_of(name, key))
-                    check_complete(others[key], where_of(name, key))
-                    told.append(lacking(dataset, where_of(name, key)))
+                    check_sparse(dataset, others[key], place)
+                    check_complete(others[key], place)
+                    told += doubts
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)
@@ -166,7 +166,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(all_others)),
             parts=tuple(dict.fromkeys(filter(os.path.exists, all_others))),
-            lacking=next(filter(None, told), ""),
+            lacking=next(iter(told), ""),
         )
 
 

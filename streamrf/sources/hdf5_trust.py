@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 
@@ -40,18 +40,37 @@ def check_sparse(dataset: h5py.Dataset, others: Iterable[str], where: str) -> No
 
 
 def lacking(dataset: h5py.Dataset, where: str) -> str:
-    """Return a sentence if chunks were never written, and are read as the fill value, else ""."""
-    if dataset.chunks is None or dataset.is_virtual:
-        return ""
-    n_chunks = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-    n_lacking = n_chunks - dataset.id.get_num_chunks()
-    if n_lacking <= 0:
+    """Return a sentence if numbers were never written, and are read as the fill value, else "".
+
+    Of a dataset made of others, whether these are enough of them.
+    """
+    what = ""
+    if dataset.is_virtual:
+        n_lacking = dataset.size - _n_mapped(dataset)
+        if n_lacking > 0:
+            what = f"{n_lacking:,} of {dataset.size:,} numbers are of no file"
+    elif dataset.chunks is not None:
+        grid = zip(dataset.shape, dataset.chunks, strict=True)
+        n_chunks = math.prod(-(-n // c) for n, c in grid)
+        n_lacking = n_chunks - dataset.id.get_num_chunks()
+        if n_lacking > 0:
+            what = f"{n_lacking:,} of {n_chunks:,} chunks were never written"
+    elif dataset.size and not dataset.external and not dataset.id.get_storage_size():
+        what = "all numbers were never written"  # when the first is, HDF5 makes room for all
+    if not what:
         return ""
     return (
-        f"{where}: {n_lacking:,} of {n_chunks:,} chunks were never written and are read as the fill"
-        f" value, {dataset.fillvalue}: its writer left them out or has not come to its end; "
-        "allow_sparse=True (--allow-sparse) if they are to be so"
+        f"{where}: {what} and are read as the fill value, {dataset.fillvalue}: the writer left them"
+        " out or has not come to its end; allow_sparse=True (--allow-sparse) if they are to be so"
     )
+
+
+def _n_mapped(dataset: h5py.Dataset) -> int:
+    """Return how many numbers of a virtual dataset are those of others, all where none tells."""
+    try:
+        return sum(source.vspace.get_select_npoints() for source in dataset.virtual_sources())
+    except (RuntimeError, ValueError):  # a selection without an end
+        return dataset.size
 
 
 def warn_of_lacking(sentences: Iterable[str]) -> None:
@@ -81,17 +100,35 @@ def not_stored(where: str, n_rows: int, n_bytes: int, stored: int) -> CorruptFil
     )
 
 
-def origins(dataset: h5py.Dataset, path: str) -> dict[str, str]:
+class Origin(NamedTuple):
+    """A file that rows are really in.
+
+    Attributes
+    ----------
+    file : its real path
+    lack : what it lacks of the rows, or ""
+    doubt : a sentence, if some of them were never written, or ""
+    """
+
+    file: str
+    lack: str
+    doubt: str = ""
+
+
+def origins(dataset: h5py.Dataset, path: str, where: str) -> tuple[dict[str, str], list[str]]:
     """Return the other files that the rows of a dataset of the file `path` are really in.
 
     The values say what a file lacks of these rows, and are empty where it lacks nothing; the file
-    itself is named only if it lacks something.
+    itself is named only if it lacks something. And sentences on rows that were never written.
     """
     found: dict[str, str] = {}
-    for file, lack in _origins(dataset, 0):
+    doubts = []
+    for file, lack, doubt in _origins(dataset, 0, where):
         found[file] = found.get(file) or lack
+        doubts.append(doubt)
     own = os.path.realpath(path)
-    return {file: lack for file, lack in found.items() if lack or file != own}
+    others = {file: lack for file, lack in found.items() if lack or file != own}
+    return others, list(filter(None, doubts))
 
 
 def check_complete(files: dict[str, str], where: str) -> None:
@@ -116,9 +153,10 @@ def check_origins(files: Iterable[str], path: str, where: str) -> None:
             )
 
 
-def _origins(dataset: h5py.Dataset, depth: int) -> Iterator[tuple[str, str]]:
+def _origins(dataset: h5py.Dataset, depth: int, where: str) -> Iterator[Origin]:
     """Yield the files that the rows of a dataset are in, and what each lacks of them."""
-    yield os.path.realpath(dataset.file.filename), ""  # of an external link, that of its target
+    own = os.path.realpath(dataset.file.filename)  # of an external link, that of its target
+    yield Origin(own, "", lacking(dataset, where))
     left = dataset.size * dataset.dtype.itemsize
     for name, offset, size in dataset.external or ():
         file = os.path.realpath(os.fsdecode(name))  # libhdf5 begins at the working folder
@@ -126,7 +164,7 @@ def _origins(dataset: h5py.Dataset, depth: int) -> Iterator[tuple[str, str]]:
         left -= n_bytes
         stored = os.path.getsize(file) if os.path.exists(file) else -1
         short = f"has {stored:,} bytes of {offset + n_bytes:,}" if stored >= 0 else MISSING
-        yield file, short if stored < offset + n_bytes else ""
+        yield Origin(file, short if stored < offset + n_bytes else "")
     if dataset.is_virtual:
         if depth >= MAX_DEPTH:
             file = dataset.file.filename
@@ -163,20 +201,20 @@ def _found(name: str, owner: str) -> str:
     return next(filter(os.path.exists, tried), first)
 
 
-def _inside(file: str, source: Any, depth: int) -> Iterator[tuple[str, str]]:
+def _inside(file: str, source: Any, depth: int) -> Iterator[Origin]:
     """Yield a file of a virtual dataset's source, and those of what that is made of in turn."""
     path = os.path.realpath(file)
     try:
         with h5py.File(path, "r") as handle:
             dataset = handle.get(source.dset_name)
             if isinstance(dataset, h5py.Dataset):
-                yield path, _short(dataset, source)
-                yield from _origins(dataset, depth + 1)
+                yield Origin(path, _short(dataset, source))
+                yield from _origins(dataset, depth + 1, f"{path}, dataset {source.dset_name!r}")
             else:  # numbered datasets are not looked for
                 numbered = "%b" in source.dset_name
-                yield path, "" if numbered else f"has no dataset {source.dset_name!r}"
+                yield Origin(path, "" if numbered else f"has no dataset {source.dset_name!r}")
     except OSError:
-        yield path, "cannot be read as HDF5" if os.path.exists(path) else MISSING
+        yield Origin(path, "cannot be read as HDF5" if os.path.exists(path) else MISSING)
 
 
 def _short(dataset: h5py.Dataset, source: Any) -> str:

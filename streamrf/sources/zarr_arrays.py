@@ -2,8 +2,12 @@
 
 import math
 import os
+import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
 from streamrf.sources.base import Arrays
@@ -21,13 +25,16 @@ from streamrf.sources.validation import how_to_name
 
 Name = str | None
 
+N_LOOKED_AT = 3  # chunks of targets, whether they are in an order
+_CHUNK = re.compile(r"[/\\](c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
+
 
 class ZarrMatrix(LazyMatrix):
     """Arrays of a zarr group; or a store that is one array, without targets.
 
     Attributes
     ----------
-    lacking : a sentence, if chunks of rows are not there
+    lacking : a sentence, if chunks of rows, targets or weights are not there
     """
 
     def __init__(
@@ -38,8 +45,11 @@ class ZarrMatrix(LazyMatrix):
         super().__init__(name)
         X = self._arrays.X
         self.lacking = ""
-        if not allow_sparse:
-            self.lacking = _checked(X, os.path.join(self._path, X.path), name)
+        for role, array in self._arrays._asdict().items():
+            if array is not None and not allow_sparse:
+                where = name if role == "X" else f"{name}, array {array.path!r}"
+                told = _checked(array, os.path.join(self._path, array.path), where, role != "X")
+                self.lacking = self.lacking or told
         self._chunk_rows = X.chunks[0]
         self._row_bytes = X.dtype.itemsize * self.n_features
 
@@ -104,20 +114,28 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def _checked(array: Any, folder: str, where: str) -> str:
+def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
     """Return a sentence if chunks of rows are not there, else "".
 
     They hold nothing but the fill value, or are lost. Raise CorruptFileError if a large array
     stores less than a thousandth of them.
+
+    Parameters
+    ----------
+    may_be_sorted : whether nothing is to be said where chunks of one value are to be expected
     """
-    pieces = zip(array.shape, getattr(array, "shards", None) or array.chunks, strict=True)
-    n_pieces = math.prod(-(-n // c) for n, c in pieces)
-    n_files = sum(1 for _ in _chunk_files(folder))  # of which there may be millions
-    n_bytes = math.prod(array.shape) * array.dtype.itemsize
-    if n_bytes > SMALL_BYTES and n_files < MIN_STORED * n_pieces:
-        stored = sum(map(os.path.getsize, _chunk_files(folder)))
+    shape = getattr(array, "shards", None) or array.chunks
+    grid = [-(-n // c) for n, c in zip(array.shape, shape, strict=True)]
+    n_pieces, n_bytes = math.prod(grid), math.prod(array.shape) * array.dtype.itemsize
+    n_files = sum(1 for _ in _chunk_files(folder, grid))  # of which there may be millions
+    is_large = n_bytes > SMALL_BYTES and not may_be_sorted
+    if is_large and n_files < MIN_STORED * n_pieces:
+        stored = sum(os.path.getsize(file) for file, _ in _chunk_files(folder, grid))
         raise not_stored(where, array.shape[0], n_bytes, stored)
     if n_files >= n_pieces:
+        return ""
+    looked_at = islice(_chunk_files(folder, grid), N_LOOKED_AT)
+    if may_be_sorted and not any(_is_mixed(array, place[0], shape[0]) for _, place in looked_at):
         return ""
     return (
         f"{where}: {n_pieces - n_files:,} of {n_pieces:,} chunks of rows are not there and are read"
@@ -126,12 +144,22 @@ def _checked(array: Any, folder: str, where: str) -> str:
     )
 
 
-def _chunk_files(folder: str) -> Iterator[str]:
-    """Yield the files of an array but those that tell of it."""
+def _is_mixed(array: Any, chunk: int, n_rows: int) -> bool:
+    """Return whether the fill value comes and goes in a chunk of targets, which no order has."""
+    is_fill = array[chunk * n_rows : (chunk + 1) * n_rows] == array.fill_value
+    return bool(np.count_nonzero(is_fill[1:] != is_fill[:-1]) > 1)
+
+
+def _chunk_files(folder: str, grid: list[int]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the files of the chunks of an array, each with its place in the grid of chunks.
+
+    Others tell of the array, or are left by who copied it.
+    """
     for file in stored_files(folder):
-        name = os.path.basename(file)
-        if not name.startswith(".z") and name != "zarr.json":
-            yield file
+        if _CHUNK.fullmatch(file[len(folder) :]):
+            place = [int(number) for number in re.findall(r"\d+", file[len(folder) :])]
+            if len(place) == len(grid) and all(i < n for i, n in zip(place, grid, strict=True)):
+                yield file, place
 
 
 def open_zarr(
