@@ -26,7 +26,13 @@ from clusters import by_hand, processes, wait_until_released
 from streamrf.engine import ShardTask, failures, futures, map_in_order, map_reduce, workers
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import Situation, check_sizes, versions
-from streamrf.errors import ChangedFileError, CheckpointError, ClusterError, CorruptFileError
+from streamrf.errors import (
+    ChangedFileError,
+    CheckpointError,
+    ClusterError,
+    CorruptFileError,
+    Interruption,
+)
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
 
@@ -457,6 +463,18 @@ def test_shards_spilled_are_not_computed_again(client, accumulate, alone, tmp_pa
     assert saved(accumulate(**options), tmp_path) == alone
     changed = {file for file, time in files.items() if file.stat().st_mtime_ns != time}
     assert changed == {damaged}
+
+
+def test_an_interruption_tells_of_the_shards_that_are_finished(client, accumulate, alone, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    options = {"engine": client, "parts": PARTS, "spill": tmp_path / "spill"}
+    with pytest.raises(
+        Interruption, match=r"/spill holds \d+ shards .*: run the same again to go on"
+    ):
+        accumulate(progress=after(PARTS // 2, interrupt), **options)
+    assert saved(accumulate(**options), tmp_path) == alone
 
 
 def test_a_spill_folder_is_for_its_rows(client, accumulate, path, tmp_path):

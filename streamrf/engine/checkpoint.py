@@ -162,7 +162,9 @@ class Checkpoint(StateStore[S]):
                 f"written again since: row {row:,} is not what it was. Sum them anew, by a "
                 "checkpoint file of their own"
             )
-        logger.info("%s: goes on after the %s rows counted already", self.path, f"{self.n_done:,}")
+        if self.n_done:  # or it is the first file of a spill folder
+            n_done = f"{self.n_done:,}"
+            logger.info("%s: goes on after the %s rows counted already", self.path, n_done)
 
     def check_unchanged(self) -> None:
         """Raise CheckpointError if another run has written the file since it was read."""

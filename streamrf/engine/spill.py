@@ -1,12 +1,15 @@
 """A folder that the workers of a cluster share: a file for each finished shard."""
 
+import glob
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from streamrf import storage
 from streamrf.engine.base import StateStore
 from streamrf.engine.checkpoint import S
-from streamrf.errors import FormatError, StorageError
+from streamrf.errors import FormatError, Interruption, StorageError
 
 SHARD = "shard"
 FIRST = "start.checkpoint"
@@ -38,6 +41,22 @@ class ShardFolder(StateStore[S]):
     def save(self, start: int, stop: int, summary: S) -> None:
         """Write a shard's file."""
         storage.write(self._path(start, stop), SHARD, summary.to_tree())
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Say of Ctrl-C how to go on, if shards are finished."""
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            n_shards = len(glob.glob(glob.escape(self._prefix) + "-*.h5"))
+            if not n_shards:
+                raise
+            folder = os.path.dirname(self._prefix)
+            raise Interruption(
+                f"stopped; {folder} holds {n_shards:,} shards that are finished: run the same again"
+                " to go on from there",
+                signal.SIGINT,
+            ) from stop
 
     def _path(self, start: int, stop: int) -> str:
         return f"{self._prefix}-{start}-{stop}.h5"
