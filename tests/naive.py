@@ -261,9 +261,9 @@ def moments(Z):
     return np.mean(Z, axis=0, dtype=np.float64), np.std(Z, axis=0, dtype=np.float64)
 
 
-def linear(Z, places, shift, inverse_step, coef, intercept):
-    """``coef^T (z_i - shift) inverse_step + intercept`` of the features at some places."""
-    return store_scaled(Z[:, places], shift, inverse_step, np.ones(len(Z))) @ coef + intercept
+def linear(Z, columns, shift, inverse_step, coef, intercept):
+    """``coef^T (z_i - shift) inverse_step + intercept`` of some columns."""
+    return store_scaled(Z[:, columns], shift, inverse_step, np.ones(len(Z))) @ coef + intercept
 
 
 def store_rounded(Z, shift, inverse_step, root, limit):

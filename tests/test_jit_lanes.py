@@ -139,19 +139,19 @@ def test_scaled_rows_are_those_of_the_definition(rng, shape, dtype):
 @pytest.mark.parametrize("n_outputs", [1, 3, 40])
 def test_linear_outputs_are_those_of_the_definition(rng, shape, n_outputs):
     Z, shift, inverse_step, _ = calibrated(rng, shape)
-    places = rng.permutation(shape[1])[: max(1, 3 * shape[1] // 4)]  # some, in any order
-    Z[:, np.setdiff1d(np.arange(shape[1]), places)] = np.inf  # of the others nothing is taken
-    shift, inverse_step = shift[places], inverse_step[places]
-    coef, intercept = rng.standard_normal((len(places), n_outputs)), rng.standard_normal(n_outputs)
+    columns = rng.permutation(shape[1])[: max(1, 3 * shape[1] // 4)]  # some, in any order
+    Z[:, np.setdiff1d(np.arange(shape[1]), columns)] = np.inf  # of the others nothing is taken
+    shift, inverse_step = shift[columns], inverse_step[columns]
+    coef, intercept = rng.standard_normal((len(columns), n_outputs)), rng.standard_normal(n_outputs)
     out = np.empty((shape[0], n_outputs))
-    lanes.linear(naive.lanes(Z), places, shift, inverse_step, coef, intercept, out)
-    expected = naive.linear(Z, places, shift, inverse_step, coef, intercept)
+    lanes.linear(naive.lanes(Z), columns, shift, inverse_step, coef, intercept, out)
+    expected = naive.linear(Z, columns, shift, inverse_step, coef, intercept)
     scale = np.abs(expected).max(initial=1.0)
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12 * scale)
     for i in range(0, shape[0], 5):  # a row alone, in another lane, to the last bit
         alone = np.empty((1, n_outputs))
         one = naive.lanes(Z[i : i + 1])
-        lanes.linear(one, places, shift, inverse_step, coef, intercept, alone)
+        lanes.linear(one, columns, shift, inverse_step, coef, intercept, alone)
         np.testing.assert_array_equal(alone[0], out[i])
 
 

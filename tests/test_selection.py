@@ -10,7 +10,7 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.solving import JOINED_ROWS, Path, Trial, held_out, most_kept, penalty
+from streamrf.solving import JOINED_ROWS, Path, Trial, held_out, max_kept, penalty
 from streamrf.training import Pass, finish, finishing, holdout
 from streamrf.training.memory import plan
 
@@ -92,9 +92,9 @@ def test_rows_held_out_come_in_parts_that_no_block_decides(block_rows):
 
 def test_more_is_kept_of_rows_held_out_where_their_gram_is_large():
     """And the plan of the memory counts them."""
-    kept = {width: most_kept(width) for width in (100, 8192, 16_384, 60_000)}
-    assert kept[100] == kept[8192] == held_out.KEPT_BYTES
-    assert kept[8192] < kept[16_384] <= kept[60_000] == held_out.MOST_KEPT
+    kept = {width: max_kept(width) for width in (100, 8192, 16_384, 60_000)}
+    assert kept[100] == kept[8192] == held_out.MIN_KEPT
+    assert kept[8192] < kept[16_384] <= kept[60_000] == held_out.MAX_KEPT
     none, many = (plan(16_384, 1, 10, scored_rows=n, memory_limit="1 TiB") for n in (0, 10_000))
     block = none.block_rows * 6 * 16_384  # four bytes of a feature, and two in panels
     assert many.total_bytes - none.total_bytes > 0.9 * (kept[16_384] - block) > 0
@@ -118,7 +118,7 @@ def test_rows_held_out_are_mapped_once(is_kept, monkeypatch):
         return np.cos(X)
 
     if not is_kept:
-        monkeypatch.setattr(held_out, "KEPT_BYTES", 0)
+        monkeypatch.setattr(held_out, "MIN_KEPT", 0)
     X = np.random.default_rng(0).normal(size=(9000, 3))
     totals = {}
     for alpha in (1.0, "auto"):

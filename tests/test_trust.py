@@ -190,6 +190,17 @@ def test_parts_of_a_virtual_dataset_that_were_never_written_are_told(part, words
     srf.HDF5Source(tmp_path / "v.h5", allow_sparse=True)
 
 
+def test_parts_of_which_a_virtual_dataset_takes_what_was_written_are_not_doubted(tmp_path):
+    layout = h5py.VirtualLayout((40, 2), "f8")
+    with h5py.File(tmp_path / "a.part", "w") as file:
+        file.create_dataset("X", (100, 2), "f8", chunks=(20, 2))[:40] = 1.0
+    layout[:] = h5py.VirtualSource(tmp_path / "a.part", "X", (100, 2))[:40]
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = np.arange(40) % 2
+    assert srf.HDF5Source(tmp_path / "v.h5").n_rows == 40
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_is_no_chunk_of_a_zarr_store_does_not_stand_for_one(version, tmp_path):
     """As a copy leaves it that was stopped, or a desktop."""
@@ -206,18 +217,62 @@ def test_what_is_no_chunk_of_a_zarr_store_does_not_stand_for_one(version, tmp_pa
         srf.open_source(tmp_path / "a.zarr")
 
 
+SHUFFLED = np.random.default_rng(0).permutation(500)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:The data type"
+)  # of texts, which zarr may come to write otherwise
 @pytest.mark.parametrize("role", ["y", "weights"])
-def test_targets_and_weights_that_a_zarr_store_lacks_are_told(role, tmp_path):
-    """Where other chunks are of more values than one, so that none is of the fill value alone."""
+@pytest.mark.parametrize("order", ["none", "ascending", "descending", "blocks"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(500) % 2,
+        1 + np.arange(500) % 2,
+        np.linspace(1, 2, 500),
+        np.stack([np.arange(500) % 3, np.arange(500) % 2], axis=1),
+        np.array(["a", "b"])[np.arange(500) % 2],
+    ],
+    ids=["0 and 1", "1 and 2", "numbers", "two columns", "texts"],
+)
+def test_targets_and_weights_that_a_zarr_store_lacks_are_told(role, order, values, tmp_path):
+    """Where the others are in no order, so that no chunk is of the fill value alone."""
     zarr = pytest.importorskip("zarr")
+    if role == "weights" and (values.ndim == 2 or values.dtype.kind == "U"):
+        pytest.skip("not for weights")
+    values = values[SHUFFLED] if order == "none" else np.sort(values, axis=0)
+    if order == "descending":
+        values = values[::-1]
+    if order == "blocks":
+        if len(np.unique(values)) > 3:
+            pytest.skip("no blocks")
+        values = np.roll(values, 130, axis=0)
     group = zarr.open_group(tmp_path / "a.zarr", mode="w")
-    for name, array in (("X", np.ones((500, 2))), (role, np.arange(500) % 2)):
-        group.create_array(name, data=array, chunks=(100, 2)[: array.ndim])
-    srf.open_source(tmp_path / "a.zarr", **{role: role})
-    shutil.rmtree(tmp_path / "a.zarr" / role / "c" / "2", ignore_errors=True)
-    (tmp_path / "a.zarr" / role / "c" / "2").unlink(missing_ok=True)
+    for name, array in (("X", np.ones((500, 2))), (role, values)):
+        group.create_array(name, data=array, chunks=(100, *array.shape[1:]))
+    srf.open_source(tmp_path / "a.zarr", **{role: role}, allow_sparse=True)
+    shutil.rmtree(tmp_path / "a.zarr" / role / "c" / "4", ignore_errors=True)
+    (tmp_path / "a.zarr" / role / "c" / "4").unlink(missing_ok=True)
+    if order != "none":
+        srf.open_source(tmp_path / "a.zarr", **{role: role})  # warnings are errors in these tests
+        return
     with pytest.warns(StreamrfWarning, match=f"array '{role}': 1 of 5 chunks of rows are not th"):
         srf.open_source(tmp_path / "a.zarr", **{role: role})
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_chunks_of_a_store_that_is_one_array_are_counted(version, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    options = {"shape": (500, 2), "chunks": (100, 2), "dtype": "f8", "zarr_format": version}
+    zarr.create_array(tmp_path / "a.zarr", **options)[:] = 1.0
+    assert srf.open_source(tmp_path / "a.zarr").n_rows == 500
+    if version == 2:
+        (tmp_path / "a.zarr" / "3.0").unlink()
+    else:
+        shutil.rmtree(tmp_path / "a.zarr" / "c" / "3")
+    with pytest.warns(StreamrfWarning, match="1 of 5 chunks of rows are not there"):
+        srf.open_source(tmp_path / "a.zarr")
 
 
 @pytest.mark.parametrize("shards", [None, (1000, 2)])

@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 from zipfile import ZipFile
 
 import fsspec
@@ -45,7 +46,10 @@ class Handler(SimpleHTTPRequestHandler):
     half of what is asked for, and below /other what lies ten bytes behind it.
     """
 
+    keys_sent: ClassVar[list] = []  # of the requests
+
     def send_head(self):
+        self.keys_sent.append(self.headers.get("Key"))
         if self.path.startswith("/broken/"):
             self.send_error(500)
             return None
@@ -195,10 +199,18 @@ def test_a_server_without_an_end_is_named_before_it_is_read(url, name):
 
 def test_the_configuration_of_fsspec_holds_for_what_is_read(url, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "http", {"client_kwargs": {"headers": {"Key": "1"}}})
-    options = urls._options(f"simplecache::{url}/rows.csv")
-    assert options["http"]["client_kwargs"]["headers"] == {"Key": "1"}
+    Handler.keys_sent.clear()
+    srf.open_source(f"simplecache::{url}/rows.csv?from=https://other/rows.csv", y="y")
+    assert {*Handler.keys_sent} == {"1"}
     assert urls._options("memory://rows.csv") == {}
-    assert len(summed(srf.open_source(f"{url}/rows.csv", y="y"))["ledger"])
+    monkeypatch.setitem(fsspec.config.conf, "http", {"client_kwargs": None})
+    srf.open_source(f"{url}/rows.csv", y="y")
+
+
+def test_an_empty_file_is_told_as_empty(url, folder):
+    (folder / "empty.csv").touch()
+    with pytest.raises(DataError, match=r"empty\.csv is empty"):
+        srf.open_source(f"{url}/empty.csv", y="y")
 
 
 def test_a_server_that_is_not_there_is_named():

@@ -34,15 +34,16 @@ def _forget_others(folder: Path) -> None:
 
     Numba looks whether the file of a loop has changed, and not those of the loops that it calls.
     """
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    stamp = folder / "streamrf-sources"
+    sources, stamp = Path(__file__).parent.glob("[!.]*.py"), folder / "streamrf-sources"
     with suppress(OSError):  # of a folder that is written to by others alone
-        if stamp.exists() and stamp.read_text() == digest:
+        digest = hashlib.sha256(
+            b"".join(source.read_bytes() for source in sorted(sources))
+        ).digest()
+        if stamp.exists() and stamp.read_bytes() == digest:
             return
         for file in folder.glob("*.nb[ic]"):
             file.unlink(missing_ok=True)
-        stamp.write_text(digest)
+        stamp.write_bytes(digest)
 
 
 if not numba.config.DISABLE_JIT:

@@ -117,9 +117,9 @@ def store_scaled(z: F32, shift: F64, inverse_step: F64, root: F64, out: Numbers)
 
 @njit(nogil=True, cache=True, parallel=True)
 def linear(
-    z: F32, places: I64, shift: F64, inverse_step: F64, coef: F64, intercept: F64, out: F64
+    z: F32, columns: I64, shift: F64, inverse_step: F64, coef: F64, intercept: F64, out: F64
 ) -> None:
-    """``out[i, o] = sum_j coef[j, o] (z_ip_j - shift_j) inverse_step_j + intercept[o]``.
+    """``out[i, o] = sum_j coef[j, o] (z_ic_j - shift_j) inverse_step_j + intercept[o]``.
 
     Each row in the order of the features, so that its bits do not depend on other rows. The scaled
     features are never stored: doing so took three quarters of a prediction.
@@ -127,7 +127,7 @@ def linear(
     Parameters
     ----------
     z : (groups, any, 16) float32
-    places : (width,) int64, of the features, p_j
+    columns : (width,) int64, of the features, c_j
     shift, inverse_step : (width,) float64
     coef : (width, n_outputs) float64
     intercept : (n_outputs,) float64
@@ -143,7 +143,7 @@ def linear(
             n_terms = min(TERMS, width - start)
             for k in range(n_terms):
                 j = start + k
-                row = z[g, places[j]]
+                row = z[g, columns[j]]
                 for lane in range(LANES):
                     values[k, lane] = (np.float64(row[lane]) - shift[j]) * inverse_step[j]
             for o in range(n_outputs):

@@ -27,9 +27,9 @@ def solve(factor: Numbers, B: Numbers) -> None:
     factor : packed L
     B : (n, n_columns), of the same dtype
     """
-    n, most = len(B), LANE_BYTES // factor.itemsize
-    for first, stop in cut(0, B.shape[1], most):
-        lanes = most if stop - first > most // 2 else most // 2
+    n, max_lanes = len(B), LANE_BYTES // factor.itemsize
+    for first, stop in cut(0, B.shape[1], max_lanes):
+        lanes = max_lanes if stop - first > max_lanes // 2 else max_lanes // 2
         X = np.zeros((n, lanes), factor.dtype)
         X[:, : stop - first] = B[:, first:stop]
         _substitute(factor, n, X.reshape(-1), lanes)

@@ -229,10 +229,10 @@ class Encoder:
         self.check_width(X)
         shift, inverse_step = self.calibration.shift, 1 / self.calibration.step
         coef, intercept = unlocked(np.ascontiguousarray(coef.T)), unlocked(intercept)
-        out, places = np.empty((len(X), len(intercept))), np.arange(self.n_components)
+        out, columns = np.empty((len(X), len(intercept))), np.arange(self.n_components)
         with featurising(), stage("featurise"):
             for rows, z in self._mapped(X):
-                lanes.linear(z, places, shift, inverse_step, coef, intercept, out[rows])
+                lanes.linear(z, columns, shift, inverse_step, coef, intercept, out[rows])
         return out
 
     def _mapped(self, X: Any, known: Iterable[F32] = ()) -> Iterator[tuple[slice, F32]]:

@@ -12,7 +12,7 @@ from streamrf.solving.findings import (
     penalty_finding,
     width_finding,
 )
-from streamrf.solving.held_out import JOINED_ROWS, HeldOut, held_scores, most_kept
+from streamrf.solving.held_out import JOINED_ROWS, HeldOut, held_scores, max_kept
 from streamrf.solving.losses import LOSSES, MAX_STEP, SQUARED, Loss, check_loss, line_step
 from streamrf.solving.normal import (
     RELATIVE_ALPHAS,
@@ -78,7 +78,7 @@ __all__ = [
     "is_low_rank",
     "left_out",
     "line_step",
-    "most_kept",
+    "max_kept",
     "most_useful",
     "n_tried",
     "nested",

@@ -111,7 +111,8 @@ class _Space:
 
         The penalised loss of a solution with residual r is above the least by ``r^T (A + alpha
         I)^-1 r``, which is at most ``r^T (A + pole I)^-1 r`` times ``pole / alpha``, if that is
-        above 1. Of the output that has most left.
+        above 1. Of the output that has most left. No eigenvalue of ``(A + pole I)^-1`` is above
+        ``1 / pole``: where that tells enough the factor is not asked, and there is no more to find.
 
         Parameters
         ----------
@@ -119,12 +120,19 @@ class _Space:
         """
         with computing(1):  # as in `grow`
             R = self._residual(alpha)
-        X = _applied(factor, R)
-        above = max(1.0, pole / alpha) * np.einsum("jo,jo->o", R, X)
         least = np.finfo(np.float64).eps * self._squares
         losses = np.maximum(self._loss(alpha), least)
-        shares = np.divide(above, losses, out=np.zeros(len(above)), where=losses > 0)
-        return float(shares.max(initial=0.0)), X
+
+        def left(X: Floats) -> float:
+            above = max(1.0, pole / alpha) * np.einsum("jo,jo->o", R, X)
+            shares = np.divide(above, losses, out=np.zeros(len(above)), where=losses > 0)
+            return float(shares.max(initial=0.0))
+
+        most = left(R / pole) if pole > 0 else np.inf
+        if most <= TOLERANCE:
+            return most, R
+        X = _applied(factor, R)
+        return left(X), X
 
     def solution(self, alpha: float) -> Floats:
         """Return X (n, n_outputs)."""

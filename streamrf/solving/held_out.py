@@ -19,17 +19,20 @@ Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's o
 
 SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
 JOINED_ROWS = 2 * SCORED_ROWS  # whose features are there at once when they join the sums
-KEPT_BYTES = 128 << 20  # of features held out, at least: about as much as a block takes
-MOST_KEPT = 512 << 20  # of so many features that to map them again takes longer
+MIN_KEPT = 128 << 20  # of features held out, at least: about as much as a block takes
+MAX_KEPT = 512 << 20  # of so many features that to map them again takes longer
 
 
-def most_kept(n_components: int) -> int:
-    """Return the most bytes of features held out that are kept: half of what their Gram takes."""
-    return min(max(KEPT_BYTES, 2 * n_components**2), MOST_KEPT)
+def max_kept(n_components: int) -> int:
+    """Return the most bytes of features held out that are kept.
+
+    Half of what their Gram takes, but between `MIN_KEPT` and `MAX_KEPT`.
+    """
+    return min(max(MIN_KEPT, 2 * n_components**2), MAX_KEPT)
 
 
 class HeldOut:
-    """Rows held out that weigh, and their features, encoded once as far as `most_kept` reaches.
+    """Rows held out that weigh, and their features, encoded once as far as `max_kept` reaches.
 
     Parameters
     ----------
@@ -71,13 +74,13 @@ class HeldOut:
         coef : (n_outputs, n_components)
         """
         order = np.argsort(self._encoder.columns)
-        places = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
+        columns = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
         shift, inverse_step = encoder.calibration.shift, 1 / encoder.calibration.step
         coef, none = np.ascontiguousarray(coef.T), np.zeros(len(coef))
         for number, part in enumerate(self._parts):
             z, out = self._features(number), np.empty((len(part.X), len(none)))
             with featurising():
-                lanes.linear(z, places, shift, inverse_step, coef, none, out)
+                lanes.linear(z, columns, shift, inverse_step, coef, none, out)
             yield part, out
 
     def readings(self, model: Model) -> list[Model]:
@@ -111,7 +114,7 @@ class HeldOut:
             return self._kept[number]
         z = self._encoder.mapped(self._parts[number].X)
         n_bytes = sum(z.nbytes for z in self._kept) + z.nbytes
-        if number == len(self._kept) and n_bytes <= most_kept(self._encoder.n_components):
+        if number == len(self._kept) and n_bytes <= max_kept(self._encoder.n_components):
             self._kept.append(z)
         return z
 

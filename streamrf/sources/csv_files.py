@@ -4,7 +4,7 @@ import contextlib
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,14 @@ _FIRST = re.compile(rb'(?:(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)|[^\n])*
 
 
 class NamesAloneError(EmptySourceError):
-    """A file with names of columns, and no rows yet."""
+    """A file `where` with `names` of columns, empty where unsure, and no rows yet."""
+
+    def __init__(self, where: str, names: Sequence[str]) -> None:
+        super().__init__(
+            f"{where}: 0 rows below the names of columns; expected 1 or more, each ended by a line "
+            "feed"
+        )
+        self.names = set(names)
 
 
 class CSVTable(Table):
@@ -87,10 +94,8 @@ class CSVTable(Table):
         self.n_rows = self._rows[-1]
         self._warn_of_empty_lines()
         if not self.n_rows:
-            raise NamesAloneError(
-                f"{self.where}: 0 rows below the names of columns; expected 1 or more, each ended "
-                "by a line feed"
-            )
+            is_one_line = b"\r" not in first.rstrip(b"\r\n")  # which ends the lines of some
+            raise NamesAloneError(self.where, self._names if is_one_line else ())
         self.types = self._guessed(seen)
         self.codes = codes_of(self._parsed, seen, self.types)
         if self._names[0] == "" and arrow().types.is_integer(self.types[""]):

@@ -137,13 +137,13 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
         for dataset, key in zip(found, names, strict=True):
             if dataset is not None and key is not None:
                 place = where_of(name, key)
-                others[key], doubts = origins(dataset, path, place)
+                others[key], doubts = origins(dataset, path, "" if trust.sparse else place)
                 if not trust.external:
                     check_origins(others[key], path, place)
                 if not trust.sparse:
                     check_sparse(dataset, others[key], place)
                     check_complete(others[key], place)
-                    told += doubts
+                told += doubts
         chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
         where = where_of(name, names.x)

@@ -66,7 +66,10 @@ def lacking(dataset: h5py.Dataset, where: str) -> str:
 
 
 def _n_mapped(dataset: h5py.Dataset) -> int:
-    """Return how many numbers of a virtual dataset are those of others, all where none tells."""
+    """Return how many numbers of a virtual dataset are those of others, all where none tells.
+
+    Those of two of them count twice.
+    """
     try:
         return sum(source.vspace.get_select_npoints() for source in dataset.virtual_sources())
     except (RuntimeError, ValueError):  # a selection without an end
@@ -119,7 +122,8 @@ def origins(dataset: h5py.Dataset, path: str, where: str) -> tuple[dict[str, str
     """Return the other files that the rows of a dataset of the file `path` are really in.
 
     The values say what a file lacks of these rows, and are empty where it lacks nothing; the file
-    itself is named only if it lacks something. And sentences on rows that were never written.
+    itself is named only if it lacks something. And sentences on rows that were never written, none
+    if the dataset is called nothing.
     """
     found: dict[str, str] = {}
     doubts = []
@@ -154,9 +158,12 @@ def check_origins(files: Iterable[str], path: str, where: str) -> None:
 
 
 def _origins(dataset: h5py.Dataset, depth: int, where: str) -> Iterator[Origin]:
-    """Yield the files that the rows of a dataset are in, and what each lacks of them."""
+    """Yield the files that the rows of a dataset are in, and what each lacks of them.
+
+    What was never written is doubted only where the dataset is called something.
+    """
     own = os.path.realpath(dataset.file.filename)  # of an external link, that of its target
-    yield Origin(own, "", lacking(dataset, where))
+    yield Origin(own, "", lacking(dataset, where) if where else "")
     left = dataset.size * dataset.dtype.itemsize
     for name, offset, size in dataset.external or ():
         file = os.path.realpath(os.fsdecode(name))  # libhdf5 begins at the working folder
@@ -171,7 +178,7 @@ def _origins(dataset: h5py.Dataset, depth: int, where: str) -> Iterator[Origin]:
             raise CorruptFileError(f"{file} has a dataset made of others over {MAX_DEPTH} deep")
         for source in dataset.virtual_sources():
             for file in _files(source.file_name, dataset.file.filename):
-                yield from _inside(file, source, depth)
+                yield from _inside(file, source, depth, bool(where))
 
 
 def _files(name: str, owner: str) -> list[str]:
@@ -201,7 +208,7 @@ def _found(name: str, owner: str) -> str:
     return next(filter(os.path.exists, tried), first)
 
 
-def _inside(file: str, source: Any, depth: int) -> Iterator[Origin]:
+def _inside(file: str, source: Any, depth: int, is_doubted: bool) -> Iterator[Origin]:
     """Yield a file of a virtual dataset's source, and those of what that is made of in turn."""
     path = os.path.realpath(file)
     try:
@@ -209,12 +216,23 @@ def _inside(file: str, source: Any, depth: int) -> Iterator[Origin]:
             dataset = handle.get(source.dset_name)
             if isinstance(dataset, h5py.Dataset):
                 yield Origin(path, _short(dataset, source))
-                yield from _origins(dataset, depth + 1, f"{path}, dataset {source.dset_name!r}")
+                name = f"{path}, dataset {source.dset_name!r}"
+                is_named = is_doubted and _is_all(dataset, source)
+                yield from _origins(dataset, depth + 1, name if is_named else "")
             else:  # numbered datasets are not looked for
                 numbered = "%b" in source.dset_name
                 yield Origin(path, "" if numbered else f"has no dataset {source.dset_name!r}")
     except OSError:
         yield Origin(path, "cannot be read as HDF5" if os.path.exists(path) else MISSING)
+
+
+def _is_all(dataset: h5py.Dataset, source: Any) -> bool:
+    """Return whether a virtual dataset takes all of a dataset."""
+    try:
+        is_all = source.src_space.get_select_type() == h5py.h5s.SEL_ALL
+        return is_all or source.src_space.get_select_npoints() == dataset.size
+    except (RuntimeError, ValueError):  # a selection without an end
+        return True
 
 
 def _short(dataset: h5py.Dataset, source: Any) -> str:

@@ -53,14 +53,16 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
     def opened(
         names: list[str], x: Any, y: Any, weights: Any, folders: Folders | None = None
     ) -> SeekableSource:
-        found, alone = [], None
+        found: list[tuple[str, Table]] = []
+        alone: list[NamesAloneError] = []
         for name in names:
             try:
                 found.append((name, open_table(name)))
             except NamesAloneError as error:  # as files of other formats may have no rows
-                alone = error
-        if alone and not found:
-            raise alone
+                alone.append(error)
+        for told in alone:
+            if not found or told.names != set(found[0][1].types):
+                raise told
         tables = [table for _, table in found]
         if folders:
             levels = levels_of(folders)

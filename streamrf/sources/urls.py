@@ -136,7 +136,8 @@ def open_url(url: str, name: str) -> Any:
 
 def _options(url: str) -> dict[str, Any]:
     """Return what a URL is opened with beside the user's own configuration of fsspec."""
-    protocols = [protocol for protocol in _HTTP if f"{protocol}://" in url]
+    linked = {link.partition("://")[0] for link in _LINKS.split(url)}
+    protocols = [protocol for protocol in _HTTP if protocol in linked]
     checks = _checks() if protocols else None
     if checks is None:
         return {}
@@ -144,7 +145,7 @@ def _options(url: str) -> dict[str, Any]:
 
     client: dict[str, Any] = {}
     for protocol in _HTTP:
-        client |= conf.get(protocol, {}).get("client_kwargs", {})
+        client |= conf.get(protocol, {}).get("client_kwargs") or {}
     client["trace_configs"] = [*client.get("trace_configs", []), checks]
     return {protocol: {"client_kwargs": client} for protocol in protocols}
 
@@ -185,8 +186,14 @@ class _Remote:
         return getattr(self._file, key)
 
     def check_ranges(self) -> None:
-        """Raise CorruptFileError where bytes come one after the other, so that none come again."""
-        if getattr(self._file, "size", 0) is None:  # fsspec's word for it
+        """Raise CorruptFileError where bytes come one after the other, so that none come again.
+
+        fsspec knows no size then, nor for empty files.
+        """
+        if getattr(self._file, "size", 0) is None:
+            if self._tried(self._opened.fs.size, self._opened.path) == 0:
+                return
+            self.close()
             raise self._unread(_NO_RANGES)
 
     def close(self) -> None:

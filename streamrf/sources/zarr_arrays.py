@@ -4,7 +4,7 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ from streamrf.sources.validation import how_to_name
 
 Name = str | None
 
-N_LOOKED_AT = 3  # chunks of targets, whether they are in an order
-_CHUNK = re.compile(r"[/\\](c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
+N_LOOKED_AT = 3  # chunks of targets or weights, whether these are in an order
+LOOKED_AT_ROWS = 4096  # of each
+_CHUNK = re.compile(r"(c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
 
 
 class ZarrMatrix(LazyMatrix):
@@ -134,9 +135,11 @@ def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
         raise not_stored(where, array.shape[0], n_bytes, stored)
     if n_files >= n_pieces:
         return ""
-    looked_at = islice(_chunk_files(folder, grid), N_LOOKED_AT)
-    if may_be_sorted and not any(_is_mixed(array, place[0], shape[0]) for _, place in looked_at):
-        return ""
+    if may_be_sorted:
+        chunks = nsmallest(N_LOOKED_AT, (place[0] for _, place in _chunk_files(folder, grid)))
+        with decoding(where):
+            if not any(_is_mixed(array, chunk * shape[0], shape[0]) for chunk in chunks):
+                return ""
     return (
         f"{where}: {n_pieces - n_files:,} of {n_pieces:,} chunks of rows are not there and are read"
         f" as the fill value, {array.fill_value}: so zarr keeps chunks of nothing else, and so "
@@ -144,10 +147,19 @@ def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
     )
 
 
-def _is_mixed(array: Any, chunk: int, n_rows: int) -> bool:
-    """Return whether the fill value comes and goes in a chunk of targets, which no order has."""
-    is_fill = array[chunk * n_rows : (chunk + 1) * n_rows] == array.fill_value
-    return bool(np.count_nonzero(is_fill[1:] != is_fill[:-1]) > 1)
+def _is_mixed(array: Any, start: int, n_rows: int) -> bool:
+    """Return whether a chunk of targets is in no order, so that none is of one value by chance.
+
+    Neither ascending nor descending, and with values that come again, or hardly any twice.
+    """
+    found = array[start : start + min(n_rows, LOOKED_AT_ROWS)]
+    for column in np.reshape(found, (len(found), -1)).T:
+        is_new = column[1:] != column[:-1]
+        n_runs, n_values = 1 + np.count_nonzero(is_new), len(np.unique(column))
+        is_sorted = (column[1:] >= column[:-1]).all() or (column[1:] <= column[:-1]).all()
+        if not is_sorted and (n_runs > n_values or 2 * n_runs > len(column)):
+            return True
+    return False
 
 
 def _chunk_files(folder: str, grid: list[int]) -> Iterator[tuple[str, list[int]]]:
@@ -156,8 +168,9 @@ def _chunk_files(folder: str, grid: list[int]) -> Iterator[tuple[str, list[int]]
     Others tell of the array, or are left by who copied it.
     """
     for file in stored_files(folder):
-        if _CHUNK.fullmatch(file[len(folder) :]):
-            place = [int(number) for number in re.findall(r"\d+", file[len(folder) :])]
+        name = file[len(folder) :].lstrip(os.sep)
+        if _CHUNK.fullmatch(name):
+            place = [int(number) for number in re.findall(r"\d+", name)]
             if len(place) == len(grid) and all(i < n for i, n in zip(place, grid, strict=True)):
                 yield file, place
 

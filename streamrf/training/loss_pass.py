@@ -13,12 +13,13 @@ from streamrf.jit.arrays import Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model, OneVsRest
 from streamrf.preprocessing import CALIBRATION_ROWS
-from streamrf.solving import Loss
+from streamrf.solving import Loss, max_kept
 from streamrf.sources import Block, Rows, Source, as_labels, as_rows, find_labels
 from streamrf.statistics import LossSums
 from streamrf.training import memory
 from streamrf.training.copies import Copies, hash_of
 from streamrf.training.evidence import Codes
+from streamrf.training.holdout import MAX_BYTES, most_rows
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
 
@@ -173,8 +174,10 @@ def loss_plan(
         "n_folds": n_outputs,
         "other_bytes": other_bytes + source.buffer_bytes + 4 * CALIBRATION_ROWS * n_components,
     }
+    # Rows held out and their features are there all the time, on the client.
+    kept = min(max_kept(n_components), 4 * n_components * most_rows(source.n_rows))
     try:
-        here = memory.plan(**sizes, memory_limit=run.memory_limit)
+        here = memory.plan(**sizes, held_bytes=MAX_BYTES + kept, memory_limit=run.memory_limit)
         limits = runner(run).memory_limits if limits is None else limits
         if limits is None:
             return here

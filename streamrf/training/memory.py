@@ -13,7 +13,7 @@ from streamrf.display import format_bytes
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.jit.cholesky import spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
-from streamrf.solving import JOINED_ROWS, most_kept
+from streamrf.solving import JOINED_ROWS, max_kept
 from streamrf.statistics import ExactGram, GramSum
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
@@ -110,7 +110,7 @@ def plan(
         return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
 
     def other_times(width: int) -> int:
-        kept = min(most_kept(width), 4 * width * scored_rows)
+        kept = min(max_kept(width), 4 * width * scored_rows)
         joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
         joined -= _factor_bytes(width, gram, in_place)  # there is none then
         return max(sample_bytes, kept + max(answers, joined))
@@ -218,7 +218,7 @@ def _sum_bytes(
 
 
 def _factor_bytes(n_components: int, gram: type[GramSum], in_place: bool) -> int:
-    """Bytes of a factor, and of what it takes beside."""
+    """Bytes of a factor, and of what it takes next to it."""
     if in_place:
         return 0
     size = np.dtype(gram.factor_dtype).itemsize * n_components * (n_components + 1) // 2

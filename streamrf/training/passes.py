@@ -326,7 +326,7 @@ class Pass(State):
 
     @property
     def held(self) -> list[Rows]:
-        """The rows held out, joined as far as they can be."""
+        """The rows held out, in the parts of `Holdout.join`."""
         if self.holdout is None:
             return []
         self.holdout.join()
