@@ -146,7 +146,7 @@ def _options(url: str) -> dict[str, Any]:
     client: dict[str, Any] = {}
     for protocol in _HTTP:
         client |= conf.get(protocol, {}).get("client_kwargs") or {}
-    client["trace_configs"] = [*client.get("trace_configs", []), checks]
+    client["trace_configs"] = [*(client.get("trace_configs") or []), checks]
     return {protocol: {"client_kwargs": client} for protocol in protocols}
 
 

@@ -136,7 +136,7 @@ def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
     if n_files >= n_pieces:
         return ""
     if may_be_sorted:
-        chunks = nsmallest(N_LOOKED_AT, (place[0] for _, place in _chunk_files(folder, grid)))
+        chunks = nsmallest(N_LOOKED_AT, (indices[0] for _, indices in _chunk_files(folder, grid)))
         with decoding(where):
             if not any(_is_mixed(array, chunk * shape[0], shape[0]) for chunk in chunks):
                 return ""
@@ -163,16 +163,16 @@ def _is_mixed(array: Any, start: int, n_rows: int) -> bool:
 
 
 def _chunk_files(folder: str, grid: list[int]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the files of the chunks of an array, each with its place in the grid of chunks.
+    """Yield the files of the chunks of an array, each with its indices in the grid of chunks.
 
     Others tell of the array, or are left by who copied it.
     """
     for file in stored_files(folder):
         name = file[len(folder) :].lstrip(os.sep)
         if _CHUNK.fullmatch(name):
-            place = [int(number) for number in re.findall(r"\d+", name)]
-            if len(place) == len(grid) and all(i < n for i, n in zip(place, grid, strict=True)):
-                yield file, place
+            indices = [int(number) for number in re.findall(r"\d+", name)]
+            if len(indices) == len(grid) and all(i < n for i, n in zip(indices, grid, strict=True)):
+                yield file, indices
 
 
 def open_zarr(
