@@ -471,7 +471,7 @@ def test_an_interruption_tells_of_the_shards_that_are_finished(client, accumulat
 
     options = {"engine": client, "parts": PARTS, "spill": tmp_path / "spill"}
     with pytest.raises(
-        Interruption, match=r"/spill holds \d+ shards .*: run the same again to go on"
+        Interruption, match=r"/spill holds \d+ finished shards: run the same again to go"
     ):
         accumulate(progress=after(PARTS // 2, interrupt), **options)
     assert saved(accumulate(**options), tmp_path) == alone

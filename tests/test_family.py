@@ -114,6 +114,20 @@ def test_a_penalty_factored_is_solved_to_the_digits_of_float32(rng, narrow, dtyp
     np.testing.assert_allclose(b, expected_b, rtol=1e-3)
 
 
+def test_a_solution_that_is_known_to_be_enough_is_not_asked_for_again(rng, narrow, monkeypatch):
+    """By the factor of its own penalty: the next step would only tell that nothing is left."""
+    asked, solve = [], family.cholesky.solve
+    monkeypatch.setattr(family.cholesky, "solve", lambda *given: asked.append(solve(*given)))
+    normal = normal_of(*random_rows(rng, decades=1))
+    assert len(list(Family(normal).solutions([1e-2 * normal.mean_diagonal()]))) == 1
+    assert len(asked) == 1
+
+
+def test_no_penalty_does_not_divide_by_it(rng, narrow):
+    normal = normal_of(*random_rows(rng, decades=0))
+    assert [alpha for alpha, *_ in Family(normal).solutions([1.0, 0.0])] == [1.0, 0.0]
+
+
 def test_one_factor_serves_penalties_far_below_the_least_eigenvalue(rng, narrow):
     normal = normal_of(*random_rows(rng, decades=0))
     alphas = normal.mean_diagonal() * RELATIVE_ALPHAS[:12]

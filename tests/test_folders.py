@@ -216,6 +216,9 @@ def test_a_file_of_names_alone_adds_no_rows_to_those_of_others(tmp_path):
         np.testing.assert_array_equal(source.sample(2).y, [2, 4])
     with pytest.raises(EmptySourceError, match="0 rows below the names of columns"):
         srf.open_source([day / "a.csv", day / "c.csv"], y="y")
+    (day / "a.csv").write_text("x,y\n")
+    (day / "b.csv").write_text("x,y,note\n1,2,3\n")  # of which not all is asked for
+    assert srf.open_source(tmp_path, x="x", y="y").n_rows == 1
     for text in ("x,z\n", "x,y\r5,6\r"):  # other names; and rows that no line feed ends
         (day / "a.csv").write_bytes(text.encode())
         with pytest.raises(EmptySourceError, match=r"a\.csv: 0 rows below the names of columns"):

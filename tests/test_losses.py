@@ -26,7 +26,7 @@ from streamrf.solving import LOSSES, line_step
 from streamrf.statistics import LossSums
 from streamrf.training import begin, check_job
 from streamrf.training.job import Job
-from streamrf.training.loss_pass import HeldRows, LossPass
+from streamrf.training.loss_pass import HeldRows, LossPass, loss_plan
 from streamrf.training.refining import refine
 from streamrf.training.settings import Settings
 
@@ -379,6 +379,16 @@ def test_a_width_without_room_for_the_loss_is_not_chosen():
     named = fit["squared_hinge"].set_params(n_components=widths["squared"])
     with pytest.raises(MemoryBudgetError, match="a Gram for each of 10 outputs"):
         named.fit(X, y)
+
+
+def test_rows_held_out_for_a_loss_are_planned_where_there_are_any():
+    source = srf.ArraySource(np.zeros((100_000, 50), np.float32), np.arange(100_000) % 2)
+    none, held = (
+        loss_plan(2048, 1, source, RunOptions(memory_limit="4 GiB"), 0, holds_out)
+        for holds_out in (False, True)
+    )
+    features, rows = 10_000 * 2048 * 4, 10_000 * 50 * 8
+    assert held.total_bytes - none.total_bytes == features + rows
 
 
 def test_values_are_told_before_the_memory_for_a_loss_of_classes():

@@ -190,6 +190,19 @@ def test_parts_of_a_virtual_dataset_that_were_never_written_are_told(part, words
     srf.HDF5Source(tmp_path / "v.h5", allow_sparse=True)
 
 
+def test_more_than_was_written_is_doubted_in_pieces_too(tmp_path):
+    with h5py.File(tmp_path / "a.part", "w") as file:
+        file.create_dataset("X", (100, 2), "f8", chunks=(20, 2))[80:] = 1.0
+    layout = h5py.VirtualLayout((100, 2), "f8")
+    for here, there in ((slice(50), slice(50, 100)), (slice(50, 100), slice(50))):
+        layout[here] = h5py.VirtualSource(tmp_path / "a.part", "X", (100, 2))[there]
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = np.arange(100) % 2
+    with pytest.warns(StreamrfWarning, match="4 of 5 chunks were never written"):
+        srf.HDF5Source(tmp_path / "v.h5")
+
+
 def test_parts_of_which_a_virtual_dataset_takes_what_was_written_are_not_doubted(tmp_path):
     layout = h5py.VirtualLayout((40, 2), "f8")
     with h5py.File(tmp_path / "a.part", "w") as file:
@@ -259,6 +272,30 @@ def test_targets_and_weights_that_a_zarr_store_lacks_are_told(role, order, value
         return
     with pytest.warns(StreamrfWarning, match=f"array '{role}': 1 of 5 chunks of rows are not th"):
         srf.open_source(tmp_path / "a.zarr", **{role: role})
+
+
+@pytest.mark.parametrize(
+    ("values", "chunks", "is_told"),
+    [
+        (np.r_[np.zeros(80), np.ones(70), np.full(350, np.nan)], (100,), False),  # unlabelled
+        (np.r_[np.zeros((100, 3)), SHUFFLED[:400, np.newaxis] % [2, 3, 5]], (100, 1), True),
+    ],
+)
+def test_targets_that_are_missing_or_lie_in_columns_are_looked_at(
+    values, chunks, is_told, tmp_path
+):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("X", data=np.ones((500, 2)), chunks=(100, 2))
+    fill = np.nan if np.isnan(values).any() else -1.0
+    group.create_array("y", shape=values.shape, chunks=chunks, dtype="f8", fill_value=fill)
+    group["y"][:] = values
+    if not is_told:
+        srf.open_source(tmp_path / "a.zarr", y="y")  # warnings are errors in these tests
+        return
+    shutil.rmtree(tmp_path / "a.zarr" / "y" / "c" / "4")
+    with pytest.warns(StreamrfWarning, match="3 of 15 chunks of rows are not there"):
+        srf.open_source(tmp_path / "a.zarr", y="y")
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -207,10 +207,11 @@ def test_the_configuration_of_fsspec_holds_for_what_is_read(url, monkeypatch):
     srf.open_source(f"{url}/rows.csv", y="y")
 
 
-def test_an_empty_file_is_told_as_empty(url, folder):
-    (folder / "empty.csv").touch()
-    with pytest.raises(DataError, match=r"empty\.csv is empty"):
-        srf.open_source(f"{url}/empty.csv", y="y")
+@pytest.mark.parametrize(("ending", "words"), [("csv", "is empty"), ("parquet", ".* is 0 bytes")])
+def test_an_empty_file_is_told_as_empty(ending, words, url, folder):
+    (folder / f"empty.{ending}").touch()
+    with pytest.raises(StreamrfError, match=rf"empty\.{ending} {words}"):
+        srf.open_source(f"{url}/empty.{ending}", y="y")
 
 
 def test_a_server_that_is_not_there_is_named():

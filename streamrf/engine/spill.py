@@ -51,10 +51,10 @@ class ShardFolder(StateStore[S]):
             n_shards = len(glob.glob(glob.escape(self._prefix) + "-*.h5"))
             if not n_shards:
                 raise
-            folder = os.path.dirname(self._prefix)
+            folder, shards = os.path.dirname(self._prefix), "shard" if n_shards == 1 else "shards"
             raise Interruption(
-                f"stopped; {folder} holds {n_shards:,} shards that are finished: run the same again"
-                " to go on from there",
+                f"stopped; {folder} holds {n_shards:,} finished {shards}: run the same again to go "
+                "on from there",
                 signal.SIGINT,
             ) from stop
 

@@ -123,8 +123,10 @@ class _Space:
         least = np.finfo(np.float64).eps * self._squares
         losses = np.maximum(self._loss(alpha), least)
 
+        ratio = 1.0 if pole <= alpha else pole / alpha if alpha else np.inf
+
         def left(X: Floats) -> float:
-            above = max(1.0, pole / alpha) * np.einsum("jo,jo->o", R, X)
+            above = ratio * np.einsum("jo,jo->o", R, X)
             shares = np.divide(above, losses, out=np.zeros(len(above)), where=losses > 0)
             return float(shares.max(initial=0.0))
 

@@ -217,7 +217,7 @@ def _inside(file: str, source: Any, depth: int, is_doubted: bool) -> Iterator[Or
             if isinstance(dataset, h5py.Dataset):
                 yield Origin(path, _short(dataset, source))
                 name = f"{path}, dataset {source.dset_name!r}"
-                is_named = is_doubted and _is_all(dataset, source)
+                is_named = is_doubted and _takes_all(dataset, source)
                 yield from _origins(dataset, depth + 1, name if is_named else "")
             else:  # numbered datasets are not looked for
                 numbered = "%b" in source.dset_name
@@ -226,13 +226,19 @@ def _inside(file: str, source: Any, depth: int, is_doubted: bool) -> Iterator[Or
         yield Origin(path, "cannot be read as HDF5" if os.path.exists(path) else MISSING)
 
 
-def _is_all(dataset: h5py.Dataset, source: Any) -> bool:
-    """Return whether a virtual dataset takes all of a dataset."""
+def _takes_all(dataset: h5py.Dataset, source: Any) -> bool:
+    """Return whether a virtual dataset takes all of a dataset, or more than was ever written."""
     try:
-        is_all = source.src_space.get_select_type() == h5py.h5s.SEL_ALL
-        return is_all or source.src_space.get_select_npoints() == dataset.size
+        n_taken = source.vspace.get_select_npoints()
     except (RuntimeError, ValueError):  # a selection without an end
         return True
+    if dataset.is_virtual:
+        n_written = _n_mapped(dataset)
+    elif dataset.chunks is not None:
+        n_written = dataset.id.get_num_chunks() * math.prod(dataset.chunks)
+    else:
+        n_written = dataset.size if dataset.external or dataset.id.get_storage_size() else 0
+    return n_taken >= dataset.size or n_taken > n_written
 
 
 def _short(dataset: h5py.Dataset, source: Any) -> str:

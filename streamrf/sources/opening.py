@@ -38,6 +38,7 @@ from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import as_csr, is_scipy_sparse
 from streamrf.sources.store_folders import PARQUET, is_store, listed
 from streamrf.sources.stored import GivenMatrix, MatrixSource
+from streamrf.sources.table_roles import roles
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.urls import bare, check_no_urls, inner, is_url
 from streamrf.sources.validation import check_roles
@@ -60,13 +61,16 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
                 found.append((name, open_table(name)))
             except NamesAloneError as error:  # as files of other formats may have no rows
                 alone.append(error)
-        for told in alone:
-            if not found or told.names != set(found[0][1].types):
-                raise told
+        if alone and not found:
+            raise alone[0]
         tables = [table for _, table in found]
         if folders:
             levels = levels_of(folders)
             tables = [PartitionedTable(table, folders[name], levels) for name, table in found]
+        for told in alone:
+            wanted = {name for names in roles(tables[0], x, y, weights) for name in names}
+            if not wanted.intersection(found[0][1].types) <= told.names:
+                raise EmptySourceError(f"{told}, and not all that {found[0][1].where} has")
         return TableSource(tables, x, y, weights)
 
     return opened

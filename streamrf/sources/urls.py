@@ -2,6 +2,7 @@
 
 import functools
 import glob
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -191,9 +192,11 @@ class _Remote:
         fsspec knows no size then, nor for empty files.
         """
         if getattr(self._file, "size", 0) is None:
-            if self._tried(self._opened.fs.size, self._opened.path) == 0:
-                return
+            size = self._tried(self._opened.fs.size, self._opened.path)
             self.close()
+            if size == 0:
+                self._file = io.BytesIO()
+                return
             raise self._unread(_NO_RANGES)
 
     def close(self) -> None:

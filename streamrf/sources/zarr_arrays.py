@@ -136,7 +136,7 @@ def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
     if n_files >= n_pieces:
         return ""
     if may_be_sorted:
-        chunks = nsmallest(N_LOOKED_AT, (indices[0] for _, indices in _chunk_files(folder, grid)))
+        chunks = nsmallest(N_LOOKED_AT, {indices[0] for _, indices in _chunk_files(folder, grid)})
         with decoding(where):
             if not any(_is_mixed(array, chunk * shape[0], shape[0]) for chunk in chunks):
                 return ""
@@ -154,6 +154,7 @@ def _is_mixed(array: Any, start: int, n_rows: int) -> bool:
     """
     found = array[start : start + min(n_rows, LOOKED_AT_ROWS)]
     for column in np.reshape(found, (len(found), -1)).T:
+        column = column[column == column]  # without those that are missing
         is_new = column[1:] != column[:-1]
         n_runs, n_values = 1 + np.count_nonzero(is_new), len(np.unique(column))
         is_sorted = (column[1:] >= column[:-1]).all() or (column[1:] <= column[:-1]).all()

@@ -194,7 +194,8 @@ class Room:
         replace(self._job, settings=settings).plan(limits=self._limits)
         if self._n_outputs:
             job = self._job
-            loss_plan(width, self._n_outputs, job.source, job.run, 0, self._limits)
+            holds_out = job.settings.hold_out
+            loss_plan(width, self._n_outputs, job.source, job.run, 0, holds_out, self._limits)
 
     def fits(self, width: int) -> bool:
         """Return whether there is memory for a pass of this width."""

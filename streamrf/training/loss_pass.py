@@ -156,6 +156,7 @@ def loss_plan(
     source: Source,
     run: RunOptions,
     other_bytes: int,
+    holds_out: bool,
     limits: dict[str, int] | None = None,
 ) -> memory.Plan:
     """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
@@ -165,6 +166,7 @@ def loss_plan(
     n_components, n_outputs : widths; each output has a Gram of its own
     source, run : the rows, and how they are read
     other_bytes : of the encoder
+    holds_out : whether rows held out, and their features, are there all the time
     limits : bytes of workers, None to ask them
     """
     sizes: dict[str, Any] = {
@@ -174,10 +176,12 @@ def loss_plan(
         "n_folds": n_outputs,
         "other_bytes": other_bytes + source.buffer_bytes + 4 * CALIBRATION_ROWS * n_components,
     }
-    # Rows held out and their features are there all the time, on the client.
-    kept = min(max_kept(n_components), 4 * n_components * most_rows(source.n_rows))
+    held_bytes, n_held = 0, most_rows(source.n_rows)
+    if holds_out:
+        held_bytes = min(max_kept(n_components), 4 * n_components * n_held)
+        held_bytes += min(MAX_BYTES, 8 * source.n_features * n_held)
     try:
-        here = memory.plan(**sizes, held_bytes=MAX_BYTES + kept, memory_limit=run.memory_limit)
+        here = memory.plan(**sizes, held_bytes=held_bytes, memory_limit=run.memory_limit)
         limits = runner(run).memory_limits if limits is None else limits
         if limits is None:
             return here

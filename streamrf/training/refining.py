@@ -214,7 +214,8 @@ def _refined(
     source = reread(source).adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     planned = loss_plan(
-        model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes
+        *(model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes),
+        holds_out=bool(held.rows),
     )
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
     with computing(run.n_threads):
@@ -315,7 +316,8 @@ def check_job(job: Job, pass_: Pass, max_passes: int) -> None:
     check_source(job.source, loss)
     y = None if settings.labels is not None else job.source.sample(CALIBRATION_ROWS).y
     n_outputs = loss_outputs(settings, y)
-    loss_plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes)
+    holds_out = pass_.holdout is not None
+    loss_plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes, holds_out)
 
 
 def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
