@@ -191,7 +191,11 @@ class HDF5Source(SeekableSource):
             with readers(found, ranges, wheres) as rows:
                 for start, stop in ranges:
                     for low, high in _steps(start, stop, file.chunk_rows, block_rows):
-                        arrays = self._arrays(rows, wheres, low, high)
+                        try:
+                            arrays = self._arrays(rows, wheres, low, high)
+                        except CorruptFileError:
+                            check_there(file.parts, where)  # one that goes cannot be read either
+                            raise
                         if high == stop or len(file.parts) <= MAX_PARTS:
                             check_there(file.parts, where)  # after it: so they were there
                         yield Block(
