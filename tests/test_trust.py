@@ -233,9 +233,7 @@ def test_what_is_no_chunk_of_a_zarr_store_does_not_stand_for_one(version, tmp_pa
 SHUFFLED = np.random.default_rng(0).permutation(500)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The data type"
-)  # of texts, which zarr may come to write otherwise
+@pytest.mark.filterwarnings("ignore:The data type")  # of texts, which zarr may change
 @pytest.mark.parametrize("role", ["y", "weights"])
 @pytest.mark.parametrize("order", ["none", "ascending", "descending", "blocks"])
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamrf import storage
-from streamrf.engine.base import StateStore
+from streamrf.engine.base import StateStore, Update
 from streamrf.engine.checkpoint import S
 from streamrf.errors import FormatError, Interruption, StorageError
 
@@ -43,10 +43,10 @@ class ShardFolder(StateStore[S]):
         storage.write(self._path(start, stop), SHARD, summary.to_tree())
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Say of Ctrl-C how to go on, if shards are finished."""
+    def guarding(self, summary: S, update: Update[S]) -> Iterator[Update[S]]:
+        """Return a context that says of Ctrl-C how to go on, if shards are finished."""
         try:
-            yield
+            yield update
         except KeyboardInterrupt as stop:
             n_shards = len(glob.glob(glob.escape(self._prefix) + "-*.h5"))
             if not n_shards:

@@ -122,7 +122,6 @@ class _Space:
             R = self._residual(alpha)
         least = np.finfo(np.float64).eps * self._squares
         losses = np.maximum(self._loss(alpha), least)
-
         ratio = 1.0 if pole <= alpha else pole / alpha if alpha else np.inf
 
         def left(X: Floats) -> float:

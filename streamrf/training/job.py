@@ -1,8 +1,6 @@
 """What is to be done, checked before anything is read."""
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -262,12 +260,10 @@ class Job:
         statistics = pass_.statistics  # which a restart has read
         source = self.source.adapted(statistics.encoder.table, statistics.labels)
         store, first = StateStore[Pass](), self.start
-        telling: Callable[[], AbstractContextManager[None]] = nullcontext
         if self.run.engine is not None:
             if self.checkpoint is not None and self.run.spill is not None:
                 self.checkpoint.write_first(pass_.to_tree)
                 store = ShardFolder(self._shard_prefix(pass_, source), Pass.from_tree)
-                telling = store.telling
         elif self.checkpoint is not None:
             store, first = self.checkpoint, self.checkpoint.stop
         counted_before = {} if self.like is None else self.like.ledger.ranges
@@ -281,8 +277,7 @@ class Job:
         )
         total = None if self.stop is None else self.stop - self.start
         begin(READING, "rows", total, first - self.start)
-        with telling():
-            fold(reading, pass_, Pass.update, counted(self.run), store)
+        fold(reading, pass_, Pass.update, counted(self.run), store)
         if self.like is not None:
             pass_.warn_of_drift(self.like.moments)
         self.check_read(pass_)

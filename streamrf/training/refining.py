@@ -213,9 +213,9 @@ def _refined(
     run = run or RunOptions()
     source = reread(source).adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
+    encoder, n_outputs, holds_out = model.encoder, len(model.coef), bool(held.rows)
     planned = loss_plan(
-        *(model.encoder.n_components, len(model.coef), source, run, model.encoder.n_bytes),
-        holds_out=bool(held.rows),
+        encoder.n_components, n_outputs, source, run, encoder.n_bytes, holds_out=holds_out
     )
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
     with computing(run.n_threads):
