@@ -127,3 +127,58 @@ def test_nan_spreads(rng, monkeypatch):
         packed.diagonal(given, diagonal)
         assert np.isfinite(diagonal[:3]).all()
         assert np.isnan(diagonal[3:]).all()
+
+
+@pytest.mark.parametrize("n_columns", [1, 40])
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize(("n", "least"), [(60, 1 << 20), (2 * cholesky.COLUMNS + 50, 1)])
+def test_shifted_solutions_are_those_of_one_after_the_other(
+    rng, n, least, n_threads, n_columns, monkeypatch
+):
+    """By LAPACK and by loops of our own, to the last bit; one that has no factor is None."""
+    monkeypatch.setattr(cholesky, "MIN_COLUMNS", {4: least, 8: least})
+    monkeypatch.setattr(cholesky, "MIN_ROWS", least)
+    given = positive(rng, n, np.float64)
+    before = given.copy()
+    B = rng.normal(size=(n, n_columns))
+    shifts = [1e-3, -1e6, 1.0, 1e3, 10.0]
+    with computing(n_threads):
+        found = cholesky.shifted_solutions(given, shifts, B)
+    assert given.tobytes() == before.tobytes()
+    assert found[1] is None
+    for shift, X in zip(shifts, found, strict=True):
+        if X is None:
+            continue
+        factor, expected = given.copy(), B.copy(order="F")
+        packed.add_diagonal(factor, np.full(n, shift))
+        with computing(1):
+            assert cholesky.factor(factor, n)
+            cholesky.solve(factor, expected)
+        assert np.abs((naive.full(given, n) + shift * np.eye(n)) @ X - B).max() < 1e-8
+        if are_compiled():
+            np.testing.assert_array_equal(X, expected)
+
+
+def test_more_threads_than_memory_wait_for_it(rng, monkeypatch):
+    n = 50
+    given = positive(rng, n, np.float64)
+    monkeypatch.setattr(cholesky, "n_abreast", lambda *order: 1)
+    with computing(2):
+        found = cholesky.shifted_solutions(given, [1.0] * 9, np.eye(n))
+    assert len({X.tobytes() for X in found}) == 1
+
+
+@own_loops
+def test_as_many_factors_side_by_side_as_memory_and_threads_allow(monkeypatch):
+    def fitting(n, n_threads=2):
+        with computing(n_threads):
+            return cholesky.n_abreast(n)
+
+    assert [fitting(n) for n in (10, 1024, 2047, 2048, 2400, 40_000)] == [2, 2, 2, 2, 1, 1]
+    assert fitting(1024, 1) == 1
+    n = 2047  # of more there are loops of many threads
+    assert (1 + fitting(n)) * 4 * n * (n + 1) <= cholesky.MAX_ABREAST
+    with computing(2):
+        assert cholesky.spare_bytes(n) == 2 * 4 * n * (n + 1)
+    monkeypatch.setattr(cholesky, "MAX_ABREAST", 1)
+    assert fitting(1024) == 1

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 import naive
-from streamrf.jit import strips, symmetric
+from streamrf.jit import cholesky, strips, symmetric
 from streamrf.jit.threads import computing
 from streamrf.solving import Family, Normal, family
 from streamrf.solving import normal as normal_module
@@ -175,6 +175,19 @@ def test_narrow_equations_are_solved_one_by_one(rng):
     pairs = zip(Family(normal).solutions(alphas), normal.path(alphas), strict=True)
     for found, expected in pairs:
         np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_solutions_side_by_side_have_the_bits_of_those_one_by_one(rng, monkeypatch, n_threads):
+    normal = normal_of(*random_rows(rng))
+    alphas = [*normal.mean_diagonal() * RELATIVE_ALPHAS[::4], -0.0]
+    with computing(n_threads):
+        found = list(normal.path(alphas))
+        monkeypatch.setattr(cholesky, "MAX_ABREAST", 0)
+        expected = list(normal.path(alphas))
+    assert [one[0] for one in found] == [one[0] for one in expected]
+    for (_, *one), (_, *other) in zip(found, expected, strict=True):
+        assert [part.tobytes() for part in one] == [part.tobytes() for part in other]
 
 
 @pytest.mark.parametrize("relative", [1e-5, 1e-4, 1e-2, 1.0])

@@ -449,7 +449,32 @@ def test_many_features_try_fewer_penalties(monkeypatch, rows, kind):
     assert len(guessed.history) < len(among_all.history)
 
 
-def test_half_with_the_least_penalty_says_nothing(monkeypatch, rows):
+def test_all_features_begin_with_a_penalty_that_has_grown_as_they_have(monkeypatch, rows):
+    """The same function of the same kernel: four times the features, four times the penalty."""
+    X, labels, _, _ = rows
+    monkeypatch.setattr(finishing, "MIN_GUESSED", 256)
+    plain, seen = finishing.downhill, []
+
+    def watched(solve, alphas, held, starts):
+        seen.extend(alphas[i] / narrow for i, narrow in zip(starts, parts, strict=True))
+        return plain(solve, alphas, held, starts)
+
+    parts = []
+
+    def found(trials):
+        found = valleys(trials)
+        parts.extend(trial.model.alpha for trial in found)
+        return found
+
+    valleys = finishing.valleys
+    monkeypatch.setattr(finishing, "downhill", watched)
+    monkeypatch.setattr(finishing, "valleys", found)
+    finish(held_pass(srf.ArraySource(X, labels), map_=features(256)), "auto")
+    assert len(seen) == 1
+    assert 4 / 1.5 <= seen[0] <= 4 * 10 ** (10 / 24) * 1.5  # scales of the two differ a little
+
+
+def test_a_part_with_the_least_penalty_says_nothing(monkeypatch, rows):
     """It holds all that it is given, and more features may want another."""
     X, _, values, _ = rows
     monkeypatch.setattr(finishing, "valleys", lambda trials: trials[:1])

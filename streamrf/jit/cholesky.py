@@ -7,22 +7,22 @@ with the columns before at once (left-looking), so that tasks are long and each 
 strip once. Shapes of tasks do not depend on the threads, so neither do the bits.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Sequence
+from queue import SimpleQueue
 
+import numba
 import numpy as np
 from numba import njit
 
 from streamrf.jit import lapack, substitution
 from streamrf.jit.arrays import Numbers
-from streamrf.jit.packed import Range, cut, layout, strides
+from streamrf.jit.packed import Range, add_diagonal, cut, layout, strides
 from streamrf.jit.strips import LANE_BYTES, ROWS, add, are_compiled
-from streamrf.jit.threads import Task, computing, single_blas_threads
-
-Each = Callable[[Task, Iterable[Any]], None]
+from streamrf.jit.threads import Each, computing, one_by_one, single_blas_threads
 
 MIN_COLUMNS = {4: 3072, 8: 2048}  # by bytes of a number; of fewer LAPACK on one thread takes less
 FEW_COLUMNS = 32  # of a right-hand side
+MAX_ABREAST = 64 << 20  # bytes of a matrix and the factors that are computed side by side
 MIN_ROWS = 2048  # of a factor, which they are substituted in by loops of our own
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
@@ -238,23 +238,55 @@ def factor(packed: Numbers, n: int) -> bool:
     """
     if not are_compiled():
         return lapack.factor(packed, n)
-    if n < MIN_COLUMNS[packed.itemsize]:
-        with computing(1):
-            return lapack.factor(packed, n)
-    half = layout(n)[1]  # beyond which columns are stored transposed
-    width = _block_columns(n)
-    blocks = [*cut(0, half, width), *cut(half, n, width)]
-    factors = np.empty((n - 1) * width, packed.dtype)
-    with single_blas_threads() as each:
-        return all(
-            _factor_block(packed, n, blocks[:number], columns, factors, each)
-            for number, columns in enumerate(blocks)
-        )
+    with computing(None if _is_own(n, packed.itemsize) else 1), single_blas_threads() as each:
+        return _factor(packed, n, each)
+
+
+def n_abreast(n: int, itemsize: int = 8) -> int:
+    """Return how many factors of order n are computed side by side, each by one thread."""
+    n_threads = numba.get_num_threads()
+    fitting = min(n_threads, MAX_ABREAST // _size(n, itemsize) - 1)
+    return max(1, fitting) if fitting == n_threads or not _is_own(n, itemsize) else 1
 
 
 def spare_bytes(n: int) -> int:
     """Return the memory that a factor of order n in float64 takes next to the matrix."""
-    return 8 * n * _block_columns(n)
+    abreast = n_abreast(n)
+    return max(8 * n * _block_columns(n), abreast * _size(n, 8) if abreast > 1 else 0)
+
+
+def shifted_solutions(matrix: Numbers, shifts: Sequence[float], B: Numbers) -> list[Numbers | None]:
+    """Return ``(M + shift I)^-1 B`` for each shift, None where that has no factor, side by side.
+
+    Each has the bits that `factor` and `solve` have with one thread.
+
+    Parameters
+    ----------
+    matrix : packed M, of an order of which several factors fit, see `n_abreast`
+    shifts : above 0
+    B : (n, n_columns)
+    """
+    n = len(B)
+    found: list[Numbers | None] = [None] * len(shifts)
+    spare: SimpleQueue[Numbers] = SimpleQueue()
+    for _ in range(n_abreast(n, matrix.itemsize)):
+        spare.put(np.empty_like(matrix))
+
+    def solve_one(number: int) -> None:
+        work = spare.get()
+        try:
+            np.copyto(work, matrix)
+            add_diagonal(work, np.full(n, float(shifts[number])))
+            if _factor(work, n, one_by_one):
+                X = np.array(B, dtype=matrix.dtype, order="F")
+                _substitute(work, X, one_by_one)
+                found[number] = X
+        finally:
+            spare.put(work)
+
+    with single_blas_threads() as each:
+        each(solve_one, range(len(shifts)))
+    return found
 
 
 def solve(factor: Numbers, B: Numbers) -> None:
@@ -268,16 +300,52 @@ def solve(factor: Numbers, B: Numbers) -> None:
     B : (n, n_columns) in Fortran order, of the same dtype
     """
     n, n_columns = B.shape
-    is_few = n_columns < FEW_COLUMNS
-    with computing(1 if is_few and n < WIDE else None):
-        if is_few and n >= MIN_ROWS and are_compiled():
-            substitution.solve(factor, B)
+    with computing(1 if n_columns < FEW_COLUMNS and n < WIDE else None):
+        if _is_substituted(B):
+            with single_blas_threads() as each:
+                _substitute(factor, B, each)
         else:
             lapack.solve(factor, B)
 
 
+def _substitute(factor: Numbers, B: Numbers, each: Each) -> None:
+    """Do what `solve` does by tasks, or by LAPACK on the threads that it has."""
+    if _is_substituted(B):
+        substitution.solve(factor, B, each)
+    else:
+        lapack.solve(factor, B)
+
+
+def _is_substituted(B: Numbers) -> bool:
+    """Return whether loops of our own solve for B."""
+    return B.shape[1] < FEW_COLUMNS and len(B) >= MIN_ROWS and are_compiled()
+
+
+def _is_own(n: int, itemsize: int) -> bool:
+    """Return whether loops of our own factor."""
+    return are_compiled() and n >= MIN_COLUMNS[itemsize]
+
+
+def _size(n: int, itemsize: int) -> int:
+    return itemsize * n * (n + 1) // 2
+
+
 def _block_columns(n: int) -> int:
     return COLUMNS if n >= WIDE else COLUMNS // 2
+
+
+def _factor(packed: Numbers, n: int, each: Each) -> bool:
+    """Do what `factor` does by tasks, or by LAPACK on the threads that it has."""
+    if not _is_own(n, packed.itemsize):
+        return lapack.factor(packed, n)
+    half = layout(n)[1]  # beyond which columns are stored transposed
+    width = _block_columns(n)
+    blocks = [*cut(0, half, width), *cut(half, n, width)]
+    factors = np.empty((n - 1) * width, packed.dtype)
+    return all(
+        _factor_block(packed, n, blocks[:number], columns, factors, each)
+        for number, columns in enumerate(blocks)
+    )
 
 
 def _factor_block(

@@ -12,59 +12,59 @@ from numba import njit
 from streamrf.jit.arrays import Numbers
 from streamrf.jit.packed import Range, cut, layout, strides
 from streamrf.jit.strips import LANE_BYTES, ROWS, add, add_few
-from streamrf.jit.threads import single_blas_threads
+from streamrf.jit.threads import Each
 
 LINES = 192  # of a block, whose own triangle one thread solves
 ACROSS = 24  # lines that a product takes at a time: a multiple of the rows that registers hold
 ALONG = 960  # numbers of each that a task takes: their rows of B lie in the second cache
 
 
-def solve(factor: Numbers, B: Numbers) -> None:
+def solve(factor: Numbers, B: Numbers, each: Each) -> None:
     """Overwrite B by ``(L L^T)^-1 B``; never called where loops are not compiled.
 
     Parameters
     ----------
     factor : packed L
     B : (n, n_columns), of the same dtype
+    each : see `single_blas_threads`
     """
     n, max_lanes = len(B), LANE_BYTES // factor.itemsize
     for first, stop in cut(0, B.shape[1], max_lanes):
         lanes = max_lanes if stop - first > max_lanes // 2 else max_lanes // 2
         X = np.zeros((n, lanes), factor.dtype)
         X[:, : stop - first] = B[:, first:stop]
-        _substitute(factor, n, X.reshape(-1), lanes)
+        _substitute(factor, n, X.reshape(-1), lanes, each)
         B[:, first:stop] = X[:, : stop - first]
 
 
-def _substitute(packed: Numbers, n: int, X: Numbers, lanes: int) -> None:
+def _substitute(packed: Numbers, n: int, X: Numbers, lanes: int, each: Each) -> None:
     half = layout(n)[1]
     left, right = cut(0, half, LINES), cut(half, n, LINES)
-    with single_blas_threads() as each:
 
-        def spread(lines: Range, along: Range) -> None:
-            def task(part: Range) -> None:
-                _spread(packed, n, lines, part, X, lanes)
+    def spread(lines: Range, along: Range) -> None:
+        def task(part: Range) -> None:
+            _spread(packed, n, lines, part, X, lanes)
 
-            each(task, cut(*along, ALONG))
+        each(task, cut(*along, ALONG))
 
-        def gather(lines: Range, along: Range) -> None:
-            def task(some: Range) -> None:
-                _gather(packed, n, some, along, X, lanes)
+    def gather(lines: Range, along: Range) -> None:
+        def task(some: Range) -> None:
+            _gather(packed, n, some, along, X, lanes)
 
-            each(task, cut(*lines, ACROSS))
+        each(task, cut(*lines, ACROSS))
 
-        for lines in left:
-            _solve_block(packed, n, lines, False, X, lanes)
-            spread(lines, (lines[1], n))
-        for lines in right:
-            gather(lines, (half, lines[0]))
-            _solve_block(packed, n, lines, False, X, lanes)
-        for lines in reversed(right):
-            _solve_block(packed, n, lines, True, X, lanes)
-            spread(lines, (half, lines[0]))
-        for lines in reversed(left):
-            gather(lines, (lines[1], n))
-            _solve_block(packed, n, lines, True, X, lanes)
+    for lines in left:
+        _solve_block(packed, n, lines, False, X, lanes)
+        spread(lines, (lines[1], n))
+    for lines in right:
+        gather(lines, (half, lines[0]))
+        _solve_block(packed, n, lines, False, X, lanes)
+    for lines in reversed(right):
+        _solve_block(packed, n, lines, True, X, lanes)
+        spread(lines, (half, lines[0]))
+    for lines in reversed(left):
+        gather(lines, (lines[1], n))
+        _solve_block(packed, n, lines, True, X, lanes)
 
 
 @njit(nogil=True, cache=True)

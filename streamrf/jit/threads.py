@@ -20,6 +20,7 @@ import numpy as np
 import threadpoolctl
 
 Task = Callable[[Any], object]  # a function of one task
+Each = Callable[[Task, Iterable[Any]], None]  # calls one for every task
 SPIN = ("GOMP_SPINCOUNT", "1000")  # looks at a barrier before a thread sleeps: what GNU OpenMP
 # itself takes where there are more threads than cores, which other programs it cannot know of
 _lock: Any = threading.RLock()
@@ -114,7 +115,7 @@ def featurising() -> Iterator[None]:
 
 
 @contextmanager
-def single_blas_threads() -> Iterator[Callable[[Task, Iterable[Any]], None]]:
+def single_blas_threads() -> Iterator[Each]:
     """Hold the compute lock with a pool of threads, each with one BLAS thread.
 
     A product computed by one thread on a fixed shape has the same bits whatever the thread count.
@@ -123,14 +124,14 @@ def single_blas_threads() -> Iterator[Callable[[Task, Iterable[Any]], None]]:
     """
     with computing() as count, _limited(1):
         if count == 1:
-            yield _one_by_one
+            yield one_by_one
             return
         pool = _pool(count)
 
         def each(function: Task, tasks: Iterable[Any]) -> None:
             queue = iter(list(tasks))  # one for all threads: whoever is free takes the next
             futures = [
-                pool.submit(copy_context().run, _one_by_one, function, queue) for _ in range(count)
+                pool.submit(copy_context().run, one_by_one, function, queue) for _ in range(count)
             ]
             try:
                 wait(futures)
@@ -178,7 +179,8 @@ if os.name == "posix":
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _one_by_one(function: Task, tasks: Iterable[Any]) -> None:
+def one_by_one(function: Task, tasks: Iterable[Any]) -> None:
+    """Call ``function(task)`` for every task, on the thread that calls."""
     for task in tasks:
         function(task)
 

@@ -17,6 +17,7 @@ from streamrf.display import advance
 from streamrf.errors import ParameterError, SolveError
 from streamrf.jit import cholesky, packed, symmetric
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
+from streamrf.jit.threads import computing
 from streamrf.solving.accuracy import (
     REFINED_DIGITS,
     SURE_DIGITS,
@@ -232,10 +233,20 @@ class Normal:
         return step * (symmetric.product(self.gram, V) - sums * (sums.T @ V) / self.weight)
 
     def path(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
-        """Return (alpha, v, b) for each penalty; one that does not factor is left out."""
-        work = self._work()
+        """Return (alpha, v, b) for each penalty; one that does not factor is left out.
+
+        Those of few features are solved for side by side, each by one thread.
+        """
+        alphas, work, n = [check_alpha(alpha) for alpha in alphas], self._work(), len(self.step)
+        if len(alphas) > 1 and cholesky.n_abreast(n, work.itemsize) > 1:
+            moments, units = self._moments_in_units()
+            found = cholesky.shifted_solutions(self.centred(work), alphas, moments)
+            for alpha, solution in zip(alphas, found, strict=True):
+                advance(n**3, "solving")
+                if solution is not None:
+                    yield alpha, *self._in_units(solution, units)
+            return
         for alpha in alphas:
-            check_alpha(alpha)
             factor = self._factor(alpha, self.centred(work))
             if factor is not None:
                 yield alpha, *self.solved(factor)
@@ -245,6 +256,10 @@ class Normal:
         moments, units = self._moments_in_units()
         solution = np.asfortranarray(moments, dtype=factor.dtype)
         cholesky.solve(factor, solution)
+        return self._in_units(solution, units)
+
+    def _in_units(self, solution: Array, units: Floats) -> tuple[Floats, Floats]:
+        """Return v and b of a solution for `_moments_in_units`."""
         check_finite(solution)
         return self.unscaled(solution.astype(np.float64, copy=False) * units)
 
@@ -293,7 +308,8 @@ class Normal:
     def unscaled(self, coef: Floats) -> tuple[Floats, Floats]:
         """Return v and b of coefficients (n_components, n_outputs) of the centred features."""
         v = np.ascontiguousarray(coef.T) * self.step
-        return v, (self.totals - v @ self.feature_sums) / self.weight
+        with computing(1):  # more threads would sum in another order
+            return v, (self.totals - v @ self.feature_sums) / self.weight
 
     def _work(self) -> Array:
         return np.empty(self.gram.shape, dtype=self.factor_dtype)

@@ -8,7 +8,7 @@ all in products of matrices. The second stage, and the memory-bound half of LAPA
 `dsytrd`, are never needed. design/0003-penalties.md has the measurements.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,12 +17,10 @@ from scipy.linalg import eig_banded, lapack, solve_triangular
 
 from streamrf.errors import SolveError
 from streamrf.jit.arrays import Floats
-from streamrf.jit.threads import computing, single_blas_threads
+from streamrf.jit.threads import Each, computing, single_blas_threads
 
 BLOCK = 64  # order of a block of T: 32, 64 and 128 took 7.0, 5.9 and 5.4 times one factorisation
 ROWS = 256  # rows updated at once, of the lower triangle alone; each by one thread
-
-Each = Callable[[Callable, Iterable], None]
 
 
 class Tridiagonal:

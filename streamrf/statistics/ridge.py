@@ -218,7 +218,7 @@ class RidgeProblem:
         return lambda alphas: self._models(family.solutions(alphas), normal)
 
     def _models(self, solutions: Solutions, normal: Normal) -> list[Model]:
-        with self._computing():
+        with computing():
             found = list(solutions)
         return [self._model(float(alpha), v, b, normal) for alpha, v, b in found]
 

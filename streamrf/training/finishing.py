@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -313,21 +314,25 @@ class _Search:
         return trials or searched(solve, alphas, self.held, STRIDE), narrow
 
     def _starts(self, statistics: Statistics) -> tuple[list[Trial], list[int]]:
-        """Return trials of some of the features, and indices of penalties near the best by these.
+        """Return trials of some of the features, and indices of penalties near the best for all.
 
         Empty where all are few or where blocks of them may weigh nothing. No indices where the part
         takes the least penalty: it then holds all that it is given, and more features may want
         another.
+
+        The kernel is the mean over features of their products, so that kernel ridge regression with
+        one penalty has one for the coefficients that grows as the features do.
         """
         width = statistics.encoder.n_components
         if width < MIN_GUESSED or self.block_weights is not None:
             return [], []
-        part = _part(statistics, part_width(width))
-        solve, scale = self._solver(part)
+        n_some = part_width(width)
+        solve, scale = self._solver(_part(statistics, n_some))
         alphas = (RELATIVE_ALPHAS * scale).tolist()
         trials = searched(solve, alphas, self.held, STRIDE, 2)  # the search itself goes on by 1
         found = [place(trial.model.alpha, alphas) for trial in valleys(trials)]
-        return trials, found if found and found[0] else []
+        more = ceil(log(width / n_some) / log(alphas[1] / alphas[0]))
+        return trials, [i + more for i in found] if found and found[0] else []
 
     def _solver(
         self, statistics: Statistics

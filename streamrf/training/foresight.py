@@ -13,7 +13,7 @@ from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, factors cost little
-MIN_PART = 2048  # of these; their own factors cost little
+MAX_PART = 4096  # of these up to eight times as many, of which they are an eighth
 N_GUESSED = 2  # factors of all features from there, and steps that take as long as one
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4
@@ -57,8 +57,8 @@ def n_factors(chooses: bool, width: int) -> float:
 
 
 def part_width(width: int) -> int:
-    """Return how many features tell where to search: half of 4,096, a quarter or eighth of more."""
-    return max(min(width // 2, MIN_PART), min(width // 4, 2 * MIN_PART), width // 8)
+    """Return how many features tell where to search: a quarter, or an eighth of very many."""
+    return max(min(width // 4, MAX_PART), width // 8)
 
 
 def _factor_seconds(n: int) -> float:

@@ -118,7 +118,7 @@ def learn(
     pairs = np.random.default_rng(seed).integers(0, len(fitted.X), (2, PAIRS))
     error, gains = np.inf, True
     # BLAS sums in another order on other numbers of threads
-    with computing(1), np.errstate(over="ignore", invalid="ignore"):
+    with computing() as n_threads, computing(1), np.errstate(over="ignore", invalid="ignore"):
         warp = _start(fitted, spread, regression) if recipe.from_effects else None
         for number in range(max(recipe.n_rounds, MAX_ROUNDS)):
             if number >= recipe.n_rounds and not gains:
@@ -127,7 +127,8 @@ def learn(
             gamma = recipe.setting * gamma_unit(rows.X, recipe.kernel, pairs)
             kernel = TEACHERS[recipe.kernel](gamma)
             features = RandomFourier(kernel, n_components, random_state=seed + number)
-            statistics, trial = attempt(features, rows, rows_held, regression, seed)
+            with computing(n_threads):
+                statistics, trial = attempt(features, rows, rows_held, regression, seed)
             if trial is None:
                 return None if number < recipe.n_rounds else warp
             gains = recipe.kind == "diagonal" and trial.mse < (1 - CLEAR_GAIN) * error
