@@ -472,3 +472,10 @@ def test_sums_are_absorbed_once(sign):
         ParameterError, match="sign must be 1, to add, or -1.* got " + re.escape(repr(sign))
     ):
         ours.absorb(pass_over("labels", (0, 100), like=ours), sign)
+
+
+@pytest.mark.parametrize("factor", [0, -1.0, np.inf, np.nan, True, "2", 10**400])
+def test_what_rows_cannot_be_multiplied_by_is_refused(factor):
+    a = srf.accumulate(srf.ArraySource(X, LABELS), features(20), random_state=0)
+    with pytest.raises(ParameterError, match="factor must be a number above 0"):
+        a.scale(factor)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
+import distributed
 import h5py
 import numpy as np
 import pytest
@@ -25,13 +26,14 @@ import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
 from streamrf.engine import ShardTask, failures, futures, map_in_order, map_reduce, workers
 from streamrf.engine.options import Worker
-from streamrf.engine.worker import Situation, check_sizes, versions
+from streamrf.engine.worker import Situation, check_sizes, summarise, versions
 from streamrf.errors import (
     ChangedFileError,
     CheckpointError,
     ClusterError,
     CorruptFileError,
     Interruption,
+    SourceNotFoundError,
 )
 
 N, WIDTH, CHUNK, PARTS = 4000, 8, 100, 20
@@ -431,6 +433,22 @@ def test_a_corrupt_chunk_fails_the_job_once_by_name(client, path, accumulate, tm
     with pytest.raises(CorruptFileError, match=r"damaged.h5, dataset 'X': rows 1200 to 1399 "):
         srf.accumulate(source, like=accumulate(), engine=client, parts=PARTS)
     wait_until_released(client)
+
+
+def test_an_error_comes_without_causes_that_cannot_be_pickled(monkeypatch):
+    class Failing(ShardTask):
+        def summarise(self, start, stop, n_threads):
+            try:
+                raise OSError(threading.Lock())
+            except OSError as error:
+                raise SourceNotFoundError("it cannot be reached") from error
+
+    monkeypatch.setattr(distributed, "get_worker", Mock())
+    with pytest.raises(SourceNotFoundError) as raised:
+        summarise(Failing(), 0, 1)
+    sent = distributed.protocol.pickle.loads(distributed.protocol.pickle.dumps(raised.value))
+    assert isinstance(sent, SourceNotFoundError)
+    assert str(sent) == "it cannot be reached"
 
 
 def test_a_file_that_workers_cannot_see_is_named(client, path, accumulate, tmp_path):

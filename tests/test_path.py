@@ -317,6 +317,8 @@ def test_penalties_that_cannot_be_traced_are_refused():
         statistics.path([])
     with pytest.raises(ParameterError, match="alphas must be a list of penalties"):
         statistics.path(0.1)
+    with pytest.raises(ParameterError, match="alphas must be a list of penalties"):
+        statistics.path(np.array(0.1))
     with pytest.raises(ParameterError, match="at least 0, got -2"):
         statistics.path([1.0, -2.0])
 

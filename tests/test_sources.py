@@ -8,8 +8,9 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
+from sklearn.datasets import load_svmlight_file
 
-from cases import SOURCES, arrivals, write_hdf5
+from cases import SOURCES, arrivals, opened, write_hdf5
 from streamrf.errors import ConsumedError, MergeError, ParameterError
 from streamrf.features import RandomFourier
 from streamrf.sources import (
@@ -707,3 +708,25 @@ def test_rows_alone_have_neither_targets_nor_weights():
     assert (source.has_targets, source.has_weights, source.n_rows) == (False, False, N)
     assert_same(joined(source.blocks()), X, None, None)
     assert source.sample(10).y is None
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 40, 1 << 20])
+def test_lines_of_libsvm_may_be_longer_than_what_is_read_at_once(tmp_path, chunk_bytes, end):
+    """In every range of rows the labels are those of scikit-learn."""
+    rng = np.random.default_rng(0)
+    labels = [-1, 12, -12.5, 3, 1e-3, 10]
+    lines = [
+        " ".join([f"{label}", *(f"{j + 1}:{rng.integers(1, 99)}" for j in range(rng.integers(30)))])
+        for label in labels
+    ]
+    for n in (1, len(labels)):
+        path = tmp_path / f"rows{n}.svm"
+        path.write_bytes(((end or "\n").join(lines[-n:]) + end).encode())
+        X, y = load_svmlight_file(str(path), n_features=30)
+        source = opened(path, "30", "y", chunk_bytes=chunk_bytes)
+        for start in range(n):
+            blocks = list(source.blocks(start, block_rows=2))
+            np.testing.assert_array_equal(np.concatenate([block.y for block in blocks]), y[start:])
+            found = np.concatenate([block.X for block in blocks])
+            np.testing.assert_array_equal(found, X[start:].toarray())

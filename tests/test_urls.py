@@ -42,8 +42,9 @@ TABLE = pyarrow.table(columns_of(RNG.normal(size=(600, 4)), RNG.integers(0, 3, 6
 class Handler(SimpleHTTPRequestHandler):
     """Serves a folder, and ranges of bytes where the path does not begin with /whole.
 
-    Below /broken it fails, below /endless it does not say how long a file is, below /short it sends
-    half of what is asked for, and below /other what lies ten bytes behind it.
+    Below /broken it fails, below /closed it refuses what has a query, below /endless it does not
+    say how long a file is, below /short it sends half of what is asked for, and below /other what
+    lies ten bytes behind it.
     """
 
     keys_sent: ClassVar[list] = []  # of the requests
@@ -52,6 +53,9 @@ class Handler(SimpleHTTPRequestHandler):
         self.keys_sent.append(self.headers.get("Key"))
         if self.path.startswith("/broken/"):
             self.send_error(500)
+            return None
+        if self.path.startswith("/closed/") and "?" in self.path:
+            self.send_error(403)
             return None
         if self.path.startswith("/endless/"):
             self.send_response(200)
@@ -212,6 +216,16 @@ def test_an_empty_file_is_told_as_empty(ending, words, url, folder):
     (folder / f"empty.{ending}").touch()
     with pytest.raises(StreamrfError, match=rf"empty\.{ending} {words}"):
         srf.open_source(f"{url}/empty.{ending}", y="y")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("/closed", "cannot be reached: 403"), ("/lost", "there is no file")]
+)
+def test_of_a_url_with_a_query_the_cause_is_told(path, words, url):
+    """fsspec looks for a pattern in it, so that the server's answer is the cause of a cause."""
+    with pytest.raises(SourceNotFoundError, match=words) as error:
+        srf.open_source(f"{url}{path}/rows.csv?key=secret", y="y")
+    assert "secret" not in str(error.value)
 
 
 def test_a_server_that_is_not_there_is_named():

@@ -14,7 +14,7 @@ from streamrf.display import peak_bytes
 from streamrf.engine.base import Reading, S, StateStore, Update
 from streamrf.engine.local import LocalRunner
 from streamrf.engine.options import Worker
-from streamrf.errors import ChangedFileError
+from streamrf.errors import ChangedFileError, StreamrfError
 from streamrf.jit.threads import computing
 from streamrf.sources import Block
 
@@ -69,11 +69,19 @@ class MapTask(ShardTask[list], Generic[T]):
 
 
 def summarise(task: ShardTask[T], start: int, stop: int) -> T:
-    """Summarise a shard with all threads of the worker, while no other shard computes here."""
+    """Summarise a shard with all threads of the worker, while no other shard computes here.
+
+    An error of ours goes without its causes: Dask would send one that it cannot pickle, such as
+    those of network clients, as a plain Exception with the text of it.
+    """
     from distributed import get_worker
 
     with _one_shard:
-        return task.summarise(start, stop, get_worker().state.nthreads)
+        try:
+            return task.summarise(start, stop, get_worker().state.nthreads)
+        except StreamrfError as error:
+            error.__cause__ = error.__context__ = None
+            raise
 
 
 def check_sizes(sizes: tuple[tuple[str, int], ...]) -> None:

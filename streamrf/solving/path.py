@@ -186,7 +186,7 @@ def is_low_rank(n_rows: int, width: int) -> bool:
 
 def as_alphas(alphas: Iterable[float]) -> Floats:
     """Return penalties as float64 (n_alphas,); raise ParameterError for none."""
-    if not isinstance(alphas, Iterable):
+    if not isinstance(alphas, Iterable) or (isinstance(alphas, np.ndarray) and not alphas.ndim):
         raise ParameterError(f"alphas must be a list of penalties, got {alphas!r}")
     table = list(alphas)
     for alpha in table:

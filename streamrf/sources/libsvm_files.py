@@ -48,8 +48,8 @@ class LibsvmMatrix(Matrix):
         with open_bytes(self._path, name) as file:
             left = b""
             while data := file.read(CHUNK_BYTES):
-                piece, _, left = (left + data).rpartition(b"\n")
-                self._index(piece, len(piece) + 1)
+                piece, end, left = (left + data).rpartition(b"\n")
+                self._index(piece, len(piece + end))
             self._index(left, len(left))
         if not self.n_rows:
             raise EmptySourceError(f"{name}: 0 rows; expected at least 1")

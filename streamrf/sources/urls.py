@@ -245,7 +245,9 @@ def _reaching(name: str) -> Iterator[None]:
         cure = ": pip install 'streamrf[http]'" if name.startswith("http") else ""
         raise MissingPackageError(f"{bare(name)} cannot be opened: {_said(error)}{cure}") from error
     except FileNotFoundError as error:
-        cause = error.__cause__  # of a server that cannot be reached, or fails
+        cause: BaseException | None = error  # of a server that cannot be reached, or fails
+        while isinstance(cause, FileNotFoundError):  # one within another where a URL has a query
+            cause = cause.__cause__
         if cause is None or getattr(cause, "status", None) == HTTPStatus.NOT_FOUND:
             raise SourceNotFoundError(f"there is no file {bare(name)}") from error
         raise SourceNotFoundError(f"{bare(name)} cannot be reached: {_said(cause)}") from error

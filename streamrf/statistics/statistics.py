@@ -1,6 +1,7 @@
 """The statistics of a pass: sums, where they came from, and what can be asked of them."""
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -104,7 +105,8 @@ class Statistics(Card, Questions):
         scaled by 0.5 are 50. `alpha` keeps its size and so weighs more against smaller sums.
         ParameterError unless `factor` is above 0 and leaves sums that floats hold.
         """
-        if not isinstance(factor, Real) or isinstance(factor, bool) or not 0 < factor < np.inf:
+        is_number = isinstance(factor, Real) and not isinstance(factor, bool)
+        if not is_number or not 0 < factor <= sys.float_info.max:
             raise ParameterError(f"factor must be a number above 0, got {factor!r}")
         weight = self.weight * float(factor)
         if self.weight and not 1 / MAX_SCALED < weight < MAX_SCALED:
