@@ -137,7 +137,8 @@ class _Space:
 
     def solution(self, alpha: float) -> Floats:
         """Return X (n, n_outputs)."""
-        return self._V @ self._inner(alpha)
+        with computing(1):  # as in `grow`
+            return self._V @ self._inner(alpha)
 
     def _inner(self, alpha: float) -> Floats:
         return self._rotation @ (self._parts / (self._values + alpha)[:, np.newaxis])

@@ -230,7 +230,9 @@ class Normal:
         """Return ``A X``, X (n_components, k), with A the centred Gram in the features' units."""
         step, sums = self.step[:, np.newaxis], self.feature_sums[:, np.newaxis]
         V = step * X
-        return step * (symmetric.product(self.gram, V) - sums * (sums.T @ V) / self.weight)
+        with computing(1):  # so that no thread of BLAS waits for more while other loops need a core
+            means = sums.T @ V
+        return step * (symmetric.product(self.gram, V) - sums * means / self.weight)
 
     def path(self, alphas: Iterable[float]) -> Iterator[tuple[float, Floats, Floats]]:
         """Return (alpha, v, b) for each penalty; one that does not factor is left out.
