@@ -11,8 +11,9 @@ from pyarrow import csv, feather, parquet
 from sklearn.datasets import dump_svmlight_file
 
 import streamrf as srf
+from cases import columns_of, opened, write_csv
 from integers import assert_same_bytes
-from streamrf.errors import ChangedFileError, CheckpointError, CorruptFileError
+from streamrf.errors import ChangedFileError, CheckpointError, CorruptFileError, StreamrfError
 
 N = 9000
 PLAIN = srf.Identity()
@@ -303,3 +304,13 @@ def test_on_workers(path, two_workers):
     touch = once(lambda: touched(path))
     with refuses(path):
         srf.accumulate(srf.HDF5Source(path), PLAIN, engine=two_workers, parts=4, progress=touch)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_text_that_ends_before_the_rows_asked_for(ending, tmp_path):
+    path = tmp_path / f"rows.{ending}"
+    write_csv(path, pa.table(columns_of(np.arange(4000.0), np.arange(4000))))
+    source = opened(path, y="y")
+    write_csv(path, pa.table(columns_of(np.arange(200.0), np.arange(200))))
+    with pytest.raises(StreamrfError, match="the file has changed"):
+        list(source.blocks(3000, 3010))

@@ -24,7 +24,15 @@ from distributed.worker_state_machine import FreeKeysEvent
 import integers
 import streamrf as srf
 from clusters import by_hand, processes, wait_until_released
-from streamrf.engine import ShardTask, failures, futures, map_in_order, map_reduce, workers
+from streamrf.engine import (
+    ShardFolder,
+    ShardTask,
+    failures,
+    futures,
+    map_in_order,
+    map_reduce,
+    workers,
+)
 from streamrf.engine.options import Worker
 from streamrf.engine.worker import Situation, check_sizes, summarise, versions
 from streamrf.errors import (
@@ -489,9 +497,13 @@ def test_an_interruption_tells_of_the_shards_that_are_finished(client, accumulat
 
     options = {"engine": client, "parts": PARTS, "spill": tmp_path / "spill"}
     with pytest.raises(
-        Interruption, match=r"/spill holds \d+ finished shards: run the same again to go"
+        Interruption, match=r"/spill holds \d+ finished shards so far: run the same again to go"
     ):
         accumulate(progress=after(PARTS // 2, interrupt), **options)
+    store = ShardFolder(str(tmp_path / "other" / "shard"), dict)
+    with pytest.raises(Interruption, match="/other holds 0 finished shards so far"):  # noqa: SIM117
+        with store.guarding(None, None):
+            interrupt()
     assert saved(accumulate(**options), tmp_path) == alone
 
 

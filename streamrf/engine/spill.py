@@ -44,17 +44,15 @@ class ShardFolder(StateStore[S]):
 
     @contextmanager
     def guarding(self, summary: S, update: Update[S]) -> Iterator[Update[S]]:
-        """Return a context that says of Ctrl-C how to go on, if shards are finished."""
+        """Return a context that says of Ctrl-C how to go on; workers may finish shards after it."""
         try:
             yield update
         except KeyboardInterrupt as stop:
             n_shards = len(glob.glob(glob.escape(self._prefix) + "-*.h5"))
-            if not n_shards:
-                raise
             folder, shards = os.path.dirname(self._prefix), "shard" if n_shards == 1 else "shards"
             raise Interruption(
-                f"stopped; {folder} holds {n_shards:,} finished {shards}: run the same again to go "
-                "on from there",
+                f"stopped; {folder} holds {n_shards:,} finished {shards} so far: run the same again"
+                " to go on from there",
                 signal.SIGINT,
             ) from stop
 

@@ -318,7 +318,10 @@ class Encoder:
             return f"rows have {n_given} targets, the sums began with {n_targets}"
         if (rows.weights is None) != (self.calibration.mean_weight is None):
             now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
-            return f"rows have {now}, the sums began with {then}; give all rows weights, or none"
+            return (
+                f"rows have {now}, the sums began with {then}; give all rows weights, or none (those "
+                "of classes, of class_weight=, are weights too)"
+            )
         return None
 
     def to_tree(self) -> dict[str, Any]:

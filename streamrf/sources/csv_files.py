@@ -194,7 +194,12 @@ class CSVTable(Table):
             file.seek(target)
             return
         while place < target:
-            place += len(file.read(min(CHUNK_BYTES, target - place)))
+            data = file.read(min(CHUNK_BYTES, target - place))
+            if not data:
+                raise CorruptFileError(
+                    f"{self.where} ends before the rows asked for; the file has changed"
+                )
+            place += len(data)
 
     def _line(self, head: bytes) -> bytes:
         """Return the first line, with its end, and those that its fields in quotes go on in."""
