@@ -11,7 +11,7 @@ from pyarrow import csv, feather, parquet
 from sklearn.datasets import dump_svmlight_file
 
 import streamrf as srf
-from cases import columns_of, opened, write_csv
+import cases
 from integers import assert_same_bytes
 from streamrf.errors import ChangedFileError, CheckpointError, CorruptFileError, StreamrfError
 
@@ -309,8 +309,8 @@ def test_on_workers(path, two_workers):
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
 def test_text_that_ends_before_the_rows_asked_for(ending, tmp_path):
     path = tmp_path / f"rows.{ending}"
-    write_csv(path, pa.table(columns_of(np.arange(4000.0), np.arange(4000))))
-    source = opened(path, y="y")
-    write_csv(path, pa.table(columns_of(np.arange(200.0), np.arange(200))))
+    table = pa.table(cases.columns_of(np.arange(4000.0), np.arange(4000)))
+    source = cases.opened(cases.write_csv(path, table), y="y")
+    cases.write_csv(path, table[:200])
     with pytest.raises(StreamrfError, match="the file has changed"):
         list(source.blocks(3000, 3010))

@@ -319,8 +319,8 @@ class Encoder:
         if (rows.weights is None) != (self.calibration.mean_weight is None):
             now, then = ("no weights", "some") if rows.weights is None else ("weights", "none")
             return (
-                f"rows have {now}, the sums began with {then}; give all rows weights, or none (those "
-                "of classes, of class_weight=, are weights too)"
+                f"rows have {now}, the sums began with {then}; give all rows weights, or none "
+                "(those of classes, of class_weight=, are weights too)"
             )
         return None
 
