@@ -10,8 +10,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 from sklearn.datasets import dump_svmlight_file
 
-import streamrf as srf
 import cases
+import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.errors import ChangedFileError, CheckpointError, CorruptFileError, StreamrfError
 

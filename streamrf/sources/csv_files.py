@@ -160,6 +160,8 @@ class CSVTable(Table):
                         begin, finish = self._offsets[index], self._offsets[index + 1]
                         self._skip(file, place, begin)
                         data, place, held = file.read(finish - begin), finish, index
+                        if len(data) < finish - begin:
+                            raise self._ended()
                         table = self._table(data, first, types)
                         check_labels(self._parsed, data, first, types, self.where)
                         if len(table) != end - first:
@@ -196,10 +198,13 @@ class CSVTable(Table):
         while place < target:
             data = file.read(min(CHUNK_BYTES, target - place))
             if not data:
-                raise CorruptFileError(
-                    f"{self.where} ends before the rows asked for; the file has changed"
-                )
+                raise self._ended()
             place += len(data)
+
+    def _ended(self) -> CorruptFileError:
+        return CorruptFileError(
+            f"{self.where} ends before the rows asked for; the file has changed"
+        )
 
     def _line(self, head: bytes) -> bytes:
         """Return the first line, with its end, and those that its fields in quotes go on in."""
