@@ -182,3 +182,18 @@ def test_as_many_factors_side_by_side_as_memory_and_threads_allow(monkeypatch):
         assert cholesky.spare_bytes(n) == 2 * 4 * n * (n + 1)
     monkeypatch.setattr(cholesky, "MAX_ABREAST", 1)
     assert fitting(1024) == 1
+
+
+@pytest.mark.parametrize("n_columns", [31, 32, 33, 150])
+def test_many_right_hand_sides_have_the_same_bits_on_any_number_of_threads(rng, n_columns):
+    n = 1500
+    factor = positive(rng, n, np.float64)
+    assert lapack.factor(factor, n)
+    B = np.asfortranarray(rng.normal(size=(n, n_columns)))
+    found = []
+    for n_threads in (1, 2):
+        X = B.copy(order="F")
+        with computing(n_threads):
+            cholesky.solve(factor, X)
+        found.append(X.tobytes())
+    assert found[0] == found[1]

@@ -878,3 +878,41 @@ def test_files_with_a_column_of_two_kinds_are_refused_in_a_sentence(tmp_path):
         pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet")
     with pytest.raises(srf.errors.StreamrfError, match="t"):
         everything(srf.open_source([tmp_path / "a.parquet", tmp_path / "b.parquet"], y="y"))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ('"a;b;c","d"\n1,2\n', ["a;b;c", "d"]),
+        ('"a,b,c,d";b;y\n1;2;3\n', ["a,b,c,d", "b", "y"]),
+        ('"a|b|c"\n1\n', ["a|b|c"]),
+        ('"a""x;y;z",b\n1,2\n', ['a"x;y;z', "b"]),
+        ('5" x;y,y\n1,2\n', ['5" x;y', "y"]),
+    ],
+)
+def test_what_stands_in_quoted_names_separates_nothing(text, columns, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    source = srf.open_source(path)
+    assert list(source.names) == columns
+    (block,) = source.blocks()
+    np.testing.assert_array_equal(block.X, [range(1, len(columns) + 1)])
+
+
+@pytest.mark.parametrize("where", [0, 3, 6])
+def test_batches_of_arrow_may_be_empty(where, tmp_path):
+    batches = [
+        pyarrow.record_batch({"x": np.arange(float(start), stop), "y": np.arange(start, stop)})
+        for start, stop in ((0, where), (where, where), (where, 6))
+    ]
+    with (
+        pyarrow.OSFile(str(tmp_path / "rows.arrow"), "wb") as file,
+        pyarrow.ipc.new_file(file, batches[0].schema) as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
+    source = srf.open_source(tmp_path / "rows.arrow", y="y")
+    for start in range(6):
+        for stop in range(start + 1, 7):
+            found = np.concatenate([block.y for block in source.blocks(start, stop)])
+            np.testing.assert_array_equal(found, np.arange(start, stop))

@@ -23,6 +23,7 @@ from streamrf.jit.threads import Each, computing, one_by_one, single_blas_thread
 MIN_COLUMNS = {4: 3072, 8: 2048}  # by bytes of a number; of fewer LAPACK on one thread takes less
 FEW_COLUMNS = 32  # of a right-hand side
 MAX_ABREAST = 64 << 20  # bytes of a matrix and the factors that are computed side by side
+TOGETHER = 64  # columns of many that a thread solves for
 MIN_ROWS = 2048  # of a factor, which they are substituted in by loops of our own
 COLUMNS = 512  # of a block, and depth of the products that a strip takes at a time
 WIDE = 8192  # columns, of which a block has `COLUMNS`; of fewer half
@@ -290,7 +291,7 @@ def shifted_solutions(matrix: Numbers, shifts: Sequence[float], B: Numbers) -> l
 
 
 def solve(factor: Numbers, B: Numbers) -> None:
-    """Overwrite B by ``(L L^T)^-1 B``.
+    """Overwrite B by ``(L L^T)^-1 B``, to the same bits on any number of threads.
 
     Few columns by one thread, unless the factor is large: more would wait for each other.
 
@@ -300,25 +301,22 @@ def solve(factor: Numbers, B: Numbers) -> None:
     B : (n, n_columns) in Fortran order, of the same dtype
     """
     n, n_columns = B.shape
-    with computing(1 if n_columns < FEW_COLUMNS and n < WIDE else None):
-        if _is_substituted(B):
-            with single_blas_threads() as each:
-                _substitute(factor, B, each)
-        else:
-            lapack.solve(factor, B)
+    alone = n_columns < FEW_COLUMNS and n < WIDE
+    with computing(1 if alone else None), single_blas_threads() as each:
+        _substitute(factor, B, each)
 
 
 def _substitute(factor: Numbers, B: Numbers, each: Each) -> None:
-    """Do what `solve` does by tasks, or by LAPACK on the threads that it has."""
-    if _is_substituted(B):
+    """Do what `solve` does by tasks, LAPACK's of some columns each."""
+    n, n_columns = B.shape
+    if n_columns < FEW_COLUMNS and n >= MIN_ROWS and are_compiled():
         substitution.solve(factor, B, each)
-    else:
-        lapack.solve(factor, B)
+        return
 
+    def solve_part(columns: Range) -> None:
+        lapack.solve(factor, B[:, slice(*columns)])
 
-def _is_substituted(B: Numbers) -> bool:
-    """Return whether loops of our own solve for B."""
-    return B.shape[1] < FEW_COLUMNS and len(B) >= MIN_ROWS and are_compiled()
+    each(solve_part, cut(0, n_columns, TOGETHER))
 
 
 def _is_own(n: int, itemsize: int) -> bool:

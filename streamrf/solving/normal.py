@@ -240,7 +240,8 @@ class Normal:
         Those of few features are solved for side by side, each by one thread.
         """
         alphas, work, n = [check_alpha(alpha) for alpha in alphas], self._work(), len(self.step)
-        if len(alphas) > 1 and cholesky.n_abreast(n, work.itemsize) > 1:
+        is_few = len(self.totals) < cholesky.FEW_COLUMNS  # the solutions are all there at once
+        if is_few and len(alphas) > 1 and cholesky.n_abreast(n, work.itemsize) > 1:
             moments, units = self._moments_in_units()
             found = cholesky.shifted_solutions(self.centred(work), alphas, moments)
             for alpha, solution in zip(alphas, found, strict=True):

@@ -63,16 +63,18 @@ class Tridiagonal:
     def to_basis(self, M: Floats) -> Floats:
         """Return ``Q^T M``, M (n, k)."""
         M = M.copy()
-        for (V, factor), part in zip(self._rotations(), self._parts(M), strict=True):
-            part -= V @ (factor.T @ (V.T @ part))
+        with computing(1):  # more threads would sum in another order
+            for (V, factor), part in zip(self._rotations(), self._parts(M), strict=True):
+                part -= V @ (factor.T @ (V.T @ part))
         return M
 
     def from_basis(self, M: Floats) -> Floats:
         """Return ``Q M``, M (n, k)."""
         M = M.copy()
         rotations, parts = list(self._rotations()), list(self._parts(M))
-        for (V, factor), part in zip(reversed(rotations), reversed(parts), strict=True):
-            part -= V @ (factor @ (V.T @ part))
+        with computing(1):  # as in `to_basis`
+            for (V, factor), part in zip(reversed(rotations), reversed(parts), strict=True):
+                part -= V @ (factor @ (V.T @ part))
         return M
 
     def _rotations(self) -> Iterator[tuple[Floats, Floats]]:

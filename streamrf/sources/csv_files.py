@@ -31,7 +31,8 @@ NOT_UTF8 = "not UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8"
 _BOM = b"\xef\xbb\xbf"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,6}$")  # with a fraction
 # The first line, and more of them where a field in quotes has line ends. Nothing is tried twice.
-_FIRST = re.compile(rb'(?:(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)|[^\n])*+\n?')
+_QUOTED = re.compile(rb'(?<![^,;\t|])"(?:[^"]|"")*+"(?=[,;\t|\r\n]|\Z)')  # a field
+_FIRST = re.compile(rb"(?:%b|[^\n])*+\n?" % _QUOTED.pattern)
 
 
 class NamesAloneError(EmptySourceError):
@@ -78,7 +79,8 @@ class CSVTable(Table):
         n_marks = len(_BOM) * head.startswith(_BOM)
         first = self._line(head[n_marks:])
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
-        self._delimiter = "\t" if tab else max(",;\t|", key=first.decode("latin-1").count)
+        unquoted = _QUOTED.sub(b"", first).decode("latin-1")
+        self._delimiter = "\t" if tab else max(",;\t|", key=unquoted.count)
         line = first.rstrip(b"\r\n") + b"\n"
         with decoding(f"{self.where}, names of columns,"):
             fields = self._fields(line)

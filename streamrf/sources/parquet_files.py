@@ -63,9 +63,9 @@ class ChunkedTable(Table):
                 first = bisect_right(self._borders, start) - 1
                 last = bisect_right(self._borders, stop - 1) - 1
                 row = self._borders[first]
-                for table in file.tables(first, last, list(types), block_rows):
-                    end = self._borders[bisect_right(self._borders, row)]
-                    self._check(not file.yields_chunks or row + len(table) == end)
+                for number, table in enumerate(file.tables(first, last, list(types), block_rows)):
+                    if file.yields_chunks:  # of which some may be empty
+                        self._check(row + len(table) == self._borders[first + number + 1])
                     low, high = max(start, row), min(stop, row + len(table))
                     if low < high:
                         yield low, table.slice(low - row, high - low)

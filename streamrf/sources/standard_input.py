@@ -110,8 +110,9 @@ def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
     counted = [str(place) for place in range(len(names))]
     if set(names) == set(counted):
         names = counted
-    writer = csv.writer(file, lineterminator="\r\n")  # so that texts with either are quoted
-    writer.writerow(names)
+    # texts with either of these are quoted, and all names, which may hold what could separate
+    csv.writer(file, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerow(names)
+    writer = csv.writer(file, lineterminator="\r\n")
     for row in rows:
         writer.writerow([_text(row.get(name)) for name in names])
 

@@ -24,6 +24,7 @@ MIN_ROWS = 256
 # How often the outputs of rows held out, and their scores by class, are there at once; and matrices
 # of outputs by outputs, as discriminants have them. Measured with thousands of classes.
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
+MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
 PEEK_BYTES, PEEK_VALUE_BYTES = 140 << 20, 40
@@ -94,6 +95,7 @@ def plan(
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
     compared = OUTPUT_COPIES * n_outputs + SCORE_COPIES * n_classes
     answers = 8 * (scored_rows * compared + bool(scored_rows) * SQUARE_COPIES * n_outputs**2)
+    n_models = MODELS if scored_rows else 0
     n_sums = max(n_outputs, n_classes)
 
     def fixed_bytes(width: int) -> int:
@@ -113,7 +115,8 @@ def plan(
         kept = min(max_kept(width), 4 * width * scored_rows)
         joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
         joined -= _factor_bytes(width, gram, in_place)  # there is none then
-        return max(sample_bytes, kept + max(answers, joined))
+        models = 8 * n_models * width * n_outputs
+        return max(sample_bytes, kept + max(answers + models, joined))
 
     def least_bytes(width: int) -> int:
         return fixed_bytes(width) + max(other_times(width), MIN_ROWS * row_bytes(width))
