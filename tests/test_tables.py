@@ -894,7 +894,7 @@ def test_what_stands_in_quoted_names_separates_nothing(text, columns, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(text)
     source = srf.open_source(path)
-    assert list(source.names) == columns
+    assert [column.name for column in source.columns.columns] == columns
     (block,) = source.blocks()
     np.testing.assert_array_equal(block.X, [range(1, len(columns) + 1)])
 
