@@ -928,3 +928,19 @@ def test_options_of_another_kind_are_refused(options, message):
 def test_a_path_may_be_bytes(path):
     for source in (HDF5Source(b"data.h5", "train/X", None), open_source(b"data.h5", "train/X")):
         assert (source.n_rows, source.where) == (1000, "data.h5, dataset 'train/X'")
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "csv", "parquet", "arrow"])
+@pytest.mark.parametrize("wanted", [np.arange(3), 5, 3.5, True, ["y", 1]])
+@pytest.mark.parametrize("role", ["x", "y", "weights"])
+def test_what_is_no_name_of_a_part_of_files(ending, wanted, role, tmp_path):
+    (tmp_path / f"rows.{ending}").touch()
+    with pytest.raises(ParameterError, match=f"{role} of files is the name of"):
+        open_source(tmp_path / f"rows.{ending}", **{role: wanted})
+
+
+def test_a_path_names_the_file_beside(tmp_path):
+    np.save(tmp_path / "X.npy", np.eye(3))
+    np.save(tmp_path / "labels.npy", np.arange(3))
+    source = open_source(tmp_path / "X.npy", y=tmp_path / "labels.npy")
+    np.testing.assert_array_equal(next(source.blocks()).y, np.arange(3))

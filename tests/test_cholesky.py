@@ -1,5 +1,6 @@
 """Blocked packed factors: LAPACK and NumPy as twins."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -172,14 +173,16 @@ def test_more_threads_than_memory_wait_for_it(rng, monkeypatch):
 def test_as_many_factors_side_by_side_as_memory_and_threads_allow(monkeypatch):
     def fitting(n, n_threads=2):
         with computing(n_threads):
-            return cholesky.n_abreast(n)
+            return cholesky.n_abreast(n, 8)
 
     assert [fitting(n) for n in (10, 1024, 2047, 2048, 2400, 40_000)] == [2, 2, 2, 2, 1, 1]
     assert fitting(1024, 1) == 1
     n = 2047  # of more there are loops of many threads
     assert (1 + fitting(n)) * 4 * n * (n + 1) <= cholesky.MAX_ABREAST
-    with computing(2):
-        assert cholesky.spare_bytes(n) == 2 * 4 * n * (n + 1)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 2)
+    assert cholesky.spare_bytes(n, 8) == 2 * 4 * n * (n + 1)
+    assert cholesky.spare_bytes(2800, 4) == 2 * 2 * 2800 * 2801
+    assert cholesky.spare_bytes(2800, 8) == 8 * 2800 * cholesky.COLUMNS // 2
     monkeypatch.setattr(cholesky, "MAX_ABREAST", 1)
     assert fitting(1024) == 1
 

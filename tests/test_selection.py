@@ -10,7 +10,7 @@ import streamrf as srf
 from integers import accumulate, assert_same_bytes, features, plain_problem
 from passes import add, begin
 from streamrf.errors import ConsumedError
-from streamrf.solving import JOINED_ROWS, Path, Trial, held_out, max_kept, penalty
+from streamrf.solving import JOINED_ROWS, HeldOut, Path, Trial, held_out, max_kept, penalty
 from streamrf.training import Pass, finish, finishing, holdout
 from streamrf.training.memory import plan
 
@@ -447,6 +447,18 @@ def test_many_features_try_fewer_penalties(monkeypatch, rows, kind):
     error, least_error = (dict(model.history)[model.alpha] for model in (guessed, among_all))
     assert error <= 1.02 * least_error
     assert len(guessed.history) < len(among_all.history)
+
+
+def test_starts_beyond_the_greatest_penalty_count_as_it(monkeypatch):
+    tried = []
+
+    def solve(alphas):
+        tried.extend(map(place, alphas))
+        return []
+
+    penalty.downhill(solve, PLACES, HeldOut([], None), [40, 3])
+    n_more = round(np.log(penalty.GREATER) / np.log(PLACES[1] / PLACES[0]))
+    assert tried == [len(PLACES) - 1 + n_more, 3]
 
 
 def test_all_features_begin_with_a_penalty_that_has_grown_as_they_have(monkeypatch, rows):

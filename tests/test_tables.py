@@ -916,3 +916,14 @@ def test_batches_of_arrow_may_be_empty(where, tmp_path):
         for stop in range(start + 1, 7):
             found = np.concatenate([block.y for block in source.blocks(start, stop)])
             np.testing.assert_array_equal(found, np.arange(start, stop))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_first_line_longer_than_is_read_at_once(packed, tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "HEAD_BYTES", 64)
+    names = [f"{'c' * 40}{k}" for k in range(30)]
+    table = pyarrow.table({name: np.arange(5.0) + k for k, name in enumerate(names)})
+    source = opened(write_csv(tmp_path / f"rows.csv{'.gz' * packed}", table))
+    assert [column.name for column in source.columns.columns] == names
+    (block,) = source.blocks()
+    np.testing.assert_array_equal(block.X, np.add.outer(np.arange(5.0), np.arange(30)))

@@ -243,17 +243,26 @@ def factor(packed: Numbers, n: int) -> bool:
         return _factor(packed, n, each)
 
 
-def n_abreast(n: int, itemsize: int = 8) -> int:
+def n_abreast(n: int, itemsize: int) -> int:
     """Return how many factors of order n are computed side by side, each by one thread."""
-    n_threads = numba.get_num_threads()
-    fitting = min(n_threads, MAX_ABREAST // _size(n, itemsize) - 1)
+    with computing() as n_threads:
+        return _n_fitting(n, itemsize, n_threads)
+
+
+def spare_bytes(n: int, itemsize: int) -> int:
+    """Return the memory that a factor of order n takes next to the matrix.
+
+    With as many threads as there may be; none is started to be asked.
+    """
+    abreast = _n_fitting(n, itemsize, numba.config.NUMBA_NUM_THREADS)
+    of_copies = abreast * _size(n, itemsize) if abreast > 1 else 0
+    return max(itemsize * n * _block_columns(n), of_copies)
+
+
+def _n_fitting(n: int, itemsize: int, n_threads: int) -> int:
+    """Return how many factors are computed side by side by so many threads."""
+    fitting = min(n_threads, MAX_ABREAST // max(1, _size(n, itemsize)) - 1)
     return max(1, fitting) if fitting == n_threads or not _is_own(n, itemsize) else 1
-
-
-def spare_bytes(n: int) -> int:
-    """Return the memory that a factor of order n in float64 takes next to the matrix."""
-    abreast = n_abreast(n)
-    return max(8 * n * _block_columns(n), abreast * _size(n, 8) if abreast > 1 else 0)
 
 
 def shifted_solutions(matrix: Numbers, shifts: Sequence[float], B: Numbers) -> list[Numbers | None]:
@@ -264,7 +273,7 @@ def shifted_solutions(matrix: Numbers, shifts: Sequence[float], B: Numbers) -> l
     Parameters
     ----------
     matrix : packed M, of an order of which several factors fit, see `n_abreast`
-    shifts : above 0
+    shifts : of at least 0
     B : (n, n_columns)
     """
     n = len(B)

@@ -127,6 +127,11 @@ class _Tries:
         self._seen: set[int] = set()
         self.trials: list[Trial] = []
 
+    @property
+    def last(self) -> int:
+        """Index of the greatest penalty that may be tried."""
+        return len(self._alphas) - 1
+
     def add(self, indices: Iterable[int]) -> bool:
         """Try those that are new; return whether there were any."""
         within = [i for i in dict.fromkeys(indices) if i in range(len(self._alphas))]
@@ -222,10 +227,11 @@ def downhill(
 
     Parameters
     ----------
-    starts : indices; the first is tried first, so that its factor may serve the others
+    starts : indices, of the greatest that may be tried where they are beyond it; the first is tried
+        first, so that its factor may serve the others
     """
     tries = _Tries(solve, alphas, held)
-    tries.add(starts)
+    tries.add(min(start, tries.last) for start in starts)
     tries.walk(1, best)
     tries.walk(1, safest)
     return tries.ascending()

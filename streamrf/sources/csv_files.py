@@ -24,7 +24,7 @@ from streamrf.sources.urls import bare
 logger = logging.getLogger("streamrf")
 
 CHUNK_BYTES = 1 << 20
-HEAD_BYTES = 1 << 20  # that hold the first line
+HEAD_BYTES = 1 << 20  # that the first line is looked for in at once
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {"gzip": "gzip", "Zstandard": "zstd", "bzip2": "bz2"}  # as Arrow calls them
 NOT_UTF8 = "not UTF-8; convert the file, as by iconv -f LATIN1 -t UTF-8"
@@ -73,9 +73,7 @@ class CSVTable(Table):
             head = file.read(HEAD_BYTES)
         packed = packed_text(head, bare(name))
         self._compression = None if packed is None else _COMPRESSIONS[packed]
-        if self._compression:
-            with self._opened() as file:
-                head = file.read(HEAD_BYTES)
+        head = self._head()
         n_marks = len(_BOM) * head.startswith(_BOM)
         first = self._line(head[n_marks:])
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
@@ -207,6 +205,17 @@ class CSVTable(Table):
         return CorruptFileError(
             f"{self.where} ends before the rows asked for; the file has changed"
         )
+
+    def _head(self) -> bytes:
+        """Return the first `HEAD_BYTES` of text, or more of them that hold the first line."""
+        head = b""
+        with self._opened() as file:
+            while data := file.read(max(HEAD_BYTES, len(head))):
+                head += data
+                match = _FIRST.match(head)
+                if match is not None and (match.end() < len(head) or head.endswith(b"\n")):
+                    break
+        return head
 
     def _line(self, head: bytes) -> bytes:
         """Return the first line, with its end, and those that its fields in quotes go on in."""

@@ -158,6 +158,10 @@ def open_source(
             shown = list(map(bare, openers.values()))
             raise ParameterError(f"{shown} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
+        if opener is not open_libsvm:
+            x, y, weights = (
+                _as_names(value, role) for value, role in ((x, "x"), (y, "y"), (weights, "weights"))
+            )
         if opener in _LOCAL:
             check_no_urls(names)
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
@@ -180,6 +184,19 @@ def open_source(
     if is_dask_array(data):
         return DaskArraySource(data, y, weights)
     return ArraySource(data, y, weights)
+
+
+def _as_names(wanted: Any, role: str) -> Any:
+    """Return what names a part of files as text; ParameterError for what is no name."""
+    names = wanted if isinstance(wanted, list | tuple) else [wanted]
+    if wanted is None or all(isinstance(name, str) for name in names):
+        return wanted
+    if isinstance(wanted, os.PathLike):
+        return os.fsdecode(wanted)
+    raise ParameterError(
+        f"{role} of files is the name of a dataset, of columns or of a file, got "
+        f"{type(wanted).__name__}"
+    )
 
 
 def _one_name(wanted: Any, role: str, files: list[str]) -> Any:

@@ -1,8 +1,8 @@
 """The statistics of a pass: sums, where they came from, and what can be asked of them."""
 
 import os
-import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -105,16 +105,21 @@ class Statistics(Card, Questions):
         scaled by 0.5 are 50. `alpha` keeps its size and so weighs more against smaller sums.
         ParameterError unless `factor` is above 0 and leaves sums that floats hold.
         """
-        is_number = isinstance(factor, Real) and not isinstance(factor, bool)
-        if not is_number or not 0 < factor <= sys.float_info.max:
+        if not isinstance(factor, Real) or isinstance(factor, bool):
             raise ParameterError(f"factor must be a number above 0, got {factor!r}")
-        weight = self.weight * float(factor)
+        number = np.inf  # of a huge integer
+        with suppress(OverflowError):
+            number = float(factor)
+        if not 0 < number < np.inf:
+            raise ParameterError(f"factor must be a float above 0, got {number:g}")
+        factor = number
+        weight = self.weight * factor
         if self.weight and not 1 / MAX_SCALED < weight < MAX_SCALED:
             raise ParameterError(
                 f"factor={factor:g} makes the rows weigh {weight:.3g} together, and sums of "
                 f"floats are for {1 / MAX_SCALED:g} to {MAX_SCALED:g}"
             )
-        return replace(self, sums=self.sums.scaled(float(factor)))
+        return replace(self, sums=self.sums.scaled(factor))
 
     def check_alike(
         self,

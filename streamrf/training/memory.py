@@ -224,8 +224,9 @@ def _factor_bytes(n_components: int, gram: type[GramSum], in_place: bool) -> int
     """Bytes of a factor, and of what it takes next to it."""
     if in_place:
         return 0
-    size = np.dtype(gram.factor_dtype).itemsize * n_components * (n_components + 1) // 2
-    return size + spare_bytes(n_components)
+    itemsize = np.dtype(gram.factor_dtype).itemsize
+    size = itemsize * n_components * (n_components + 1) // 2
+    return size + spare_bytes(n_components, itemsize)
 
 
 _SIZE = re.compile(r"\s*[-+]?\.?\d\S*\s*[a-zA-Z]*\s*")  # more than `dask.utils` asks for
