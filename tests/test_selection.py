@@ -486,6 +486,23 @@ def test_all_features_begin_with_a_penalty_that_has_grown_as_they_have(monkeypat
     assert 4 / 1.5 <= seen[0] <= 4 * 10 ** (10 / 24) * 1.5  # scales of the two differ a little
 
 
+@pytest.mark.parametrize(("n_rows", "is_guessed"), [(600, True), (200, False)])
+def test_of_more_features_than_rows_a_part_says_nothing(monkeypatch, rows, n_rows, is_guessed):
+    X, labels, _, _ = rows
+    monkeypatch.setattr(finishing, "MIN_GUESSED", 256)
+    plain, calls = finishing.downhill, []
+
+    def watched(*arguments):
+        calls.append(arguments)
+        return plain(*arguments)
+
+    monkeypatch.setattr(finishing, "downhill", watched)
+    source = srf.ArraySource(np.resize(X, (n_rows, X.shape[1])), np.resize(labels, n_rows))
+    model = finish(held_pass(source, map_=features(256)), "auto")[0]
+    assert bool(calls) == is_guessed
+    assert len(model.history) >= (3 if is_guessed else 10)
+
+
 def test_a_part_with_the_least_penalty_says_nothing(monkeypatch, rows):
     """It holds all that it is given, and more features may want another."""
     X, _, values, _ = rows

@@ -316,15 +316,17 @@ class _Search:
     def _starts(self, statistics: Statistics) -> tuple[list[Trial], list[int]]:
         """Return trials of some of the features, and indices of penalties near the best for all.
 
-        Empty where all are few or where blocks of them may weigh nothing. No indices where the part
-        takes the least penalty: it then holds all that it is given, and more features may want
-        another.
+        Empty where all are few or where blocks of them may weigh nothing; and where there are more
+        than rows, of which the errors may have a second valley, at small penalties, that a part
+        does not have. No indices where the part takes the least penalty: it then holds all that it
+        is given, and more features may want another.
 
         The kernel is the mean over features of their products, so that kernel ridge regression with
         one penalty has one for the coefficients that grows as the features do.
         """
         width = statistics.encoder.n_components
-        if width < MIN_GUESSED or self.block_weights is not None:
+        is_guessed = MIN_GUESSED <= width <= statistics.sums.n_weighted
+        if not is_guessed or self.block_weights is not None:
             return [], []
         n_some = part_width(width)
         solve, scale = self._solver(_part(statistics, n_some))
