@@ -306,6 +306,16 @@ def test_on_workers(path, two_workers):
         srf.accumulate(srf.HDF5Source(path), PLAIN, engine=two_workers, parts=4, progress=touch)
 
 
+def test_libsvm_text_that_ends_before_the_rows_asked_for(tmp_path):
+    path = tmp_path / "rows.svm"
+    for n in (4000, 200):
+        if n == 200:
+            source = srf.open_source(path, y="y")
+        dump_svmlight_file(np.ones((n, 2)), np.arange(n), str(path))
+    with pytest.raises(CorruptFileError, match="the file has changed"):
+        list(source.blocks(3000, 3010))
+
+
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
 def test_text_that_ends_before_the_rows_asked_for(ending, tmp_path):
     path = tmp_path / f"rows.{ending}"

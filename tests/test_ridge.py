@@ -327,3 +327,17 @@ def test_the_penalty_goes_where_lapack_has_the_diagonal():
         full, _ = lapack.dtfttr(n, vector, transr="N", uplo="L")
         expected = np.tril(matrix + np.diag(np.arange(1.0, n + 1) * 1000))
         np.testing.assert_array_equal(np.tril(full), expected)
+
+
+@pytest.mark.parametrize("decode", ["discriminant", "euclidean"])
+def test_models_of_many_classes_have_the_same_bits_on_any_number_of_threads(rng, decode):
+    X, y = rng.normal(size=(3000, 5)), rng.integers(0, 40, 3000)
+    map_ = srf.StructuredFourier(srf.Gaussian(0.3), 1300, random_state=0)
+    statistics = srf.accumulate(srf.ArraySource(X, y), map_)
+    found = []
+    for n_threads in (1, 2):
+        with computing(n_threads):
+            model = statistics.solve(0.5, srf.OneVsRest(decode=decode))
+        arrays = [model.coef, model.intercept, *model.book.decoder.to_tree().values()]
+        found.append([np.asarray(array).tobytes() for array in arrays])
+    assert found[0] == found[1]

@@ -16,7 +16,14 @@ from streamrf.sources.csv_bytes import Decompressed, Lines
 from streamrf.sources.csv_labels import check_labels, codes_of
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
-from streamrf.sources.paths import absolute, decoding, open_bytes, own_name, packed_text
+from streamrf.sources.paths import (
+    absolute,
+    decoding,
+    ended,
+    open_bytes,
+    own_name,
+    packed_text,
+)
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 from streamrf.sources.urls import bare
@@ -161,7 +168,7 @@ class CSVTable(Table):
                         self._skip(file, place, begin)
                         data, place, held = file.read(finish - begin), finish, index
                         if len(data) < finish - begin:
-                            raise self._ended()
+                            raise ended(self.where)
                         table = self._table(data, first, types)
                         check_labels(self._parsed, data, first, types, self.where)
                         if len(table) != end - first:
@@ -198,13 +205,8 @@ class CSVTable(Table):
         while place < target:
             data = file.read(min(CHUNK_BYTES, target - place))
             if not data:
-                raise self._ended()
+                raise ended(self.where)
             place += len(data)
-
-    def _ended(self) -> CorruptFileError:
-        return CorruptFileError(
-            f"{self.where} ends before the rows asked for; the file has changed"
-        )
 
     def _head(self) -> bytes:
         """Return the first `HEAD_BYTES` of text, or more of them that hold the first line."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamrf.errors import DataError, EmptySourceError, ParameterError, ShapeError
 from streamrf.sources.base import Arrays
-from streamrf.sources.paths import absolute, open_bytes, own_name
+from streamrf.sources.paths import absolute, ended, open_bytes, own_name
 from streamrf.sources.sparse import sparse_or_dense
 from streamrf.sources.stored import Matrix, MatrixSource
 from streamrf.sources.urls import bare
@@ -78,6 +78,8 @@ class LibsvmMatrix(Matrix):
         with open_bytes(self._path, self.where) as file:
             file.seek(self._offsets[first])
             text = file.read(self._offsets[last] - self._offsets[first])
+        if len(text) < self._offsets[last] - self._offsets[first]:
+            raise ended(self.where)
         try:
             rows, labels = load_svmlight_file(
                 io.BytesIO(text), n_features=self.n_features, zero_based=self.is_zero_based

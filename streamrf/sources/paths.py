@@ -288,6 +288,11 @@ def decoding(where: str, wrong: str = "cannot be read") -> Iterator[None]:
         ) from error
 
 
+def ended(where: str) -> CorruptFileError:
+    """Return the error of a file that is shorter than when it was opened."""
+    return CorruptFileError(f"{where} ends before the rows asked for; the file has changed")
+
+
 def denied(where: str) -> StorageError:
     """Return the error of a file that belongs to another."""
     return StorageError(f"{where} cannot be read: permission denied; ask its owner for the right")
