@@ -180,9 +180,9 @@ def test_as_many_factors_side_by_side_as_memory_and_threads_allow(monkeypatch):
     n = 2047  # of more there are loops of many threads
     assert (1 + fitting(n)) * 4 * n * (n + 1) <= cholesky.MAX_ABREAST
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 2)
-    assert cholesky.spare_bytes(n, 8) == 2 * 4 * n * (n + 1)
-    assert cholesky.spare_bytes(2800, 4) == 2 * 2 * 2800 * 2801
-    assert cholesky.spare_bytes(2800, 8) == 8 * 2800 * cholesky.COLUMNS // 2
+    assert cholesky.abreast_bytes(n, 8) == 2 * 4 * n * (n + 1)
+    assert cholesky.abreast_bytes(2800, 4) == 2 * 2 * 2800 * 2801
+    assert cholesky.abreast_bytes(2800, 8) == 0
     monkeypatch.setattr(cholesky, "MAX_ABREAST", 1)
     assert fitting(1024) == 1
 

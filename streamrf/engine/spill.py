@@ -50,11 +50,9 @@ class ShardFolder(StateStore[S]):
         except KeyboardInterrupt as stop:
             n_shards = len(glob.glob(glob.escape(self._prefix) + "-*.h5"))
             folder, shards = os.path.dirname(self._prefix), "shard" if n_shards == 1 else "shards"
-            raise Interruption(
-                f"stopped; {folder} holds {n_shards:,} finished {shards} so far: run the same again"
-                " to go on from there",
-                signal.SIGINT,
-            ) from stop
+            held = f"holds {n_shards:,} finished {shards} so far: run the same again to go on from"
+            begun = f"{held} there" if n_shards else "keeps the map, and no shard is finished yet"
+            raise Interruption(f"stopped; {folder} {begun}", signal.SIGINT) from stop
 
     def _path(self, start: int, stop: int) -> str:
         return f"{self._prefix}-{start}-{stop}.h5"

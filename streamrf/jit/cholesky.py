@@ -239,7 +239,10 @@ def factor(packed: Numbers, n: int) -> bool:
     """
     if not are_compiled():
         return lapack.factor(packed, n)
-    with computing(None if _is_own(n, packed.itemsize) else 1), single_blas_threads() as each:
+    if not _is_own(n, packed.itemsize):
+        with computing(1):
+            return lapack.factor(packed, n)
+    with single_blas_threads() as each:
         return _factor(packed, n, each)
 
 
@@ -250,13 +253,17 @@ def n_abreast(n: int, itemsize: int) -> int:
 
 
 def spare_bytes(n: int, itemsize: int) -> int:
-    """Return the memory that a factor of order n takes next to the matrix.
+    """Return the memory that a factor of order n takes next to the matrix."""
+    return itemsize * n * _block_columns(n)
 
-    With as many threads as there may be; none is started to be asked.
+
+def abreast_bytes(n: int, itemsize: int) -> int:
+    """Return the memory of the factors that are computed side by side, next to the matrix.
+
+    By as many threads as there may be; none is started to be asked.
     """
-    abreast = _n_fitting(n, itemsize, numba.config.NUMBA_NUM_THREADS)
-    of_copies = abreast * _size(n, itemsize) if abreast > 1 else 0
-    return max(itemsize * n * _block_columns(n), of_copies)
+    n_factors = _n_fitting(n, itemsize, numba.config.NUMBA_NUM_THREADS)
+    return n_factors * _size(n, itemsize) if n_factors > 1 else 0
 
 
 def _n_fitting(n: int, itemsize: int, n_threads: int) -> int:
@@ -266,14 +273,14 @@ def _n_fitting(n: int, itemsize: int, n_threads: int) -> int:
 
 
 def shifted_solutions(matrix: Numbers, shifts: Sequence[float], B: Numbers) -> list[Numbers | None]:
-    """Return ``(M + shift I)^-1 B`` for each shift, None where that has no factor, side by side.
+    """Return ``(M + shift I)^-1 B`` for each shift, side by side; None if that has no factor.
 
     Each has the bits that `factor` and `solve` have with one thread.
 
     Parameters
     ----------
     matrix : packed M, of an order of which several factors fit, see `n_abreast`
-    shifts : of at least 0
+    shifts : penalties
     B : (n, n_columns)
     """
     n = len(B)
@@ -310,9 +317,12 @@ def solve(factor: Numbers, B: Numbers) -> None:
     B : (n, n_columns) in Fortran order, of the same dtype
     """
     n, n_columns = B.shape
-    alone = n_columns < FEW_COLUMNS and n < WIDE
-    with computing(1 if alone else None), single_blas_threads() as each:
-        _substitute(factor, B, each)
+    if n_columns < FEW_COLUMNS and n < WIDE:
+        with computing(1):
+            _substitute(factor, B, one_by_one)
+    else:
+        with single_blas_threads() as each:
+            _substitute(factor, B, each)
 
 
 def _substitute(factor: Numbers, B: Numbers, each: Each) -> None:

@@ -18,6 +18,7 @@ from streamrf.sources import Rows, as_labels, find_labels
 Answers = list[tuple[Rows, Floats]]  # rows held out, each part with a model's outputs
 
 SCORED_ROWS = 1024  # a multiple of 16, the lanes of a group
+MAX_TOGETHER = 128  # outputs of models that are computed at once
 JOINED_ROWS = 2 * SCORED_ROWS  # whose features are there at once when they join the sums
 MIN_KEPT = 128 << 20  # of features held out, at least: about as much as a block takes
 MAX_KEPT = 512 << 20  # of so many features that to map them again takes longer
@@ -66,22 +67,32 @@ class HeldOut:
         """What is kept of the features of each of the rows given, for `Encoder.encode`."""
         return [self._kept[place] for place in self._places]
 
-    def products(self, encoder: Encoder, coef: Floats) -> Iterator[tuple[Rows, Floats]]:
-        """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of a model's encoder.
+    def products(
+        self, encoder: Encoder, coefs: Sequence[Floats]
+    ) -> Iterator[tuple[Rows, list[Floats]]]:
+        """Yield a few rows at a time with ``Z coef^T``, Z the scaled features of an encoder.
 
         Parameters
         ----------
-        coef : (n_outputs, n_components)
+        coefs : of models, (n_outputs, n_components) each; those of many outputs are never copied
+            all at once
         """
         order = np.argsort(self._encoder.columns)
         columns = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
         shift, inverse_step = encoder.calibration.shift, 1 / encoder.calibration.step
-        coef, none = np.ascontiguousarray(coef.T), np.zeros(len(coef))
+        n_outputs = len(coefs[0])
+        together = max(1, MAX_TOGETHER // n_outputs)
+        groups = [coefs[i : i + together] for i in range(0, len(coefs), together)]
+        one = np.concatenate(groups[0]).T.copy() if len(groups) == 1 else None
         for number, part in enumerate(self._parts):
-            z, out = self._features(number), np.empty((len(part.X), len(none)))
-            with featurising():
-                lanes.linear(z, columns, shift, inverse_step, coef, none, out)
-            yield part, out
+            z, found = self._features(number), []
+            for some in groups:
+                coef = np.concatenate(some).T.copy() if one is None else one
+                out, none = np.empty((len(part.X), coef.shape[1])), np.zeros(coef.shape[1])
+                with featurising():
+                    lanes.linear(z, columns, shift, inverse_step, coef, none, out)
+                found += np.split(out, len(some), axis=1)
+            yield part, found
 
     def readings(self, model: Model) -> list[Model]:
         """Return the model by each decoder, its own last."""
@@ -93,8 +104,8 @@ class HeldOut:
 
     def answers(self, model: Model) -> Answers:
         """Return the rows, in parts, each with a model's outputs (n, n_outputs)."""
-        found = self.products(model.encoder, model.coef)
-        return [(part, products + model.intercept) for part, products in found]
+        found = self.products(model.encoder, [model.coef])
+        return [(part, products + model.intercept) for part, (products,) in found]
 
     @cached_property
     def shares(self) -> Floats:

@@ -15,7 +15,6 @@ from streamrf.sources import as_labels, find_labels
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 FLAT = 1e-4  # of an error, by which trials may differ because of how they were solved
-MAX_TOGETHER = 128  # outputs of models that are tried at once
 CLEARLY = 2.0  # standard errors, by which another decoder than the first must err less
 
 
@@ -57,20 +56,14 @@ def tried(
     """
     if not models:
         return []
-    n_together = max(1, MAX_TOGETHER // len(models[0].coef))
-    if len(models) > n_together:  # so that their coefficients are not all there once more
-        few = (models[i : i + n_together] for i in range(0, len(models), n_together))
-        return [trial for some in few for trial in tried(some, held, measure)]
     readings = [held.readings(model) for model in models]
     shape = (1 + len(readings[0]), len(models))  # squares, and the losses of each reading
     parts: list[Floats] = [np.empty((*shape, 0))]
     total = 0.0
-    coef = np.concatenate([model.coef for model in models])
-    for part, products in held.products(models[0].encoder, coef):
+    for part, found in held.products(models[0].encoder, [model.coef for model in models]):
         weights = weights_of(part)
         total += weights.sum()
         rows = np.empty((*shape, len(weights)))
-        found = np.split(products, len(models), axis=1)
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
             shares: Floats | float = 1.0

@@ -57,7 +57,7 @@ def n_factors(chooses: bool, width: int) -> float:
 
 
 def part_width(width: int) -> int:
-    """Return how many features tell where to search: a quarter, or an eighth of very many."""
+    """Return how many features tell where to search: a quarter, 4,096 or an eighth."""
     return max(min(width // 4, MAX_PART), width // 8)
 
 

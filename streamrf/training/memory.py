@@ -11,7 +11,7 @@ import psutil
 
 from streamrf.display import format_bytes
 from streamrf.errors import MemoryBudgetError, ParameterError
-from streamrf.jit.cholesky import spare_bytes
+from streamrf.jit.cholesky import abreast_bytes, spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import JOINED_ROWS, max_kept
 from streamrf.statistics import ExactGram, GramSum
@@ -116,6 +116,9 @@ def plan(
         joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
         joined -= _factor_bytes(width, gram, in_place)  # there is none then
         models = 8 * n_models * width * n_outputs
+        if n_models:  # in the place of the panels, which are no longer there
+            copies = abreast_bytes(width, np.dtype(gram.factor_dtype).itemsize)
+            models += max(0, copies - BUFFER_BYTES)
         return max(sample_bytes, kept + max(answers + models, joined))
 
     def least_bytes(width: int) -> int:
