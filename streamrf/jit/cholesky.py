@@ -258,10 +258,7 @@ def spare_bytes(n: int, itemsize: int) -> int:
 
 
 def abreast_bytes(n: int, itemsize: int) -> int:
-    """Return the memory of the factors that are computed side by side, next to the matrix.
-
-    By as many threads as there may be; none is started to be asked.
-    """
+    """Return the memory of factors side by side, by as many threads as may be started."""
     n_factors = _n_fitting(n, itemsize, numba.config.NUMBA_NUM_THREADS)
     return n_factors * _size(n, itemsize) if n_factors > 1 else 0
 

@@ -159,9 +159,7 @@ def open_source(
             raise ParameterError(f"{shown} are of several formats; give those of one")
         opener = next(iter(openers), _open_hdf5)
         if opener is not open_libsvm:
-            x, y, weights = (
-                _as_names(value, role) for value, role in ((x, "x"), (y, "y"), (weights, "weights"))
-            )
+            x, y, weights = map(_as_names, (x, y, weights), ("x", "y", "weights"))
         if opener in _LOCAL:
             check_no_urls(names)
             y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
