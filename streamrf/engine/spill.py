@@ -49,10 +49,12 @@ class ShardFolder(StateStore[S]):
             yield update
         except KeyboardInterrupt as stop:
             n_shards = len(glob.glob(glob.escape(self._prefix) + "-*.h5"))
-            folder, shards = os.path.dirname(self._prefix), "shard" if n_shards == 1 else "shards"
-            held = f"holds {n_shards:,} finished {shards} so far: run the same again to go on from"
-            begun = f"{held} there" if n_shards else "keeps the map, and no shard is finished yet"
-            raise Interruption(f"stopped; {folder} {begun}", signal.SIGINT) from stop
+            held = f"{n_shards:,} finished {'shard' if n_shards == 1 else 'shards'} so far"
+            state = "keeps the map, and no shard is finished yet"
+            if n_shards:
+                state = f"holds {held}: run the same again to go on from there"
+            folder = os.path.dirname(self._prefix)
+            raise Interruption(f"stopped; {folder} {state}", signal.SIGINT) from stop
 
     def _path(self, start: int, stop: int) -> str:
         return f"{self._prefix}-{start}-{stop}.h5"

@@ -80,8 +80,7 @@ class HeldOut:
         order = np.argsort(self._encoder.columns)
         columns = order[np.searchsorted(self._encoder.columns, encoder.columns, sorter=order)]
         shift, inverse_step = encoder.calibration.shift, 1 / encoder.calibration.step
-        n_outputs = len(coefs[0])
-        together = max(1, MAX_TOGETHER // n_outputs)
+        together = max(1, MAX_TOGETHER // len(coefs[0]))
         groups = [coefs[i : i + together] for i in range(0, len(coefs), together)]
         one = np.concatenate(groups[0]).T.copy() if len(groups) == 1 else None
         for number, part in enumerate(self._parts):

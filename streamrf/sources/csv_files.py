@@ -80,7 +80,8 @@ class CSVTable(Table):
             head = file.read(HEAD_BYTES)
         packed = packed_text(head, bare(name))
         self._compression = None if packed is None else _COMPRESSIONS[packed]
-        head = self._head()
+        if self._compression or not _holds_line(head):
+            head = self._head()
         n_marks = len(_BOM) * head.startswith(_BOM)
         first = self._line(head[n_marks:])
         tab = ".tsv" in self.name.lower() or ".tab" in self.name.lower()
@@ -214,8 +215,7 @@ class CSVTable(Table):
         with self._opened() as file:
             while data := file.read(max(HEAD_BYTES, len(head))):
                 head += data
-                match = _FIRST.match(head)
-                if match is not None and (match.end() < len(head) or head.endswith(b"\n")):
+                if _holds_line(head):
                     break
         return head
 
@@ -359,6 +359,13 @@ class CSVTable(Table):
                 f" {'UTF-8 text' if kind in (None, 'category') else f'a {kind}'}: clean the data"
             )
         return DataError(f"{where} cannot be read as CSV ({' '.join(message.split())})")
+
+
+def _holds_line(head: bytes) -> bool:
+    """Return whether the first line ends within the head of a text."""
+    match = _FIRST.match(head)
+    assert match is not None  # it may be empty
+    return match.end() < len(head) or head.endswith(b"\n")
 
 
 def _without_empty(table: Any) -> Any:

@@ -13,7 +13,7 @@ from streamrf.solving import RELATIVE_ALPHAS, n_tried
 
 STRIDE = 4  # in the penalties, between those tried first: 1.7 decades
 MIN_GUESSED = 4096  # features of which a part tells where to search; of fewer, factors cost little
-MAX_PART = 4096  # of these up to eight times as many, of which they are an eighth
+MAX_PART = 4096  # of these, unless that is less than an eighth
 N_GUESSED = 2  # factors of all features from there, and steps that take as long as one
 SAMPLE_WIDTH = 768  # of a factor that tells the rate; it takes some thousandths of a second
 SAMPLE_SECONDS, MIN_SAMPLES = 0.05, 4

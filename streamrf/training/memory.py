@@ -95,7 +95,6 @@ def plan(
     sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
     compared = OUTPUT_COPIES * n_outputs + SCORE_COPIES * n_classes
     answers = 8 * (scored_rows * compared + bool(scored_rows) * SQUARE_COPIES * n_outputs**2)
-    n_models = MODELS if scored_rows else 0
     n_sums = max(n_outputs, n_classes)
 
     def fixed_bytes(width: int) -> int:
@@ -111,14 +110,16 @@ def plan(
     def row_bytes(width: int) -> int:
         return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
 
+    def compared_bytes(width: int) -> int:
+        factors = abreast_bytes(width, np.dtype(gram.factor_dtype).itemsize)
+        factors -= BUFFER_BYTES  # of the panels, which are no longer there
+        return 8 * MODELS * width * n_outputs + max(0, factors)
+
     def other_times(width: int) -> int:
         kept = min(max_kept(width), 4 * width * scored_rows)
         joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
         joined -= _factor_bytes(width, gram, in_place)  # there is none then
-        models = 8 * n_models * width * n_outputs
-        if n_models:  # in the place of the panels, which are no longer there
-            copies = abreast_bytes(width, np.dtype(gram.factor_dtype).itemsize)
-            models += max(0, copies - BUFFER_BYTES)
+        models = compared_bytes(width) if scored_rows else 0
         return max(sample_bytes, kept + max(answers + models, joined))
 
     def least_bytes(width: int) -> int:
