@@ -97,6 +97,13 @@ def fwht_groups(a):
     return np.array([fwht(group) for group in a])
 
 
+def signed_transform(x, signs, length):
+    """``H (flip * x)`` of a (d, 16), zero-padded to a length."""
+    padded = np.zeros((length, x.shape[1]))
+    padded[: len(x)] = signs[:, np.newaxis] * x
+    return fwht(padded)
+
+
 def transforms(X, signs):
     """``H (flip * x)`` for each row of `signs`, one after the other."""
     d = X.shape[1]
@@ -170,6 +177,9 @@ def subsampled(Z, signs, picks, scale):
     width = Z.shape[1]
     H = hadamard(1 << (width - 1).bit_length())[:, :width]
     return np.array([scale * (H @ (signs * z.astype(np.float64)))[picks] for z in Z])
+
+
+# streamrf/jit/cosines.py
 
 
 def cosine_sine(x):

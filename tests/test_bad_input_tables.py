@@ -107,6 +107,8 @@ BAD = [
     (text("a.csv", b"\xef\xbb\xbf"), {}, "a.csv is empty"),
     (text("a.csv.gz", gzip.compress(b"")), {}, "a.csv.gz is empty"),
     (text("a.csv", "\na,y\n1,2\n"), {}, "a.csv begins with an empty line"),
+    (text("a.csv", "a,y\r1,2\r3,4\r"), {}, "a.csv has lines that end by a carriage return alone"),
+    (text("a.csv", '"a","y"\r1,2\r'), {}, "a.csv has lines that end by a carriage return alone"),
     (text("a.csv", "a,b,y\n"), {}, "a.csv: 0 rows below the names"),
     (text("a.csv", "a,a,y\n1,2,3\n"), {}, "a.csv has several columns called ['a']"),
     (text("a.csv", b"\x00\x01,\x02\n"), {}, "a.csv is not UTF-8 text"),

@@ -194,7 +194,12 @@ RARE = {f"{name} strides" for name in ("packed", "symmetric", "cholesky", "subst
 RARE |= {
     f"{name} {kernel}" for name in ("packed", "words", "amx") for kernel in ("holds", "add_tile")
 }
-RARE |= {"hadamard fwht", "hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
+RARE |= {
+    f"{name} {kernel}"
+    for name in ("hadamard", "cosines")
+    for kernel in ("fwht", "signed_transform")
+}
+RARE |= {"hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
 RARE |= {  # and of sparse rows, losses and deformed images
     "columns add_entries",
     "lanes load_entries",

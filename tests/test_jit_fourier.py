@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from streamrf.jit import hadamard
+from streamrf.jit import cosines
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
 
@@ -22,9 +22,9 @@ def waves(phases):
     out = np.zeros((1, 2 * m, LANES), dtype=np.float32)
     out.reshape(-1)[: len(phases)] = phases
     ones = np.ones(m, dtype=np.float32)
-    hadamard.fourier(ones, 0 * ones, ONE, m, out)
-    cosines, sines = out.reshape(2, -1)[:, : len(phases)]
-    return cosines, sines
+    cosines.fourier(ones, 0 * ones, ONE, m, out)
+    cosine, sine = out.reshape(2, -1)[:, : len(phases)]
+    return cosine, sine
 
 
 def phases_below(limit, rng):
@@ -39,7 +39,7 @@ def phases_below(limit, rng):
 
 
 def test_cosines_and_sines_are_within_1e7_of_float64(rng):
-    phases = phases_below(float(hadamard.FAR), rng)
+    phases = phases_below(float(cosines.FAR), rng)
     for wave, exact in zip(waves(phases), naive.cosine_sine(phases), strict=True):
         assert np.abs(wave - exact).max() <= 1e-7
         assert np.abs(wave).max() <= 1
@@ -72,9 +72,9 @@ def waves_settings(rng, n_frequencies, n_sines, scale):
 
 
 class Structured:
-    """Settings of `hadamard.structured_fourier`."""
+    """Settings of `cosines.structured_fourier`."""
 
-    kernel = staticmethod(hadamard.structured_fourier)
+    kernel = staticmethod(cosines.structured_fourier)
     twin = staticmethod(naive.structured_fourier)
 
     def __init__(self, rng, d, padded, n_frequencies, n_sines):
@@ -84,9 +84,9 @@ class Structured:
 
 
 class Fastfood:
-    """Settings of `hadamard.fastfood`."""
+    """Settings of `cosines.fastfood`."""
 
-    kernel = staticmethod(hadamard.fastfood)
+    kernel = staticmethod(cosines.fastfood)
     twin = staticmethod(naive.fastfood)
 
     def __init__(self, rng, d, padded, n_frequencies, n_sines):
@@ -136,7 +136,7 @@ def test_dense_waves_are_those_of_the_definition(rng, n_sines, groups):
     products = rng.standard_normal((groups, m, LANES)).astype(np.float32)
     out = np.full((groups, m + n_sines + 1, LANES), -7, dtype=np.float32)
     out[:, :m] = products
-    hadamard.fourier(*settings, out)
+    cosines.fourier(*settings, out)
     expected = naive.fourier(naive.rows(products, groups * LANES), *settings)
     Z = naive.rows(out, groups * LANES)
     np.testing.assert_allclose(Z[:, :-1], expected, atol=10 * EPSILON)

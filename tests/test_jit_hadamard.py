@@ -106,6 +106,14 @@ def test_groups_are_transformed_each_by_itself(rng, n_threads):
     np.testing.assert_array_equal(a, expected)
 
 
+@pytest.mark.parametrize(("d", "length"), [(1, 1), (3, 4), (8, 8), (20, 64), (300, 512)])
+def test_a_signed_transform_is_of_flipped_rows_filled_up_by_zeros(rng, d, length):
+    x, signs = whole_numbers(rng, (d, LANES), 100), signs_of(rng, d)
+    buffer = np.full((length, LANES), np.nan, dtype=np.float32)
+    hadamard.signed_transform(x, signs, buffer)
+    np.testing.assert_array_equal(buffer, naive.signed_transform(x, signs, length))
+
+
 @pytest.mark.parametrize(("d", "n_transforms"), [(1, 3), (5, 1), (8, 4), (17, 3)])
 def test_transforms_of_a_row_stand_one_below_the_other(rng, d, n_transforms):
     X, signs = whole_numbers(rng, (33, d), 100), signs_of(rng, (n_transforms, d))

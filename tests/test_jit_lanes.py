@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import naive
 import streamrf as srf
-from streamrf.jit import columns, dense, hadamard, hats, lanes, target_sums
+from streamrf.jit import columns, cosines, dense, hats, lanes, target_sums
 from streamrf.jit.arrays import unlocked
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
@@ -337,7 +337,7 @@ def test_rows_that_are_locked_or_strided_take_the_loops_that_others_do(rng):
 def test_estimators_mapped_into_memory_take_the_loops_that_others_do(rng, tmp_path, normalize):
     X = rng.normal(size=(300, 5))
     y = X[:, 0] > 0
-    loops = lanes.load, lanes.linear, lanes.store_rounded, hadamard.structured_fourier
+    loops = lanes.load, lanes.linear, lanes.store_rounded, cosines.structured_fourier
     loops += columns.add_columns, dense.project, hats.replace
 
     def used(model):

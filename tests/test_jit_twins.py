@@ -10,7 +10,7 @@ import pytest
 import naive
 from streamrf import jit
 
-WITHOUT_KERNELS = {"arrays", "instructions", "lapack", "threads"} | {
+WITHOUT_KERNELS = {"arrays", "butterflies", "instructions", "lapack", "threads"} | {
     *("cholesky", "strips", "substitution", "symmetric")
 }
 FAMILIES = {

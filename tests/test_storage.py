@@ -569,6 +569,11 @@ def test_a_missing_folder_is_told(tmp_path):
         storage.write(tmp_path / "none" / "tree.h5", "model", {})
 
 
+def test_a_name_in_bytes_is_that_of_the_same_file(tmp_path):
+    storage.write(os.fsencode(tmp_path / "tree.h5"), "model", {"a": 1})
+    assert storage.read(tmp_path / "tree.h5", "model") == {"a": 1}
+
+
 def test_a_name_with_a_null_byte_is_refused(tmp_path):
     with pytest.raises(StorageError, match=r"a\\x00b': a file's name holds no null byte"):
         storage.write(tmp_path / "a\0b", "model", {})

@@ -14,7 +14,7 @@ from streamrf.features.base import (
     learn_kernel,
     random_signs,
 )
-from streamrf.jit import dense, hadamard
+from streamrf.jit import cosines, dense, hadamard
 from streamrf.jit.arrays import F32
 from streamrf.kernels import Gaussian, Kernel, ShiftInvariantKernel, SkewedChi2
 from streamrf.storage import Fields
@@ -136,7 +136,7 @@ class RandomFourier(FourierMap):
     def map_lanes(self, x: F32, out: F32) -> None:
         ones = np.ones_like(self.offsets_)
         dense.project(self.frequencies_, ones, x, 0, False, out)
-        hadamard.fourier(ones, self.offsets_, self._amplitude, self._n_sines, out)
+        cosines.fourier(ones, self.offsets_, self._amplitude, self._n_sines, out)
 
 
 class StructuredFourier(FourierMap):
@@ -193,7 +193,7 @@ class StructuredFourier(FourierMap):
     def map_lanes(self, x: F32, out: F32) -> None:
         factor = np.sqrt(2 * self.kernel_.checked_gamma) / self.signs_.shape[2]
         scales = np.full_like(self.offsets_, factor)
-        hadamard.structured_fourier(
+        cosines.structured_fourier(
             x, self.signs_, scales, self.offsets_, self._amplitude, self._n_sines, out
         )
 
@@ -258,7 +258,7 @@ class Fastfood(FourierMap):
         fitted.array("scales_", np.float32, (n_frequencies,))
 
     def map_lanes(self, x: F32, out: F32) -> None:
-        hadamard.fastfood(
+        cosines.fastfood(
             x,
             self.signs_,
             self.permutations_,

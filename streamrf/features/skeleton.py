@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from streamrf.features.base import FeatureMap, Seed, check_kernel, learn_kernel
-from streamrf.jit import hadamard, products, spaces
+from streamrf.jit import cosines, products, spaces
 from streamrf.jit.arrays import F32, I32, I64
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import on_single_blas_threads
@@ -203,7 +203,7 @@ def _waves(frequencies: F32, offsets: F32, x: F32, columns: I32, out: F32) -> No
     phases = np.empty((len(columns), LANES), dtype=np.float32)
     spaces.phases(x, columns, frequencies, phases)
     ones, amplitude = np.ones_like(offsets), np.float32(np.sqrt(2))
-    hadamard.waves(phases, ones, offsets, amplitude, 0, 0, out)
+    cosines.waves(phases, ones, offsets, amplitude, 0, 0, out)
 
 
 def _scattered(leaves: I64) -> I64:

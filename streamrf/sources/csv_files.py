@@ -43,7 +43,7 @@ _FIRST = re.compile(rb"(?:%b|[^\n])*+\n?" % _QUOTED.pattern)
 
 
 class NamesAloneError(EmptySourceError):
-    """A file `where` with `names` of columns, empty where unsure, and no rows yet."""
+    """A file `where` with `names` of columns and no rows yet."""
 
     def __init__(self, where: str, names: Sequence[str]) -> None:
         super().__init__(
@@ -102,8 +102,7 @@ class CSVTable(Table):
         self.n_rows = self._rows[-1]
         self._warn_of_empty_lines()
         if not self.n_rows:
-            is_one_line = b"\r" not in first.rstrip(b"\r\n")  # which ends the lines of some
-            raise NamesAloneError(self.where, self._names if is_one_line else ())
+            raise NamesAloneError(self.where, self._names)
         self.types = self._guessed(seen)
         self.codes = codes_of(self._parsed, seen, self.types)
         if self._names[0] == "" and arrow().types.is_integer(self.types[""]):
@@ -232,6 +231,11 @@ class CSVTable(Table):
             raise EmptySourceError(f"{self.where} begins with an empty line; expected names")
         if b"\0" in first:
             raise DataError(f"{self.where} is not UTF-8 text; convert it, or name its format")
+        if b"\r" in _QUOTED.sub(b"", first).rstrip(b"\r\n"):
+            raise DataError(
+                f"{self.where} has lines that end by a carriage return alone; convert them to line "
+                r"feeds, as by tr '\r' '\n'"
+            )
         return first
 
     def _fields(self, line: bytes) -> list[str]:

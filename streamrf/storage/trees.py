@@ -50,6 +50,7 @@ def write(path: Path, kind: str, tree: Tree) -> None:
         If the file cannot be written. What was at `path` is then unchanged.
     """
     check_path(path)
+    path = os.fsdecode(path)
     if not KIND.fullmatch(kind):
         raise ParameterError(f"kind must be a word of lowercase letters, not {kind!r}")
     arrays: list[StoredArray] = []
