@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import streamrf as srf
+from streamrf.errors import StreamrfWarning
 
 OFFSET = np.array([0.0, 1e7, 0.0])
 
@@ -163,6 +164,14 @@ def test_integers_that_floats_round_are_told(X, dtype):
         warnings.simplefilter("always")
         fit(keys, X[:, 0])
     assert any("integers such as 11529215" in str(one.message) for one in caught)
+
+
+def test_integer_targets_that_floats_round_are_told_once(rng):
+    X, y = rng.standard_normal((300, 3)), np.arange(300) + 2**62
+    features = srf.StructuredFourier(srf.Gaussian(), n_components=16)
+    with pytest.warns(StreamrfWarning, match=f"targets are integers such as {2**62 + 1}") as caught:
+        srf.RandomFeatureRegressor(features).fit(X, y)
+    assert len([one for one in caught if "targets are integers" in str(one.message)]) == 1
 
 
 UNSEEN = "columns 0, 2 of X vary by less than a thousandth of what column 1 does"

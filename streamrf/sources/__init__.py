@@ -42,7 +42,7 @@ from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import MatrixSource
 from streamrf.sources.tables import TableSource
 from streamrf.sources.urls import bare, is_url
-from streamrf.sources.validation import as_matrix, as_targets, weight_column
+from streamrf.sources.validation import as_matrix, as_targets, rounded_integer, weight_column
 from streamrf.sources.weighted import (
     BALANCED,
     ClassWeight,
@@ -121,6 +121,7 @@ __all__ = [
     "read_ahead",
     "require_source",
     "reread",
+    "rounded_integer",
     "same_labels",
     "stacked",
     "stored_files",

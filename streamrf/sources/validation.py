@@ -83,17 +83,21 @@ def as_matrix(X: Any, where: str) -> Any:
 
 def warn_of_rounded(X: NDArray[Any], where: str) -> None:
     """Warn of integers that are others as floats."""
-    is_long = X.dtype.kind in "iu" and X.dtype.itemsize == 8 and X.size > 0
-    if not is_long or max(int(X.max()), -int(X.min())) <= MAX_EXACT:
-        return
-    with np.errstate(invalid="ignore"):
-        is_other = X.astype(np.float64).astype(X.dtype) != X
-    if is_other.any():
+    if (one := rounded_integer(X)) is not None:
         warn(
-            f"{where} has integers such as {X[is_other][0]}, which are rounded, since "
-            "features take floats of 53 bits; take a constant from the column before, or leave it "
-            "out if it is a key"
+            f"{where} has integers such as {one}, which are rounded, since features take floats of "
+            "53 bits; take a constant from the column before, or leave it out if it is a key"
         )
+
+
+def rounded_integer(values: NDArray[Any]) -> Any:
+    """Return an integer of an array that is another as a float, or None."""
+    is_long = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size > 0
+    if not is_long or max(int(values.max()), -int(values.min())) <= MAX_EXACT:
+        return None
+    with np.errstate(invalid="ignore"):
+        is_other = values.astype(np.float64).astype(values.dtype) != values
+    return values[is_other][0] if is_other.any() else None
 
 
 def as_numbers(X: Any, where: str) -> NDArray[Any]:

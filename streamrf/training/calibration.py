@@ -41,6 +41,7 @@ from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import loss_outputs, loss_plan
 from streamrf.training.odd_columns import warn_of_named_map
+from streamrf.training.odd_targets import warn_of_long
 from streamrf.training.passes import Pass
 from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO
@@ -78,6 +79,8 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     if not len(sample.X):
         raise DataError(f"{source.where}: every calibration row holds NaN or infinity")
     _check_task(sample, settings.regression)
+    if settings.regression:
+        warn_of_long(sample.y)
     if job.like is not None:
         encoder, earlier = job.like.encoder, job.like.moments
         moments = None if earlier is None else Moments.zero(earlier.sample, earlier.names)

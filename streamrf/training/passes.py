@@ -14,8 +14,6 @@ from streamrf.errors import BadRowError, DataError, warn
 from streamrf.jit.arrays import F32, Array, Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.preprocessing import (
-    TARGET_LEVELS,
-    TARGET_LIMIT,
     Cut,
     Encoder,
     Moments,
@@ -29,6 +27,7 @@ from streamrf.training.clipping import Clipping
 from streamrf.training.column_moments import Variation, named_columns
 from streamrf.training.faint import classes_tree, faint_rows, read_classes, warn_of_classes
 from streamrf.training.holdout import Holdout
+from streamrf.training.odd_targets import OddTargets
 from streamrf.training.parts import EncoderName, Part
 
 LOOK_AGAIN = 1.25  # times the rows of the last look at the columns
@@ -49,7 +48,7 @@ class Pass(State):
         self._n_skipped, self._n_unseen = statistics.n_skipped, statistics.n_unseen
         self._n_too_long = statistics.n_too_long
         self._told: set[int] = set()  # columns that were not fairly sampled
-        self._told_far = self._told_fine = False  # targets that were clipped, or rounded away
+        self._odd_targets = OddTargets()
         self._faint: Counter[Any] = Counter()  # rows whose weights were rounded to 0, by label
         self._next_look: float = 0  # rows at which columns are looked at again
         self._clipping = Clipping(np.zeros(statistics.encoder.n_components))
@@ -189,7 +188,7 @@ class Pass(State):
         y = rows.y
         if isinstance(sums.targets, ValueSums):
             y = calibration.targets(as_columns(rows.y), roots)
-            self._look_at_targets(as_columns(rows.y), y)
+            self._odd_targets.look(encoder, rows.y, y)
         with computing():
             sums.add(Q, roots, y, n_clipped, rows.indices)
             if self.statistics.moments is not None:
@@ -197,27 +196,6 @@ class Pass(State):
                     self.statistics.moments.count(rows.X)
             if self._variation is not None:
                 self._variation.look(rows.X)
-
-    def _look_at_targets(self, given: Floats, y: Floats) -> None:
-        """Warn of rounded targets that were clipped, and of those rounded away, once each."""
-        calibration = self.statistics.encoder.calibration
-        exact = calibration.exact
-        if exact and not self._told_fine and (lost := calibration.lost_targets(given, y)).any():
-            self._told_fine, i = True, int(lost.argmax())
-            warn(
-                f"target {i} was {calibration.target_shift[i]:.6g} in all rows looked at before "
-                "the pass and varies later by little, which is rounded to steps of "
-                f"{calibration.target_step[i]:.3g}: shuffle the rows, take off the constant, or do "
-                "not round (precision='float64', --precision float64)"
-            )
-        if exact and not self._told_far and (n_far := np.count_nonzero(np.abs(y) >= TARGET_LIMIT)):
-            self._told_far = True
-            warn(
-                f"{n_far:,} targets are over {TARGET_LIMIT // TARGET_LEVELS:,} times as far from "
-                "the mean as those of the rows looked at before the pass, and were clipped there; "
-                "the model follows them all the same: check the data for values that stand for "
-                "missing ones, or shuffle the rows"
-            )
 
     def join(self, mapped: Sequence[Sequence[F32]] = ()) -> Statistics:
         """Add the rows held out and return the statistics.
@@ -269,6 +247,7 @@ class Pass(State):
         )
         twin.holdout = None if self.holdout is None else self.holdout.copy()
         twin._told, twin._faint = set(self._told), self._faint.copy()
+        twin._odd_targets = copy(self._odd_targets)
         twin._variation = deepcopy(self._variation)
         return twin
 
