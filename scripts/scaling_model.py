@@ -56,7 +56,7 @@ from streamrf.preprocessing.rounding import ROOT_LEVELS, FineRounding
 from streamrf.sources import Source
 from streamrf.training import Job, Pass, begin
 from streamrf.training.benchmark import circumstances
-from streamrf.training.memory import worker_plan
+from streamrf.training.memory import Sizes, worker_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "rivals")]
@@ -426,7 +426,7 @@ def table(options: argparse.Namespace, c: Constants) -> str:
         )
         for n_workers in options.workers
     ]
-    worker = worker_plan(options.components, options.features, N_CLASSES, limits={"any": 1 << 50})
+    worker = worker_plan(Sizes(options.components, options.features, N_CLASSES), {"any": 1 << 50})
     figures = [(plan, seconds(plan, c)) for plan in plans]
     rows: list[tuple[str, list[str]]] = [
         ("workers", [f"{plan.n_workers:,}" for plan in plans]),

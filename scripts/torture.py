@@ -193,18 +193,14 @@ def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
 
 def memory_for(block_rows: int, n_components: int) -> int:
     """Return the least memory limit in bytes that lets blocks have so many rows."""
+    sizes = memory.Sizes(
+        n_components, N_FEATURES, 32, held_bytes=2 * MAX_BYTES, scored_rows=MAX_ROWS
+    )
     low, high = 0, 1 << 36
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            plan = memory.plan(
-                n_components,
-                N_FEATURES,
-                32,
-                held_bytes=2 * MAX_BYTES,
-                scored_rows=MAX_ROWS,
-                memory_limit=middle,
-            )
+            plan = memory.plan(sizes, middle)
             enough = plan.block_rows >= block_rows
         except MemoryBudgetError:
             enough = False

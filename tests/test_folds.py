@@ -12,7 +12,7 @@ from streamrf.solving.crossvalidation import CrossValidation
 from streamrf.sources import uniform
 from streamrf.statistics import ExactGram
 from streamrf.statistics.kfold import kfold_index
-from streamrf.training.memory import plan
+from streamrf.training.memory import Sizes, plan
 
 ALPHAS = [1e-3, 0.1, 3.0]
 FOLDS = 4
@@ -258,8 +258,8 @@ def test_a_fold_without_rows_is_refused():
 def test_the_memory_plan_counts_a_gram_for_each_fold():
     width = 4096
     gram = 8 * width * (width + 1) // 2
-    without = plan(width, 784, 10, memory_limit="8 GiB").total_bytes
-    with_five = plan(width, 784, 10, n_folds=5, memory_limit="8 GiB").total_bytes
+    without = plan(Sizes(width, 784, 10), "8 GiB").total_bytes
+    with_five = plan(Sizes(width, 784, 10, n_folds=5), "8 GiB").total_bytes
     partial = gram * ExactGram.partial_bytes / 8  # where BLAS multiplies
     assert with_five - without == pytest.approx(5 * gram + 4 * partial, rel=0.01)
 

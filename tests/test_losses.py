@@ -1,6 +1,7 @@
 """Other losses than the squared one: Newton steps of a pass each, from exact sums."""
 
 import json
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 
@@ -24,9 +25,9 @@ from streamrf.errors import (
 )
 from streamrf.solving import LOSSES, line_step
 from streamrf.statistics import LossSums
-from streamrf.training import begin, check_job
+from streamrf.training import begin, check_job, memory
 from streamrf.training.job import Job
-from streamrf.training.loss_pass import HeldRows, LossPass, loss_plan
+from streamrf.training.loss_pass import LEFT_BYTES, HeldRows, LossPass, loss_plan
 from streamrf.training.refining import refine
 from streamrf.training.settings import Settings
 
@@ -369,7 +370,7 @@ def test_a_width_without_room_for_the_loss_is_not_chosen():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 4)).astype(np.float32)
     y = np.floor(2 * np.sin(3 * X[:, 0]) * X[:, 1] + 2 * X[:, 2]).astype(int) % 10
-    options = {"memory_limit": "460 MiB", "budget": 2, "random_state": 0, "max_passes": 2}
+    options = {"memory_limit": "500 MiB", "budget": 2, "random_state": 0, "max_passes": 2}
     fit = {
         loss: srf.RandomFeatureClassifier(loss=loss, **options).fit(X, y)
         for loss in ("squared", "squared_hinge")
@@ -379,6 +380,24 @@ def test_a_width_without_room_for_the_loss_is_not_chosen():
     named = fit["squared_hinge"].set_params(n_components=widths["squared"])
     with pytest.raises(MemoryBudgetError, match="a Gram for each of 10 outputs"):
         named.fit(X, y)
+
+
+def test_a_refinement_keeps_to_its_plan():
+    """One set of Grams, and panels for one product, however many passes and outputs."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 5))
+    source = srf.ArraySource(X, np.digitize(X[:, 0] * X[:, 1], np.linspace(-2, 2, 15)))
+    wide = srf.RandomFourier(srf.Gaussian(0.2), 512, random_state=0)
+    model = srf.accumulate(source, wide, random_state=0).solve(0.1)
+    planned = loss_plan(512, len(model.coef), source, RunOptions(memory_limit="4 GiB"), 0, False)
+    refine(model, source, "logistic", max_passes=1)  # compiles
+    tracemalloc.start()
+    try:
+        refine(model, source, "logistic", max_passes=3)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < planned.total_bytes - memory.INTERPRETER_BYTES - LEFT_BYTES
 
 
 def test_rows_held_out_for_a_loss_are_planned_where_there_are_any():

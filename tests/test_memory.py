@@ -19,7 +19,7 @@ from streamrf.sources import parquet_files
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
 from streamrf.training.feature_choice import peek
-from streamrf.training.memory import parse_bytes, plan
+from streamrf.training.memory import Sizes, parse_bytes, plan
 
 WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB
 
@@ -98,11 +98,11 @@ SIZES = {
 def test_a_plan_fits_its_budget_or_names_what_does(limit, sizes):
 
     def planned(width):
-        return plan(**{**sizes, "n_components": width}, memory_limit=limit)
+        return plan(Sizes(**{**sizes, "n_components": width}), limit)
 
     width = sizes["n_components"]
     message = refusal(lambda: planned(width))
-    if "no width fits: Python itself takes about 300 MiB" in message:
+    if "no width fits, as Python itself takes about 300 MiB" in message:
         assert refusal(lambda: planned(1))
         return
     if message:
@@ -118,23 +118,25 @@ def test_a_plan_fits_its_budget_or_names_what_does(limit, sizes):
 @given(LIMITS, LIMITS, st.fixed_dictionaries({"n_components": st.integers(1, 3000), **SIZES}))
 def test_more_memory_never_means_smaller_blocks(a, b, sizes):
     less, more = sorted((a, b))
-    if refusal(lambda: plan(**sizes, memory_limit=less)):
+    if refusal(lambda: plan(Sizes(**sizes), less)):
         return
-    smaller, larger = (plan(**sizes, memory_limit=limit) for limit in (less, more))
+    smaller, larger = (plan(Sizes(**sizes), limit) for limit in (less, more))
     assert smaller.block_rows <= larger.block_rows
 
 
 def test_outputs_of_many_classes_are_planned():
     sizes = {"n_components": 512, "n_features": 10, "scored_rows": 10_000}
     few, bits, many = (
-        plan(**sizes, n_outputs=n_outputs, n_classes=n_classes, memory_limit="9 GiB").total_bytes
+        plan(Sizes(**sizes, n_outputs=n_outputs, n_classes=n_classes), "9 GiB").total_bytes
         for n_outputs, n_classes in ((10, 10), (10, 3000), (3000, 3000))
     )
     assert many - bits > 2 * 8 * 3000 * 10_000  # outputs of a model, and what decides on them
     assert bits - few > 2 * 8 * 3000 * 10_000  # a score of each class
-    match = r"no width fits: Python .*, and outputs of the rows held out, of 3,000 classes, 1\.\d"
+    match = (
+        r"no width fits, as Python .*, and outputs of the rows held out, of 3,000 classes, 1\.\d"
+    )
     with pytest.raises(MemoryBudgetError, match=match):
-        plan(**sizes, n_outputs=3000, n_classes=3000, memory_limit="900 MiB")
+        plan(Sizes(**sizes, n_outputs=3000, n_classes=3000), "900 MiB")
 
 
 @pytest.mark.parametrize("codes", [None, srf.ErrorCorrectingCodes(n_bits=20)])
@@ -151,15 +153,23 @@ def test_classes_of_the_rows_looked_at_are_planned_for_before_the_pass(codes):
         machine.fit(UnreadSource(X, labels.astype(str)))
 
 
+def test_few_rows_of_many_columns_take_the_memory_of_few_rows():
+    few, many = (plan(Sizes(64, 50_000, 2, n_rows=n), "1 TiB").total_bytes for n in (50, None))
+    assert few < memory.INTERPRETER_BYTES + (200 << 20) < many
+    X = np.random.default_rng(0).standard_normal((50, 50_000), dtype=np.float32)
+    statistics = srf.accumulate(srf.ArraySource(X, X[:, 0] > 0), features(64), memory_limit="1 GB")
+    assert statistics.n_rows == 50
+
+
 def test_a_plan_counts_what_is_held():
     """Two float64 packed matrices, where BLAS multiplies a float32 one, and a block of features."""
     packed = WIDTH * (WIDTH + 1) // 2
-    found = plan(WIDTH, 10, 10, memory_limit="1 TiB")
+    found = plan(Sizes(WIDTH, 10, 10), "1 TiB")
     assert (
         found.total_bytes > packed * (16 + ExactGram.partial_bytes) + found.block_rows * WIDTH * 4
     )
-    assert plan(WIDTH, 10, 10, gram=FloatGram, memory_limit="1 TiB").total_bytes > packed * 16
-    held = plan(WIDTH, 10, 10, held_bytes=1000, memory_limit="1 TiB")
+    assert plan(Sizes(WIDTH, 10, 10, gram=FloatGram), "1 TiB").total_bytes > packed * 16
+    held = plan(Sizes(WIDTH, 10, 10, held_bytes=1000), "1 TiB")
     assert held.total_bytes == found.total_bytes + 1000
 
 
@@ -167,7 +177,7 @@ def test_a_small_budget_changes_the_blocks_and_not_the_sums(rows):
     X = np.tile(rows[0], (30, 1)) + np.arange(6000)[:, np.newaxis]
     source = srf.ArraySource(X, np.tile(rows[1], 30))
     limit = memory.INTERPRETER_BYTES + memory.BUFFER_BYTES + (1 << 20)
-    assert plan(64, 3, 32, memory_limit=limit).block_rows < memory.MAX_ROWS
+    assert plan(Sizes(64, 3, 32), limit).block_rows < memory.MAX_ROWS
     small = srf.accumulate(source, features(64), memory_limit=limit)
     assert_same_bytes(small.to_tree(), accumulate(source, features(64)).to_tree())
 
@@ -228,8 +238,7 @@ def test_no_limit_means_four_fifths_of_what_is_free(monkeypatch):
 def test_a_plan_counts_the_target_sums_of_every_fold():
     def bytes_per_output(n_folds):
         one, more = (
-            plan(WIDTH, 10, n_outputs, n_folds=n_folds, memory_limit="1 TiB")
-            for n_outputs in (1, 101)
+            plan(Sizes(WIDTH, 10, n_outputs, n_folds=n_folds), "1 TiB") for n_outputs in (1, 101)
         )
         return (more.total_bytes - one.total_bytes) / 100
 

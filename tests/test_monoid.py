@@ -269,6 +269,15 @@ def test_a_label_whose_rows_weigh_nothing_is_no_class():
     assert_same_bytes(some.combined(ClassSums.zero(WIDTH), 1).to_tree(), some.to_tree())
 
 
+def test_a_class_that_subtraction_leaves_without_rows_is_no_label_of_float_sums_either(rng):
+    one, rest = ClassSums.zero(WIDTH), ClassSums.zero(WIDTH)
+    Q = rng.standard_normal((3, WIDTH)) + 0.1
+    one.add(Q[:1], np.ones(1), np.array([1]))
+    rest.add(Q[1:], np.ones(2), np.array([1, 2]))
+    left = (one.combined(rest, 1)).combined(one, -1).combined(rest, -1)
+    assert left.labels.tolist() == []
+
+
 def test_numbers_and_strings_are_not_labels_together():
     words, numbers = ClassSums.zero(WIDTH), ClassSums.zero(WIDTH)
     words.add(Q[:2], ROOTS[:2], np.array(["a", "b"]))

@@ -626,8 +626,8 @@ def test_a_width_that_is_named_is_kept_by_what_follows_from_the_columns(width):
     [
         (1, None, "no width fits"),
         ("1 KiB", None, "no width fits"),
-        ("345 MiB", None, "512 components need"),
-        ("345 MiB", 600, "600 components need"),
+        ("334 MiB", None, "512 components need"),
+        ("334 MiB", 600, "600 components need"),
     ],
 )
 def test_memory_that_holds_no_features_is_told_before_any_are_tried(

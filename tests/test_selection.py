@@ -12,7 +12,7 @@ from passes import add, begin
 from streamrf.errors import ConsumedError
 from streamrf.solving import JOINED_ROWS, HeldOut, Path, Trial, held_out, max_kept, penalty
 from streamrf.training import Pass, finish, finishing, holdout
-from streamrf.training.memory import plan
+from streamrf.training.memory import Sizes, plan
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -95,7 +95,7 @@ def test_more_is_kept_of_rows_held_out_where_their_gram_is_large():
     kept = {width: max_kept(width) for width in (100, 8192, 16_384, 60_000)}
     assert kept[100] == kept[8192] == held_out.MIN_KEPT
     assert kept[8192] < kept[16_384] <= kept[60_000] == held_out.MAX_KEPT
-    none, many = (plan(16_384, 1, 10, scored_rows=n, memory_limit="1 TiB") for n in (0, 10_000))
+    none, many = (plan(Sizes(16_384, 1, 10, scored_rows=n), "1 TiB") for n in (0, 10_000))
     block = none.block_rows * 6 * 16_384  # four bytes of a feature, and two in panels
     assert many.total_bytes - none.total_bytes > 0.9 * (kept[16_384] - block) > 0
 

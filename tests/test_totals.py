@@ -150,10 +150,13 @@ def test_like_takes_the_totals_of_what_it_goes_on_from(source, compact):
 
 def test_the_memory_plan_counts_a_quarter():
     """4 bytes a number, or 16: float64 totals and a float64 factor."""
-    few = {"n_features": 10, "n_outputs": 10, "memory_limit": "1 TiB"}
-    small, wide = (memory.plan(n, gram=CompactGram, in_place=True, **few) for n in (10, 60_000))
+
+    def planned(width, **sizes):
+        return memory.plan(memory.Sizes(width, 10, 10, **sizes), "1 TiB")
+
+    small, wide = (planned(n, gram=CompactGram, in_place=True) for n in (10, 60_000))
     assert wide.total_bytes - small.total_bytes < 4.2 * 60_000**2 / 2 + 60_000 * 4096 * 6.1
-    usual = memory.plan(60_000, gram=ExactGram, **few)
+    usual = planned(60_000, gram=ExactGram)
     assert usual.total_bytes - wide.total_bytes > 11.9 * 60_000**2 / 2
 
 

@@ -268,7 +268,7 @@ def _failure(error: OSError) -> str:
         return f"{error.filename}: {reason(error)}"
     if _is_of_numba(error):
         return (
-            f"compiled loops could not be kept on disk: {reason(error)}; free about 400 MiB, or "
+            f"compiled loops could not be kept on disk: {reason(error)}; free about 50 MiB, or "
             "set NUMBA_CACHE_DIR to a folder that has as much"
         )
     try:

@@ -14,6 +14,7 @@ from streamrf.jit.arrays import Features, Floats
 from streamrf.preprocessing import ROOT_LEVELS, TARGET_LEVELS, TARGET_LIMIT
 from streamrf.solving import Loss, Normal
 from streamrf.statistics.gram import ExactGram, FloatGram
+from streamrf.statistics.products import PRODUCTS
 from streamrf.statistics.sums import Sums
 from streamrf.statistics.values import ValueSums
 
@@ -45,13 +46,15 @@ class LossSums:
     @classmethod
     def zero(cls, n_components: int, n_outputs: int, exact: bool) -> Self:
         """Start for `n_outputs` outputs."""
-        gram = ExactGram if exact else FloatGram
+        products = PRODUCTS()  # of all, one after the other
+
+        def empty() -> Sums:
+            gram = ExactGram(n_components, None, products) if exact else FloatGram(n_components)
+            return Sums(gram, ValueSums.zero(n_components, 0, exact))
+
         return cls(
             ValueSums.zero(n_components, n_outputs, exact),
-            [
-                Sums(gram(n_components), ValueSums.zero(n_components, 0, exact))
-                for _ in range(n_outputs)
-            ],
+            [empty() for _ in range(n_outputs)],
             [0 if exact else 0.0] * n_outputs,
         )
 
@@ -90,7 +93,8 @@ class LossSums:
             root, part = curvature[which], Q[which]
             if (root < 1).any():
                 part *= root[:, np.newaxis].astype(Q.dtype)
-                part = round_(part)
+                if self.exact:
+                    np.rint(part, out=part)
             sums.add(part, round_(root * scaled[which]), np.empty((len(which), 0)))
         self.weight += float(np.square(roots).sum())
 

@@ -16,6 +16,8 @@ from streamrf.sources import as_labels, find_labels, join_labels, narrowed
 from streamrf.statistics.targets import TargetSums, products
 from streamrf.storage import Fields
 
+RESIDUE = 1e-12  # of sums of floats, what may be left where all is taken away
+
 
 @dataclass
 class ClassSums(TargetSums):
@@ -109,7 +111,9 @@ class ClassSums(TargetSums):
             _check_left(both.weights[index], other.weights, other.labels)
             np.maximum(both.weights, 0.0, out=both.weights)
         keep = (both.weights > 0) | (sign > 0)
-        keep |= both.sums.any(axis=1)
+        least = np.zeros(len(keep))
+        least[index] = RESIDUE * np.abs(other.sums).max(axis=1, initial=0)
+        keep |= np.abs(both.sums).max(axis=1, initial=0) > least
         return type(self)(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
 
     def select(self, columns: Indices) -> Self:

@@ -23,6 +23,7 @@ from streamrf.storage.image import lay_out, payload
 _KINDS = {  # for messages: in words, and what loads it
     "model": ("a model", "streamrf.load_model"),
     "statistics": ("statistics", "streamrf.load_statistics"),
+    "moments": ("moments of columns", "streamrf.load_moments"),
     "checkpoint": ("a checkpoint", "the command or call that wrote it, to go on with its pass"),
 }
 

@@ -1,7 +1,7 @@
 """What is to be done, checked before anything is read."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -198,41 +198,45 @@ class Job:
         if not isinstance(width, int | np.integer) or width < 1:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory
-        held_bytes = MAX_BYTES if self._holds_out(pass_) else 0
-        sizes: dict[str, Any] = {
-            "n_components": int(width),
-            "n_features": self.source.row_values,
-            **self._n_outputs(pass_),
-            "gram": self.gram,
-            "n_folds": self.n_folds,
-            "other_bytes": self.source.buffer_bytes + more_bytes,
-        }
+        n_held = most_rows(self.source.n_rows) if self._holds_out(pass_) else 0
+        held_bytes = min(MAX_BYTES, 8 * self.source.row_values * n_held)
+        other_bytes = self.source.buffer_bytes + more_bytes
         if self.source.is_sparse:
-            sizes["other_bytes"] += memory.SPARSE_BYTES
+            other_bytes += memory.SPARSE_BYTES
         if encoder is None and settings.warping in ("full", AUTO):
-            sizes["other_bytes"] += learning_bytes(self.source.n_features)
+            other_bytes += learning_bytes(self.source.n_features)
         if pass_ is not None:
-            sizes["other_bytes"] += pass_.statistics.encoder.n_bytes
+            other_bytes += pass_.statistics.encoder.n_bytes
+        sizes = memory.Sizes(
+            int(width),
+            self.source.row_values,
+            *self._n_outputs(pass_),
+            n_rows=self.source.n_rows,
+            gram=self.gram,
+            n_folds=self.n_folds,
+            held_bytes=held_bytes,
+            other_bytes=other_bytes,
+        )
         is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written
         kept_bytes = 0 if prune is None else 8 * check_kept(prune, int(width), "prune") * int(width)
-        here = memory.plan(
-            **sizes,
+        own = replace(
+            sizes,
             # sums of 32 bits are for widths at which the factor has to take their place
-            in_place=self.gram is CompactGram and not held_bytes and not kept_bytes,
+            in_place=self.gram is CompactGram and not n_held and not kept_bytes,
             held_bytes=(2 if is_kept else 1) * held_bytes + kept_bytes,
-            scored_rows=most_rows(self.source.n_rows) if held_bytes else 0,
-            memory_limit=self.run.memory_limit,
+            scored_rows=n_held,
         )
+        here = memory.plan(own, self.run.memory_limit)
         if limits is None and pass_ is not None:
             limits = self.runner.memory_limits
         if limits is None:
             return here
-        return memory.worker_plan(**sizes, held_bytes=held_bytes, limits=limits)
+        return memory.worker_plan(sizes, limits)
 
     def _holds_out(self, pass_: Pass | None) -> bool:
         return self.settings.hold_out if pass_ is None else pass_.holdout is not None
 
-    def _n_outputs(self, pass_: Pass | None) -> dict[str, int]:
+    def _n_outputs(self, pass_: Pass | None) -> tuple[int, int]:
         """Return the outputs and classes to plan for: more classes than are known may come."""
         codes, classes = self.settings.codes, self.settings.classes
         known = 0 if classes is None else len(classes)
@@ -240,7 +244,7 @@ class Job:
             known = max(pass_.n_peeked, len(pass_.statistics.sums.targets.sums))
         known = max(32, known)
         n_outputs = codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else known
-        return {"n_outputs": n_outputs, "n_classes": 0 if self.settings.regression else known}
+        return n_outputs, 0 if self.settings.regression else known
 
     def fold(
         self, pass_: Pass, prune: int | None = None, block_weights: BlockWeights | None = None

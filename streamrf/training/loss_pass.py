@@ -1,7 +1,7 @@
 """What a pass adds up of a loss at the coefficients of a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from streamrf.training.evidence import Codes
 from streamrf.training.holdout import MAX_BYTES, most_rows
 from streamrf.training.passes import Pass
 from streamrf.training.settings import Settings
+
+LEFT_BYTES = 64 << 20  # that a process keeps of its choice of features and its first reading
 
 
 @dataclass(frozen=True)
@@ -169,25 +171,32 @@ def loss_plan(
     holds_out : whether rows held out, and their features, are there all the time
     limits : bytes of workers, None to ask them
     """
-    sizes: dict[str, Any] = {
-        "n_components": n_components,
-        "n_features": source.n_features,
-        "n_outputs": n_outputs,
-        "n_folds": n_outputs,
-        "other_bytes": other_bytes + source.buffer_bytes + 4 * CALIBRATION_ROWS * n_components,
-    }
-    held_bytes, n_held = 0, most_rows(source.n_rows)
-    if holds_out:
-        held_bytes = min(max_kept(n_components), 4 * n_components * n_held)
-        held_bytes += min(MAX_BYTES, 8 * source.n_features * n_held)
+    n_held = most_rows(source.n_rows) if holds_out else 0
+    sizes = memory.Sizes(
+        n_components,
+        source.n_features,
+        n_outputs,
+        n_rows=source.n_rows,
+        n_folds=n_outputs,
+        held_bytes=LEFT_BYTES + _row_copies(n_components),
+        other_bytes=other_bytes + source.buffer_bytes,
+    )
+    held_bytes = min(max_kept(n_components), 4 * n_components * n_held)
+    held_bytes += min(MAX_BYTES, 8 * source.n_features * n_held)
+    own = replace(sizes, held_bytes=sizes.held_bytes + held_bytes)
     try:
-        here = memory.plan(**sizes, held_bytes=held_bytes, memory_limit=run.memory_limit)
+        here = memory.plan(own, run.memory_limit)
         limits = runner(run).memory_limits if limits is None else limits
         if limits is None:
             return here
-        return memory.worker_plan(**sizes, limits=limits)
+        return memory.worker_plan(sizes, limits)
     except MemoryBudgetError as error:
         raise MemoryBudgetError(
             f"a loss other than 'squared' sums a Gram for each of {n_outputs} outputs: {error}, "
             "or take loss='squared'"
         ) from error
+
+
+def _row_copies(n_components: int) -> int:
+    """Return the bytes of the rows that steps are measured by, and of a block within a margin."""
+    return 4 * (CALIBRATION_ROWS + memory.MAX_ROWS) * n_components

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
@@ -50,28 +50,16 @@ class Plan:
     total_bytes: int
 
 
-def plan(
-    n_components: int,
-    n_features: int,
-    n_outputs: int,
-    *,
-    n_classes: int = 0,
-    gram: type[GramSum] = ExactGram,
-    in_place: bool = False,
-    n_folds: int = 0,
-    held_bytes: int = 0,
-    scored_rows: int = 0,
-    other_bytes: int = 0,
-    spare_totals: int = 0,
-    memory_limit: int | str | None = None,
-) -> Plan:
-    """Choose the block size of a pass and its solve.
+@dataclass(frozen=True)
+class Sizes:
+    """What a pass and its solve hold the more of.
 
     Parameters
     ----------
     n_components, n_features : widths of features and raw rows
     n_outputs : of a model: classes, bits or targets
     n_classes : that targets are summed and rows are scored by, where they are; of bits more
+    n_rows : at most, of all there are; None where nobody knows
     gram : how products are summed
     in_place : whether no memory is needed for a factor: there is no solve, or the factor takes the
         place of the sums
@@ -82,6 +70,104 @@ def plan(
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
+    """
+
+    n_components: int
+    n_features: int
+    n_outputs: int
+    n_classes: int = 0
+    n_rows: int | None = None
+    gram: type[GramSum] = ExactGram
+    in_place: bool = False
+    n_folds: int = 0
+    held_bytes: int = 0
+    scored_rows: int = 0
+    other_bytes: int = 0
+    spare_totals: int = 0
+
+    @property
+    def answers(self) -> int:
+        """Bytes of outputs of rows held out, and of what decides on them."""
+        compared = OUTPUT_COPIES * self.n_outputs + SCORE_COPIES * self.n_classes
+        squares = bool(self.scored_rows) * SQUARE_COPIES * self.n_outputs**2
+        return 8 * (self.scored_rows * compared + squares)
+
+    @property
+    def fixed(self) -> int:
+        """Bytes that are there all the time."""
+        total = np.dtype(self.gram.dtype).itemsize * self._n_products
+        spare = total + 8 * self.n_components * self._n_sums
+        return (
+            INTERPRETER_BYTES
+            + self.spare_totals * max(self.n_folds, 1) * spare
+            + max(BUFFER_BYTES, self.other_bytes)
+            + self._sums
+            + self.held_bytes
+        )
+
+    @property
+    def row(self) -> int:
+        """Bytes of each row of a block."""
+        features = self.n_components * (6 if self.gram.exact else 8)  # 4 as floats, 2 in panels
+        return features + 4 * self.n_features * 8
+
+    @property
+    def before_and_after(self) -> int:
+        """Bytes of the most that is there while there are no blocks."""
+        sample = self.at_most(CALIBRATION_ROWS) * SAMPLE_VALUE_BYTES * self.n_features
+        kept = min(max_kept(self.n_components), 4 * self.n_components * self.scored_rows)
+        joined = min(JOINED_ROWS, self.scored_rows) * self.row - self._factor  # there is none then
+        models = self._compared if self.scored_rows else 0
+        return max(sample, kept + max(self.answers + models, joined))
+
+    @property
+    def least(self) -> int:
+        """Bytes of a run with the smallest blocks."""
+        return self.fixed + max(self.before_and_after, self.at_most(MIN_ROWS) * self.row)
+
+    def at_most(self, n_rows: int) -> int:
+        """Return so many rows, or as many as there are."""
+        return n_rows if self.n_rows is None else min(n_rows, self.n_rows)
+
+    @property
+    def _n_products(self) -> int:
+        return self.n_components * (self.n_components + 1) // 2
+
+    @property
+    def _n_sums(self) -> int:
+        return max(self.n_outputs, self.n_classes)
+
+    @property
+    def _compared(self) -> int:
+        """Bytes of models that are compared, and of factors side by side."""
+        factors = abreast_bytes(self.n_components, np.dtype(self.gram.factor_dtype).itemsize)
+        factors -= BUFFER_BYTES  # of the panels, which are no longer there
+        return 8 * MODELS * self.n_components * self.n_outputs + max(0, factors)
+
+    @property
+    def _sums(self) -> int:
+        """Bytes of totals, partial sums, the factor and target sums."""
+        total = np.dtype(self.gram.dtype).itemsize
+        adding = total + self.gram.partial_bytes
+        each = adding if not self.n_folds else total + self.n_folds * adding
+        targets = (4 + self.n_folds) * 8 * self.n_components * self._n_sums
+        return self._n_products * each + targets + self._factor
+
+    @property
+    def _factor(self) -> int:
+        """Bytes of a factor, and of what it takes next to it."""
+        if self.in_place:
+            return 0
+        itemsize = np.dtype(self.gram.factor_dtype).itemsize
+        return itemsize * self._n_products + spare_bytes(self.n_components, itemsize)
+
+
+def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
+    """Choose the block size of a pass and its solve.
+
+    Parameters
+    ----------
+    sizes : what they hold the more of
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
 
     Raises
@@ -90,62 +176,32 @@ def plan(
         If even the smallest block does not fit; names a width that would.
     """
     limit = parse_bytes(memory_limit)
-    n_spare = spare_totals * max(n_folds, 1)
+    if sizes.least > limit:
+        raise MemoryBudgetError(_refusal(sizes, limit))
+    rows = int(min(MAX_ROWS, (limit - sizes.fixed) // sizes.row))
+    most = max(sizes.before_and_after, sizes.at_most(rows) * sizes.row)
+    return Plan(max(rows, MIN_ROWS), sizes.fixed + most)
 
-    sample_bytes = CALIBRATION_ROWS * SAMPLE_VALUE_BYTES * n_features  # before there are blocks
-    compared = OUTPUT_COPIES * n_outputs + SCORE_COPIES * n_classes
-    answers = 8 * (scored_rows * compared + bool(scored_rows) * SQUARE_COPIES * n_outputs**2)
-    n_sums = max(n_outputs, n_classes)
 
-    def fixed_bytes(width: int) -> int:
-        total = np.dtype(gram.dtype).itemsize * width * (width + 1) // 2 + 8 * width * n_sums
-        return (
-            INTERPRETER_BYTES
-            + n_spare * total
-            + max(BUFFER_BYTES, other_bytes)
-            + _sum_bytes(width, n_sums, gram, in_place, n_folds)
-            + held_bytes
-        )
-
-    def row_bytes(width: int) -> int:
-        return width * (6 if gram.exact else 8) + 4 * n_features * 8  # 4 as floats, 2 in panels
-
-    def compared_bytes(width: int) -> int:
-        factors = abreast_bytes(width, np.dtype(gram.factor_dtype).itemsize)
-        factors -= BUFFER_BYTES  # of the panels, which are no longer there
-        return 8 * MODELS * width * n_outputs + max(0, factors)
-
-    def other_times(width: int) -> int:
-        kept = min(max_kept(width), 4 * width * scored_rows)
-        joined = min(JOINED_ROWS, scored_rows) * row_bytes(width)
-        joined -= _factor_bytes(width, gram, in_place)  # there is none then
-        models = compared_bytes(width) if scored_rows else 0
-        return max(sample_bytes, kept + max(answers + models, joined))
-
-    def least_bytes(width: int) -> int:
-        return fixed_bytes(width) + max(other_times(width), MIN_ROWS * row_bytes(width))
-
-    if least_bytes(n_components) > limit:
-        width = n_components
-        while width > 0 and least_bytes(width) > limit:
-            width = int(width * 0.98)
-        fits = (
-            f"n_components={width} would fit"
-            if width
-            else f"no width fits: Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
-        )
-        if not width and answers > BUFFER_BYTES:
-            fits += f", and outputs of the rows held out, of {n_sums:,} classes, {shown(answers)}"
-        if not width and other_bytes > BUFFER_BYTES:
-            fits += f", and what is held of the source and the map at once {shown(other_bytes)}"
-        raise MemoryBudgetError(
-            f"{n_components} components need about {shown(least_bytes(n_components))}, "
-            f"above the memory limit of {shown(limit)}; {fits}, or raise memory_limit "
-            "(--memory-limit)"
-        )
-    fixed, per_row = fixed_bytes(n_components), row_bytes(n_components)
-    rows = min(MAX_ROWS, (limit - fixed) // per_row)
-    return Plan(int(rows), int(fixed + max(other_times(n_components), rows * per_row)))
+def _refusal(sizes: Sizes, limit: int) -> str:
+    """Return that a run does not fit, and the width or the limit that would."""
+    width = sizes.n_components
+    while width > 0 and replace(sizes, n_components=width).least > limit:
+        width = int(width * 0.98)
+    fits = f"n_components={width} would fit"
+    if not width:
+        fits = f"no width fits, as Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
+        if sizes.answers > BUFFER_BYTES:
+            n_sums = max(sizes.n_outputs, sizes.n_classes)
+            fits += f", and outputs of the rows held out, of {n_sums:,} classes, "
+            fits += shown(sizes.answers)
+        if sizes.other_bytes > BUFFER_BYTES:
+            fits += ", and what is held of the source and the map at once "
+            fits += shown(sizes.other_bytes)
+    return (
+        f"{sizes.n_components} components need about {shown(sizes.least)}, above the memory limit "
+        f"of {shown(limit)}; {fits}{', or' if width else ':'} raise memory_limit (--memory-limit)"
+    )
 
 
 def room_to_peek(n_features: int, memory_limit: int | str) -> int:
@@ -164,24 +220,12 @@ def look_rows(
     return max(0, (parse_bytes(memory_limit) - INTERPRETER_BYTES - held) // each)
 
 
-def worker_plan(
-    n_components: int,
-    n_features: int,
-    n_outputs: int,
-    *,
-    n_classes: int = 0,
-    gram: type[GramSum] = ExactGram,
-    n_folds: int = 0,
-    held_bytes: int = 0,
-    other_bytes: int = 0,
-    limits: Mapping[str, int],
-) -> Plan:
+def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
     """Choose the block size of a worker, and say what it is going to hold.
 
     Parameters
     ----------
-    n_components, n_features, n_outputs, n_classes, gram, n_folds, held_bytes, other_bytes : see
-        `plan`
+    sizes : of the run; a worker factors nothing and scores no rows
     limits : bytes of the workers, by their addresses; `SAFE_SHARE` of the least are used
 
     Raises
@@ -190,47 +234,21 @@ def worker_plan(
         If even the smallest block does not fit.
     """
     worker = min(limits, key=lambda name: limits[name], default=None)
+    own = replace(
+        sizes,
+        in_place=True,
+        held_bytes=sizes.held_bytes + DASK_BYTES,
+        scored_rows=0,
+        spare_totals=SPARE_TOTALS,
+    )
     try:
-        return plan(
-            n_components,
-            n_features,
-            n_outputs,
-            n_classes=n_classes,
-            gram=gram,
-            in_place=True,
-            n_folds=n_folds,
-            held_bytes=held_bytes + DASK_BYTES,
-            other_bytes=other_bytes,
-            spare_totals=SPARE_TOTALS,
-            memory_limit=None if worker is None else int(SAFE_SHARE * limits[worker]),
-        )
+        return plan(own, None if worker is None else int(SAFE_SHARE * limits[worker]))
     except MemoryBudgetError as error:
         if worker is None:
             raise
         raise MemoryBudgetError(
             f"the worker {worker}, whose limit of {shown(limits[worker])} is the least: {error}"
         ) from error
-
-
-def _sum_bytes(
-    n_components: int, n_outputs: int, gram: type[GramSum], in_place: bool, n_folds: int
-) -> int:
-    """Bytes of totals, partial sums, the factor and target sums."""
-    total = np.dtype(gram.dtype).itemsize
-    adding = total + gram.partial_bytes
-    each = adding if not n_folds else total + n_folds * adding
-    totals = n_components * (n_components + 1) // 2 * each
-    targets = (4 + n_folds) * 8 * n_components * n_outputs
-    return totals + targets + _factor_bytes(n_components, gram, in_place)
-
-
-def _factor_bytes(n_components: int, gram: type[GramSum], in_place: bool) -> int:
-    """Bytes of a factor, and of what it takes next to it."""
-    if in_place:
-        return 0
-    itemsize = np.dtype(gram.factor_dtype).itemsize
-    size = itemsize * n_components * (n_components + 1) // 2
-    return size + spare_bytes(n_components, itemsize)
 
 
 _SIZE = re.compile(r"\s*[-+]?\.?\d\S*\s*[a-zA-Z]*\s*")  # more than `dask.utils` asks for

@@ -220,26 +220,33 @@ def _refined(
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
     with computing(run.n_threads):
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
-    found: list[float] = []
     held_out = HeldOut(held.rows, model.encoder, n_distinct(held.rows, held.copies))
     chooses = held_out.n_rows >= MIN_HELD and not held_out.is_of_one_class
-    for _ in range(max_passes):
+    found: list[float] = []
+
+    def step(model: Model) -> tuple[Model, Model, float, int]:
+        """Return the model after a pass, a fair one, what it promised, and cells unlike others."""
         empty = LossPass(model, kind, held.share, held.copies)
         pass_ = fold(reading, empty, LossPass.update, run)
         with computing(run.n_threads):
             newton = _Newton(model, kind, pass_.sums, sample)
             alphas = np.broadcast_to(model.alpha, len(model.coef)).astype(np.float64)
+            fair = model
             if chooses:
-                trial = _chosen(newton, float(alphas.mean()), held_out)
-                fair, alphas = trial.model, np.full(len(alphas), float(trial.model.alpha))
+                fair = _chosen(newton, float(alphas.mean()), held_out).model
+                alphas = np.full(len(alphas), float(fair.alpha))
             for part in held.rows:
                 pass_.add(part, "the rows held out")
             unit = model.encoder.calibration.mean_weight or 1.0
             found.append(unit * float(newton.objectives(alphas).sum()))
-            settled = np.array_equal(alphas, np.broadcast_to(model.alpha, len(alphas)))
-            model, promised = newton.moved(alphas, tells=True)
+            moved, promised = newton.moved(alphas, tells=True)
+        is_settled = np.array_equal(alphas, np.broadcast_to(model.alpha, len(alphas)))
+        return moved, fair, promised if is_settled else np.inf, pass_.sums.n_unseen
+
+    for _ in range(max_passes):
+        model, fair, promised, n_unseen = step(model)  # whose sums are gone before the next
         logger.info("%s loss: objective %.8g, alpha %s", loss, found[-1], model.alpha)
-        if settled and promised < TOLERANCE:
+        if promised < TOLERANCE:
             break
     has_too_few = model.probabilities is not None and model.probabilities.n_rows == 0
     notes = model.notes if has_too_few and not chooses else ()
@@ -247,7 +254,7 @@ def _refined(
     model = replace(model, refinement=refinement, history=(), notes=notes)  # none of the squared
     if chooses:
         model = replace(model, probabilities=_probabilities(fair, held_out))
-    return model, pass_.sums.n_unseen
+    return model, n_unseen
 
 
 def _check_passes(max_passes: Any) -> None:
