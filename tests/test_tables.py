@@ -395,6 +395,15 @@ def test_a_model_reads_columns_by_name(model, tmp_path):
     assert loaded.evaluate(srf.open_source(ROWS, y="label"))["n_rows"] == N
 
 
+def test_a_csv_of_many_columns_is_read_in_pieces_of_many_rows(tmp_path):
+    X = np.arange(60.0)[:, np.newaxis] + np.arange(5000)
+    names = ",".join(f"c{i}" for i in range(5000))
+    np.savetxt(tmp_path / "wide.csv", X, "%.4f", ",", header=names, comments="")
+    source = srf.open_source(tmp_path / "wide.csv")
+    (block,) = source.blocks(0, 60)
+    np.testing.assert_array_equal(block.X, X)
+
+
 def test_one_row_of_a_csv_is_read_as_the_model_learnt(model, tmp_path):
     """Whose one age looks like an integer, and whose user like a number."""
     row = {**ROWS.to_pylist()[5], "age": 41, "user": "7", "city": None}

@@ -30,7 +30,8 @@ from streamrf.sources.urls import bare
 
 logger = logging.getLogger("streamrf")
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20  # of a piece, for each so many columns, or it would have few rows
+CHUNK_COLUMNS = 1000
 HEAD_BYTES = 1 << 20  # that the first line is looked for in at once
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
 _COMPRESSIONS = {"gzip": "gzip", "Zstandard": "zstd", "bzip2": "bz2"}  # as Arrow calls them
@@ -97,6 +98,7 @@ class CSVTable(Table):
             self._warn_of_row(fields, counted)
         self._names = counted if is_row else fields
         check_names(self._names, self.where)
+        self._piece_bytes = CHUNK_BYTES * max(1, len(fields) // CHUNK_COLUMNS)
         self._offsets, self._rows = [0 if is_row else n_marks + len(first)], [0]
         seen = self._index()
         self.n_rows = self._rows[-1]
@@ -297,7 +299,7 @@ class CSVTable(Table):
             self._skip(file, 0, self._offsets[0])
             left = b""
             while True:
-                data = file.read(CHUNK_BYTES)
+                data = file.read(self._piece_bytes)
                 ends = lines.ends(data) if data else len(left)
                 if data and not ends:  # a line longer than a piece
                     left += data

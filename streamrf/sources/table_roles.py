@@ -125,14 +125,14 @@ def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
         )
     if len(weights) > 1:
         raise ParameterError(f"weights are the columns {weights}; expected one")
-    kinds = {name: kind_of(type_) for name, type_ in table.types.items()}
+    kinds, inputs = {name: kind_of(type_) for name, type_ in table.types.items()}, set(x)
     for name in (*x, *y, *weights):
         is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
-        right = kinds[name] is not None and (name in x or not is_time)
+        right = kinds[name] is not None and (name in inputs or not is_time)
         if not right or (name in weights and kinds[name] != "number"):
-            dates = ", dates" if name in x else ""
+            dates = ", dates" if name in inputs else ""
             allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
-            cure = ", or leave it out of X with x='-NAME' (--x=-NAME)" if name in x else ""
+            cure = ", or leave it out of X with x='-NAME' (--x=-NAME)" if name in inputs else ""
             raise DataError(
                 f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
                 f" convert it{cure}"
