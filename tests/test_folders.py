@@ -173,6 +173,16 @@ def test_arrays_and_objects_of_json_do_not_mix(tmp_path, lines):
         open_text(lines, str(tmp_path / "rows.csv"))
 
 
+def test_objects_within_objects_are_texts_that_no_model_needs(tmp_path):
+    lines = ['{"a": 1, "more": {"b": [2, 3]}}', '{"a": 2, "more": null}']
+    source = open_text(lines, str(tmp_path / "rows.csv"))
+    learnt = srf.open_source(pyarrow.table({"a": [1.0, 2.0]})).columns
+    (block,) = source.adapted(learnt).blocks(0, 2)
+    np.testing.assert_array_equal(block.X, [[1], [2]])
+    with pytest.raises(srf.errors.DataError, match=r"entry 1 is \[2\], no value"):
+        open_text(["[1, [2]]"], str(tmp_path / "rows.csv"))
+
+
 def test_texts_of_json_keep_their_line_ends(tmp_path):
     words = ["a\rb", "a\nb", "a\r\nb", 'a"b', "a,b", "x"]
     lines = [json.dumps({"n": i, "word": word}) + "\n" for i, word in enumerate(words * 5)]
@@ -219,10 +229,12 @@ def test_a_file_of_names_alone_adds_no_rows_to_those_of_others(tmp_path):
     (day / "a.csv").write_text("x,y\n")
     (day / "b.csv").write_text("x,y,note\n1,2,3\n")  # of which not all is asked for
     assert srf.open_source(tmp_path, x="x", y="y").n_rows == 1
-    for text in ("x,z\n", "x,y\r5,6\r"):  # other names; and rows that no line feed ends
-        (day / "a.csv").write_bytes(text.encode())
-        with pytest.raises(EmptySourceError, match=r"a\.csv: 0 rows below the names of columns"):
-            srf.open_source(tmp_path, y="y")
+    (day / "a.csv").write_text("x,z\n")  # other names
+    with pytest.raises(EmptySourceError, match=r"a\.csv: 0 rows below the names of columns"):
+        srf.open_source(tmp_path, y="y")
+    (day / "a.csv").write_bytes(b"x,y\r5,6\r")
+    with pytest.raises(srf.errors.DataError, match=r"a\.csv has lines that end by a carriage"):
+        srf.open_source(tmp_path, y="y")
 
 
 def test_a_report_is_no_pdf(days):

@@ -90,18 +90,19 @@ def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
                     f"{WHERE}, row {row} has {len(value)} entries, but rows before have {length}; "
                     "write null for a missing value"
                 )
+            for place, entry in enumerate(value):
+                if isinstance(entry, dict | list):
+                    raise DataError(f"{WHERE}, row {row}: entry {place} is {entry!r}, no value")
             value = {str(place): entry for place, entry in enumerate(value)}
         if not isinstance(value, dict) or not value:
             raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON object with columns")
-        for name, entry in value.items():
-            if isinstance(entry, dict | list):
-                raise DataError(f"{WHERE}, row {row}: {name!r} is {entry!r}; expected one value")
         yield value
 
 
 def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
     """Write objects as CSV; an entry that is not there, or null, is a missing value.
 
+    Objects and arrays within them are texts, which columns that no model has may be.
     Columns are in the order in which their names first come, or in that of the names where these
     are "0", "1" and so on.
     """
@@ -118,4 +119,6 @@ def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
 
 
 def _text(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else value
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value)
+    return "" if value is None else value
