@@ -269,13 +269,17 @@ def test_a_label_whose_rows_weigh_nothing_is_no_class():
     assert_same_bytes(some.combined(ClassSums.zero(WIDTH), 1).to_tree(), some.to_tree())
 
 
-def test_a_class_that_subtraction_leaves_without_rows_is_no_label_of_float_sums_either(rng):
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.6, 0.7), (0.1, 0.3), (1e-8, 1e8)])
+def test_a_class_that_subtraction_leaves_without_rows_is_no_label_of_float_sums_either(
+    rng, weights
+):
     one, rest = ClassSums.zero(WIDTH), ClassSums.zero(WIDTH)
     Q = rng.standard_normal((3, WIDTH)) + 0.1
-    one.add(Q[:1], np.ones(1), np.array([1]))
-    rest.add(Q[1:], np.ones(2), np.array([1, 2]))
-    left = (one.combined(rest, 1)).combined(one, -1).combined(rest, -1)
-    assert left.labels.tolist() == []
+    one.add(Q[:1], np.sqrt(weights[:1]), np.array([1]))
+    rest.add(Q[1:], np.sqrt(weights), np.array([1, 2]))
+    left = one.combined(rest, 1).combined(rest, -1)
+    assert left.labels.tolist() == [1]
+    assert one.combined(rest, 1).combined(one, -1).combined(rest, -1).labels.tolist() == []
 
 
 def test_numbers_and_strings_are_not_labels_together():

@@ -107,13 +107,13 @@ class ClassSums(TargetSums):
         index = np.searchsorted(both.labels, other.labels.astype(both.labels.dtype))
         both.sums[index] += sign * other.sums
         both.weights[index] += sign * other.weights
+        keep: Array = np.ones(len(both.labels), dtype=bool)
         if sign < 0:
             _check_left(both.weights[index], other.weights, other.labels)
             np.maximum(both.weights, 0.0, out=both.weights)
-        keep = (both.weights > 0) | (sign > 0)
-        least = np.zeros(len(keep))
-        least[index] = RESIDUE * np.abs(other.sums).max(axis=1, initial=0)
-        keep |= np.abs(both.sums).max(axis=1, initial=0) > least
+            removed = np.zeros((len(keep), 2))
+            removed[index] = _sizes(other)
+            keep = (_sizes(both) > np.minimum(RESIDUE * removed, 0.5)).any(axis=1)  # a count is 1
         return type(self)(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
 
     def select(self, columns: Indices) -> Self:
@@ -315,6 +315,11 @@ def _check_numbers(ours: Array, theirs: Array) -> None:
             f"one side has labels such as {ours[0].item()!r}, the other such as "
             f"{theirs[0].item()!r}; give both the same dtype"
         )
+
+
+def _sizes(sums: ClassSums) -> Floats:
+    """Return the weight of each class and its greatest sum, (n_classes, 2)."""
+    return np.stack((sums.weights, np.abs(sums.sums).max(axis=1, initial=0)), axis=1)
 
 
 def _check_left(left: Floats, removed: Floats, labels: Array) -> None:

@@ -205,6 +205,8 @@ class Job:
             other_bytes += memory.SPARSE_BYTES
         if encoder is None and settings.warping in ("full", AUTO):
             other_bytes += learning_bytes(self.source.n_features)
+        if encoder is None and settings.normalize == "quantile":
+            other_bytes += memory.QUANTILE_BYTES * self.source.n_features
         if pass_ is not None:
             other_bytes += pass_.statistics.encoder.n_bytes
         sizes = memory.Sizes(

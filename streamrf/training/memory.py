@@ -18,6 +18,7 @@ from streamrf.statistics import ExactGram, GramSum
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and scikit-learn loaded
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
+QUANTILE_BYTES = 4 << 10  # of each column, while its ranks are learnt and kept
 SPARSE_BYTES = 256 << 20  # pieces and the rows that a map is drawn from, while dense
 MAX_ROWS = 4096  # larger blocks measured no faster
 MIN_ROWS = 256
