@@ -107,13 +107,14 @@ class ClassSums(TargetSums):
         index = np.searchsorted(both.labels, other.labels.astype(both.labels.dtype))
         both.sums[index] += sign * other.sums
         both.weights[index] += sign * other.weights
-        keep: Array = np.ones(len(both.labels), dtype=bool)
+        keep = np.ones(len(both.labels), dtype=bool)
         if sign < 0:
             _check_left(both.weights[index], other.weights, other.labels)
             np.maximum(both.weights, 0.0, out=both.weights)
             removed = np.zeros((len(keep), 2))
             removed[index] = _sizes(other)
-            keep = (_sizes(both) > np.minimum(RESIDUE * removed, 0.5)).any(axis=1)  # a count is 1
+            left = _sizes(both) > np.minimum(RESIDUE * removed, 0.5)  # a count is 1
+            keep = left[:, 0] | left[:, 1]
         return type(self)(narrowed(both.labels[keep]), both.sums[keep], both.weights[keep])
 
     def select(self, columns: Indices) -> Self:

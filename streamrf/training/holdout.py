@@ -24,7 +24,7 @@ def limit_of(row_bytes: int) -> int:
 
 def most_rows(n_rows: int | None) -> int:
     """Return how many of some rows are held out, or hardly more; None: of any number."""
-    return MAX_ROWS if n_rows is None else min(MAX_ROWS, int(1.1 * SHARE * n_rows) + 100)
+    return MAX_ROWS if n_rows is None else min(MAX_ROWS, n_rows, int(1.1 * SHARE * n_rows) + 100)
 
 
 class Holdout:

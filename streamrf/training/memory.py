@@ -122,9 +122,14 @@ class Sizes:
         return max(sample, kept + max(self.answers + models, joined))
 
     @property
+    def rows(self) -> int:
+        """Bytes of rows: of the smallest block, or what is there without blocks if that is more."""
+        return max(self.before_and_after, self.at_most(MIN_ROWS) * self.row)
+
+    @property
     def least(self) -> int:
         """Bytes of a run with the smallest blocks."""
-        return self.fixed + max(self.before_and_after, self.at_most(MIN_ROWS) * self.row)
+        return self.fixed + self.rows
 
     def at_most(self, n_rows: int) -> int:
         """Return so many rows, or as many as there are."""
@@ -196,6 +201,9 @@ def _refusal(sizes: Sizes, limit: int) -> str:
             n_sums = max(sizes.n_outputs, sizes.n_classes)
             fits += f", and outputs of the rows held out, of {n_sums:,} classes, "
             fits += shown(sizes.answers)
+        of_rows = replace(sizes, n_components=1, n_outputs=1, n_classes=0).rows
+        if of_rows > BUFFER_BYTES:
+            fits += f", and rows of {sizes.n_features:,} columns {shown(of_rows)}"
         if sizes.other_bytes > BUFFER_BYTES:
             fits += ", and what is held of the source and the map at once "
             fits += shown(sizes.other_bytes)
