@@ -45,7 +45,7 @@ sys.path.insert(0, str(ROOT))
 
 from streamrf.errors import MemoryBudgetError  # noqa: E402
 from streamrf.training import memory  # noqa: E402
-from streamrf.training.holdout import MAX_BYTES, MAX_ROWS  # noqa: E402
+from streamrf.training.holdout import MAX_BYTES, most_rows  # noqa: E402
 
 from shared import record, recorded  # noqa: E402  isort:skip
 
@@ -187,14 +187,17 @@ def command(folder, statistics, options, draw, checkpoint=True) -> list[str]:
     ]  # fmt: skip
     if checkpoint:
         words += ["--checkpoint", str(folder / "job.checkpoint"), "--checkpoint-every", "0"]
-        words += ["--memory-limit", str(memory_for(draw.randint(300, 4096), options.components))]
+        limit = memory_for(draw.randint(300, 4096), options.components, options.rows)
+        words += ["--memory-limit", str(limit)]
     return words
 
 
-def memory_for(block_rows: int, n_components: int) -> int:
+def memory_for(block_rows: int, n_components: int, n_rows: int) -> int:
     """Return the least memory limit in bytes that lets blocks have so many rows."""
+    n_held = most_rows(n_rows)
+    held_bytes = 2 * min(MAX_BYTES, 8 * N_FEATURES * n_held)
     sizes = memory.Sizes(
-        n_components, N_FEATURES, 32, held_bytes=2 * MAX_BYTES, scored_rows=MAX_ROWS
+        n_components, N_FEATURES, 32, 32, n_rows, held_bytes=held_bytes, scored_rows=n_held
     )
     low, high = 0, 1 << 36
     while high - low > 1:

@@ -179,7 +179,7 @@ def test_objects_within_objects_are_texts_that_no_model_needs(tmp_path):
     learnt = srf.open_source(pyarrow.table({"a": [1.0, 2.0]})).columns
     (block,) = source.adapted(learnt).blocks(0, 2)
     np.testing.assert_array_equal(block.X, [[1], [2]])
-    with pytest.raises(srf.errors.DataError, match=r"entry 1 is \[2\], no value"):
+    with pytest.raises(srf.errors.DataError, match=r"entry 1 is \[2\]; expected one value"):
         open_text(["[1, [2]]"], str(tmp_path / "rows.csv"))
 
 
@@ -233,7 +233,7 @@ def test_a_file_of_names_alone_adds_no_rows_to_those_of_others(tmp_path):
     with pytest.raises(EmptySourceError, match=r"a\.csv: 0 rows below the names of columns"):
         srf.open_source(tmp_path, y="y")
     (day / "a.csv").write_bytes(b"x,y\r5,6\r")
-    with pytest.raises(srf.errors.DataError, match=r"a\.csv has lines that end by a carriage"):
+    with pytest.raises(srf.errors.DataError, match=r"a\.csv has a carriage return"):
         srf.open_source(tmp_path, y="y")
 
 

@@ -1,6 +1,7 @@
 """Other losses than the squared one: Newton steps of a pass each, from exact sums."""
 
 import json
+import pickle
 import tracemalloc
 from dataclasses import replace
 from functools import partial
@@ -27,7 +28,7 @@ from streamrf.solving import LOSSES, line_step
 from streamrf.statistics import LossSums
 from streamrf.training import begin, check_job, memory
 from streamrf.training.job import Job
-from streamrf.training.loss_pass import LEFT_BYTES, HeldRows, LossPass, loss_plan
+from streamrf.training.loss_pass import LEFT_BYTES, HeldRows, LossPass, encoder_plan, loss_plan
 from streamrf.training.refining import refine
 from streamrf.training.settings import Settings
 
@@ -382,14 +383,16 @@ def test_a_width_without_room_for_the_loss_is_not_chosen():
         named.fit(X, y)
 
 
-def test_a_refinement_keeps_to_its_plan():
+@pytest.mark.parametrize("precision", ["exact", "float64"])
+def test_a_refinement_keeps_to_its_plan(precision):
     """One set of Grams, and panels for one product, however many passes and outputs."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8000, 5))
     source = srf.ArraySource(X, np.digitize(X[:, 0] * X[:, 1], np.linspace(-2, 2, 15)))
-    wide = srf.RandomFourier(srf.Gaussian(0.2), 512, random_state=0)
-    model = srf.accumulate(source, wide, random_state=0).solve(0.1)
-    planned = loss_plan(512, len(model.coef), source, RunOptions(memory_limit="4 GiB"), 0, False)
+    wide = srf.RandomFourier(srf.Gaussian(0.2), 1024, random_state=0)
+    model = srf.accumulate(source, wide, precision=precision, random_state=0).solve(0.1)
+    run = RunOptions(memory_limit="4 GiB")
+    planned = encoder_plan(model.encoder, len(model.coef), source, run, holds_out=False)
     refine(model, source, "logistic", max_passes=1)  # compiles
     tracemalloc.start()
     try:
@@ -408,6 +411,12 @@ def test_rows_held_out_for_a_loss_are_planned_where_there_are_any():
     )
     features, rows = 10_000 * 2048 * 4, 10_000 * 50 * 8
     assert held.total_bytes - none.total_bytes == features + rows
+
+
+def test_sums_that_have_travelled_share_the_memory_of_products():
+    sums = pickle.loads(pickle.dumps(LossSums.zero(8, 3, exact=True)))
+    assert len({id(one.gram.products) for one in sums.curvatures}) == 3
+    assert len({id(one.gram.products) for one in sums.writable().curvatures}) == 1
 
 
 def test_values_are_told_before_the_memory_for_a_loss_of_classes():

@@ -156,9 +156,12 @@ def test_classes_of_the_rows_looked_at_are_planned_for_before_the_pass(codes):
 def test_few_rows_of_many_columns_take_the_memory_of_few_rows():
     few, many = (plan(Sizes(64, 50_000, 2, n_rows=n), "1 TiB").total_bytes for n in (50, None))
     assert few < memory.INTERPRETER_BYTES + (200 << 20) < many
-    X = np.random.default_rng(0).standard_normal((50, 50_000), dtype=np.float32)
-    statistics = srf.accumulate(srf.ArraySource(X, X[:, 0] > 0), features(64), memory_limit="1 GB")
-    assert statistics.n_rows == 50
+    X = np.random.default_rng(0).standard_normal((50, 100_000), dtype=np.float32)
+    clf = srf.RandomFeatureClassifier(features(64), memory_limit="620 MiB")
+    assert clf.fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0) > 0.5
+    clf.set_params(memory_limit="400 MiB")
+    with pytest.raises(MemoryBudgetError, match=r"and rows of 100,000 columns .*: raise memory"):
+        clf.fit(X, X[:, 0] > 0)
 
 
 def test_a_plan_counts_what_is_held():

@@ -361,6 +361,8 @@ def test_moments_of_a_source_go_through_a_file(rng, tmp_path):
     assert_same(found, counted(X, found.sample))
     found.save(tmp_path / "m.h5")
     loaded = srf.load_moments(tmp_path / "m.h5")
+    with pytest.raises(FormatError, match=r"holds moments of columns, .*streamrf\.load_moments"):
+        srf.load_statistics(tmp_path / "m.h5")
     assert_same(loaded, found)
     assert loaded.sample.equals(found.sample)
     with pytest.raises(ShapeError, match="moments of 5 columns"):

@@ -30,7 +30,7 @@ from streamrf.sources.urls import bare
 
 logger = logging.getLogger("streamrf")
 
-CHUNK_BYTES = 1 << 20  # of a piece, for each so many columns, or it would have few rows
+CHUNK_BYTES = 1 << 20  # of a piece, for every CHUNK_COLUMNS columns, so that it has many rows
 CHUNK_COLUMNS = 1000
 HEAD_BYTES = 1 << 20  # that the first line is looked for in at once
 MAX_SEEN = 8  # pieces that types are guessed from, spread over the file
@@ -117,7 +117,7 @@ class CSVTable(Table):
 
     @property
     def buffer_bytes(self) -> int:
-        """A piece of the file, and what becomes of it."""
+        """Bytes of a piece of the file, of a MiB or more, and of what becomes of it."""
         return 8 * int(max(np.diff(self._offsets), default=0))
 
     def _warn_of_row(self, fields: list[str], counted: list[str]) -> None:
@@ -174,10 +174,11 @@ class CSVTable(Table):
                         table = self._table(data, first, types)
                         check_labels(self._parsed, data, first, types, self.where)
                         if len(table) != end - first:
+                            also = " lines end in a carriage return alone," * (b"\r" in data)
                             raise CorruptFileError(
                                 f"{self.where}, rows {first} to {end - 1}: {len(table)} rows were"
                                 f" read where {end - first} lines end; a quote is not closed there,"
-                                " or the file has changed"
+                                f"{also} or the file has changed"
                             )
                     assert table is not None
                     low, high = max(start, first), min(stop, end)
@@ -233,10 +234,10 @@ class CSVTable(Table):
             raise EmptySourceError(f"{self.where} begins with an empty line; expected names")
         if b"\0" in first:
             raise DataError(f"{self.where} is not UTF-8 text; convert it, or name its format")
-        if b"\r" in _QUOTED.sub(b"", first).rstrip(b"\r\n"):
+        if b"\r" in _QUOTED.sub(b"", first).strip(b"\r\n"):
             raise DataError(
-                f"{self.where} has lines that end by a carriage return alone; convert them to line "
-                r"feeds, as by tr '\r' '\n'"
+                f"{self.where} has a carriage return within its first line; convert lines that end "
+                r"in one alone, as by tr '\r' '\n'"
             )
         return first
 

@@ -92,7 +92,9 @@ def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
                 )
             for place, entry in enumerate(value):
                 if isinstance(entry, dict | list):
-                    raise DataError(f"{WHERE}, row {row}: entry {place} is {entry!r}, no value")
+                    raise DataError(
+                        f"{WHERE}, row {row}: entry {place} is {entry!r}; expected one value"
+                    )
             value = {str(place): entry for place, entry in enumerate(value)}
         if not isinstance(value, dict) or not value:
             raise DataError(f"{WHERE}, row {row}: {line[:60]!r} is no JSON object with columns")

@@ -82,7 +82,7 @@ def as_matrix(X: Any, where: str) -> Any:
 
 
 def warn_of_rounded(X: NDArray[Any], where: str) -> None:
-    """Warn of integers that are others as floats."""
+    """Warn of integers that float64 does not hold exactly."""
     if (one := rounded_integer(X)) is not None:
         warn(
             f"{where} has integers such as {one}, which are rounded, since features take floats of "
@@ -91,7 +91,7 @@ def warn_of_rounded(X: NDArray[Any], where: str) -> None:
 
 
 def rounded_integer(values: NDArray[Any]) -> Any:
-    """Return an integer of an array that is another as a float, or None."""
+    """Return an integer of an array that float64 does not hold exactly, or None."""
     is_long = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size > 0
     if not is_long or max(int(values.max()), -int(values.min())) <= MAX_EXACT:
         return None

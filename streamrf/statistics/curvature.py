@@ -13,7 +13,7 @@ from streamrf.errors import SolveError
 from streamrf.jit.arrays import Features, Floats
 from streamrf.preprocessing import ROOT_LEVELS, TARGET_LEVELS, TARGET_LIMIT
 from streamrf.solving import Loss, Normal
-from streamrf.statistics.gram import ExactGram, FloatGram
+from streamrf.statistics.gram import ExactGram, FloatGram, IntegerGram
 from streamrf.statistics.products import PRODUCTS
 from streamrf.statistics.sums import Sums
 from streamrf.statistics.values import ValueSums
@@ -46,17 +46,14 @@ class LossSums:
     @classmethod
     def zero(cls, n_components: int, n_outputs: int, exact: bool) -> Self:
         """Start for `n_outputs` outputs."""
-        products = PRODUCTS()  # of all, one after the other
-
-        def empty() -> Sums:
-            gram = ExactGram(n_components, None, products) if exact else FloatGram(n_components)
-            return Sums(gram, ValueSums.zero(n_components, 0, exact))
-
-        return cls(
-            ValueSums.zero(n_components, n_outputs, exact),
-            [empty() for _ in range(n_outputs)],
-            [0 if exact else 0.0] * n_outputs,
-        )
+        gram = ExactGram if exact else FloatGram
+        curvatures = [
+            Sums(gram(n_components), ValueSums.zero(n_components, 0, exact))
+            for _ in range(n_outputs)
+        ]
+        _share_products(curvatures)
+        slopes = ValueSums.zero(n_components, n_outputs, exact)
+        return cls(slopes, curvatures, [0 if exact else 0.0] * n_outputs)
 
     @property
     def exact(self) -> bool:
@@ -110,6 +107,7 @@ class LossSums:
     def writable(self) -> Self:
         """Return these sums to be added to: what has come over a network may be read-only."""
         curvatures = [sums.writable() for sums in self.curvatures]
+        _share_products(curvatures)
         return replace(self, slopes=copy.deepcopy(self.slopes), curvatures=curvatures)
 
     def losses(self) -> Floats:
@@ -145,3 +143,11 @@ class LossSums:
             np.array([-self.slopes.totals[k] / TARGET_LEVELS / loss.greatest]),
             step,
         )
+
+
+def _share_products(curvatures: list[Sums]) -> None:
+    """Let all sums use one memory of products, as they are added to one after the other."""
+    products = PRODUCTS()
+    for sums in curvatures:
+        if isinstance(sums.gram, IntegerGram):
+            sums.gram.products = products

@@ -97,7 +97,8 @@ class IntegerGram(GramSum):
     Parameters
     ----------
     n_components, totals : see `GramSum`
-    products : how to multiply; None means the fastest here. The totals are the same bytes.
+    products : how to multiply, which several may share that are added to in turn; None means the
+        fastest here. The totals are the same bytes.
     """
 
     exact = True
@@ -107,11 +108,11 @@ class IntegerGram(GramSum):
         self, n_components: int, totals: Array | None = None, products: Products | None = None
     ) -> None:
         super().__init__(n_components, totals)
-        self._products = PRODUCTS() if products is None else products
+        self.products = PRODUCTS() if products is None else products
 
     def copy(self) -> Self:
         twin = super().copy()
-        twin._products = self._products.fresh()  # which need not try 8 bits again
+        twin.products = self.products.fresh()  # which need not try 8 bits again
         return twin
 
     def add(self, Q: Features) -> None:
@@ -125,7 +126,7 @@ class IntegerGram(GramSum):
         """Add rows of which one product is taken."""
 
     def release(self) -> None:
-        self._products.release()
+        self.products.release()
 
 
 class ExactGram(IntegerGram):
@@ -155,7 +156,7 @@ class ExactGram(IntegerGram):
         return super().totals
 
     def _add_block(self, Q: Features) -> None:
-        if self._products.add_small(Q, super().totals):
+        if self.products.add_small(Q, super().totals):
             return
         squares = _column_squares(Q)
         if self._fits(squares):
@@ -185,23 +186,23 @@ class ExactGram(IntegerGram):
 
     def _fits(self, squares: Floats) -> bool:
         """Return whether rows with these column squares can be multiplied at once."""
-        if squares.max(initial=0) < self._products.limit:
+        if squares.max(initial=0) < self.products.limit:
             return True
         few = self.n_components // WRAPPED_SHARE
-        return self._products.wraps and len(self._wrapping(squares)) <= few
+        return self.products.wraps and len(self._wrapping(squares)) <= few
 
     def _wrapping(self, squares: Floats) -> Indices:
         """Return the columns whose products with each other may reach the limit."""
-        bound = self._products.limit**2 * (1 - 1e-12)  # a product of squares is rounded
+        bound = self.products.limit**2 * (1 - 1e-12)  # a product of squares is rounded
         return np.flatnonzero(squares * squares.max(initial=0) >= bound)
 
     def _multiply(self, Q: Features, squares: Floats) -> None:
         totals = super().totals
-        self._products.add(Q, totals)
+        self.products.add(Q, totals)
         columns = self._wrapping(squares)
         if len(columns):
             product = _wide_product(np.ascontiguousarray(Q[:, columns]))
-            wrap = 2 * self._products.limit
+            wrap = 2 * self.products.limit
             lacking = np.floor(product / wrap + 0.5) * wrap
             packed.add_selected(lacking, columns, self.n_components, totals)
 
@@ -252,9 +253,9 @@ class CompactGram(IntegerGram):
 
     def _add_block(self, Q: Features) -> None:
         squares = _column_squares(Q)
-        if not self._products.add_small(Q, self.totals):
-            if squares.max(initial=0) < self._products.limit:
-                self._products.add(Q, self.totals)
+        if not self.products.add_small(Q, self.totals):
+            if squares.max(initial=0) < self.products.limit:
+                self.products.add(Q, self.totals)
             else:  # only where BLAS multiplies
                 self.n_splits += 1
                 if len(Q) > 1:

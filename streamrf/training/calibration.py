@@ -198,7 +198,8 @@ class Room:
         if self._n_outputs:
             job = self._job
             holds_out = job.settings.hold_out
-            loss_plan(width, self._n_outputs, job.source, job.run, 0, holds_out, self._limits)
+            more = 0, holds_out, self._limits, job.gram.exact
+            loss_plan(width, self._n_outputs, job.source, job.run, *more)
 
     def fits(self, width: int) -> bool:
         """Return whether there is memory for a pass of this width."""

@@ -12,10 +12,10 @@ from streamrf.jit import lanes
 from streamrf.jit.arrays import Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model, OneVsRest
-from streamrf.preprocessing import CALIBRATION_ROWS
+from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
 from streamrf.solving import Loss, max_kept
 from streamrf.sources import Block, Rows, Source, as_labels, as_rows, find_labels
-from streamrf.statistics import LossSums
+from streamrf.statistics import LossSums, gram_class
 from streamrf.training import memory
 from streamrf.training.copies import Copies, hash_of
 from streamrf.training.evidence import Codes
@@ -160,6 +160,7 @@ def loss_plan(
     other_bytes: int,
     holds_out: bool,
     limits: dict[str, int] | None = None,
+    exact: bool = True,
 ) -> memory.Plan:
     """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
 
@@ -170,6 +171,7 @@ def loss_plan(
     other_bytes : of the encoder
     holds_out : whether rows held out, and their features, are there all the time
     limits : bytes of workers, None to ask them
+    exact : whether features are rounded to integers
     """
     n_held = most_rows(source.n_rows) if holds_out else 0
     sizes = memory.Sizes(
@@ -177,13 +179,17 @@ def loss_plan(
         source.n_features,
         n_outputs,
         n_rows=source.n_rows,
+        gram=gram_class(exact),
         n_folds=n_outputs,
-        held_bytes=LEFT_BYTES + _row_copies(n_components),
         other_bytes=other_bytes + source.buffer_bytes,
     )
-    held_bytes = min(max_kept(n_components), 4 * n_components * n_held)
+    features = (4 if exact else 8) * n_components
+    within_margin = features * sizes.clipped(memory.MAX_ROWS)  # of a block, once more
+    held_bytes = LEFT_BYTES + features * sizes.clipped(CALIBRATION_ROWS)
+    held_bytes += min(max_kept(n_components), 4 * n_components * n_held)
     held_bytes += min(MAX_BYTES, 8 * source.n_features * n_held)
-    own = replace(sizes, held_bytes=sizes.held_bytes + held_bytes)
+    sizes = replace(sizes, held_bytes=within_margin)
+    own = replace(sizes, held_bytes=within_margin + held_bytes)
     try:
         here = memory.plan(own, run.memory_limit)
         limits = runner(run).memory_limits if limits is None else limits
@@ -197,6 +203,9 @@ def loss_plan(
         ) from error
 
 
-def _row_copies(n_components: int) -> int:
-    """Return the bytes of the rows that steps are measured by, and of a block within a margin."""
-    return 4 * (CALIBRATION_ROWS + memory.MAX_ROWS) * n_components
+def encoder_plan(
+    encoder: Encoder, n_outputs: int, source: Source, run: RunOptions, holds_out: bool
+) -> memory.Plan:
+    """Return `loss_plan` of the features of an encoder."""
+    width, exact = encoder.n_components, encoder.calibration.exact
+    return loss_plan(width, n_outputs, source, run, encoder.n_bytes, holds_out, exact=exact)

@@ -53,14 +53,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a pass and its solve hold the more of.
+    """Sizes that the memory of a pass and its solve grows with.
 
     Parameters
     ----------
     n_components, n_features : widths of features and raw rows
     n_outputs : of a model: classes, bits or targets
     n_classes : that targets are summed and rows are scored by, where they are; of bits more
-    n_rows : at most, of all there are; None where nobody knows
+    n_rows : of the source, or an upper bound; None if unknown
     gram : how products are summed
     in_place : whether no memory is needed for a factor: there is no solve, or the factor takes the
         place of the sums
@@ -87,14 +87,14 @@ class Sizes:
     spare_totals: int = 0
 
     @property
-    def answers(self) -> int:
+    def answer_bytes(self) -> int:
         """Bytes of outputs of rows held out, and of what decides on them."""
         compared = OUTPUT_COPIES * self.n_outputs + SCORE_COPIES * self.n_classes
         squares = bool(self.scored_rows) * SQUARE_COPIES * self.n_outputs**2
         return 8 * (self.scored_rows * compared + squares)
 
     @property
-    def fixed(self) -> int:
+    def fixed_bytes(self) -> int:
         """Bytes that are there all the time."""
         total = np.dtype(self.gram.dtype).itemsize * self._n_products
         spare = total + 8 * self.n_components * self._n_sums
@@ -102,36 +102,37 @@ class Sizes:
             INTERPRETER_BYTES
             + self.spare_totals * max(self.n_folds, 1) * spare
             + max(BUFFER_BYTES, self.other_bytes)
-            + self._sums
+            + self._sum_bytes
             + self.held_bytes
         )
 
     @property
-    def row(self) -> int:
+    def row_bytes(self) -> int:
         """Bytes of each row of a block."""
         features = self.n_components * (6 if self.gram.exact else 8)  # 4 as floats, 2 in panels
         return features + 4 * self.n_features * 8
 
     @property
-    def before_and_after(self) -> int:
+    def blockless_bytes(self) -> int:
         """Bytes of the most that is there while there are no blocks."""
-        sample = self.at_most(CALIBRATION_ROWS) * SAMPLE_VALUE_BYTES * self.n_features
+        sample = self.clipped(CALIBRATION_ROWS) * SAMPLE_VALUE_BYTES * self.n_features
         kept = min(max_kept(self.n_components), 4 * self.n_components * self.scored_rows)
-        joined = min(JOINED_ROWS, self.scored_rows) * self.row - self._factor  # there is none then
-        models = self._compared if self.scored_rows else 0
-        return max(sample, kept + max(self.answers + models, joined))
+        joined = min(JOINED_ROWS, self.scored_rows) * self.row_bytes
+        joined -= self._factor_bytes  # there is none then
+        models = self._compared_bytes if self.scored_rows else 0
+        return max(sample, kept + max(self.answer_bytes + models, joined))
 
     @property
-    def rows(self) -> int:
+    def rows_bytes(self) -> int:
         """Bytes of rows: of the smallest block, or what is there without blocks if that is more."""
-        return max(self.before_and_after, self.at_most(MIN_ROWS) * self.row)
+        return max(self.blockless_bytes, self.clipped(MIN_ROWS) * self.row_bytes)
 
     @property
-    def least(self) -> int:
+    def min_bytes(self) -> int:
         """Bytes of a run with the smallest blocks."""
-        return self.fixed + self.rows
+        return self.fixed_bytes + self.rows_bytes
 
-    def at_most(self, n_rows: int) -> int:
+    def clipped(self, n_rows: int) -> int:
         """Return so many rows, or as many as there are."""
         return n_rows if self.n_rows is None else min(n_rows, self.n_rows)
 
@@ -144,23 +145,23 @@ class Sizes:
         return max(self.n_outputs, self.n_classes)
 
     @property
-    def _compared(self) -> int:
+    def _compared_bytes(self) -> int:
         """Bytes of models that are compared, and of factors side by side."""
         factors = abreast_bytes(self.n_components, np.dtype(self.gram.factor_dtype).itemsize)
         factors -= BUFFER_BYTES  # of the panels, which are no longer there
         return 8 * MODELS * self.n_components * self.n_outputs + max(0, factors)
 
     @property
-    def _sums(self) -> int:
+    def _sum_bytes(self) -> int:
         """Bytes of totals, partial sums, the factor and target sums."""
         total = np.dtype(self.gram.dtype).itemsize
         adding = total + self.gram.partial_bytes
         each = adding if not self.n_folds else total + self.n_folds * adding
         targets = (4 + self.n_folds) * 8 * self.n_components * self._n_sums
-        return self._n_products * each + targets + self._factor
+        return self._n_products * each + targets + self._factor_bytes
 
     @property
-    def _factor(self) -> int:
+    def _factor_bytes(self) -> int:
         """Bytes of a factor, and of what it takes next to it."""
         if self.in_place:
             return 0
@@ -173,7 +174,7 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
 
     Parameters
     ----------
-    sizes : what they hold the more of
+    sizes : that their memory grows with
     memory_limit : bytes, or a string such as "2 GiB"; None means four fifths of what is free now
 
     Raises
@@ -182,34 +183,35 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
         If even the smallest block does not fit; names a width that would.
     """
     limit = parse_bytes(memory_limit)
-    if sizes.least > limit:
+    if sizes.min_bytes > limit:
         raise MemoryBudgetError(_refusal(sizes, limit))
-    rows = int(min(MAX_ROWS, (limit - sizes.fixed) // sizes.row))
-    most = max(sizes.before_and_after, sizes.at_most(rows) * sizes.row)
-    return Plan(max(rows, MIN_ROWS), sizes.fixed + most)
+    rows = int(min(MAX_ROWS, (limit - sizes.fixed_bytes) // sizes.row_bytes))
+    most = max(sizes.blockless_bytes, sizes.clipped(rows) * sizes.row_bytes)
+    return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
 
 
 def _refusal(sizes: Sizes, limit: int) -> str:
     """Return that a run does not fit, and the width or the limit that would."""
     width = sizes.n_components
-    while width > 0 and replace(sizes, n_components=width).least > limit:
+    while width > 0 and replace(sizes, n_components=width).min_bytes > limit:
         width = int(width * 0.98)
     fits = f"n_components={width} would fit"
     if not width:
         fits = f"no width fits, as Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
-        if sizes.answers > BUFFER_BYTES:
+        if sizes.answer_bytes > BUFFER_BYTES:
             n_sums = max(sizes.n_outputs, sizes.n_classes)
             fits += f", and outputs of the rows held out, of {n_sums:,} classes, "
-            fits += shown(sizes.answers)
-        of_rows = replace(sizes, n_components=1, n_outputs=1, n_classes=0).rows
+            fits += shown(sizes.answer_bytes)
+        of_rows = replace(sizes, n_components=1, n_outputs=1, n_classes=0).rows_bytes
         if of_rows > BUFFER_BYTES:
             fits += f", and rows of {sizes.n_features:,} columns {shown(of_rows)}"
         if sizes.other_bytes > BUFFER_BYTES:
             fits += ", and what is held of the source and the map at once "
             fits += shown(sizes.other_bytes)
+    needed, before = shown(sizes.min_bytes), ", or" if width else ":"
     return (
-        f"{sizes.n_components} components need about {shown(sizes.least)}, above the memory limit "
-        f"of {shown(limit)}; {fits}{', or' if width else ':'} raise memory_limit (--memory-limit)"
+        f"{sizes.n_components} components need about {needed}, above the memory limit of "
+        f"{shown(limit)}; {fits}{before} raise memory_limit (--memory-limit)"
     )
 
 

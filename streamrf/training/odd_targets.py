@@ -1,4 +1,4 @@
-"""Targets that the sums do not have as they came."""
+"""Warnings of targets that are rounded or clipped."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,11 +10,11 @@ from streamrf.sources import rounded_integer
 
 
 def warn_of_long(y: ArrayLike) -> None:
-    """Warn of integers that are others as floats."""
+    """Warn of integers that float64 does not hold exactly."""
     if (one := rounded_integer(np.asarray(y))) is not None:
         warn(
             f"targets are integers such as {one}, which are rounded, since sums take floats of 53 "
-            "bits; take a constant from them before"
+            "bits; take a constant off them before"
         )
 
 

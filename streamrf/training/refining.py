@@ -51,8 +51,8 @@ from streamrf.training.loss_pass import (
     EncodedRows,
     HeldRows,
     LossPass,
+    encoder_plan,
     loss_outputs,
-    loss_plan,
 )
 from streamrf.training.passes import Pass
 from streamrf.training.settings import check_rows_given
@@ -138,6 +138,26 @@ class _Newton:
         )
 
 
+@dataclass(frozen=True)
+class _Step:
+    """What a reading and a Newton step have given.
+
+    Parameters
+    ----------
+    model : after the step, of all rows
+    fair : one that the rows held out had no part in, where they choose
+    objective : before the step
+    is_last : whether another step promises next to nothing
+    n_unseen : cells of tables unlike those that columns were learnt from
+    """
+
+    model: Model
+    fair: Model
+    objective: float
+    is_last: bool
+    n_unseen: int
+
+
 def refine(
     model: Model,
     source: Source,
@@ -214,9 +234,7 @@ def _refined(
     source = reread(source).adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     encoder, n_outputs, holds_out = model.encoder, len(model.coef), bool(held.rows)
-    planned = loss_plan(
-        encoder.n_components, n_outputs, source, run, encoder.n_bytes, holds_out=holds_out
-    )
+    planned = encoder_plan(encoder, n_outputs, source, run, holds_out)
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
     with computing(run.n_threads):
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
@@ -224,37 +242,39 @@ def _refined(
     chooses = held_out.n_rows >= MIN_HELD and not held_out.is_of_one_class
     found: list[float] = []
 
-    def step(model: Model) -> tuple[Model, Model, float, int]:
-        """Return the model after a pass, a fair one, what it promised, and cells unlike others."""
+    def step(model: Model) -> _Step:
+        """Read the rows once and take a Newton step; the sums are gone before the next."""
         empty = LossPass(model, kind, held.share, held.copies)
         pass_ = fold(reading, empty, LossPass.update, run)
         with computing(run.n_threads):
             newton = _Newton(model, kind, pass_.sums, sample)
             alphas = np.broadcast_to(model.alpha, len(model.coef)).astype(np.float64)
-            fair = model
+            before, fair = alphas, model
             if chooses:
                 fair = _chosen(newton, float(alphas.mean()), held_out).model
                 alphas = np.full(len(alphas), float(fair.alpha))
             for part in held.rows:
                 pass_.add(part, "the rows held out")
             unit = model.encoder.calibration.mean_weight or 1.0
-            found.append(unit * float(newton.objectives(alphas).sum()))
+            objective = unit * float(newton.objectives(alphas).sum())
             moved, promised = newton.moved(alphas, tells=True)
-        is_settled = np.array_equal(alphas, np.broadcast_to(model.alpha, len(alphas)))
-        return moved, fair, promised if is_settled else np.inf, pass_.sums.n_unseen
+        is_last = np.array_equal(alphas, before) and promised < TOLERANCE
+        return _Step(moved, fair, objective, is_last, pass_.sums.n_unseen)
 
     for _ in range(max_passes):
-        model, fair, promised, n_unseen = step(model)  # whose sums are gone before the next
+        taken = step(model)
+        model = taken.model
+        found.append(taken.objective)
         logger.info("%s loss: objective %.8g, alpha %s", loss, found[-1], model.alpha)
-        if promised < TOLERANCE:
+        if taken.is_last:
             break
     has_too_few = model.probabilities is not None and model.probabilities.n_rows == 0
     notes = model.notes if has_too_few and not chooses else ()
     refinement = Refinement(loss, tuple(found))
     model = replace(model, refinement=refinement, history=(), notes=notes)  # none of the squared
     if chooses:
-        model = replace(model, probabilities=_probabilities(fair, held_out))
-    return model, n_unseen
+        model = replace(model, probabilities=_probabilities(taken.fair, held_out))
+    return model, taken.n_unseen
 
 
 def _check_passes(max_passes: Any) -> None:
@@ -324,7 +344,7 @@ def check_job(job: Job, pass_: Pass, max_passes: int) -> None:
     y = None if settings.labels is not None else job.source.sample(CALIBRATION_ROWS).y
     n_outputs = loss_outputs(settings, y)
     holds_out = pass_.holdout is not None
-    loss_plan(encoder.n_components, n_outputs, job.source, job.run, encoder.n_bytes, holds_out)
+    encoder_plan(encoder, n_outputs, job.source, job.run, holds_out)
 
 
 def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
