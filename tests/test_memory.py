@@ -14,12 +14,15 @@ from pyarrow import feather
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
+from streamrf.engine import RunOptions
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.sources import parquet_files
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
 from streamrf.training.feature_choice import peek
+from streamrf.training.job import Job
 from streamrf.training.memory import Sizes, parse_bytes, plan
+from streamrf.training.settings import Settings
 
 WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB
 
@@ -162,6 +165,15 @@ def test_few_rows_of_many_columns_take_the_memory_of_few_rows():
     clf.set_params(memory_limit="400 MiB")
     with pytest.raises(MemoryBudgetError, match=r"and rows of 100,000 columns .*: raise memory"):
         clf.fit(X, X[:, 0] > 0)
+
+
+def test_what_a_choice_of_features_takes_of_many_columns_is_planned():
+    X = np.zeros((1000, 20_000), np.float32)
+    source = srf.ArraySource(X, np.arange(1000) % 2)
+    settings = Settings(features=features(512)), Settings(features="auto", n_components=512)
+    run = RunOptions(memory_limit="4 GiB")
+    known, chosen = (Job.of(source, each, run).plan().total_bytes for each in settings)
+    assert known < 2**30 < chosen  # 1.17 GiB were measured
 
 
 def test_a_plan_counts_what_is_held():

@@ -98,6 +98,8 @@ def test_the_gradient_product_is_that_of_the_predictor(rng, kernel, regression, 
     expected = np.einsum("n,noi,noj->ij", weights if weighted else np.ones(300), slopes, slopes)
     expected /= 300 if weights is None else weights.sum()
     found = warping.gradient_product(sums, model, None if is_smooth else reach)
+    alone = warping.gradient_product(sums, model, None if is_smooth else reach, alone=True)
+    np.testing.assert_allclose(alone, np.diag(found), rtol=1e-9, atol=1e-12 * alone.max())
     np.testing.assert_allclose(found, expected, rtol=0.01, atol=0.01 * np.abs(expected).max())
 
 
@@ -127,6 +129,8 @@ def test_columns_of_two_values_count_by_the_difference_between_them(rng, kind, w
     rows = Rows(X, y, weights, np.arange(200), np.arange(200))
     product = np.cov(rng.standard_normal((4, 9)))  # any that is positive definite
     found = warping.between_values(product, sums, model, rows, plain, warp)
+    alone = warping.between_values(np.diag(product), sums, model, rows, plain, warp)
+    np.testing.assert_allclose(alone, np.diag(found), rtol=1e-12)
 
     def outputs(X):
         found = model.encoder.linear(X, model.coef, model.intercept)
@@ -185,6 +189,19 @@ def test_a_warp_finds_the_direction_that_matters(ridge_rows, kernel):
     for warp in (full, diagonal):  # rows keep their mean squared distance
         spread = (X[:700] @ as_matrix(warp).T).var(axis=0).sum()
         assert spread == pytest.approx(X[:700].var(axis=0).sum(), rel=1e-3)
+
+
+def test_a_diagonal_warp_of_many_columns_has_no_matrix(rng, monkeypatch):
+    """The same weights, but for rounding, as by the whole product."""
+    X = rng.normal(size=(600, 30))
+    y = X[:, 0] * X[:, 1]
+    rows = rows_of(X[:400], y[:400]), rows_of(X[400:], y[400:])
+    recipes = [warping.Recipe("diagonal", from_effects=effects) for effects in (False, True)]
+    whole = [warping.learn(recipe, *rows, regression=True) for recipe in recipes]
+    monkeypatch.setattr(warping, "MAX_FULL", 20)
+    for recipe, expected in zip(recipes, whole, strict=True):
+        found = warping.learn(recipe, *rows, regression=True)
+        np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-4)
 
 
 def test_a_warp_is_the_root_of_the_gradient_product(ridge_rows):

@@ -134,6 +134,12 @@ def peek_rows(n_features: int) -> int:
     return int(np.clip(PEEK_BYTES // (8 * n_features), MIN_PEEK_ROWS, PEEK_ROWS))
 
 
+def tried_rows(source: Source) -> int:
+    """Return how many rows features are tried on in little memory; 0 if there are too few."""
+    is_few = source.n_rows is not None and source.n_rows < MIN_PEEK_ROWS
+    return 0 if is_few else min(peek_rows(source.n_features), FIRST_ROUND)
+
+
 def choose(
     sample: Block,
     n_rows: int | None,

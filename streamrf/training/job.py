@@ -28,7 +28,7 @@ from streamrf.errors import (
 )
 from streamrf.features import FeatureMap, check_names, check_ready
 from streamrf.models import ErrorCorrectingCodes
-from streamrf.preprocessing import Moments, Warp, calibration_class
+from streamrf.preprocessing import WARPS, Moments, Warp, calibration_class
 from streamrf.solving import SQUARED, BlockWeights, check_kept
 from streamrf.sources import Source, check_named, known_by, require_source, reread
 from streamrf.statistics import (
@@ -44,6 +44,7 @@ from streamrf.statistics import (
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.column_moments import scales_of
+from streamrf.training.feature_choice import tried_rows
 from streamrf.training.foresight import READING, counted
 from streamrf.training.holdout import MAX_BYTES, most_rows
 from streamrf.training.kernel_names import names_of
@@ -203,8 +204,8 @@ class Job:
         other_bytes = self.source.buffer_bytes + more_bytes
         if self.source.is_sparse:
             other_bytes += memory.SPARSE_BYTES
-        if encoder is None and settings.warping in ("full", AUTO):
-            other_bytes += learning_bytes(self.source.n_features)
+        if encoder is None and settings.warping in (*WARPS, AUTO):
+            other_bytes += learning_bytes(self.source.n_features, settings.warping)
         if encoder is None and settings.normalize == "quantile":
             other_bytes += memory.QUANTILE_BYTES * self.source.n_features
         if pass_ is not None:
@@ -217,6 +218,7 @@ class Job:
             gram=self.gram,
             n_folds=self.n_folds,
             held_bytes=held_bytes,
+            peeked_rows=tried_rows(self.source) if encoder is None and settings.is_auto else 0,
             other_bytes=other_bytes,
         )
         is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written

@@ -29,6 +29,7 @@ MODELS = 14  # of penalties that are compared on rows held out, and copies of on
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
 PEEK_BYTES, PEEK_VALUE_BYTES = 140 << 20, 40
+PEEK_COLUMN_BYTES = 24 << 10  # of each column: maps of a tournament, where columns are many
 LOOK_BYTES, LOOK_VALUE_BYTES, LOOK_TARGET_BYTES = 120 << 20, 8, 32
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
 DASK_BYTES = 100 << 20  # distributed itself, in a worker
@@ -68,6 +69,7 @@ class Sizes:
     held_bytes : raw rows held out for the choice of alpha
     scored_rows : rows held out whose features are kept to be scored, after the last block, and
         whose outputs are compared
+    peeked_rows : rows that features are chosen by, at least; 0 where they are known
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
@@ -83,6 +85,7 @@ class Sizes:
     n_folds: int = 0
     held_bytes: int = 0
     scored_rows: int = 0
+    peeked_rows: int = 0
     other_bytes: int = 0
     spare_totals: int = 0
 
@@ -115,7 +118,11 @@ class Sizes:
     @property
     def blockless_bytes(self) -> int:
         """Bytes of the most that is there while there are no blocks."""
-        sample = self.clipped(CALIBRATION_ROWS) * SAMPLE_VALUE_BYTES * self.n_features
+        column = SAMPLE_VALUE_BYTES * self.clipped(CALIBRATION_ROWS)
+        if self.peeked_rows:
+            tried = PEEK_COLUMN_BYTES + PEEK_VALUE_BYTES * self.clipped(self.peeked_rows)
+            column = max(column, tried)
+        sample = column * self.n_features
         kept = min(max_kept(self.n_components), 4 * self.n_components * self.scored_rows)
         joined = min(JOINED_ROWS, self.scored_rows) * self.row_bytes
         joined -= self._factor_bytes  # there is none then

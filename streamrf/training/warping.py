@@ -138,7 +138,8 @@ def learn(
             reach = None
             if recipe.kernel == "laplacian":
                 reach = REACH * rows.X.std(axis=0, dtype=np.float64)
-            product = gradient_product(statistics, trial.model, reach)
+            alone = recipe.kind == "diagonal" and fitted.X.shape[1] > MAX_FULL
+            product = gradient_product(statistics, trial.model, reach, alone)
             if warp is not None:
                 product = _before(product, warp)
             product = between_values(product, statistics, trial.model, rows, fitted.X, warp)
@@ -161,7 +162,7 @@ def _start(fitted: Rows, spread: Floats, regression: bool) -> Warp | None:
         return None
     known = min(total, MAX_KNOWN)
     shares = known * effects / total + (1 - known) / len(effects)
-    return _warp(np.diag(shares / spread), "diagonal", fitted.X, spread)
+    return _warp(shares / spread, "diagonal", fitted.X, spread)
 
 
 def explained(rows: Rows, regression: bool) -> Floats:
@@ -192,7 +193,9 @@ def explained(rows: Rows, regression: bool) -> Floats:
     return effects
 
 
-def gradient_product(statistics: Statistics, model: Model, reach: Floats | None = None) -> Floats:
+def gradient_product(
+    statistics: Statistics, model: Model, reach: Floats | None = None, alone: bool = False
+) -> Floats:
     """Return the mean over rows of the sum over outputs of ``grad f_o grad f_o^T``, (d, d).
 
     Parameters
@@ -201,6 +204,7 @@ def gradient_product(statistics: Statistics, model: Model, reach: Floats | None 
     model : solved from them; outputs are counted in deviations of their targets
     reach : (d,), instead of derivatives take ``(f(x + h_j e_j) - f(x - h_j e_j)) / 2 h_j`` with
         these h: frequencies of the Laplacian have no variance. None means derivatives
+    alone : return the diagonal alone, (d,), for columns whose matrix would be too large
     """
     calibration, features = statistics.encoder.calibration, statistics.encoder.features
     assert isinstance(features, RandomFourier)
@@ -217,6 +221,9 @@ def gradient_product(statistics: Statistics, model: Model, reach: Floats | None 
     if reach is not None:
         h = np.where(reach > 0, reach, 1.0)
         frequencies = np.sin(frequencies * h) / h
+    if alone:
+        products: Floats = of_frequencies @ frequencies
+        return (products * frequencies).sum(axis=0)
     return frequencies.T @ of_frequencies @ frequencies
 
 
@@ -232,9 +239,16 @@ def width(n_rows: int) -> int:
     return 2 * int(np.clip(n_rows // (2 * ROWS_A_FEATURE), 1, MAX_WIDTH // 2))
 
 
-def learning_bytes(n_features: int) -> int:
-    """Return the bytes of the matrices that a full warp is learnt from; 0 where none is."""
-    return 32 * n_features**2 if n_features <= MAX_FULL else 0
+def learning_bytes(n_features: int, kind: str) -> int:
+    """Return the bytes of the matrices that a warp is learnt from; "auto" tries none of many."""
+    if n_features <= MAX_FULL:
+        return 32 * n_features**2
+    return 24 * MAX_WIDTH * n_features if kind == "diagonal" else 0
+
+
+def _diagonal(product: Floats) -> Floats:
+    """Return the diagonal of a gradient product, which it may be itself."""
+    return product if product.ndim == 1 else np.diag(product)
 
 
 def _warped(rows: Rows, warp: Warp | None) -> Rows:
@@ -246,7 +260,7 @@ def _warp(product: Floats, kind: str, X: Array, spread: Floats) -> Warp | None:
     """Return the warp of a gradient product in the columns of X; None if it has no finite one."""
     if not np.isfinite(product).all():
         return None
-    squares = np.maximum(np.diag(product), 0)
+    squares = np.maximum(_diagonal(product), 0)
     if kind == "diagonal":
         root = np.sqrt(squares)
         n_spread = spread @ squares
@@ -266,7 +280,8 @@ def _warp(product: Floats, kind: str, X: Array, spread: Floats) -> Warp | None:
 def _before(product: Floats, warp: Warp) -> Floats:
     """Return a gradient product of rows that were warped in columns as they are before it."""
     if warp.matrix.ndim == 1:
-        return np.diag(np.diag(product) * np.square(warp.matrix))
+        squares = _diagonal(product) * np.square(warp.matrix)
+        return squares if product.ndim == 1 else np.diag(squares)
     return warp.matrix.T @ product @ warp.matrix
 
 
@@ -286,7 +301,7 @@ def between_values(
 
     Parameters
     ----------
-    product : (d, d), in columns as they are before the warp
+    product : (d, d), or its diagonal, in columns as they are before the warp
     statistics, model : see `gradient_product`
     rows : fitted, as they were warped
     plain : (n, d), the same rows before it
@@ -305,7 +320,7 @@ def between_values(
     Z = features.transform(rows.X[:LOOKED_AT]).astype(np.float64)
     weights = None if rows.weights is None else rows.weights[:LOOKED_AT]
     is_high = (plain[:LOOKED_AT] == high)[:, :, np.newaxis]
-    factors = np.ones(len(product))
+    factors, squares = np.ones(len(product)), _diagonal(product)
     for j in columns:
         distance = float(high[j]) - float(low[j])
         phases = distance * (frequencies @ _direction(j, warp, len(product)))
@@ -314,8 +329,8 @@ def between_values(
         odd = Z[:, :n] @ (sine * moved) - Z[:, n:] @ (cosine * moved)
         change = even + np.where(is_high[:, j], -odd, odd)
         square = np.average(np.square(change).sum(axis=1), weights=weights) / distance**2
-        factors[j] = np.sqrt(square / product[j, j]) if product[j, j] > 0 else 0.0
-    return product * np.outer(factors, factors)
+        factors[j] = np.sqrt(square / squares[j]) if squares[j] > 0 else 0.0
+    return product * (np.outer(factors, factors) if product.ndim == 2 else np.square(factors))
 
 
 def _direction(j: int, warp: Warp | None, n_features: int) -> Floats:
