@@ -176,6 +176,14 @@ def test_what_a_choice_of_features_takes_of_many_columns_is_planned():
     assert known < 2**30 < chosen  # 1.17 GiB were measured
 
 
+def test_clusters_keep_to_their_limit():
+    X = np.random.default_rng(0).normal(size=(5000, 20))
+    clusters = srf.RandomFeatureKMeans(3, features(1024), memory_limit="340 MiB", random_state=0)
+    with pytest.raises(MemoryBudgetError, match=r"k-means with 1024 .* limit of 340\.00 MiB"):
+        clusters.fit(X)
+    assert len(np.unique(clusters.set_params(memory_limit="400 MiB").fit(X).predict(X))) == 3
+
+
 def test_a_plan_counts_what_is_held():
     """Two float64 packed matrices, where BLAS multiplies a float32 one, and a block of features."""
     packed = WIDTH * (WIDTH + 1) // 2

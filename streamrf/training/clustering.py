@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamrf.engine import Reading, RunOptions, Summary, fold
-from streamrf.errors import ConsumedError, DataError, ParameterError
+from streamrf.errors import ConsumedError, DataError, MemoryBudgetError, ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit import lanes
 from streamrf.jit.arrays import Array, Floats, Indices
@@ -16,6 +16,7 @@ from streamrf.models import Scorer
 from streamrf.preprocessing import Encoder
 from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows, open_source, reread
 from streamrf.statistics import ClassSums
+from streamrf.training import memory
 from streamrf.training.column_moments import column_names
 from streamrf.training.feature_choice import peek, weighing
 from streamrf.training.odd_columns import warn_of_named_map
@@ -132,6 +133,11 @@ def cluster(
     normalize : scaling of rows before the map
     random_state : seed of the map and the first centres
     run : how it is done
+
+    Raises
+    ------
+    MemoryBudgetError
+        If the features of the rows looked at first do not fit.
     """
     if not isinstance(max_passes, int | np.integer) or max_passes < 1:
         raise ParameterError(f"max_passes must be an integer of at least 1, got {max_passes!r}")
@@ -141,7 +147,7 @@ def cluster(
             "times; write them to a file, give IteratorSource a function that makes an iterator, "
             "or set max_passes=1"
         )
-    sample = weighing(check_rows(peek(source), "raise")[0])
+    sample = weighing(check_rows(peek(source, run.memory_limit), "raise")[0])
     if not isinstance(n_clusters, int | np.integer) or not 0 < n_clusters <= len(sample.X):
         raise ParameterError(
             f"n_clusters must be an integer from 1 to the {len(sample.X):,} rows looked at first "
@@ -150,10 +156,30 @@ def cluster(
     encoder = Encoder.calibrate(features, sample, normalize=normalize, random_state=random_state)
     warn_of_named_map(encoder, sample.X, column_names(source))
     encoder = encoder.of_table(source.columns)
+    block_rows = _block_rows(encoder, len(sample.X), n_clusters, source, run)
     first = _first(encoder, sample, n_clusters, random_state)
     looked_at = Reading(_source(sample))
     clusters, _ = _lloyd(looked_at, first, SAMPLE_ROUNDS, RunOptions(n_threads=run.n_threads))
-    return _lloyd(Reading(reread(source)), clusters, max_passes, run)
+    reading = Reading(reread(source), block_rows=block_rows)
+    return _lloyd(reading, clusters, max_passes, run)
+
+
+def _block_rows(
+    encoder: Encoder, n_peeked: int, n_clusters: int, source: Source, run: RunOptions
+) -> int:
+    """Return how many rows of a block there is memory for; raise MemoryBudgetError if too few."""
+    width, limit = encoder.n_components, memory.parse_bytes(run.memory_limit)
+    fixed_bytes = memory.INTERPRETER_BYTES + encoder.n_bytes + 4 * 8 * n_clusters * width
+    fixed_bytes += max(memory.BUFFER_BYTES, source.buffer_bytes)
+    row_bytes = 8 * (width + n_clusters) + 4 * 8 * source.row_values
+    peeked_bytes = n_peeked * (8 * width + memory.SAMPLE_VALUE_BYTES * source.row_values)
+    needed = fixed_bytes + max(peeked_bytes, memory.MIN_ROWS * row_bytes)
+    if needed > limit:
+        raise MemoryBudgetError(
+            f"k-means with {width} components needs about {memory.shown(needed)}, above the memory "
+            f"limit of {memory.shown(limit)}; take fewer components, or raise memory_limit"
+        )
+    return min(memory.MAX_ROWS, (limit - fixed_bytes) // row_bytes)
 
 
 def _source(sample: Block) -> Source:

@@ -243,7 +243,7 @@ def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
 
     Parameters
     ----------
-    sizes : of the run; a worker factors nothing and scores no rows
+    sizes : of the run; a worker factors nothing, chooses no features and scores no rows
     limits : bytes of the workers, by their addresses; `SAFE_SHARE` of the least are used
 
     Raises
@@ -257,6 +257,7 @@ def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
         in_place=True,
         held_bytes=sizes.held_bytes + DASK_BYTES,
         scored_rows=0,
+        peeked_rows=0,
         spare_totals=SPARE_TOTALS,
     )
     try:
