@@ -419,6 +419,15 @@ def test_sums_that_have_travelled_share_the_memory_of_products():
     assert len({id(one.gram.products) for one in sums.writable().curvatures}) == 1
 
 
+def test_workers_are_planned_nothing_that_stays_with_the_caller():
+    source = srf.ArraySource(np.zeros((100_000, 50), np.float32), np.arange(100_000) % 2)
+    width, run = 2048, RunOptions(memory_limit="4 GiB")
+    found = loss_plan(width, 1, source, run, 0, True, {"any": 8 << 30})
+    sizes = memory.Sizes(width, 50, 1, n_rows=100_000, n_folds=1)
+    bare = memory.worker_plan(sizes, {"any": 8 << 30})
+    assert found.total_bytes - bare.total_bytes == 4 * memory.MAX_ROWS * width  # within the margin
+
+
 def test_values_are_told_before_the_memory_for_a_loss_of_classes():
     X = np.random.default_rng(0).normal(size=(600, 2))
     settings = Settings(task="regression", features="auto", budget=0.1)
