@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from streamrf.errors import warn
 from streamrf.jit.arrays import Floats
-from streamrf.preprocessing import TARGET_LEVELS, TARGET_LIMIT, Encoder, as_columns
+from streamrf.preprocessing import TARGET_LEVELS, TARGET_LIMIT, Encoder
 from streamrf.sources import rounded_integer
 
 
@@ -24,18 +24,17 @@ class OddTargets:
     def __init__(self) -> None:
         self._told_far = self._told_fine = False
 
-    def look(self, encoder: Encoder, given: ArrayLike, y: Floats) -> None:
+    def look(self, encoder: Encoder, given: Floats, y: Floats) -> None:
         """Warn of rounded targets that were clipped, and of those rounded away.
 
         Parameters
         ----------
-        given : targets as they came, (n,) or (n, n_targets)
-        y : (n, n_targets), rounded
+        given, y : (n, n_targets), targets before they are rounded and after
         """
         calibration = encoder.calibration
         if not calibration.exact:
             return
-        lost = False if self._told_fine else calibration.lost_targets(as_columns(given), y)
+        lost = False if self._told_fine else calibration.lost_targets(given, y)
         if np.any(lost):
             self._told_fine, i = True, int(np.argmax(lost))
             warn(

@@ -187,8 +187,9 @@ class Pass(State):
         self._n_too_long += encoder.count_too_long(rows.X)
         y = rows.y
         if isinstance(sums.targets, ValueSums):
-            y = calibration.targets(as_columns(rows.y), roots)
-            self._odd_targets.look(encoder, rows.y, y)
+            given = as_columns(rows.y)
+            y = calibration.targets(given, roots)
+            self._odd_targets.look(encoder, given, y)
         with computing():
             sums.add(Q, roots, y, n_clipped, rows.indices)
             if self.statistics.moments is not None:
