@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import naive
 import streamrf as srf
 from streamrf.errors import SolveError
-from streamrf.jit import lapack, packed
+from streamrf.jit import cholesky, lapack, packed
 from streamrf.solving import accuracy
 from streamrf.statistics import packed_size
 
@@ -124,3 +125,24 @@ def test_features_of_heavy_tails_are_named(rng):
     named = [int(j) for j in re.search(r"columns ([\d, ]*\d)", str(told.value))[1].split(",")]
     assert set(named) == set(np.argsort(-diagonal)[:5].tolist())
     assert "too small" not in str(told.value)
+
+
+def test_a_step_that_would_change_nothing_is_not_taken(rng):
+    n, n_asked = 400, []
+    X = rng.normal(size=(n, 2 * n))
+    A, expected = X @ X.T / n + 0.01 * np.eye(n), rng.normal(size=(n, 3))
+    moments, factor = A @ expected, naive.packed(A).astype(np.float32)
+    assert cholesky.factor(factor, n)
+
+    def residual(x):
+        n_asked.append(len(x))
+        return moments - A.astype(np.longdouble) @ x
+
+    first = np.asfortranarray(moments, dtype=np.float32)
+    cholesky.solve(factor, first)
+    for rounding, n_steps in ((0.0, accuracy.STEPS), (2.0**-52, 3), (1e-3, 1)):
+        n_asked.clear()
+        found, has_settled = accuracy.refined(first, factor, residual, rounding)
+        assert has_settled
+        assert len(n_asked) <= n_steps
+        np.testing.assert_allclose(found, expected, rtol=0, atol=max(1e-13, rounding**2))

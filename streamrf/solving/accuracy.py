@@ -74,16 +74,21 @@ def warn_of_digits(digits: float, alpha: float, width: int) -> None:
 
 
 def refined(
-    solution: Array, factor: Array, residual: Callable[[Array], Array]
+    solution: Array,
+    factor: Array,
+    residual: Callable[[Array], Array],
+    rounding: float = float(np.finfo(np.float64).eps),
 ) -> tuple[Floats, bool]:
     """Return a solution (n, k) improved by the factor, and whether it has settled.
 
     ``x += (L L^T)^-1 (m - A x)`` with the residual in more digits, until nothing changes (Higham,
-    section 12.1): right to the last digit or so while the condition number is below 1e15.
+    section 12.1): right to the last digit or so while the condition number is below 1e15. Changes
+    fall by about the same share from step to step, so that the next is known beforehand.
 
     Parameters
     ----------
     residual : ``m - A x`` of x (n, k), both of long doubles
+    rounding : share of the solution; a step that would change less is not taken
     """
     x = solution.astype(np.longdouble)
     before = np.inf
@@ -93,6 +98,9 @@ def refined(
         size = float(np.abs(change).max(initial=0.0))
         if not size < before / 2:
             break
+        share = size / before if before < np.inf else 1.0
         x, before = x + change, size
+        if share * size <= rounding * float(np.abs(x).max(initial=0.0)):
+            return x.astype(np.float64), True
     settled = before <= 1e-10 * float(np.abs(x).max(initial=0.0))
     return x.astype(np.float64), settled or before == 0

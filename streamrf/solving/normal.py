@@ -169,7 +169,8 @@ class Normal:
 
         first = np.asfortranarray(moments, dtype=np.float32)
         cholesky.solve(factor, first)
-        coef, settled = refined(first, factor, residual)
+        rounding = np.sqrt(len(self.step)) * np.finfo(np.float64).eps  # of the residual
+        coef, settled = refined(first, factor, residual, float(rounding))
         return self.unscaled(coef * units) if settled else None
 
     def factored(self, alpha: float, work: Array | None = None) -> Array:
