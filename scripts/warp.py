@@ -19,10 +19,10 @@ from shared import REGRESSION
 
 import streamrf as srf
 from streamrf.training.candidates import Candidate, crossed
-from streamrf.training.feature_choice import peek
 from streamrf.training.judging import Judge
 from streamrf.training.kernel_names import DEFAULT
 from streamrf.training.kinds import KINDS
+from streamrf.training.peeking import peek
 from streamrf.training.ranking import order_of
 from streamrf.training.tournament import Tournament
 

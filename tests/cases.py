@@ -133,6 +133,52 @@ def _hdf5(folder, X, y=None, weights=None, **layout):
     return sources.HDF5Source(path, y=_name("y", y), weights=_name("weights", weights))
 
 
+def write_sparse(group, X, **layout):
+    """Write rows, of NumPy or SciPy, as AnnData keeps sparse ones, into an empty group."""
+    rows = scipy.sparse.csr_array(X != 0)
+    group.attrs.update({"encoding-type": "csr_matrix", "shape": X.shape})
+    values = X.tocsr().data if scipy.sparse.issparse(X) else X[X != 0]  # SciPy knows few dtypes
+    parts = {"data": values, "indices": rows.indices, "indptr": rows.indptr}
+    for name, part in parts.items():
+        group.create_dataset(name, data=part, **layout)
+
+
+def write_categories(group, y):
+    """Write labels as AnnData keeps categories, into an empty group."""
+    categories, codes = np.unique(y, return_inverse=True)
+    group.attrs["encoding-type"] = "categorical"
+    group["codes"] = codes.astype(np.int8)
+    group["categories"] = categories.tolist()
+
+
+def write_anndata(path, X, obs, names=None, **layout):
+    """An AnnData file of sparse rows and columns of observations; `layout` is that of the rows."""
+    with h5py.File(path, "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        write_sparse(file.create_group("X"), X, **layout)
+        for name, values in obs.items():
+            if values.dtype.kind == "U":
+                write_categories(file.create_group(f"obs/{name}"), values)
+            else:
+                file[f"obs/{name}"] = values
+        if names is not None:
+            file["var/gene"] = list(names)
+            file["var"].attrs["_index"] = "gene"
+    return path
+
+
+def _anndata(folder, X, y=None, weights=None):
+    obs = {
+        name: a for name, a in (("label", y), ("weight", weights)) if a is not None and a.ndim == 1
+    }
+    path = write_anndata(folder / "rows.h5ad", X.reshape(len(X), -1), obs, chunks=(50,))
+    if y is not None and y.ndim > 1:
+        with h5py.File(path, "r+") as file:
+            file["obs/label"] = y
+    names = ("label" if y is not None else None, "weight" if weights is not None else None)
+    return sources.open_source(path, None, *names)
+
+
 def _hdf5_side_by_side(folder, X, y=None, weights=None):
     chunks = (16, *(-(-size // 2) for size in X.shape[1:]))
     return _hdf5(folder, X, y, weights, chunks=chunks, compression="gzip", shuffle=True)
@@ -397,6 +443,7 @@ SOURCES = [
     SourceCase("hdf5-one-chunk", sources.HDF5Source, _chunked(10**9)),
     SourceCase("hdf5-chunks-side-by-side", sources.HDF5Source, _hdf5_side_by_side),
     SourceCase("hdf5-files", sources.HDF5Source, _hdf5_files, stores=3),
+    SourceCase("anndata", sources.HDF5Source, _anndata),
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),

@@ -19,7 +19,7 @@ from streamrf.display import forget_peak, peak_bytes, stage, watching
 from streamrf.features import TABLE
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE, MAX_SHORT, fastest
 from streamrf.training import benchmark
-from streamrf.training.feature_choice import PEEK_ROWS
+from streamrf.training.peeking import PEEK_ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = {"calibrate", "read", "wait", "featurise", "targets", "gram", "pass", "solve"}

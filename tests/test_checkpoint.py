@@ -39,7 +39,7 @@ from streamrf.errors import (
     StorageError,
     StreamrfError,
 )
-from streamrf.training import begin, calibration, feature_choice, finish, holdout, memory
+from streamrf.training import begin, calibration, finish, holdout, memory, peeking
 
 ROOT = Path(__file__).resolve().parents[1]
 N, D = 1300, 5
@@ -514,7 +514,7 @@ def test_rows_before_an_error_are_kept(path, tmp_path, caplog, monkeypatch):
 
 
 def test_rows_before_an_error_of_an_iterator_are_kept(path, caplog, monkeypatch):
-    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 200)
+    monkeypatch.setattr(peeking, "PEEK_ROWS", 200)
     blocks_of(monkeypatch, 50)
     settings = {"task": "classification"}  # which more rows are looked at for
 

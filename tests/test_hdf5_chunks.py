@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from streamrf.errors import CorruptFileError
 from streamrf.jit.threads import grant, n_granted
 from streamrf.sources import HDF5Source, hdf5_chunks, hdf5_filters, read_ahead
-from streamrf.sources.hdf5_chunks import Bands, readers
+from streamrf.sources.hdf5_chunks import Bands
+from streamrf.sources.hdf5_columns import Plain, readers
 
 KNOWN = {
     "gzip": {"compression": "gzip"},
@@ -80,7 +81,7 @@ def left(monkeypatch):
 
 def read(dataset, ranges, step):
     """Rows of ranges, read `step` at a time."""
-    with readers([dataset, None], ranges, ["rows", "none"]) as (rows, none):
+    with readers([Plain(dataset), None], ranges, ["rows", "none"]) as (rows, none):
         assert none is None
         return [
             rows.read(low, min(low + step, stop))
@@ -249,10 +250,10 @@ def test_bands_ahead_keep_to_their_memory(file, monkeypatch):
     assert (bands.n_rows, bands.n_bytes, bands.n_ahead) == (100, 3200, 3)
     monkeypatch.setattr(hdf5_chunks, "AHEAD_BYTES", 2 * 3200)
     assert Bands.of(dataset, 3).n_ahead == 2
-    with readers([dataset], [(0, 4000)], ["rows"]) as (rows,):
+    with readers([Plain(dataset)], [(0, 4000)], ["rows"]) as (rows,):
         for low in range(0, 4000, 50):
             rows.read(low, low + 50)
-            assert len(rows._begun) <= 3
+            assert len(rows._readers[0]._begun) <= 3
     monkeypatch.setattr(hdf5_chunks, "AHEAD_BYTES", 3199)
     assert Bands.of(dataset, 3) is None
 

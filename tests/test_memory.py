@@ -19,9 +19,9 @@ from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.sources import parquet_files
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
-from streamrf.training.feature_choice import peek
 from streamrf.training.job import Job
 from streamrf.training.memory import Sizes, parse_bytes, plan
+from streamrf.training.peeking import peek
 from streamrf.training.settings import Settings
 
 WIDTH = 20_000  # the totals of so many components alone are 1.5 GiB

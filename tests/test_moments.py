@@ -25,7 +25,7 @@ from streamrf.errors import (
 from streamrf.jit import columns
 from streamrf.preprocessing import Moments, Sample
 from streamrf.preprocessing.moments import SQUARE_UNIT, UNIT
-from streamrf.training import feature_choice
+from streamrf.training import peeking
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -168,7 +168,7 @@ def fitted(source, **settings):
 @pytest.fixture
 def short_peek(monkeypatch):
     """A peek of 1,000 rows."""
-    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 1000)
+    monkeypatch.setattr(peeking, "PEEK_ROWS", 1000)
 
 
 @pytest.mark.usefixtures("short_peek")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamrf as srf
-from streamrf.training import feature_choice, memory, ranking, second_look, tournament
+from streamrf.training import feature_choice, memory, peeking, ranking, second_look, tournament
 from streamrf.training.candidates import Candidate, Recipe
 from streamrf.training.judging import Judge, Trial
 from streamrf.training.second_look import SecondLook, foreseen
@@ -176,7 +176,7 @@ def test_rows_that_no_finalist_can_be_computed_of_leave_the_choice_as_it_was():
 @pytest.fixture
 def small(monkeypatch):
     """A peek of 600 rows, and a second look where a pass has 6,000 or more."""
-    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 600)
+    monkeypatch.setattr(peeking, "PEEK_ROWS", 600)
     monkeypatch.setattr(second_look, "TIME_SHARE", 1000.0)  # trials take a twentieth at least
 
 
@@ -318,7 +318,7 @@ def test_a_budget_holds_for_both_looks(small):
     settings = Settings(features="auto", budget=0.5, **SETTINGS)
     source = srf.ArraySource(X, y)
     more = second_look.more_rows(source, len(y), "raise")
-    found = feature_choice.choose(feature_choice.peek(source), len(y), settings, more=more)
+    found = feature_choice.choose(peeking.peek(source), len(y), settings, more=more)
     n_first = max(t.n_rows for t in found.trials if t.n_rows <= 450)
     assert n_first == 450
     assert sum(t.seconds for t in found.trials) < 0.5 + 0.2  # each at least once
@@ -370,7 +370,7 @@ def test_rows_of_no_weight_are_none_that_a_look_has_more_of(small, n, share):
     X, y = rows(n)
     weights = (np.random.default_rng(0).random(n) < share).astype(float)
     source = srf.ArraySource(X, y, weights)
-    peek = feature_choice.weighing(feature_choice.peek(source))
+    peek = peeking.weighing(peeking.peek(source))
     found = second_look.more_rows(source, n, "raise")(peek)
     assert (found is not None) == (n == 12_000)
 

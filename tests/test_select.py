@@ -18,10 +18,10 @@ from streamrf.display.stages import following, now
 from streamrf.errors import DataError, MemoryBudgetError, ParameterError, StreamrfWarning
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.report import facts
-from streamrf.training import calibration, feature_choice
+from streamrf.training import calibration, peeking
 from streamrf.training.candidates import Candidate, Recipe, ScaledRows, crossed
-from streamrf.training.feature_choice import MIN_PEEK_ROWS
 from streamrf.training.judging import Judge, Trial, planned_seconds
+from streamrf.training.peeking import MIN_PEEK_ROWS
 from streamrf.training.ranking import order_of, proven
 from streamrf.training.settings import BUDGET_SECONDS
 from streamrf.training.tournament import Tournament, possible_widths
@@ -101,7 +101,7 @@ class CountingSource(srf.ArraySource):
 
 
 def test_the_pass_reads_each_row_once(waves, monkeypatch):
-    monkeypatch.setattr(feature_choice, "PEEK_ROWS", 600)
+    monkeypatch.setattr(peeking, "PEEK_ROWS", 600)
     source = CountingSource(*waves)
     srf.accumulate(source, "auto", n_components=16, random_state=0)
     assert source.n_times.min() == source.n_times.max() == 1
@@ -406,7 +406,7 @@ def test_values_beyond_float32_are_chosen_for_without_warnings_of_numpy(waves):
 @pytest.mark.parametrize("names", [None, np.array(["a", "b", "c"])], ids=["numbers", "texts"])
 @pytest.mark.parametrize("order", ["by class", "shuffled"])
 def test_classes_that_come_after_the_rows_looked_at_are_told(rng, monkeypatch, order, names):
-    monkeypatch.setattr(feature_choice, "PEEK_BYTES", 8 * 3 * 400)
+    monkeypatch.setattr(peeking, "PEEK_BYTES", 8 * 3 * 400)
     y = np.arange(600) // 200 if order == "by class" else np.arange(600) % 3
     X = rng.standard_normal((600, 3)) + y[:, np.newaxis]
     labels = y if names is None else names[y]
@@ -422,7 +422,7 @@ def test_classes_that_come_after_the_rows_looked_at_are_told(rng, monkeypatch, o
 
 
 def test_late_classes_are_told_by_a_pass_that_goes_on(rng, monkeypatch, tmp_path):
-    monkeypatch.setattr(feature_choice, "PEEK_BYTES", 8 * 3 * 400)
+    monkeypatch.setattr(peeking, "PEEK_BYTES", 8 * 3 * 400)
     y = np.arange(600) // 200
     X = rng.standard_normal((600, 3)) + y[:, np.newaxis]
 

@@ -18,7 +18,7 @@ from streamrf.errors import BadRowError, DataError, ParameterError
 from streamrf.jit import columns, lanes
 from streamrf.preprocessing import Moments, Sample
 from streamrf.sources import SparseRows
-from streamrf.training import Job, Pass, Settings, begin
+from streamrf.training import Job, Pass, Settings, begin, peeking
 
 N, D = 300, 5000
 RNG = np.random.default_rng(0)
@@ -157,10 +157,28 @@ def test_bad_rows_are_named_and_skipped():
     assert (skipped.n_rows, skipped.n_skipped) == (N - 2, 2)
 
 
-@pytest.mark.parametrize("options", [{"features": "auto"}, {"warp": "diagonal"}])
-def test_what_looks_at_dense_rows_is_refused(options):
-    with pytest.raises(ParameterError, match="5,000 columns of sparse rows"):
-        srf.accumulate(sparse(), **{"features": MAPS[0], **options})
+@pytest.mark.parametrize("width", [None, 64])
+def test_features_are_chosen_by_sparse_rows_as_by_dense_ones(width):
+    options = {"features": "auto", "n_components": width, "budget": 2, "random_state": 0}
+    a, b = srf.accumulate(sparse(), **options), srf.accumulate(dense(), warp=None, **options)
+    assert a.encoder.tried is not None
+    assert_same_bytes(a.to_tree(), b.to_tree() | {"ledger": a.ledger.to_tree()})
+    found = srf.select(sparse(), n_components=width, budget=2, random_state=0)
+    assert found.table() == a.encoder.tried
+    streamed = srf.IteratorSource([(X[:200], Y[:200]), (X[200:], Y[200:])])
+    assert srf.accumulate(streamed, **options).encoder.tried == a.encoder.tried
+
+
+def test_what_looks_at_dense_rows_is_refused(monkeypatch):
+    with pytest.raises(ParameterError, match=r"5,000 columns of sparse rows, and warp= looks at"):
+        srf.accumulate(sparse(), MAPS[0], warp="diagonal")
+    with pytest.raises(ParameterError, match=r"5,000 columns of sparse rows, and warp= looks at"):
+        srf.select(sparse(), warp="diagonal")
+    monkeypatch.setattr(peeking, "MAX_SPARSE", 4999)
+    with pytest.raises(ParameterError, match=r"at most 4,999: name a feature map"):
+        srf.accumulate(sparse(), "auto")
+    with pytest.raises(ParameterError, match=r"at most 4,999: name a feature map"):
+        srf.select(sparse())
 
 
 def test_a_hundred_thousand_columns_stay_within_the_plan():

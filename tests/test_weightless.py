@@ -9,7 +9,7 @@ from streamrf import storage
 from streamrf.errors import DataError, StreamrfWarning
 from streamrf.models import Probabilities
 from streamrf.sources import uniform
-from streamrf.training import feature_choice, holdout
+from streamrf.training import holdout, peeking
 from streamrf.training.evidence import MIN_EVIDENT
 from streamrf.training.passes import Pass
 
@@ -191,7 +191,7 @@ def test_clusters_need_as_many_rows_that_weigh():
 
 @pytest.mark.parametrize("regression", [False, True])
 def test_a_stream_may_begin_with_rows_that_do_not_weigh(rng, regression, monkeypatch):
-    monkeypatch.setattr(feature_choice, "PEEK_BYTES", 8 * 2 * 400)
+    monkeypatch.setattr(peeking, "PEEK_BYTES", 8 * 2 * 400)
     X = rng.uniform(-1, 1, (1200, 2))
     y = np.sin(3 * X[:, 0]) if regression else (np.sin(3 * X[:, 0]) > 0).astype(int)
     weights = np.arange(1200) >= 500.0

@@ -14,7 +14,7 @@ from streamrf.display import format_bytes
 from streamrf.errors import CorruptFileError, FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
-from streamrf.sources import bare, is_known, is_url, open_source, path_of
+from streamrf.sources import Entry, bare, entries_of, is_known, is_url, open_source, path_of
 from streamrf.statistics import load_statistics
 from streamrf.storage import Fields
 from streamrf.training import load_moments
@@ -97,29 +97,27 @@ def _checkpoint(path: str) -> dict[str, Any]:
 
 def _data(path: str) -> dict[str, Any]:
     """Return the datasets of an HDF5 file."""
-    datasets: list[dict[str, Any]] = []
-
-    def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            datasets.append(
-                {
-                    "name": name,
-                    "shape": item.shape,
-                    "dtype": _dtype(item),
-                    "chunks": item.chunks,
-                    "compression": item.compression,
-                }
-            )
-
     try:
         with h5py.File(path, "r") as file:
-            file.visititems(visit)
+            datasets = [_facts(name, entry) for name, entry in entries_of(file).items()]
     except (OSError, RuntimeError) as error:
         raise CorruptFileError(
             f"{path} cannot be opened as an HDF5 file ({error}); it is damaged or truncated: copy "
             "or write it again, or wait if a program is writing it"
         ) from error
     return {"datasets": datasets}
+
+
+def _facts(name: str, entry: Entry) -> dict[str, Any]:
+    """Return what is shown of a dataset, or of a group that is read as one."""
+    kinds = {"sparse": f"{_dtype(entry.part)}, sparse", "categories": "categories"}
+    return {
+        "name": name,
+        "shape": entry.shape,
+        "dtype": kinds.get(entry.kind, _dtype(entry.part)),
+        "chunks": entry.part.chunks,
+        "compression": entry.part.compression,
+    }
 
 
 def _dtype(dataset: h5py.Dataset) -> str:

@@ -11,6 +11,7 @@ from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.hdf5_columns import Entry, entries_of
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import (
     as_labels,
@@ -66,6 +67,7 @@ __all__ = [
     "Columns",
     "DaskArraySource",
     "Deformation",
+    "Entry",
     "HDF5Source",
     "IteratorSource",
     "Known",
@@ -99,6 +101,7 @@ __all__ = [
     "class_factors",
     "deformed_mnist",
     "dense_pieces",
+    "entries_of",
     "find_labels",
     "hashed",
     "is_file_of",

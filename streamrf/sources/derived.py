@@ -15,6 +15,7 @@ from streamrf.display import brief
 from streamrf.errors import DataError, ShapeError
 from streamrf.sources.base import Block, Source, Store
 from streamrf.sources.columns import Columns
+from streamrf.sources.sparse import columns_of
 
 
 class Derived(Source):
@@ -196,7 +197,7 @@ class Named(Derived):
 
     def _changed(self, block: Block) -> Block:
         if self._places is not None:
-            block = replace(block, X=np.ascontiguousarray(block.X[:, self._places]))
+            block = replace(block, X=columns_of(block.X, self._places))
         if self._target_places is not None:
             block = replace(block, y=np.ascontiguousarray(block.y[:, self._target_places]))
         key = block.key if self._keys is None else self._keys[-1]

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.sources.sparse import SparseRows
+from streamrf.sources.sparse import Numbers, SparseRows
 
 FINGERPRINT_ROWS = 64
 
 
-def fingerprint(X: NDArray[Any], name: str = "") -> str:
+def fingerprint(X: Numbers, name: str = "") -> str:
     """Return a ledger key made of the content: a hash of the first 64 rows, the width, the dtype.
 
     A store has the same key under another path or with rows appended, if it has 64 rows (else see
@@ -27,7 +27,7 @@ def fingerprint(X: NDArray[Any], name: str = "") -> str:
     return fingerprints(X, name)[-1]
 
 
-def fingerprints(X: NDArray[Any], name: str = "") -> list[str]:
+def fingerprints(X: Numbers, name: str = "") -> list[str]:
     """Return the `fingerprint` of no row, of the first one, of the first two, and so on."""
     n = min(len(X), FINGERPRINT_ROWS)
     rows = (X[i : i + 1] for i in range(n))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, EmptySourceError, ShapeError
 from streamrf.sources.base import Arrays, Block, Store
-from streamrf.sources.hdf5_chunks import RowReader, readers
+from streamrf.sources.hdf5_columns import ColumnReader, readers
 from streamrf.sources.hdf5_files import (
     File,
     Names,
@@ -23,6 +23,7 @@ from streamrf.sources.hdf5_files import (
 from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
+from streamrf.sources.sparse import MAX_DENSE, values_of_sparse
 from streamrf.sources.urls import check_no_urls
 from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
 
@@ -41,9 +42,11 @@ class HDF5Source(SeekableSource):
     path : path or glob pattern, or an iterable of them
         A pattern means the files that match it, sorted by name. ``~`` is the home folder.
     x : name of the dataset of rows, shape (n_rows, ...)
-        Any dtype of numbers; rank above 2 is flattened row by row.
+        Any dtype of numbers; rank above 2 is flattened row by row. Or of a group of sparse rows, as
+        AnnData keeps them.
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
-        Labels are integers, floats without fractions or strings of fixed or variable length.
+        Labels are integers, floats without fractions or strings of fixed or variable length. Of
+        AnnData a column of `obs` too, by its own name.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
     allow_sparse : read rows that are not stored as the fill value: those of a dataset of over 1 GiB
         of which less than a thousandth is stored, and those in files that are missing or too short
@@ -114,6 +117,7 @@ class HDF5Source(SeekableSource):
         self._files = files
         self.n_rows = n_rows
         self.n_features, self.row_shape = files[0].n_features, files[0].row_shape
+        self.names = files[0].columns
         self.has_targets = y is not None
         self.has_weights = weights is not None
         several = f"{len(files)} files, {files[0].name} to {files[-1].name}"
@@ -153,6 +157,19 @@ class HDF5Source(SeekableSource):
             found = datasets(handle, file.name, self._names)[1:]
             with readers(found, [(0, file.n_rows)], wheres) as columns:
                 return _targets(columns, wheres, 0, file.n_rows)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows come as `SparseRows`."""
+        return self.n_features > MAX_DENSE and self._files[0].n_entries is not None
+
+    @property
+    def row_values(self) -> int:
+        """Numbers that a row holds: of a sparse one values and columns."""
+        if not self.is_sparse:
+            return self.n_features
+        n_entries = sum(file.n_entries or 0 for file in self._files)
+        return values_of_sparse(n_entries, self.n_rows)
 
     @property
     def buffer_bytes(self) -> int:
@@ -209,7 +226,7 @@ class HDF5Source(SeekableSource):
                         )
 
     def _arrays(
-        self, rows: list[RowReader | None], wheres: list[str], low: int, high: int
+        self, rows: list[ColumnReader | None], wheres: list[str], low: int, high: int
     ) -> Arrays:
         """Read the rows ``[low, high)`` of a file."""
         x, *columns = rows
@@ -228,7 +245,7 @@ class HDF5Source(SeekableSource):
 
 
 def _targets(
-    columns: Sequence[RowReader | None], wheres: list[str], low: int, high: int
+    columns: Sequence[ColumnReader | None], wheres: list[str], low: int, high: int
 ) -> tuple[Any, Any]:
     """Read targets and weights of the rows ``[low, high)``, None where there are none."""
     y, weights = (None if column is None else column.read(low, high) for column in columns)
@@ -241,6 +258,11 @@ def _check_alike(file: File, first: File, names: Names) -> None:
         raise ShapeError(
             f"{where_of(file.name, names.x)} has {file.n_features} features but {first.name} has"
             f" {first.n_features}; all files must have the same columns"
+        )
+    if file.columns != first.columns:
+        raise ShapeError(
+            f"{where_of(file.name, names.x)} has columns of other names, or in another order, than "
+            f"{first.name}; all files must have the same columns"
         )
     if file.target != first.target and file.target is not None and first.target is not None:
         raise ShapeError(

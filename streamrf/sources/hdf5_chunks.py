@@ -2,9 +2,8 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError
-from streamrf.jit.threads import n_granted
 from streamrf.sources.hdf5_filters import Pipeline
 from streamrf.sources.seekable import Ranges
 
@@ -110,7 +108,7 @@ class RowReader:
     def read(self, low: int, high: int) -> NDArray[Any]:
         """Return the rows ``[low, high)`` of a range, or raise CorruptFileError."""
         bands, begun = self._bands, self._begun
-        if bands is None:
+        if bands is None or low == high:
             return read_rows(self._dataset, low, high, self._where)
         while begun and begun[0].stop <= low:
             begun.popleft()
@@ -125,22 +123,6 @@ class RowReader:
         if len(found) < len(parts):  # a chunk never written, or damaged: the library knows
             return read_rows(self._dataset, low, high, self._where)
         return found[0] if len(found) == 1 else np.concatenate(found, dtype=self._dataset.dtype)
-
-
-@contextmanager
-def readers(
-    datasets: Iterable[h5py.Dataset | None], ranges: Ranges, wheres: list[str]
-) -> Iterator[list[RowReader | None]]:
-    """Yield what reads the rows of open datasets, see `RowReader`; its threads end with it."""
-    n_threads = n_granted()
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="streamrf-chunks")
-    try:
-        yield [
-            None if dataset is None else RowReader(dataset, ranges, where, pool, n_threads)
-            for dataset, where in zip(datasets, wheres, strict=True)
-        ]
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 class _Band:

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,12 +12,14 @@ from streamrf.errors import DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
-from streamrf.sources.hdf5_chunks import Bands, read_rows
+from streamrf.sources.hdf5_chunks import Bands
+from streamrf.sources.hdf5_columns import Column, as_text, column_of, entries_of
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
+    as_targets,
     check_rank,
     check_targets_shape,
     check_weights_shape,
@@ -25,6 +28,8 @@ from streamrf.sources.validation import (
     target_shape,
 )
 from streamrf.storage import HDF5_SIGNATURE
+
+INDEX = "names of columns"
 
 
 class Names(NamedTuple):
@@ -43,11 +48,16 @@ class Trust(NamedTuple):
 
 
 class Datasets(NamedTuple):
-    """Open datasets."""
+    """Open datasets, or groups that are read as such."""
 
-    x: h5py.Dataset
-    y: h5py.Dataset | None
-    weights: h5py.Dataset | None
+    x: Column
+    y: Column | None
+    weights: Column | None
+
+    @property
+    def parts(self) -> list[h5py.Dataset]:
+        """All datasets that are read along with rows."""
+        return [part for column in self if column is not None for part in column.parts]
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,8 @@ class File:
     cache_slots: int
     ahead_bytes: int  # of rows decompressed ahead of their use
     keys: tuple[str, ...]  # `fingerprints`
+    n_entries: int | None  # that are kept of sparse rows
+    columns: tuple[str, ...] | None  # their names
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
     origins: tuple[str, ...] = ()  # other files that the rows are really in
     others: tuple[str, ...] = ()  # and those that targets and weights are in
@@ -126,25 +138,27 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     """Return what is known of a file before its rows are read; `first` is its first row's index."""
     path = os.path.abspath(name)
     with opened(path, name) as handle, decoding(name):
-        found = datasets(handle, name, names)
+        found, index = datasets(handle, name, names), _index_of(handle, name, names.x)
         others: dict[str, dict[str, str]] = {}
         told: list[str] = []
-        for dataset, key in zip(found, names, strict=True):
-            if dataset is not None and key is not None:
-                place = where_of(name, key)
-                others[key], doubts = origins(dataset, path, "" if trust.sparse else place)
-                if not trust.external:
-                    check_origins(others[key], path, place)
-                if not trust.sparse:
-                    check_sparse(dataset, others[key], place)
-                    check_complete(others[key], place)
-                told += doubts
-        chunk_rows, cache_bytes, cache_slots = _chunk_layout(found)
-        banded = [Bands.of(dataset, n_granted()) for dataset in found if dataset is not None]
+        for column, key in ((index, INDEX), *zip(found, names, strict=True)):
+            if column is not None and key is not None:
+                place, others[key] = where_of(name, key), {}
+                for dataset in (*column.parts, *column.others):
+                    inside, doubts = origins(dataset, path, "" if trust.sparse else place)
+                    if not trust.external:
+                        check_origins(inside, path, place)
+                    if not trust.sparse:
+                        check_sparse(dataset, inside, place)
+                        check_complete(inside, place)
+                    others[key] |= inside
+                    told += doubts
+        cache_bytes, cache_slots = _cache_of(found.parts)
+        banded = [Bands.of(dataset, n_granted()) for dataset in found.parts]
         where = where_of(name, names.x)
         all_others = [file for found in others.values() for file in found]
         n_rows = len(found.x)
-        head = as_matrix(read_rows(found.x, 0, min(n_rows, FINGERPRINT_ROWS), where), where)
+        head = as_matrix(found.x.read(0, min(n_rows, FINGERPRINT_ROWS), where), where)
         return File(
             path=path,
             name=name,
@@ -152,12 +166,14 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             n_rows=n_rows,
             n_features=head.shape[1],
             row_shape=found.x.shape[1:],
-            chunk_rows=chunk_rows,
+            chunk_rows=found.x.chunk_rows,
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
             ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
             keys=tuple(fingerprints(head, own_name(path))),
-            target=None if found.y is None else (_is_text(found.y), target_shape(found.y.shape)),
+            n_entries=found.x.n_entries,
+            columns=None if index is None else _names_in(index, where_of(name, INDEX)),
+            target=None if found.y is None else (found.y.is_text, target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(all_others)),
             parts=tuple(dict.fromkeys(filter(os.path.exists, all_others))),
@@ -175,7 +191,7 @@ def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
     check_rank(found.x.shape, x)
     if found.y is not None:
         check_targets_shape(found.y.shape, len(found.x), y)
-        if not _is_text(found.y):
+        if not found.y.is_text:
             matrix_dtype(found.y.dtype, y)
     if found.weights is not None:
         check_weights_shape(found.weights.shape, len(found.x), weights)
@@ -183,36 +199,52 @@ def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
     return found
 
 
-def _is_text(dataset: h5py.Dataset) -> bool:
-    return h5py.check_string_dtype(dataset.dtype) is not None
-
-
-def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> h5py.Dataset:
-    found = file.get(wanted)
-    if isinstance(found, h5py.Dataset):
-        if found.shape is None:
-            raise ShapeError(f"{where_of(name, wanted)} is empty, without a shape; expected rows")
+def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
+    """Return what a name means: a dataset, or of AnnData a column of observations, too."""
+    place, item = where_of(name, wanted), file.get(wanted)
+    if item is None and role != "x" and _is_annotated(file):
+        item = file.get(f"obs/{wanted}")
+    if isinstance(item, h5py.Dataset) and item.shape is None:
+        raise ShapeError(f"{place} is empty, without a shape; expected rows")
+    found = column_of(item, place)
+    if found is not None:
         return found
-    shapes: dict[str, tuple[int, ...]] = {}
-
-    def visit(path: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            shapes[path] = item.shape
-
-    file.visititems(visit)
+    shapes = {key: entry.shape for key, entry in entries_of(file).items()}
     have = f"{list(shapes)} of shapes {list(shapes.values())}" if shapes else "no dataset"
     have += f"; {how_to_name(role)}"
-    if found is None:
+    if item is None:
         raise DatasetNotFoundError(f"{name} has no dataset {wanted!r}; it has {have}")
     raise ShapeError(f"{name}: {wanted!r} is a group, not a dataset; it has {have}")
 
 
-def _chunk_layout(found: Datasets) -> tuple[int, int, int]:
-    """Rows of a chunk of X, and the bytes and slots of a cache that holds one row of chunks."""
+def _is_annotated(file: h5py.File) -> bool:
+    """Return whether a file is one of AnnData, which has a table of rows and one of columns."""
+    return as_text(file.attrs.get("encoding-type")) == "anndata" or {"X", "obs", "var"} <= {*file}
+
+
+def _index_of(file: h5py.File, name: str, x: str) -> Column | None:
+    """Return the names of the columns that AnnData keeps, or None."""
+    folder = {"X": "var", "layers": "var", "raw": "raw/var"}.get(x.strip("/").split("/")[0])
+    table = None if folder is None or not _is_annotated(file) else file.get(folder)
+    if not isinstance(table, h5py.Group):
+        return None
+    item = table.get(as_text(table.attrs.get("_index", "_index")))
+    return None if item is None else column_of(item, where_of(name, INDEX))
+
+
+def _names_in(index: Column, where: str) -> tuple[str, ...] | None:
+    """Return the names, None where they are no texts or not one for each column."""
+    names = as_targets(index.read(0, len(index), where), len(index), where).tolist()
+    is_one_each = len({*names}) == len(names) and all(isinstance(n, str) and n for n in names)
+    return tuple(names) if is_one_each else None
+
+
+def _cache_of(datasets: Iterable[h5py.Dataset]) -> tuple[int, int]:
+    """Return the bytes and slots of a cache that holds one row of chunks of each dataset."""
     n_bytes = 1 << 20  # HDF5's default before version 2
     slots = 521  # HDF5's default
-    for dataset in found:
-        if dataset is not None and dataset.chunks is not None:
+    for dataset in datasets:
+        if dataset.chunks is not None:
             sizes = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
             grid = [-(-size // chunk) for size, chunk in sizes]  # chunks side by side
             chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
@@ -220,4 +252,4 @@ def _chunk_layout(found: Datasets) -> tuple[int, int, int]:
             # HDF5 gives each axis of the chunk grid its own bits of the hash: with as many slots as
             # the bits reach, chunks side by side never push each other out.
             slots = max(slots, math.prod(1 << count.bit_length() for count in grid) + 1)
-    return (found.x.chunks[0] if found.x.chunks else 1), n_bytes, slots
+    return n_bytes, slots

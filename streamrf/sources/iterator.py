@@ -12,7 +12,13 @@ from streamrf.sources.base import Arrays, Block, Source, Store, check_window, jo
 from streamrf.sources.columns import Columns
 from streamrf.sources.derived import columns_named, named_as, names_of, places_of, target_places
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprint
-from streamrf.sources.sparse import Numbers, SparseRows, is_scipy_sparse, sparse_or_dense
+from streamrf.sources.sparse import (
+    Numbers,
+    SparseRows,
+    columns_of,
+    is_scipy_sparse,
+    sparse_or_dense,
+)
 from streamrf.sources.stream import Stream, regrouped, windowed
 from streamrf.sources.validation import (
     as_matrix,
@@ -142,7 +148,7 @@ class IteratorSource(Source):
         if self._key_is_given:
             return None
         rows = _first(self._ahead(FINGERPRINT_ROWS))
-        return [fingerprint(np.ascontiguousarray(rows.X[:, places]))]
+        return [fingerprint(columns_of(rows.X, places))]
 
     @property
     def stores(self) -> list[Store]:

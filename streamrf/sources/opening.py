@@ -83,7 +83,7 @@ def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any, **trust: bool) ->
 # The formats by the endings of files; others are HDF5 if they have its signature. A new one is its
 # file and a row.
 _FORMATS: dict[tuple[str, ...], Opener] = {
-    (".h5", ".hdf5", ".hdf"): _open_hdf5,
+    (".h5", ".hdf5", ".hdf", ".h5ad"): _open_hdf5,
     (".csv", ".tsv", ".tab"): _tables(CSVTable),
     PARQUET: _tables(open_parquet),
     (".arrow", ".feather", ".ipc"): _tables(open_arrow),

@@ -14,6 +14,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.derived import columns_named, named_as
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.ledger import check_once
+from streamrf.sources.sparse import columns_of
 from streamrf.sources.validation import as_matrix
 
 Ranges = list[tuple[int, int]]
@@ -41,7 +42,7 @@ class SeekableSource(Source):
 
     def keys_of(self, places: Sequence[int]) -> list[str]:
         rows = joined([block.arrays for block in self.blocks(0, FINGERPRINT_ROWS)])
-        return fingerprints(np.ascontiguousarray(rows.X[:, places]))
+        return fingerprints(columns_of(rows.X, places))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, *, block_rows: int = 4096

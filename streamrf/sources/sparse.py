@@ -51,6 +51,12 @@ class SparseRows:
     def __getitem__(self, rows: slice | NDArray[Any]) -> "SparseRows":
         return SparseRows(self._csr[rows])
 
+    def taken(self, columns: NDArray[Any]) -> "SparseRows":
+        """Return some columns in an order."""
+        csr = self._csr[:, columns]
+        csr.sort_indices()
+        return SparseRows(csr)
+
     @property
     def entries(self) -> tuple[NDArray[Any], I64, I64]:
         """Values, columns (ascending within a row), and where the entries of rows begin and end."""
@@ -146,6 +152,11 @@ def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
     return SparseRows(csr)
 
 
+def values_of_sparse(n_entries: int, n_rows: int) -> int:
+    """Return how many numbers a sparse row holds, of so many entries in all rows."""
+    return 1 + 2 * -(-n_entries // max(1, n_rows))
+
+
 def dense_pieces(X: Numbers) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yield slices of rows with the rows, as arrays: all at once where they are dense."""
     if not isinstance(X, SparseRows):
@@ -160,6 +171,12 @@ def dense_pieces(X: Numbers) -> Iterator[tuple[slice, NDArray[Any]]]:
 def by_columns(X: Numbers, function: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
     """Return ``function(X)``, of each column by itself, with the same bits for sparse rows."""
     return X.by_columns(function) if isinstance(X, SparseRows) else function(X)
+
+
+def columns_of(X: Numbers, columns: Sequence[int] | NDArray[Any]) -> Numbers:
+    """Return some columns in an order."""
+    places = np.asarray(columns)
+    return X.taken(places) if isinstance(X, SparseRows) else np.ascontiguousarray(X[:, places])
 
 
 def stacked(parts: Sequence[Numbers]) -> Numbers:

@@ -12,7 +12,12 @@ from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.paths import decoding, own_name, version
 from streamrf.sources.seekable import Ranges, SeekableSource
-from streamrf.sources.sparse import MAX_DENSE, is_scipy_sparse, sparse_or_dense
+from streamrf.sources.sparse import (
+    MAX_DENSE,
+    is_scipy_sparse,
+    sparse_or_dense,
+    values_of_sparse,
+)
 from streamrf.sources.validation import (
     as_matrix,
     check_rank,
@@ -274,7 +279,7 @@ class MatrixSource(StoredSource[Matrix]):
         if not self.is_sparse:
             return self.n_features
         n_entries = sum(store.n_entries or 0 for store in self._list)
-        return 1 + 2 * math.ceil(n_entries / (self.n_rows or 1))
+        return values_of_sparse(n_entries, self.n_rows)
 
     def _keys_of(self, store: Matrix) -> list[str]:
         return store.keys

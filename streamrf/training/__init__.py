@@ -5,7 +5,7 @@ from streamrf.training.accumulation import accumulate, begin
 from streamrf.training.clustering import Clusters, cluster
 from streamrf.training.column_moments import load_moments, moments
 from streamrf.training.decoding import is_auto_decode, of_loss
-from streamrf.training.feature_choice import Selection, peek_rows
+from streamrf.training.feature_choice import Selection
 from streamrf.training.finishing import finish, foresee_finish
 from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout
@@ -14,6 +14,7 @@ from streamrf.training.loss_pass import HeldRows
 from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
 from streamrf.training.odd_columns import warn_of_far_columns
 from streamrf.training.passes import Pass
+from streamrf.training.peeking import peek_rows
 from streamrf.training.refining import check_job, refine, refine_job
 from streamrf.training.selecting import select
 from streamrf.training.settings import AUTO, TASKS, WARP_ROUNDS, Settings

@@ -30,19 +30,14 @@ from streamrf.statistics import (
 )
 from streamrf.training.column_moments import column_names
 from streamrf.training.copies import Copies
-from streamrf.training.feature_choice import (
-    Selection,
-    choose,
-    learnt,
-    peek,
-    weighing,
-)
+from streamrf.training.feature_choice import Selection, choose, learnt
 from streamrf.training.holdout import Holdout, limit_of
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import loss_outputs, loss_plan
 from streamrf.training.odd_columns import warn_of_named_map
 from streamrf.training.odd_targets import warn_of_long
 from streamrf.training.passes import Pass
+from streamrf.training.peeking import peek, weighing
 from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO
 from streamrf.training.tournament import WIDTHS

@@ -18,8 +18,8 @@ from streamrf.sources import ArraySource, Block, Source, SparseRows, check_rows,
 from streamrf.statistics import ClassSums
 from streamrf.training import memory
 from streamrf.training.column_moments import column_names
-from streamrf.training.feature_choice import peek, weighing
 from streamrf.training.odd_columns import warn_of_named_map
+from streamrf.training.peeking import peek, weighing
 
 SAMPLE_ROUNDS = 20  # on the peek, before the rows are read
 

@@ -12,7 +12,7 @@ from streamrf.errors import DataError, ParameterError, warn
 from streamrf.features import FeatureMap, FourierMap, StructuredFourier
 from streamrf.kernels import Gaussian
 from streamrf.preprocessing import WARPS, Moments, Warp
-from streamrf.sources import Block, Source
+from streamrf.sources import Block, SparseRows
 from streamrf.training.candidates import Candidate, Recipe, asks_for_ranks, crossed
 from streamrf.training.decoding import takes_discriminants
 from streamrf.training.foresight import CHOOSING
@@ -21,16 +21,12 @@ from streamrf.training.judging import Judge, Trial
 from streamrf.training.kernel_names import OF_IMAGES, for_rows, names_of
 from streamrf.training.kind import Shape
 from streamrf.training.kinds import TEACHERS
-from streamrf.training.memory import room_to_peek
+from streamrf.training.peeking import MIN_PEEK_ROWS, weighing, weighs
 from streamrf.training.second_look import looked_again
 from streamrf.training.settings import AUTO, BUDGET_SECONDS, WARP_ROUNDS, Settings
 from streamrf.training.tournament import WIDTHS, Tournament, possible_widths, recipe
 from streamrf.training.warping import MAX_FULL
 
-PEEK_ROWS = 20_000
-PEEK_BYTES = 64 << 20
-FIRST_ROUND = 2000  # rows of the first trials, whatever the memory
-MIN_PEEK_ROWS = 200  # fewer tell too little; a Gaussian of the median distance is taken
 FEW_ROWS = 500  # fewer must speak clearly against it
 
 
@@ -118,28 +114,6 @@ class Selection(Card):
         }
 
 
-def peek(source: Source, memory_limit: int | str | None = None) -> Block:
-    """Return the rows that a selection looks at, fewer where a limit has no room for its trials.
-
-    Without a limit they do not depend on what memory is free: the same rows choose the same.
-    """
-    n_rows, n_features = peek_rows(source.n_features), source.n_features
-    if memory_limit is not None:
-        n_rows = min(n_rows, max(FIRST_ROUND, room_to_peek(n_features, memory_limit)))
-    return source.sample(n_rows)
-
-
-def peek_rows(n_features: int) -> int:
-    """Return how many rows a selection looks at."""
-    return int(np.clip(PEEK_BYTES // (8 * n_features), MIN_PEEK_ROWS, PEEK_ROWS))
-
-
-def tried_rows(source: Source) -> int:
-    """Return how many rows features are tried on in little memory; 0 if there are too few."""
-    is_few = source.n_rows is not None and source.n_rows < MIN_PEEK_ROWS
-    return 0 if is_few else min(peek_rows(source.n_features), FIRST_ROUND)
-
-
 def choose(
     sample: Block,
     n_rows: int | None,
@@ -163,14 +137,16 @@ def choose(
     assert not isinstance(warp, Warp)  # which settings refuse without a map
     seed = int(np.random.default_rng(_seed(settings.random_state)).integers(2**31))
     sample = weighing(sample)
-    if isinstance(sample.X, np.ndarray) and (sample.X[:1] == sample.X).all():
+    if isinstance(sample.X, SparseRows):
+        sample = replace(sample, X=sample.X.dense())
+    if (sample.X[:1] == sample.X).all():
         raise DataError(
             f"{sample.where}: the {len(sample.X):,} sample rows are all equal, so no features can "
             "be chosen by them; check the columns, or name a map: features= (--map)"
         )
     y = np.asarray(sample.y)
     n_targets = math.prod(y.shape[1:]) if regression else None
-    is_learnable = _weighs(sample) and (regression or len(np.unique(y)) > 1)
+    is_learnable = weighs(sample) and (regression or len(np.unique(y)) > 1)
     why = _why_not(sample, y, is_learnable)
     if why and kernels is None:
         scaling = "standard" if normalize == AUTO else normalize
@@ -264,7 +240,7 @@ def _why_not(sample: Block, y: np.ndarray, is_learnable: bool) -> str:
         return "too few rows to choose by"
     if is_learnable:
         return ""
-    why = f"rows of one class, {y.tolist()[0]!r}" if _weighs(sample) else "rows of no weight"
+    why = f"rows of one class, {y.tolist()[0]!r}" if weighs(sample) else "rows of no weight"
     warn(
         f"{sample.where}: the {len(y):,} rows looked at before the pass are {why}, so no "
         "features can be compared on them, and those of no choice are taken; shuffle the rows"
@@ -337,7 +313,7 @@ def learnt(
     sample = weighing(sample)
     if kind is None or (not regression and len(np.unique(np.asarray(sample.y))) < 2):
         return None
-    if not _weighs(sample):
+    if not weighs(sample):
         warn(f"{sample.where}: no row looked at before the pass weighs, so no warp can be learnt")
         return None
     _check_warp(kind, sample.X.shape[1])
@@ -356,17 +332,6 @@ def learnt(
             setting = gamma / judge.scaled.unit(normalize, name)
             recipe = Recipe(kind, name, setting, n_rounds)
     return judge.warp(normalize, recipe)
-
-
-def weighing(sample: Block) -> Block:
-    """Return the rows of weight above 0; all where there are none, as more may come in a stream."""
-    if sample.weights is None or not _weighs(sample) or sample.weights.all():
-        return sample
-    return sample.take(np.flatnonzero(sample.weights))
-
-
-def _weighs(sample: Block) -> bool:
-    return sample.weights is None or bool(sample.weights.any())
 
 
 def _check_warp(kind: str | None, n_features: int) -> None:

@@ -44,11 +44,11 @@ from streamrf.statistics import (
 from streamrf.storage import digest, loading, to_tree
 from streamrf.training import memory
 from streamrf.training.column_moments import scales_of
-from streamrf.training.feature_choice import tried_rows
 from streamrf.training.foresight import READING, counted
 from streamrf.training.holdout import MAX_BYTES, most_rows
 from streamrf.training.kernel_names import names_of
 from streamrf.training.passes import Pass
+from streamrf.training.peeking import suited, tried_rows
 from streamrf.training.settings import AUTO, Settings
 from streamrf.training.target_type import cures_of, settled
 from streamrf.training.warping import learning_bytes
@@ -100,11 +100,8 @@ class Job:
         if like is not None and not isinstance(like, Statistics):
             like = load_statistics(like)
         source, settings = settled(reread(source), settings, like)
-        if source.is_sparse and (settings.is_auto or settings.warping is not None) and like is None:
-            raise ParameterError(
-                f"{source.where} has {source.n_features:,} columns of sparse rows, and features"
-                "='auto' and warp= look at dense ones: name a feature map (--map), without a warp"
-            )
+        if like is None:
+            settings = suited(source, settings)
         if source.columns is not None:
             check_names(settings.features, source.columns.outputs)
         start, stop = _window(source, settings.rows)
@@ -210,15 +207,16 @@ class Job:
             other_bytes += memory.QUANTILE_BYTES * self.source.n_features
         if pass_ is not None:
             other_bytes += pass_.statistics.encoder.n_bytes
+        chooses = encoder is None and settings.is_auto
         sizes = memory.Sizes(
             int(width),
-            self.source.row_values,
+            self.source.n_features if chooses else self.source.row_values,  # some are made dense
             *self._n_outputs(pass_),
             n_rows=self.source.n_rows,
             gram=self.gram,
             n_folds=self.n_folds,
             held_bytes=held_bytes,
-            peeked_rows=tried_rows(self.source) if encoder is None and settings.is_auto else 0,
+            peeked_rows=tried_rows(self.source) if chooses else 0,
             other_bytes=other_bytes,
         )
         is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written

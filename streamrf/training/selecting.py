@@ -10,7 +10,8 @@ from streamrf.preprocessing import Moments
 from streamrf.sources import Source, check_rows, require_source
 from streamrf.statistics import Statistics
 from streamrf.training.column_moments import column_names, scales_of
-from streamrf.training.feature_choice import Selection, choose, peek
+from streamrf.training.feature_choice import Selection, choose
+from streamrf.training.peeking import peek, suited
 from streamrf.training.second_look import more_rows
 from streamrf.training.settings import AUTO, WARP_ROUNDS, Settings
 from streamrf.training.target_type import settled
@@ -92,6 +93,7 @@ def select(
         random_state=random_state,
     )
     source, settings = settled(source, settings, None)
+    settings = suited(source, settings)
     sample = check_rows(peek(source), on_bad_rows)[0]
     if not len(sample.X):
         raise DataError(f"{source.where}: every row of the peek holds NaN or infinity")

@@ -26,7 +26,7 @@ from streamrf.sources import (
 )
 from streamrf.statistics import BitSums, ClassSums, Statistics
 from streamrf.training.continuing import check_continues
-from streamrf.training.feature_choice import peek
+from streamrf.training.peeking import peek
 from streamrf.training.settings import AUTO, Settings
 
 MAX_NUMBERED = 100  # classes that are whole floats, or integers with gaps; more are like values
