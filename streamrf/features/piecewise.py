@@ -124,7 +124,7 @@ class PiecewiseLinear(FeatureMap):
         found = columns.varying[:MAX_PAIRED]
         first, second = np.triu_indices(len(found), 1)
         scores = columns.deviations[found]
-        order = np.argsort(-scores[first] * scores[second], kind="stable")[:n_left]
+        order = _least(-scores[first] * scores[second], n_left)
         pairs = np.stack([found[first[order]], found[second[order]]], axis=1)
         n_bins = np.ones(len(pairs), dtype=np.int64)
         sizes = n_bins.copy()
@@ -169,6 +169,14 @@ class PiecewiseLinear(FeatureMap):
     def map_lanes(self, x: F32, out: F32) -> None:
         z = out[:, : self.n_components]
         hats.interpolate(x, self.columns_, self.ends_, self.knots_, self.left_out_, self.terms_, z)
+
+
+def _least(values: F64, n: int) -> I64:
+    """Return the places of the n least values, in their order; of those alike the first."""
+    places = np.arange(len(values))
+    if 0 < n < len(values):
+        places = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])
+    return places[np.argsort(values[places], kind="stable")[:n]]
 
 
 class _Columns:
