@@ -174,8 +174,8 @@ class PiecewiseLinear(FeatureMap):
 def _least(values: F64, n: int) -> I64:
     """Return the places of the n least values, in their order; of those alike the first."""
     places = np.arange(len(values))
-    if 0 < n < len(values):
-        places = np.flatnonzero(values <= np.partition(values, n - 1)[n - 1])
+    if n < len(values):
+        places = np.flatnonzero(values <= np.partition(values, n)[n])
     return places[np.argsort(values[places], kind="stable")[:n]]
 
 
