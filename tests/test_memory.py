@@ -10,13 +10,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import feather
+from pyarrow import feather, parquet
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
 from streamrf.engine import RunOptions
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.sources import parquet_files
+from streamrf.sources.parquet_files import open_parquet
+from streamrf.sources.table_parts import detached
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
 from streamrf.training.job import Job
@@ -310,3 +312,27 @@ def test_ranges_of_one_arrow_batch_share_its_memory(tmp_path):
     assert [part[0].as_py() for part in parts] == [start for start, _ in ranges]
     assert len({part.chunk(0).buffers()[1].address for part in parts}) == 1
     assert file.buffer_bytes >= 2 * table.nbytes
+
+
+def test_slices_of_a_table_do_not_keep_all_of_it():
+    table = pa.table({"x": np.arange(100_000.0), "word": pa.array(["a", None] * 50_000)})
+    part = detached(table.slice(50_000, 10))
+    assert part.equals(table.slice(50_000, 10))
+    assert part.get_total_buffer_size() < 1000
+
+
+def test_columns_of_parquet_are_planned_for(tmp_path):
+    few, many = (pa.table({f"x{i}": np.arange(2000.0) for i in range(n)}) for n in (2, 200))
+    for table, name in ((few, "few.parquet"), (many, "many.parquet")):
+        parquet.write_table(table, tmp_path / name)
+        n_bytes = parquet.ParquetFile(tmp_path / name).metadata.row_group(0).total_byte_size
+        assert open_parquet(str(tmp_path / name)).buffer_bytes == 4 * n_bytes
+    X = np.arange(3e5)
+    parquet.write_table(pa.table({"x": X}), tmp_path / "long.parquet", use_dictionary=False)
+    assert X.nbytes < open_parquet(str(tmp_path / "long.parquet")).buffer_bytes < 6 * X.nbytes
+
+
+def test_targets_that_are_many_values_are_planned_for():
+    few, many, classes = (Sizes(64, 3, n, k, n_rows=200) for n, k in ((2, 0), (502, 0), (502, 502)))
+    assert many.row_bytes == few.row_bytes + 8 * memory.TARGET_COPIES * 500
+    assert classes.row_bytes == Sizes(64, 3, 2, 2).row_bytes

@@ -15,6 +15,8 @@ from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
 from streamrf.sources.urls import bare
 
+PAGE_BYTES = 1 << 20  # of Parquet, unpacked, as pyarrow writes them at most
+
 
 class ChunkedTable(Table):
     """A file whose rows lie in chunks of known length.
@@ -83,8 +85,11 @@ class ChunkedTable(Table):
     @contextmanager
     def _opened(self) -> "Iterator[_File]":
         """Open the file; whatever is wrong with it is an error that names it."""
-        with open_bytes(self._path, self.where) as file, decoding(self.where):
-            yield self._open_file(file)
+        try:
+            with open_bytes(self._path, self.where) as file, decoding(self.where):
+                yield self._open_file(file)
+        finally:
+            arrow().default_memory_pool().release_unused()  # which it keeps for the next reading
 
 
 class _File:
@@ -113,10 +118,11 @@ class _File:
         return [0, *accumulate(self.lengths())] == borders
 
     def chunk_bytes(self) -> int:
-        """Return the bytes of the largest chunk."""
+        """Return the bytes of the largest chunk, and of pages of each column (measured)."""
         metadata = self._file.metadata
         sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-        return max(sizes, default=0)
+        largest = max(sizes, default=0)
+        return largest + 3 * min(largest, PAGE_BYTES * metadata.num_columns)
 
     def tables(self, first: int, last: int, names: list[str], block_rows: int) -> Iterator[Any]:
         """Yield the rows of the chunks from `first` to `last`."""

@@ -26,6 +26,15 @@ def one_table(parts: Sequence[Any], where: str) -> Any:
         return pa.table(columns)
 
 
+def detached(part: Any) -> Any:
+    """Return an Arrow table in memory of its own, not that of the larger one it is a slice of."""
+    pa = arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, part.schema) as stream:
+        stream.write_table(part)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
 def _column(name: str, parts: Sequence[Any], where: str) -> Any:
     """Return a column of all parts as one chunked array."""
     pa = arrow()

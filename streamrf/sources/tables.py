@@ -17,7 +17,7 @@ from streamrf.sources.doubts import doubts_of, named
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
-from streamrf.sources.table_parts import one_table
+from streamrf.sources.table_parts import detached, one_table
 from streamrf.sources.table_roles import Wanted, roles, warn_of_more
 from streamrf.sources.table_targets import label_types, of_kind, target_of
 from streamrf.sources.validation import weight_column
@@ -223,7 +223,7 @@ class TableSource(StoredSource[Table]):
         types = self._x_types()
         ranges = even_stretches(self.n_rows, PEEK_ROWS, lambda row: row)
         parts = [
-            part.select(list(types))
+            detached(part.select(list(types)))
             for _, table, inside in self._inside(ranges)
             for _, part in table.read(inside, types, PEEK_ROWS)
         ]

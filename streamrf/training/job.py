@@ -197,7 +197,9 @@ class Job:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory
         n_held = most_rows(self.source.n_rows) if self._holds_out(pass_) else 0
-        held_bytes = min(MAX_BYTES, 8 * self.source.row_values * n_held)
+        n_outputs, n_classes = self._n_outputs(pass_)
+        n_values = 0 if n_classes else n_outputs
+        held_bytes = min(MAX_BYTES, 8 * self.source.row_values * n_held) + 8 * n_values * n_held
         other_bytes = self.source.buffer_bytes + more_bytes
         if self.source.is_sparse:
             other_bytes += memory.SPARSE_BYTES
@@ -211,7 +213,8 @@ class Job:
         sizes = memory.Sizes(
             int(width),
             self.source.n_features if chooses else self.source.row_values,  # some are made dense
-            *self._n_outputs(pass_),
+            n_outputs,
+            n_classes,
             n_rows=self.source.n_rows,
             gram=self.gram,
             n_folds=self.n_folds,

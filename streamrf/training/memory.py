@@ -25,6 +25,7 @@ MIN_ROWS = 256
 # How often the outputs of rows held out, and their scores by class, are there at once; and matrices
 # of outputs by outputs, as discriminants have them. Measured with thousands of classes.
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
+TARGET_COPIES = 4  # of the targets of a block, that are values: as they came, whole, rounded
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
@@ -90,6 +91,11 @@ class Sizes:
     spare_totals: int = 0
 
     @property
+    def n_values(self) -> int:
+        """Targets of a row that are values."""
+        return 0 if self.n_classes else self.n_outputs
+
+    @property
     def answer_bytes(self) -> int:
         """Bytes of outputs of rows held out, and of what decides on them."""
         compared = OUTPUT_COPIES * self.n_outputs + SCORE_COPIES * self.n_classes
@@ -113,7 +119,7 @@ class Sizes:
     def row_bytes(self) -> int:
         """Bytes of each row of a block."""
         features = self.n_components * (6 if self.gram.exact else 8)  # 4 as floats, 2 in panels
-        return features + 4 * self.n_features * 8
+        return features + 8 * (4 * self.n_features + TARGET_COPIES * self.n_values)
 
     @property
     def blockless_bytes(self) -> int:
