@@ -151,10 +151,7 @@ def test_holes_and_arrays_in_json_lines():
         ("", "standard input has no rows"),
         ("age,city\n", "standard input: 0 rows below the names"),
         ('{"age": 3, "city": "Rome"}\n{"age":\n', 'standard input, row 1: \'{"age":'),
-        (
-            '{"age": [3], "city": "Rome"}\n',
-            "row 0: column 'age' has invalid value '[3]'; expected a",
-        ),
+        ('{"age": [3], "city": "Rome"}\n', "standard input, row 0: 'age' is [3]; expected one"),
         ("[]\n", "standard input, row 0: '[]"),
         ("age,town\n3,Rome\n", "standard input has not the columns learnt from: it lacks ['city']"),
         ("age,city\nold,Rome\n", "standard input"),

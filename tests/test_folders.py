@@ -179,6 +179,9 @@ def test_objects_within_objects_are_texts_that_no_model_needs(tmp_path):
     learnt = srf.open_source(pyarrow.table({"a": [1.0, 2.0]})).columns
     (block,) = source.adapted(learnt).blocks(0, 2)
     np.testing.assert_array_equal(block.X, [[1], [2]])
+    wanted = srf.open_source(pyarrow.table({"a": [1.0, 2.0], "more": ["x", "y"]})).columns
+    with pytest.raises(srf.errors.DataError, match=r"row 0: 'more' is \{'b': \[2, 3\]\}; expected"):
+        source.adapted(wanted)
     with pytest.raises(srf.errors.DataError, match=r"entry 1 is \[2\]; expected one value"):
         open_text(["[1, [2]]"], str(tmp_path / "rows.csv"))
 

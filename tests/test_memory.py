@@ -8,6 +8,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
@@ -22,7 +23,7 @@ from streamrf.sources.table_parts import detached
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
 from streamrf.training.job import Job
-from streamrf.training.memory import Sizes, parse_bytes, plan
+from streamrf.training.memory import Sizes, parse_bytes, plan, room_to_peek
 from streamrf.training.peeking import peek
 from streamrf.training.settings import Settings
 
@@ -184,6 +185,22 @@ def test_clusters_keep_to_their_limit():
     with pytest.raises(MemoryBudgetError, match=r"k-means with 1024 .* limit of 340\.00 MiB"):
         clusters.fit(X)
     assert len(np.unique(clusters.set_params(memory_limit="400 MiB").fit(X).predict(X))) == 3
+
+
+def test_clusters_of_sparse_rows_are_planned_the_rows_that_are_dense():
+    rows = scipy.sparse.random_array((300, 5000), density=0.01, rng=np.random.default_rng(0))
+    clusters = srf.RandomFeatureKMeans(3, features(64), memory_limit="550 MiB", random_state=0)
+    with pytest.raises(MemoryBudgetError, match=r"k-means with 64 .* limit of 550\.00 MiB"):
+        clusters.fit(rows.tocsr())
+    found = clusters.set_params(memory_limit="900 MiB").fit(rows.tocsr())
+    assert len(found.predict(rows.tocsr())) == 300
+
+
+def test_a_choice_of_features_has_room_for_what_its_source_holds():
+    alone = room_to_peek(100, "1 GiB")
+    assert room_to_peek(100, "1 GiB", memory.BUFFER_BYTES) == alone
+    held = memory.BUFFER_BYTES + 400_000 * memory.PEEK_VALUE_BYTES
+    assert room_to_peek(100, "1 GiB", held) == alone - 4000
 
 
 def test_a_plan_counts_what_is_held():

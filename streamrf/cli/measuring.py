@@ -16,7 +16,9 @@ from streamrf.training import moments
 def measure(
     data: Data,
     rows: WeightedRowOptions,
-    out: Annotated[str, parameter("Moments file to write.", "Output", metavar="OUT")],
+    out: Annotated[
+        str, parameter("Moments file to write.", "Output", "--output", "-o", "--out", metavar="OUT")
+    ],
     *,
     threads: Threads = None,
     cluster: ClusterOptions,
@@ -25,7 +27,7 @@ def measure(
 
     Columns of tables named by --y and --weights are none of them.
     """
-    with writing({"--out": out}, data) as check:
+    with writing({"--output": out}, data) as check:
         source = open_source(data, rows.x, rows.y, rows.weights, **rows.trust())
         check(source)
         check_each_once(source)

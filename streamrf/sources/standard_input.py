@@ -36,7 +36,7 @@ def open_text(stream: Iterable[str], path: str, x: str | None = None) -> TableSo
     """
     try:
         with open(path, "w", encoding="utf-8", newline="") as file:
-            is_json = _write(iter(stream), file)
+            nested = _write(iter(stream), file)
     except UnicodeError as error:
         raise DataError(
             f"{WHERE} is not UTF-8 text; convert it, or unpack it if it is compressed"
@@ -49,20 +49,43 @@ def open_text(stream: Iterable[str], path: str, x: str | None = None) -> TableSo
             f"{reason(error)}; raise the limit (ulimit -f), make room or set TMPDIR to a folder "
             "with room, or give the rows as a file"
         ) from error
-    return TableSource([CSVTable(path, WHERE, has_names=True if is_json else None)], x)
+    table = CSVTable(path, WHERE) if nested is None else JSONTable(path, nested)
+    return TableSource([table], x)
 
 
-def _write(lines: Iterator[str], file: TextIO) -> bool:
-    """Write lines as CSV; return whether they were JSON."""
+Nested = dict[str, tuple[int, Any]]  # rows and entries that are objects or arrays, by their columns
+
+
+class JSONTable(CSVTable):
+    """Lines of JSON that were written as CSV.
+
+    Parameters
+    ----------
+    path : of the CSV file
+    nested : the first object or array of each column that has one
+    """
+
+    def __init__(self, path: str, nested: Nested) -> None:
+        super().__init__(path, WHERE, has_names=True)
+        self._nested = nested
+
+    def check_wanted(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._nested:
+                row, entry = self._nested[name]
+                raise DataError(f"{WHERE}, row {row}: {name!r} is {entry!r}; expected one value")
+
+
+def _write(lines: Iterator[str], file: TextIO) -> Nested | None:
+    """Write lines as CSV; return what is nested in those of JSON, None of others."""
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         raise EmptySourceError(f"{WHERE} has no rows; expected CSV, or JSON, one object a line")
     if first.lstrip()[0] in "{[":
-        _write_json(_objects(first, (line for line in lines if line.strip())), file)
-        return True
+        return _write_json(_objects(first, (line for line in lines if line.strip())), file)
     file.write(first if first.endswith("\n") else first + "\n")
     file.writelines(lines)
-    return False
+    return None
 
 
 def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -101,10 +124,10 @@ def _objects(first: str, others: Iterable[str]) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
+def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> Nested:
     """Write objects as CSV; an entry that is not there, or null, is a missing value.
 
-    Objects and arrays within them are texts, which columns that no model has may be.
+    Objects and arrays within them are texts, in columns that no model may have; return the first.
     Columns are in the order in which their names first come, or in that of the names where these
     are "0", "1" and so on.
     """
@@ -116,8 +139,13 @@ def _write_json(objects: Iterable[dict[str, Any]], file: TextIO) -> None:
     # texts with either of these are quoted, and all names, which may hold what could separate
     csv.writer(file, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerow(names)
     writer = csv.writer(file, lineterminator="\r\n")
-    for row in rows:
+    nested: Nested = {}
+    for number, row in enumerate(rows):
         writer.writerow([_text(row.get(name)) for name in names])
+        for name, entry in row.items():
+            if isinstance(entry, dict | list):
+                nested.setdefault(name, (number, entry))
+    return nested
 
 
 def _text(value: Any) -> Any:

@@ -51,6 +51,9 @@ class Table(Stored):
         """Return whether a column can be read as of another kind than that of its type."""
         return self.is_text
 
+    def check_wanted(self, names: Iterable[str]) -> None:
+        """Raise DataError for columns to learn from or predict by that hold more than values."""
+
     def missing_words(self, name: str, values: Any) -> list[str]:
         """Return the words among labels (Arrow strings) of a column that may mean a missing one."""
         return []
@@ -154,6 +157,7 @@ class TableSource(StoredSource[Table]):
             columns = self._columns.plain()
         for table in self._list:
             columns.check(_kinds(table), table.where, table.can_be)
+            table.check_wanted(column.name for column in columns.columns)
         both = [column.name for column in columns.columns if column.name in self._targets]
         if both:
             raise ParameterError(

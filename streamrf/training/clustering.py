@@ -170,7 +170,8 @@ def _block_rows(
     """Return how many rows of a block there is memory for; raise MemoryBudgetError if too few."""
     width, limit = encoder.n_components, memory.parse_bytes(run.memory_limit)
     fixed_bytes = memory.INTERPRETER_BYTES + encoder.n_bytes + 4 * 8 * n_clusters * width
-    fixed_bytes += max(memory.BUFFER_BYTES, source.buffer_bytes)
+    held_bytes = source.buffer_bytes + memory.SPARSE_BYTES * source.is_sparse
+    fixed_bytes += max(memory.BUFFER_BYTES, held_bytes)
     row_bytes = 8 * (width + n_clusters) + 4 * 8 * source.row_values
     peeked_bytes = n_peeked * (8 * width + memory.SAMPLE_VALUE_BYTES * source.row_values)
     needed = fixed_bytes + max(peeked_bytes, memory.MIN_ROWS * row_bytes)

@@ -107,7 +107,7 @@ def as_moments(
     if not isinstance(found, Moments) or not found.n_rows:
         raise ParameterError(
             f"{name} holds no moments of columns; sum them: streamrf.moments(source), or "
-            "streamrf moments DATA --out FILE"
+            "streamrf moments DATA -o FILE"
         )
     return found
 
@@ -163,7 +163,7 @@ class Variation:
                 f"made the grid of its moments {moments.sample.grid[found[0]]:.3g}, wider than it "
                 f"varies here, so its mean and deviation are not known ({len(found):,} such "
                 "columns): sum the moments of these rows by themselves (streamrf.moments(source), "
-                "streamrf moments DATA --out FILE), or train without like= (--like)"
+                "streamrf moments DATA -o FILE), or train without like= (--like)"
             )
 
 

@@ -228,9 +228,10 @@ def _refusal(sizes: Sizes, limit: int) -> str:
     )
 
 
-def room_to_peek(n_features: int, memory_limit: int | str) -> int:
-    """Return how many rows a tournament has memory for."""
+def room_to_peek(n_features: int, memory_limit: int | str, buffer_bytes: int = 0) -> int:
+    """Return how many rows a tournament has memory for, next to what the source holds."""
     room = parse_bytes(memory_limit) - INTERPRETER_BYTES - PEEK_BYTES
+    room -= max(0, buffer_bytes - BUFFER_BYTES)
     return max(0, room // (PEEK_VALUE_BYTES * n_features))
 
 

@@ -117,7 +117,7 @@ class Pass(State):
                 f"{moments.sample.n_rows:,} rows looked at before the pass as in the "
                 f"{moments.n_rows:,} rows so far, so scales, kernel and rounding do not suit the "
                 "stream: shuffle the rows, or read them once for their scales and give "
-                f"{also[0]}scale_like=streamrf.moments(source) (streamrf moments DATA --out FILE, "
+                f"{also[0]}scale_like=streamrf.moments(source) (streamrf moments DATA -o FILE, "
                 f"then {also[1]}--scale-like FILE)"
             )
 

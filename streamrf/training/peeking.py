@@ -23,7 +23,8 @@ def peek(source: Source, memory_limit: int | str | None = None) -> Block:
     """
     n_rows, n_features = peek_rows(source.n_features), source.n_features
     if memory_limit is not None:
-        n_rows = min(n_rows, max(FIRST_ROUND, room_to_peek(n_features, memory_limit)))
+        room = room_to_peek(n_features, memory_limit, source.buffer_bytes)
+        n_rows = min(n_rows, max(FIRST_ROUND, room))
     return source.sample(n_rows)
 
 
