@@ -241,7 +241,7 @@ def test_not_an_hdf5_file(content, path):
 @pytest.mark.parametrize(
     ("name", "ending"),
     [
-        ("rows.dat", "its ending '.dat' is none of .h5, .hdf5, .hdf, .csv,"),
+        ("rows.dat", "its ending '.dat' is none of .h5, .hdf5, .hdf, .h5ad, .csv,"),
         ("rows.csv.xz", "its ending '.xz' is none of .h5,"),
         ("rows", "its name has no ending, such as .h5,"),
     ],

@@ -78,7 +78,7 @@ def predict(
         kind = output_class(output)
         trained = load_model(model)  # before standard input, which is read once
         fields = _fields(trained, model, wanted)
-        source = stack.enter_context(_rows(data, rows))
+        source = stack.enter_context(_rows(data, rows)).of_width(trained.n_features)
         check(source)
         with working(cluster, threads, source.n_rows) as (client, bar):
             bar.stage("predicting")

@@ -11,7 +11,7 @@ from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
-from streamrf.sources.hdf5_columns import Entry, entries_of
+from streamrf.sources.hdf5_groups import Entry, entries_of
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import (
     as_labels,

@@ -11,7 +11,13 @@ from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.derived import names_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
-from streamrf.sources.validation import as_matrix, as_numbers, check_rank, targets_and_weights
+from streamrf.sources.validation import (
+    as_matrix,
+    as_numbers,
+    check_no_grid,
+    check_rank,
+    targets_and_weights,
+)
 
 
 class ArraySource(SeekableSource):
@@ -64,6 +70,7 @@ class ArraySource(SeekableSource):
                 f"X: 0 sample(s) (shape={X.shape}) while a minimum of 1 is required."
             )
         self._arrays = Arrays(X, *targets_and_weights(y, weights, self.n_rows))
+        check_no_grid(X.shape, self._arrays.y, "X")
         self.has_targets = y is not None
         self.has_weights = weights is not None
         self._keys = fingerprints(as_matrix(X[:FINGERPRINT_ROWS], "X"))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,10 @@ class Source(Card, ABC):
         ShapeError
             If a table lacks columns or their types changed; the message has the difference.
         """
+        return self
+
+    def of_width(self, n_features: int) -> Self:
+        """Return the source with rows of so many columns, where its arrays have such; or itself."""
         return self
 
     def of_values(self) -> "Source":

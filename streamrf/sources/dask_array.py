@@ -18,7 +18,12 @@ from streamrf.errors import (
 from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
-from streamrf.sources.validation import as_matrix, check_rank, targets_and_weights
+from streamrf.sources.validation import (
+    as_matrix,
+    check_no_grid,
+    check_rank,
+    targets_and_weights,
+)
 
 
 class DaskArraySource(SeekableSource):
@@ -77,6 +82,7 @@ class DaskArraySource(SeekableSource):
                 raise ShapeError(f"{name} is {array!r}; expected an array, one entry a row")
             if len(array) != self.n_rows:
                 raise ShapeError(f"{name} has {len(array)} rows and X has {self.n_rows}")
+        check_no_grid(X.shape, y, "X")
         self._arrays = Arrays(X, y, weights)
         self._borders = [0, *accumulate(X.chunks[0])]
         self.has_targets = y is not None

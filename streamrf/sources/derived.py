@@ -79,6 +79,15 @@ class Derived(Source):
         adapted.n_features = adapted._source.n_features
         return adapted
 
+    def of_width(self, n_features: int) -> Self:
+        source = self._source.of_width(n_features)
+        if source is self._source:
+            return self
+        changed = copy.copy(self)
+        changed._source, changed.row_shape = source, source.row_shape
+        changed.n_rows, changed.n_features = source.n_rows, source.n_features
+        return changed
+
     def of_values(self) -> Self:
         changed = copy.copy(self)
         changed._source = self._source.of_values()

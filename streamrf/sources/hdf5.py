@@ -1,9 +1,11 @@
 """Rows of one or many HDF5 files, read in blocks that end where the storage chunks end."""
 
+import copy
+import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,8 @@ from streamrf.sources.sparse import MAX_DENSE, values_of_sparse
 from streamrf.sources.urls import check_no_urls
 from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
 
+logger = logging.getLogger("streamrf")
+
 MAX_PARTS = 1000  # files of a virtual dataset that are looked for after every block
 MAX_KNOWN = 1 << 23  # rows whose targets are read before a pass, where all are to be known
 
@@ -46,7 +50,9 @@ class HDF5Source(SeekableSource):
         AnnData keeps them.
     y : name of the dataset of labels or targets, shape (n_rows,) or (n_rows, n_targets), or None
         Labels are integers, floats without fractions or strings of fixed or variable length. Of
-        AnnData a column of `obs` too, by its own name.
+        AnnData a column of `obs` too, by its own name. Where it has an entry for each place on all
+        axes of X but the last, as a map of labels beside an image of many bands, these places are
+        the rows.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
     allow_sparse : read rows that are not stored as the fill value: those of a dataset of over 1 GiB
         of which less than a thousandth is stored, and those in files that are missing or too short
@@ -106,11 +112,16 @@ class HDF5Source(SeekableSource):
         check_no_urls(names)
         check_roles(y, weights, names[0])
         self._names = Names(x, y, weights)
-        trust = Trust(allow_sparse, allow_external)
+        self._trust = Trust(allow_sparse, allow_external)
+        self._look_at(names)
+
+    def _look_at(self, names: Sequence[str]) -> None:
+        """Learn what is known of the files before their rows are read."""
+        x, y, weights = self._names
         files: list[File] = []
         n_rows = 0
         for name in names:
-            file = inspect(name, self._names, n_rows, trust)
+            file = inspect(name, self._names, n_rows, self._trust)
             _check_alike(file, files[0] if files else file, self._names)
             files.append(file)
             n_rows += file.n_rows
@@ -125,6 +136,22 @@ class HDF5Source(SeekableSource):
         if not n_rows:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
         warn_of_lacking(file.lacking for file in files)
+        *grid, n_features = files[0].stored_shape
+        if len(grid) > 1 and self.row_shape == (n_features,):
+            logger.info(
+                "%s: each of the %s places of an array is a row of %s columns",
+                *(self.where, " x ".join(f"{size:,}" for size in grid), f"{n_features:,}"),
+            )
+
+    def of_width(self, n_features: int) -> Self:
+        """Return the source with pixels as rows where those have as many columns, or itself."""
+        shape = self._files[0].stored_shape
+        if n_features == self.n_features or len(shape) < 3 or shape[-1] != n_features:
+            return self
+        changed = copy.copy(self)
+        changed._trust = self._trust._replace(pixels=True)
+        changed._look_at([file.name for file in self._files])
+        return changed
 
     @property
     def stores(self) -> list[Store]:
@@ -154,7 +181,7 @@ class HDF5Source(SeekableSource):
         """Read the targets and weights of all rows of a file."""
         wheres = [where_of(file.name, dataset) for dataset in self._names[1:]]
         with opened(file.path, file.name) as handle:
-            found = datasets(handle, file.name, self._names)[1:]
+            found = datasets(handle, file.name, self._names, self._trust.pixels)[1:]
             with readers(found, [(0, file.n_rows)], wheres) as columns:
                 return _targets(columns, wheres, 0, file.n_rows)
 
@@ -198,7 +225,7 @@ class HDF5Source(SeekableSource):
         # a file of big chunks would hold them all
         cache = {"rdcc_nbytes": file.cache_bytes, "rdcc_nslots": file.cache_slots}
         with opened(file.path, file.name, **cache) as handle:
-            found = datasets(handle, file.name, self._names)
+            found = datasets(handle, file.name, self._names, self._trust.pixels)
             if len(found.x) < file.n_rows:
                 raise CorruptFileError(
                     f"{where} has {len(found.x)} rows but had {file.n_rows} when the source was"

@@ -13,8 +13,9 @@ from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands
-from streamrf.sources.hdf5_columns import Column, as_text, column_of, entries_of
+from streamrf.sources.hdf5_columns import Column, as_pixels
 from streamrf.sources.hdf5_filters import register
+from streamrf.sources.hdf5_groups import as_text, column_of, entries_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
@@ -45,6 +46,7 @@ class Trust(NamedTuple):
 
     sparse: bool = False  # to claim rows that it does not store
     external: bool = False  # to send its readers to files in other folders
+    pixels: bool = False  # to have pixels as rows, also without targets
 
 
 class Datasets(NamedTuple):
@@ -70,6 +72,7 @@ class File:
     n_rows: int
     n_features: int
     row_shape: tuple[int, ...]
+    stored_shape: tuple[int, ...]  # of all numbers
     chunk_rows: int
     cache_bytes: int  # of the library
     cache_slots: int
@@ -138,7 +141,8 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     """Return what is known of a file before its rows are read; `first` is its first row's index."""
     path = os.path.abspath(name)
     with opened(path, name) as handle, decoding(name):
-        found, index = datasets(handle, name, names), _index_of(handle, name, names.x)
+        found = datasets(handle, name, names, trust.pixels)
+        index = _index_of(handle, name, names.x)
         others: dict[str, dict[str, str]] = {}
         told: list[str] = []
         for column, key in ((index, INDEX), *zip(found, names, strict=True)):
@@ -172,6 +176,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
             keys=tuple(fingerprints(head, own_name(path))),
             n_entries=found.x.n_entries,
+            stored_shape=found.x.parts[0].shape,
             columns=None if index is None else _names_in(index, where_of(name, INDEX)),
             target=None if found.y is None else (found.y.is_text, target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
@@ -181,14 +186,15 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
         )
 
 
-def datasets(file: h5py.File, name: str, names: Names) -> Datasets:
-    """Return the datasets of a file, their shapes and dtypes checked."""
+def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> Datasets:
+    """Return the datasets of a file, their shapes and dtypes checked; see `as_pixels`."""
     with decoding(name):
         wanted = names._asdict()
         found = Datasets(*(n and _dataset(file, name, n, role) for role, n in wanted.items()))
     x, y, weights = (where_of(name, dataset) for dataset in names)
     matrix_dtype(found.x.dtype, x)
     check_rank(found.x.shape, x)
+    found = Datasets(*as_pixels(*found, pixels))
     if found.y is not None:
         check_targets_shape(found.y.shape, len(found.x), y)
         if not found.y.is_text:

@@ -23,6 +23,7 @@ from streamrf.sources.stream import Stream, regrouped, windowed
 from streamrf.sources.validation import (
     as_matrix,
     as_targets,
+    check_no_grid,
     check_rank,
     matrix_dtype,
     weight_column,
@@ -340,6 +341,7 @@ def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Nam
     else:
         X = as_matrix(X, f"{where}, X").copy()
     y = None if y is None else as_targets(y, len(X), f"{where}, y").copy()
+    check_no_grid(np.shape(given[0]), y, f"{where}, X")
     weights = None if weights is None else weight_column(weights, len(X), f"{where}, weights")
     arrays = Arrays(X, y, None if weights is None else weights.copy())
     return arrays, np.shape(given[0])[1:], names, target_names
@@ -349,7 +351,7 @@ def _by_names(rows: Arrays, names: Names, wanted: Names, where: str) -> Arrays:
     """Return rows with the columns of the first block, where both have names."""
     if names is None or wanted is None or (places := places_of(wanted, names, where)) is None:
         return rows
-    return rows._replace(X=np.ascontiguousarray(rows.X[:, places]))
+    return rows._replace(X=columns_of(rows.X, places))
 
 
 def _targets_by_names(rows: Arrays, names: Names, first: _Form, where: str) -> Arrays:

@@ -20,6 +20,7 @@ from streamrf.sources.sparse import (
 )
 from streamrf.sources.validation import (
     as_matrix,
+    check_no_grid,
     check_rank,
     check_targets_shape,
     check_weights_shape,
@@ -118,6 +119,7 @@ class LazyMatrix(Matrix):
         self.n_features = math.prod(self.row_shape)
         self.has_targets, self.has_weights = y is not None, weights is not None
         if y is not None:
+            check_no_grid(X.shape, y, name)
             check_targets_shape(y.shape, self.n_rows, f"{name}, y")
         if weights is not None:
             check_weights_shape(weights.shape, self.n_rows, f"{name}, weights")

@@ -140,6 +140,20 @@ def check_rank(shape: tuple[int, ...], where: str) -> None:
         raise ShapeError(f"{where}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
 
 
+def check_no_grid(x_shape: tuple[int, ...], y: Any, where: str) -> None:
+    """Raise ShapeError where targets are a grid, one for each place on the first axes of X.
+
+    Rows of X would be lines of pixels, or whole series, with many targets each.
+    """
+    y_shape = () if y is None else y.shape
+    if len(y_shape) > 1 and y_shape == x_shape[:-1]:
+        raise ShapeError(
+            f"{where} has shape {x_shape} and y {y_shape}, one for each place on all axes of X but "
+            f"the last; make these the rows: X.reshape(-1, {x_shape[-1]}) and y.reshape(-1), or "
+            "keep both in an HDF5 file, which is read so"
+        )
+
+
 def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
     """Return targets or labels, (n_rows,) or (n_rows, n_targets), as numbers or strings.
 

@@ -1,0 +1,225 @@
+"""Groups of HDF5 that are one column, as AnnData writes them.
+
+Sparse rows, categories and numbers with holes are groups of datasets, whose attribute
+`encoding-type` says what they are (anndata.readthedocs.io, "On-disk format").
+"""
+
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from streamrf.errors import BadRowError, CorruptFileError, ShapeError
+from streamrf.sources.hdf5_chunks import read_rows
+from streamrf.sources.hdf5_columns import Column, Fetch, Plain
+from streamrf.sources.seekable import Ranges
+from streamrf.sources.sparse import Numbers, as_csr, sparse_or_dense
+from streamrf.sources.validation import as_targets, matrix_dtype
+
+
+class Sparse(Column):
+    """Rows in the compressed format: their values, columns, and where each row ends."""
+
+    def __init__(self, group: h5py.Group, where: str) -> None:
+        if _encoding(group) == "csc_matrix":
+            raise ShapeError(
+                f"{where} is sparse and stored by columns (csc_matrix), so that no row can be read "
+                "alone; store it by rows: adata.X = adata.X.tocsr()"
+            )
+        data, columns, ends = (_part(group, name, where) for name in ("data", "indices", "indptr"))
+        self.shape = _sparse_shape(group)
+        self.dtype = matrix_dtype(data.dtype, where)
+        self.parts = data, columns, ends
+        is_whole = len(self.shape) == 2 and min(self.shape) >= 0
+        is_whole = is_whole and columns.dtype.kind in "iu" and ends.dtype.kind in "iu"
+        if not is_whole or (len(ends), len(columns)) != (self.shape[0] + 1, len(data)):
+            raise CorruptFileError(
+                f"{where} is no sparse matrix: of shape {self.shape}, with {len(data):,} values, "
+                f"{len(columns):,} columns and {len(ends):,} ends of rows; write it again"
+            )
+
+    @property
+    def n_entries(self) -> int | None:
+        """Entries that are kept."""
+        return len(self.parts[0])
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows end anywhere in a chunk."""
+        return 1
+
+    def ranges_of(self, ranges: Ranges) -> list[Ranges]:
+        """Return the entries of the rows, and where these end."""
+        ends = self.parts[2]
+        entries = [(int(ends[start]), int(ends[stop])) for start, stop in ranges]
+        return [entries, entries, [(start, stop + 1) for start, stop in ranges]]
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> Numbers:
+        """Return the rows, dense or sparse as of `sparse_or_dense`."""
+        ends = fetch(2, low, high + 1).astype(np.int64)
+        first, last = int(ends[0]), int(ends[-1])
+        if first < 0 or last > len(self.parts[0]) or (np.diff(ends) < 0).any():
+            raise CorruptFileError(
+                f"{where}: rows {low} to {high - 1} end before they begin, or beyond the values; "
+                "the file is damaged there: copy or write it again"
+            )
+        values, columns = (fetch(part, first, last) for part in (0, 1))
+        shape = (high - low, self.shape[1])
+        rows = scipy.sparse.csr_array(
+            (values.astype(self.dtype), columns.astype(np.int64), ends - first), shape=shape
+        )
+        return sparse_or_dense(as_csr(rows, where), self.dtype)
+
+
+class Categories(Column):
+    """Labels as numbers of a list of categories, which are text or numbers."""
+
+    def __init__(self, codes: h5py.Dataset, categories: h5py.Dataset, where: str) -> None:
+        self.parts, self.others = (codes,), (categories,)
+        n = len(categories)
+        self._categories = as_targets(read_rows(categories, 0, n, where), n, where)
+        self.shape, self.dtype = codes.shape, self._categories.dtype
+        if codes.dtype.kind not in "iu" or self._categories.ndim != 1:
+            raise CorruptFileError(f"{where} has no numbers of categories; write it again")
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+        """Return the labels."""
+        codes = fetch(0, low, high)
+        _check_there(codes < 0, low, where)
+        if len(codes) and int(codes.max()) >= len(self._categories):
+            raise CorruptFileError(
+                f"{where}: rows {low} to {high - 1} are of categories that there are none of; "
+                "write it again"
+            )
+        return self._categories[codes]
+
+
+class Masked(Column):
+    """Values next to which it is said which are missing."""
+
+    def __init__(self, group: h5py.Group, where: str) -> None:
+        self.parts = tuple(_part(group, name, where) for name in ("values", "mask"))
+        values, mask = self.parts
+        self.shape, self.dtype = values.shape, np.dtype(np.float64)
+        if h5py.check_string_dtype(values.dtype) is not None:
+            self.dtype = np.dtype(np.str_)
+        elif values.dtype.kind == "b":
+            self.dtype = values.dtype
+        if mask.shape != values.shape or mask.dtype.kind not in "biu":
+            raise CorruptFileError(f"{where} has no mask of its values; write it again")
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+        """Return the values, NaN for numbers that are missing."""
+        values, is_missing = fetch(0, low, high), fetch(1, low, high).astype(bool)
+        if self.dtype.kind == "f":
+            return np.where(is_missing, np.nan, values)
+        _check_there(is_missing, low, where)
+        return values
+
+
+def column_of(item: Any, where: str) -> Column | None:
+    """Return what a dataset or a group of a file is as rows; None where it is nothing like it."""
+    if isinstance(item, h5py.Dataset):
+        categories = item.attrs.get("categories")  # before version 0.8 of AnnData
+        if isinstance(categories, h5py.Reference) and categories:
+            named = item.file[categories]
+            if isinstance(named, h5py.Dataset) and named.ndim == 1:
+                return Categories(item, named, where)
+        return Plain(item)
+    if not isinstance(item, h5py.Group):
+        return None
+    encoding = _encoding(item)
+    if encoding in ("csr_matrix", "csc_matrix"):
+        return Sparse(item, where)
+    if encoding == "categorical":
+        codes, categories = (_part(item, name, where) for name in ("codes", "categories"))
+        return Categories(codes, categories, where)
+    return Masked(item, where) if encoding.startswith("nullable-") else None
+
+
+class Entry(NamedTuple):
+    """What `column_of` may be asked for.
+
+    Attributes
+    ----------
+    part : the dataset, or one of those of a group
+    shape : of all, None of an empty dataset
+    kind : "", "sparse" or "categories"
+    """
+
+    part: h5py.Dataset
+    shape: tuple[int, ...] | None
+    kind: str = ""
+
+
+def entries_of(file: h5py.File) -> dict[str, Entry]:
+    """Return what rows, targets and weights of a file may be, by name."""
+    found: dict[str, Entry] = {}
+    groups: list[str] = []
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            if not any(name.startswith(group) for group in groups):
+                found[name] = Entry(item, item.shape)
+        elif (entry := _entry_of(item)) is not None:
+            groups.append(f"{name}/")
+            found[name] = entry
+
+    file.visititems(visit)
+    return found
+
+
+def _entry_of(group: h5py.Group) -> Entry | None:
+    """Return what a group is as a column, None if it is none."""
+    encoding = _encoding(group)
+    if encoding in ("csr_matrix", "csc_matrix"):
+        name, kind = "data", "sparse"
+    elif encoding == "categorical":
+        name, kind = "codes", "categories"
+    else:
+        name, kind = "values", ""
+    part = group.get(name)
+    if not isinstance(part, h5py.Dataset) or not (kind or encoding.startswith("nullable-")):
+        return None
+    return Entry(part, _sparse_shape(group) if kind == "sparse" else part.shape, kind)
+
+
+def _sparse_shape(group: h5py.Group) -> tuple[int, ...]:
+    shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape", ()))
+    return tuple(int(size) for size in np.ravel(shape))
+
+
+def _encoding(group: h5py.Group) -> str:
+    """Return what a group says that it is, in the words of today's AnnData, else ""."""
+    old = group.attrs.get("h5sparse_format")  # before version 0.7
+    found = group.attrs.get("encoding-type", "" if old is None else f"{as_text(old)}_matrix")
+    return as_text(found)
+
+
+def as_text(value: Any) -> str:
+    """Return an attribute as text, "" if it is none."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value if isinstance(value, str) else ""
+
+
+def _part(group: h5py.Group, name: str, where: str) -> h5py.Dataset:
+    """Return a dataset of a group that AnnData has written, of one dimension."""
+    found = group.get(name)
+    if not isinstance(found, h5py.Dataset) or found.shape is None or found.ndim != 1:
+        raise CorruptFileError(
+            f"{where} has no dataset {name!r} of one dimension, as {_encoding(group)!r} has; write "
+            "it again"
+        )
+    return found
+
+
+def _check_there(is_missing: NDArray[np.bool_], low: int, where: str) -> None:
+    """Raise BadRowError for a label that is missing."""
+    if is_missing.any():
+        raise BadRowError(
+            f"{where}, row {low + int(is_missing.argmax())}: the target is missing, and a missing "
+            "label cannot be filled in; take such rows out"
+        )
