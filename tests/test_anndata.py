@@ -154,8 +154,36 @@ def test_columns_are_known_by_their_names(file, tmp_path):
         handle["obsm/few"] = X[:, :3]
     assert open_source(file, "raw/X").names[0] == "raw 0"
     assert open_source(file, "obsm/few").names is None
-    repeated = write_anndata(tmp_path / "again.h5ad", X, {"kind": KINDS}, ["one"] * D)
-    assert open_source(repeated).names is None
+    repeated = write_anndata(
+        tmp_path / "again.h5ad", X, {"kind": KINDS}, ["one", *GENES[1:-1], "one"]
+    )
+    with pytest.raises(DataError, match=r"2 columns are called 'one', .*var_names_make_unique"):
+        open_source(repeated)
+    short = write_anndata(tmp_path / "short.h5ad", X, {"kind": KINDS}, GENES[1:])
+    with pytest.raises(DataError, match="39 names of 40 columns"):
+        open_source(short)
+
+
+@pytest.mark.parametrize("values", [None, np.arange(D), [["a"] * D] * 2, "a"])
+def test_names_of_columns_are_texts(file, values):
+    def change(handle):
+        del handle["var/gene"]
+        if values is not None:
+            handle["var/gene"] = values
+
+    with pytest.raises(CorruptFileError, match="'gene' is to hold the names of columns"):
+        open_source(spoilt(file, change))
+
+
+def test_wide_sparse_and_dense_files_are_not_read_as_one(tmp_path):
+    rows = np.zeros((N, 5000), np.float32)
+    rows[:, :D] = X
+    first = write_anndata(tmp_path / "a.h5ad", rows, {"kind": KINDS})
+    with h5py.File(write_anndata(tmp_path / "b.h5ad", rows, {"kind": KINDS}), "r+") as handle:
+        del handle["X"]
+        handle["X"] = rows
+    with pytest.raises(ShapeError, match=r"b.h5ad, dataset 'X' is dense and .*a.h5ad is not"):
+        open_source([first, tmp_path / "b.h5ad"], y="kind")
 
 
 def test_columns_of_sparse_rows_are_found_by_name(tmp_path):
@@ -215,12 +243,26 @@ def test_damaged_entries_are_told(file):
     def backwards(handle):
         handle["X/indptr"][100] = 0
 
+    def short(handle):
+        handle["X/indptr"][-1] -= 1
+
     def outside(handle):
         handle["X/indptr"][0] = 0
         handle["X/indices"][-1] = D
 
-    with pytest.raises(CorruptFileError, match="end before they begin, or beyond the values"):
-        rows_of(open_source(spoilt(file, backwards)))
+    def around(handle):
+        ends = handle["X/indptr"][:].astype(np.int64)
+        ends[1:3] = 2**63 - 1, -(2**63)
+        del handle["X/indptr"]
+        handle["X/indptr"] = ends
+
+    before = file.read_bytes()
+    with pytest.raises(CorruptFileError, match="values that are of no row"):
+        open_source(spoilt(file, short))
+    file.write_bytes(before)
+    for change in (around, backwards):
+        with pytest.raises(CorruptFileError, match="end before they begin, or beyond the values"):
+            rows_of(open_source(spoilt(file, change)))
     with h5py.File(file, "r+") as handle:
         del handle["X"]
         write_sparse(handle.create_group("X"), X)
@@ -271,3 +313,36 @@ def test_commands_take_the_file(file, tmp_path):
     assert listed["obs/age"]["dtype"] == "float64"
     assert "X/data" not in listed
     assert "300 x 40, float32, sparse" in run("info", file)
+    with h5py.File(file, "r+") as handle:
+        handle[b"obs/\xff"] = AGE
+    assert "obs/" in run("info", file)
+
+
+def test_many_lacking_columns_are_told_in_brief(tmp_path):
+    names = [f"gene {j}" for j in range(5000)]
+    rows = scipy.sparse.random_array((N, 5000), density=0.01, rng=RNG, format="csr")
+    path = write_anndata(tmp_path / "a.h5ad", rows, {"kind": KINDS}, names)
+    other = write_anndata(tmp_path / "b.h5ad", rows[:, :100], {}, names[:100])
+    clf = srf.RandomFeatureClassifier(MAP, random_state=0).fit(open_source(path, y="kind"))
+    with pytest.raises(ShapeError, match="it lacks") as error:
+        clf.predict(open_source(other))
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize("shape", ["abc", np.nan, h5py.Empty("i8"), [[2]], -1])
+def test_shapes_that_are_none_are_told(file, shape):
+    def change(handle):
+        handle["X"].attrs["shape"] = shape
+
+    with pytest.raises(CorruptFileError, match="no sparse matrix: of shape"):
+        open_source(spoilt(file, change))
+    found = CliRunner().invoke(app, ["info", str(file)])
+    assert found.exit_code == 0, found.output
+
+
+def test_masked_records_are_no_column(file):
+    with h5py.File(file, "r+") as handle:
+        records = np.zeros(N, dtype=[("a", "f4"), ("b", "f4")])
+        masked(handle["obs"].create_group("odd"), records, np.zeros(N, bool), "integer")
+    with pytest.raises(CorruptFileError, match="no mask of its values"):
+        open_source(file, y="odd")

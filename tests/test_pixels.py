@@ -39,6 +39,8 @@ def test_pixels_of_hdf5_are_rows_where_each_has_a_target(
     assert f"each of the {shown} places of an array is a row of 5 columns" in caplog.text
     plain = sources.ArraySource(X.reshape(-1, 5), y.ravel(), weights.ravel())
     assert (source.n_rows, source.n_features, source.row_shape) == (plain.n_rows, 5, (5,))
+    line = X[0].nbytes + y[0].nbytes * (not text) + weights[0].nbytes  # of texts their references
+    assert source.buffer_bytes >= 2 * line
     assert source.stores[0].key == plain.stores[0].key
     np.testing.assert_array_equal(source.known_targets[0], y.ravel())
     for bounds in ((0, None), (3, 5), (6, 15), (20, 61)):
@@ -81,6 +83,12 @@ def test_grids_of_targets_are_refused_elsewhere(tmp_path, make):
     made["zarr"] = lambda: sources.open_source(str(tmp_path / "rows.zarr"), y="y")
     with pytest.raises(ShapeError, match=r"y \(11, 7\), .*rows: X.reshape\(-1, 5\)"):
         made[make]()
+
+
+def test_grids_without_places_are_no_rows(tmp_path):
+    path = write_hdf5(tmp_path / "cube.h5", np.zeros((3, 0, 5)), np.zeros((3, 0)))
+    with pytest.raises(ShapeError, match="0 feature"):
+        sources.HDF5Source(path)
 
 
 def test_commands_take_a_cube_with_and_without_its_map(tmp_path):

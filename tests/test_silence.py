@@ -137,7 +137,7 @@ def test_the_scales_advised_are_taken_as_they_are_typed(scaling, tmp_path, capsy
     begin += ["--x", "X", "--y", "y", "--alpha", 1, "--model", tmp_path / "m.h5"]
     given = begin + ([] if scaling is None else ["--normalize", scaling])
     said = streamrf(*given).stderr
-    typed = re.search(r"\(streamrf (moments) DATA (--out) FILE, then (.*) FILE\)", said)
+    typed = re.search(r"\(streamrf (moments) DATA (-o) FILE, then (.*) FILE\)", said)
     assert typed, said
     scales = tmp_path / "scales.h5"
     assert streamrf(typed[1], path, "--x", "X", "--y", "y", typed[2], scales).exit_code == 0

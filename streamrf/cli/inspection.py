@@ -100,7 +100,7 @@ def _data(path: str) -> dict[str, Any]:
     try:
         with h5py.File(path, "r") as file:
             datasets = [_facts(name, entry) for name, entry in entries_of(file).items()]
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, KeyError) as error:  # of links to objects that are damaged
         raise CorruptFileError(
             f"{path} cannot be opened as an HDF5 file ({error}); it is damaged or truncated: copy "
             "or write it again, or wait if a program is writing it"

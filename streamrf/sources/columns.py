@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.display import brief
 from streamrf.errors import DataError, ShapeError
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.cycles import CYCLES, waves
@@ -278,7 +279,7 @@ class Columns:
             and not can_be(column.name, column.kind)
         ]
         if lacks or changed:
-            told = [f"it lacks {lacks}"] if lacks else []
+            told = [f"it lacks {brief(repr(lacks))}"] if lacks else []
             dates = [
                 column.name
                 for column in self.columns

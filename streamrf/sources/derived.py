@@ -283,7 +283,7 @@ def places_of(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -> li
     places = {name: place for place, name in enumerate(names)}
     lacks = [name for name in wanted if name not in places]
     if lacks:
-        raise ShapeError(f"{where} has not the columns learnt from: it lacks {lacks}")
+        raise ShapeError(f"{where} has not the columns learnt from: it lacks {brief(repr(lacks))}")
     return [places[name] for name in wanted]
 
 

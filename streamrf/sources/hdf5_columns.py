@@ -47,6 +47,11 @@ class Column(ABC):
         return None
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes that are kept from one block to the next."""
+        return 0
+
+    @property
     def chunk_rows(self) -> int:
         """Rows of a chunk."""
         return self.parts[0].chunks[0] if self.parts[0].chunks else 1
@@ -104,6 +109,11 @@ class Pixels(Column):
     def is_text(self) -> bool:
         """Whether these are strings."""
         return self._column.is_text
+
+    @property
+    def held_bytes(self) -> int:
+        """Two lines, as a block may end in the first and begin in the second."""
+        return 2 * self._across * math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
     def chunk_rows(self) -> int:
@@ -166,8 +176,8 @@ def as_pixels(
     is_grid : whether they are taken for grids without y
     """
     grid = x.shape[:-1]
-    is_grid = len(grid) > 1 and (is_grid or (y is not None and y.shape == grid))
-    if not is_grid or not isinstance(x, Plain):
+    is_grid = is_grid or (y is not None and y.shape == grid)
+    if not is_grid or len(grid) < 2 or 0 in grid or not isinstance(x, Plain):
         return x, y, weights
 
     def changed(column: Column | None) -> Column | None:

@@ -2,13 +2,14 @@
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import h5py
 
-from streamrf.errors import DatasetNotFoundError, ShapeError
+from streamrf.errors import CorruptFileError, DataError, DatasetNotFoundError, ShapeError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
@@ -76,7 +77,7 @@ class File:
     chunk_rows: int
     cache_bytes: int  # of the library
     cache_slots: int
-    ahead_bytes: int  # of rows decompressed ahead of their use
+    ahead_bytes: int  # of rows decompressed ahead of their use, or kept for the next block
     keys: tuple[str, ...]  # `fingerprints`
     n_entries: int | None  # that are kept of sparse rows
     columns: tuple[str, ...] | None  # their names
@@ -173,11 +174,12 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             chunk_rows=found.x.chunk_rows,
             cache_bytes=cache_bytes,
             cache_slots=cache_slots,
-            ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None),
+            ahead_bytes=sum(bands.held_bytes for bands in banded if bands is not None)
+            + sum(column.held_bytes for column in found if column is not None),
             keys=tuple(fingerprints(head, own_name(path))),
             n_entries=found.x.n_entries,
             stored_shape=found.x.parts[0].shape,
-            columns=None if index is None else _names_in(index, where_of(name, INDEX)),
+            columns=None if index is None else _names_in(index, head.shape[1], f"{name}, {INDEX}"),
             target=None if found.y is None else (found.y.is_text, target_shape(found.y.shape)),
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(all_others)),
@@ -189,8 +191,11 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
 def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> Datasets:
     """Return the datasets of a file, their shapes and dtypes checked; see `as_pixels`."""
     with decoding(name):
-        wanted = names._asdict()
-        found = Datasets(*(n and _dataset(file, name, n, role) for role, n in wanted.items()))
+        others = [
+            None if wanted is None else _dataset(file, name, wanted, role)
+            for wanted, role in ((names.y, "y"), (names.weights, "weights"))
+        ]
+        found = Datasets(_dataset(file, name, names.x, "x"), *others)
     x, y, weights = (where_of(name, dataset) for dataset in names)
     matrix_dtype(found.x.dtype, x)
     check_rank(found.x.shape, x)
@@ -232,17 +237,27 @@ def _index_of(file: h5py.File, name: str, x: str) -> Column | None:
     """Return the names of the columns that AnnData keeps, or None."""
     folder = {"X": "var", "layers": "var", "raw": "raw/var"}.get(x.strip("/").split("/")[0])
     table = None if folder is None or not _is_annotated(file) else file.get(folder)
-    if not isinstance(table, h5py.Group):
+    if not isinstance(table, h5py.Group) or not (key := as_text(table.attrs.get("_index"))):
         return None
-    item = table.get(as_text(table.attrs.get("_index", "_index")))
-    return None if item is None else column_of(item, where_of(name, INDEX))
+    where = f"{where_of(name, folder)}, {key!r}"
+    found = column_of(table.get(key), where)
+    if found is None or len(found.shape) != 1 or not found.is_text:
+        raise CorruptFileError(f"{where} is to hold the names of columns, and is no column of text")
+    return found
 
 
-def _names_in(index: Column, where: str) -> tuple[str, ...] | None:
-    """Return the names, None where they are no texts or not one for each column."""
+def _names_in(index: Column, n_features: int, where: str) -> tuple[str, ...]:
+    """Return the names of columns, each of which has one of its own, or raise DataError."""
     names = as_targets(index.read(0, len(index), where), len(index), where).tolist()
-    is_one_each = len({*names}) == len(names) and all(isinstance(n, str) and n for n in names)
-    return tuple(names) if is_one_each else None
+    if len(names) != n_features:
+        raise DataError(f"{where}: {len(names):,} names of {n_features:,} columns")
+    repeated = next((one for one, n in Counter(names).items() if n > 1 or not one), None)
+    if repeated is not None:
+        raise DataError(
+            f"{where}: {Counter(names)[repeated]:,} columns are called {repeated!r}, and are known "
+            "by name; make names unique: adata.var_names_make_unique()"
+        )
+    return tuple(names)
 
 
 def _cache_of(datasets: Iterable[h5py.Dataset]) -> tuple[int, int]:

@@ -4,6 +4,7 @@ Sparse rows, categories and numbers with holes are groups of datasets, whose att
 `encoding-type` says what they are (anndata.readthedocs.io, "On-disk format").
 """
 
+import os
 from typing import Any, NamedTuple
 
 import h5py
@@ -39,6 +40,11 @@ class Sparse(Column):
                 f"{where} is no sparse matrix: of shape {self.shape}, with {len(data):,} values, "
                 f"{len(columns):,} columns and {len(ends):,} ends of rows; write it again"
             )
+        if (int(ends[0]), int(ends[-1])) != (0, len(data)):
+            raise CorruptFileError(
+                f"{where} has values that are of no row: its rows end from {int(ends[0]):,} to "
+                f"{int(ends[-1]):,}, and it has {len(data):,} values; write it again"
+            )
 
     @property
     def n_entries(self) -> int | None:
@@ -60,7 +66,8 @@ class Sparse(Column):
         """Return the rows, dense or sparse as of `sparse_or_dense`."""
         ends = fetch(2, low, high + 1).astype(np.int64)
         first, last = int(ends[0]), int(ends[-1])
-        if first < 0 or last > len(self.parts[0]) or (np.diff(ends) < 0).any():
+        is_past = first < 0 or last > len(self.parts[0])
+        if is_past or (ends[1:] < ends[:-1]).any():  # differences could wrap around
             raise CorruptFileError(
                 f"{where}: rows {low} to {high - 1} end before they begin, or beyond the values; "
                 "the file is damaged there: copy or write it again"
@@ -107,7 +114,8 @@ class Masked(Column):
             self.dtype = np.dtype(np.str_)
         elif values.dtype.kind == "b":
             self.dtype = values.dtype
-        if mask.shape != values.shape or mask.dtype.kind not in "biu":
+        is_alike = mask.shape == values.shape and mask.dtype.kind in "biu"
+        if not is_alike or not (self.is_text or values.dtype.kind in "biuf"):
             raise CorruptFileError(f"{where} has no mask of its values; write it again")
 
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
@@ -159,7 +167,8 @@ def entries_of(file: h5py.File) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     groups: list[str] = []
 
-    def visit(name: str, item: Any) -> None:
+    def visit(key: str | bytes, item: Any) -> None:
+        name = os.fsdecode(key)  # of bytes where it is no UTF-8
         if isinstance(item, h5py.Dataset):
             if not any(name.startswith(group) for group in groups):
                 found[name] = Entry(item, item.shape)
@@ -187,8 +196,9 @@ def _entry_of(group: h5py.Group) -> Entry | None:
 
 
 def _sparse_shape(group: h5py.Group) -> tuple[int, ...]:
-    shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape", ()))
-    return tuple(int(size) for size in np.ravel(shape))
+    found = group.attrs.get("shape", group.attrs.get("h5sparse_shape", ()))
+    shape = np.ravel(() if isinstance(found, h5py.Empty) else found)
+    return tuple(shape.tolist()) if shape.dtype.kind in "iu" else ()
 
 
 def _encoding(group: h5py.Group) -> str:
