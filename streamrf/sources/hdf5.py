@@ -286,8 +286,8 @@ def _check_alike(file: File, first: File, names: Names) -> None:
             f"{where_of(file.name, names.x)} has {file.n_features} features but {first.name} has"
             f" {first.n_features}; all files must have the same columns"
         )
-    is_sparse, others_are = (one.n_entries is not None for one in (file, first))
-    if is_sparse != others_are and file.n_features > MAX_DENSE:
+    is_sparse, was_sparse = (one.n_entries is not None for one in (file, first))
+    if is_sparse != was_sparse and file.n_features > MAX_DENSE:
         raise ShapeError(
             f"{where_of(file.name, names.x)} is {'sparse' if is_sparse else 'dense'} and "
             f"{first.name} is not; read them by two sources, whose statistics can be added"

@@ -191,11 +191,12 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
 def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> Datasets:
     """Return the datasets of a file, their shapes and dtypes checked; see `as_pixels`."""
     with decoding(name):
-        others = [
+        rows = _dataset(file, name, names.x, "x")
+        others = (
             None if wanted is None else _dataset(file, name, wanted, role)
             for wanted, role in ((names.y, "y"), (names.weights, "weights"))
-        ]
-        found = Datasets(_dataset(file, name, names.x, "x"), *others)
+        )
+        found = Datasets(rows, *others)
     x, y, weights = (where_of(name, dataset) for dataset in names)
     matrix_dtype(found.x.dtype, x)
     check_rank(found.x.shape, x)
