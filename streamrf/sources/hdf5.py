@@ -25,7 +25,7 @@ from streamrf.sources.hdf5_files import (
 from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
-from streamrf.sources.sparse import MAX_DENSE, values_of_sparse
+from streamrf.sources.sparse import MAX_DENSE, total_entries
 from streamrf.sources.urls import check_no_urls
 from streamrf.sources.validation import as_matrix, check_roles, targets_and_weights
 
@@ -186,17 +186,8 @@ class HDF5Source(SeekableSource):
                 return _targets(columns, wheres, 0, file.n_rows)
 
     @property
-    def is_sparse(self) -> bool:
-        """Whether rows come as `SparseRows`."""
-        return self.n_features > MAX_DENSE and self._files[0].n_entries is not None
-
-    @property
-    def row_values(self) -> int:
-        """Numbers that a row holds: of a sparse one values and columns."""
-        if not self.is_sparse:
-            return self.n_features
-        n_entries = sum(file.n_entries or 0 for file in self._files)
-        return values_of_sparse(n_entries, self.n_rows)
+    def n_entries(self) -> int | None:
+        return total_entries(self._files)
 
     @property
     def buffer_bytes(self) -> int:

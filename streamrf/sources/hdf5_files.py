@@ -43,7 +43,7 @@ class Names(NamedTuple):
 
 
 class Trust(NamedTuple):
-    """What a file is allowed."""
+    """What a file is allowed, and what its rows are."""
 
     sparse: bool = False  # to claim rows that it does not store
     external: bool = False  # to send its readers to files in other folders

@@ -18,6 +18,7 @@ from streamrf.sources.sparse import (
     columns_of,
     is_scipy_sparse,
     sparse_or_dense,
+    values_of_sparse,
 )
 from streamrf.sources.stream import Stream, regrouped, windowed
 from streamrf.sources.validation import (
@@ -298,7 +299,7 @@ class _Form(NamedTuple):
     ) -> "_Form":
         target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
         n_features, is_sparse = rows.X.shape[1], isinstance(rows.X, SparseRows)
-        n_values = 1 + 2 * -(-len(rows.X.data) // len(rows.X)) if is_sparse else n_features
+        n_values = values_of_sparse(len(rows.X.data), len(rows.X)) if is_sparse else n_features
         has_weights = rows.weights is not None
         target_form = target, has_weights, is_sparse, n_values, row_shape
         return cls(n_features, *target_form, names, target_names)

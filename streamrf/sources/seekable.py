@@ -14,7 +14,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.derived import columns_named, named_as
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.ledger import check_once
-from streamrf.sources.sparse import columns_of
+from streamrf.sources.sparse import MAX_DENSE, columns_of, values_of_sparse
 from streamrf.sources.validation import as_matrix
 
 Ranges = list[tuple[int, int]]
@@ -32,6 +32,22 @@ class SeekableSource(Source):
     n_rows: int
     names: tuple[str, ...] | None = None
     target_names: tuple[str, ...] | None = None
+
+    @property
+    def n_entries(self) -> int | None:
+        """Entries that are kept of rows that are stored sparse; None of others."""
+        return None
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.n_features > MAX_DENSE and self.n_entries is not None
+
+    @property
+    def row_values(self) -> int:
+        """Numbers that a row holds: of a sparse one values and columns."""
+        if not self.is_sparse:
+            return self.n_features
+        return values_of_sparse(self.n_entries or 0, self.n_rows)
 
     @property
     def columns(self) -> Columns | None:

@@ -152,6 +152,11 @@ def sparse_or_dense(X: Any, dtype: Any) -> Numbers:
     return SparseRows(csr)
 
 
+def total_entries(parts: Sequence[Any]) -> int | None:
+    """Return the entries kept in all files or stores, by their `n_entries`; None of dense ones."""
+    return None if parts[0].n_entries is None else sum(part.n_entries or 0 for part in parts)
+
+
 def values_of_sparse(n_entries: int, n_rows: int) -> int:
     """Return how many numbers a sparse row holds, of so many entries in all rows."""
     return 1 + 2 * -(-n_entries // max(1, n_rows))

@@ -12,12 +12,7 @@ from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.paths import decoding, own_name, version
 from streamrf.sources.seekable import Ranges, SeekableSource
-from streamrf.sources.sparse import (
-    MAX_DENSE,
-    is_scipy_sparse,
-    sparse_or_dense,
-    values_of_sparse,
-)
+from streamrf.sources.sparse import is_scipy_sparse, sparse_or_dense, total_entries
 from streamrf.sources.validation import (
     as_matrix,
     check_no_grid,
@@ -272,16 +267,8 @@ class MatrixSource(StoredSource[Matrix]):
         super().__init__(stores, settings)
 
     @property
-    def is_sparse(self) -> bool:
-        return self.n_features > MAX_DENSE and self._list[0].n_entries is not None
-
-    @property
-    def row_values(self) -> int:
-        """Numbers that a row holds: of a sparse one values and columns."""
-        if not self.is_sparse:
-            return self.n_features
-        n_entries = sum(store.n_entries or 0 for store in self._list)
-        return values_of_sparse(n_entries, self.n_rows)
+    def n_entries(self) -> int | None:
+        return total_entries(self._list)
 
     def _keys_of(self, store: Matrix) -> list[str]:
         return store.keys

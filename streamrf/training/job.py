@@ -197,9 +197,7 @@ class Job:
             return None  # which the calibration refuses
         packed_size(int(width))  # raises for what is too wide for any memory
         n_held = most_rows(self.source.n_rows) if self._holds_out(pass_) else 0
-        n_outputs, n_classes = self._n_outputs(pass_)
-        n_values = 0 if n_classes else n_outputs
-        held_bytes = min(MAX_BYTES, 8 * self.source.row_values * n_held) + 8 * n_values * n_held
+        held_bytes = min(MAX_BYTES, 8 * self.source.row_values * n_held)
         other_bytes = self.source.buffer_bytes + more_bytes
         if self.source.is_sparse:
             other_bytes += memory.SPARSE_BYTES
@@ -213,15 +211,15 @@ class Job:
         sizes = memory.Sizes(
             int(width),
             self.source.n_features if chooses else self.source.row_values,  # some are made dense
-            n_outputs,
-            n_classes,
+            *self._n_outputs(pass_),
             n_rows=self.source.n_rows,
             gram=self.gram,
             n_folds=self.n_folds,
-            held_bytes=held_bytes,
             peeked_rows=tried_rows(self.source) if chooses else 0,
             other_bytes=other_bytes,
         )
+        held_bytes += 8 * sizes.n_values * n_held
+        sizes = replace(sizes, held_bytes=held_bytes)
         is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written
         kept_bytes = 0 if prune is None else 8 * check_kept(prune, int(width), "prune") * int(width)
         own = replace(
