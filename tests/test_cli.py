@@ -613,7 +613,7 @@ FIT = ("fit", "data.h5", *SMALL, *MODEL)
         ),
         ((*FIT, "--weights", "Z"), ["no dataset 'Z'", "; name it with weights= (--weights)"]),
         ((*FIT, "--x", "/"), ["'/' is a group, not a dataset; it has", "; name it with x= (--x)"]),
-        ((*FIT, "--x", "y"), ["dataset 'y' has shape (900,); expected 2-D"]),
+        ((*FIT, "--x", "y"), ["column 'y' is asked for both as X and as target"]),
         ((*FIT, "--y", "short"), ["dataset 'short' has 100 rows but X has 900"]),
         ((*FIT, "--weights", "X"), ["dataset 'X' has shape (900, 64)", "one weight a row"]),
         ((*FIT, "--x", "spoilt"), ["dataset 'spoilt', row 17: column 5 is NaN", "clean the data"]),

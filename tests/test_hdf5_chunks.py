@@ -153,9 +153,10 @@ def test_other_layouts_are_left_to_the_library(unknown, file, left):
         h5py.enum_dtype({"no": 0, "yes": 1}, basetype="i2"),
     ],
 )
-def test_values_that_are_no_numbers_are_left_to_the_library(dtype, file):
+def test_values_of_no_known_width_are_left_to_the_library(dtype, file, monkeypatch):
+    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
     dataset = file.create_dataset("y", (300,), dtype, chunks=(100,), compression="gzip")
-    assert Bands.of(dataset, 2) is None or dtype.kind == "i"
+    assert (Bands.of(dataset, 2) is None) == (dtype.kind in "Oc")
     assert read(dataset, [(0, 300)], 300)[0].tolist() == dataset[:].tolist()
 
 

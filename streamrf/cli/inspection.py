@@ -11,10 +11,20 @@ from streamrf import storage
 from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import StatisticsFile
 from streamrf.display import format_bytes
-from streamrf.errors import CorruptFileError, FormatError
+from streamrf.errors import FormatError
 from streamrf.models import load_model
 from streamrf.report import facts
-from streamrf.sources import Entry, bare, entries_of, is_known, is_url, open_source, path_of
+from streamrf.sources import (
+    MAX_SHOWN,
+    Entry,
+    bare,
+    browsed,
+    entries_of,
+    is_known,
+    is_url,
+    open_source,
+    path_of,
+)
 from streamrf.statistics import load_statistics
 from streamrf.storage import Fields
 from streamrf.training import load_moments
@@ -97,23 +107,19 @@ def _checkpoint(path: str) -> dict[str, Any]:
 
 def _data(path: str) -> dict[str, Any]:
     """Return the datasets of an HDF5 file."""
-    try:
-        with h5py.File(path, "r") as file:
-            datasets = [_facts(name, entry) for name, entry in entries_of(file).items()]
-    except (OSError, RuntimeError, KeyError) as error:  # of links to objects that are damaged
-        raise CorruptFileError(
-            f"{path} cannot be opened as an HDF5 file ({error}); it is damaged or truncated: copy "
-            "or write it again, or wait if a program is writing it"
-        ) from error
-    return {"datasets": datasets}
+    with browsed(path) as file:
+        return {"datasets": [_facts(name, entry) for name, entry in entries_of(file).items()]}
 
 
 def _facts(name: str, entry: Entry) -> dict[str, Any]:
     """Return what is shown of a dataset, or of a group that is read as one."""
     kinds = {"sparse": f"{_dtype(entry.part)}, sparse", "categories": "categories"}
+    if entry.kind == "table":
+        n, shown = len(entry.columns), ", ".join(entry.columns[:MAX_SHOWN])
+        kinds["table"] = f"table of {n:,} columns: {shown}{', ...' if n > MAX_SHOWN else ''}"
     return {
         "name": name,
-        "shape": entry.shape,
+        "shape": entry.shape if entry.kind != "table" else (entry.shape or ())[:1],
         "dtype": kinds.get(entry.kind, _dtype(entry.part)),
         "chunks": entry.part.chunks,
         "compression": entry.part.compression,

@@ -11,7 +11,8 @@ from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
-from streamrf.sources.hdf5_groups import Entry, entries_of
+from streamrf.sources.hdf5_files import browsed
+from streamrf.sources.hdf5_layouts import MAX_SHOWN, Entry, entries_of
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import (
     as_labels,
@@ -59,6 +60,7 @@ from streamrf.sources.weighted import (
 
 __all__ = [
     "BALANCED",
+    "MAX_SHOWN",
     "ArraySource",
     "Arrays",
     "Block",
@@ -89,6 +91,7 @@ __all__ = [
     "as_source",
     "as_targets",
     "bare",
+    "browsed",
     "by_columns",
     "check_class_weight",
     "check_each_once",

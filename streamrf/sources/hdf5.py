@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, EmptySourceError, ShapeError
 from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.hdf5_chunks import steps
 from streamrf.sources.hdf5_columns import ColumnReader, readers
 from streamrf.sources.hdf5_files import (
     File,
@@ -225,7 +226,7 @@ class HDF5Source(SeekableSource):
             wheres = [where_of(file.name, dataset) for dataset in self._names]
             with readers(found, ranges, wheres) as rows:
                 for start, stop in ranges:
-                    for low, high in _steps(start, stop, file.chunk_rows, block_rows):
+                    for low, high in steps(start, stop, file.chunk_rows, block_rows):
                         try:
                             arrays = self._arrays(rows, wheres, low, high)
                         except CorruptFileError:
@@ -298,16 +299,3 @@ def _check_alike(file: File, first: File, names: Names) -> None:
 def _described(target: tuple[bool, tuple[int, ...]]) -> str:
     text, shape = target
     return f"{'strings' if text else 'numbers'} of shape {('n_rows', *shape)}".replace("'", "")
-
-
-def _steps(start: int, stop: int, chunk_rows: int, block_rows: int) -> Iterator[tuple[int, int]]:
-    """Cut ``[start, stop)`` into whole chunks, or a chunk longer than a block into equal pieces."""
-    low = start
-    while low < stop:
-        high = (low + block_rows) // chunk_rows * chunk_rows
-        if high <= low:
-            left = min((low // chunk_rows + 1) * chunk_rows, stop) - low
-            pieces = -(-left // block_rows)
-            high = low + -(-left // pieces)
-        yield low, min(high, stop)
-        low = high

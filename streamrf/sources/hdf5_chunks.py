@@ -38,6 +38,19 @@ def read_rows(dataset: h5py.Dataset, low: int, high: int, where: str) -> NDArray
         ) from error
 
 
+def steps(start: int, stop: int, chunk_rows: int, block_rows: int) -> Iterator[tuple[int, int]]:
+    """Cut ``[start, stop)`` into whole chunks, or a chunk longer than a block into equal pieces."""
+    low = start
+    while low < stop:
+        high = (low + block_rows) // chunk_rows * chunk_rows
+        if high <= low:
+            left = min((low // chunk_rows + 1) * chunk_rows, stop) - low
+            pieces = -(-left // block_rows)
+            high = low + -(-left // pieces)
+        yield low, min(high, stop)
+        low = high
+
+
 @dataclass(frozen=True)
 class Bands:
     """How the rows of a dataset are cut for threads: a band is rows of whole chunks.

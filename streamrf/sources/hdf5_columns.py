@@ -90,6 +90,31 @@ class Plain(Column):
         return fetch(0, low, high)
 
 
+class Picked(Column):
+    """One column out of the rows of another.
+
+    Parameters
+    ----------
+    column : the other
+    pick : what returns the one, of rows
+    """
+
+    def __init__(self, column: Column, pick: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        self.parts, self.others = column.parts, column.others
+        self._column, self._pick = column, pick
+        picked = pick(np.empty((0, *column.shape[1:]), column.dtype))
+        self.shape, self.dtype = (len(column), *picked.shape[1:]), picked.dtype
+
+    @property
+    def is_text(self) -> bool:
+        """Whether these are strings."""
+        return self.dtype.kind == "U" or h5py.check_string_dtype(self.dtype) is not None
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+        """Return the column."""
+        return self._pick(self._column.joined(low, high, fetch, where))
+
+
 class Pixels(Column):
     """Places on the first axes of a dataset, each a row: pixels of images, or steps of series.
 
@@ -129,7 +154,7 @@ class Pixels(Column):
         first, last = self._lines(low, high)
         if not self._held[0] <= first <= last <= self._held[1]:
             self._held = (0, 0, None)  # so that only one is there at a time
-            lines = fetch(0, first, last)
+            lines = self._column.joined(first, last, fetch, where)
             self._held = first, last, lines.reshape(-1, *self.shape[1:])
         first, _, rows = self._held
         return rows[low - first * self._across : high - first * self._across]

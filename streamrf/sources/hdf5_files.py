@@ -3,7 +3,8 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,9 +15,10 @@ from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands
-from streamrf.sources.hdf5_columns import Column, as_pixels
+from streamrf.sources.hdf5_columns import Column, Picked, as_pixels
 from streamrf.sources.hdf5_filters import register
-from streamrf.sources.hdf5_groups import as_text, column_of, entries_of
+from streamrf.sources.hdf5_groups import as_text, column_of
+from streamrf.sources.hdf5_layouts import MAX_SHOWN, cell_named, entries_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
@@ -138,6 +140,13 @@ def opened(path: str, name: str, **cache: Any) -> h5py.File:
             raise
 
 
+@contextmanager
+def browsed(name: str) -> Iterator[h5py.File]:
+    """Yield a file that is open; whatever is wrong with it is an error that names it."""
+    with opened(os.path.abspath(name), name) as file, decoding(name):
+        yield file
+
+
 def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
     """Return what is known of a file before its rows are read; `first` is its first row's index."""
     path = os.path.abspath(name)
@@ -148,17 +157,9 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
         told: list[str] = []
         for column, key in ((index, INDEX), *zip(found, names, strict=True)):
             if column is not None and key is not None:
-                place, others[key] = where_of(name, key), {}
-                for dataset in (*column.parts, *column.others):
-                    inside, doubts = origins(dataset, path, "" if trust.sparse else place)
-                    if not trust.external:
-                        check_origins(inside, path, place)
-                    if not trust.sparse:
-                        check_sparse(dataset, inside, place)
-                        check_complete(inside, place)
-                    others[key] |= inside
-                    told += doubts
-        cache_bytes, cache_slots = _cache_of(found.parts)
+                others[key], doubts = trusted(column, path, where_of(name, key), trust)
+                told += doubts
+        cache_bytes, cache_slots = cache_of(found.parts)
         banded = [Bands.of(dataset, n_granted()) for dataset in found.parts]
         where = where_of(name, names.x)
         all_others = [file for found in others.values() for file in found]
@@ -186,6 +187,30 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             parts=tuple(dict.fromkeys(filter(os.path.exists, all_others))),
             lacking=next(iter(told), ""),
         )
+
+
+def trusted(
+    column: Column, path: str, where: str, trust: Trust
+) -> tuple[dict[str, str], list[str]]:
+    """Return the `origins` of a column of the file `path`, unless it is not allowed what it claims.
+
+    Raises
+    ------
+    CorruptFileError
+        If it is not.
+    """
+    others: dict[str, str] = {}
+    told: list[str] = []
+    for dataset in (*column.parts, *column.others):
+        inside, doubts = origins(dataset, path, "" if trust.sparse else where)
+        if not trust.external:
+            check_origins(inside, path, where)
+        if not trust.sparse:
+            check_sparse(dataset, inside, where)
+            check_complete(inside, where)
+        others |= inside
+        told += doubts
+    return others, told
 
 
 def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> Datasets:
@@ -218,15 +243,33 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
         item = file.get(f"obs/{wanted}")
     if isinstance(item, h5py.Dataset) and item.shape is None:
         raise ShapeError(f"{place} is empty, without a shape; expected rows")
-    found = column_of(item, place)
-    if found is not None:
+    found = None if item is None else column_of(item, place)
+    if found is None and role != "x":
+        found = _picked(file, wanted, place)
+    if found is not None and found.dtype.names is None:
         return found
     shapes = {key: entry.shape for key, entry in entries_of(file).items()}
     have = f"{list(shapes)} of shapes {list(shapes.values())}" if shapes else "no dataset"
     have += f"; {how_to_name(role)}"
+    if found is not None:
+        raise ShapeError(
+            f"{place} is a table of the columns {list(found.dtype.names or ())[:MAX_SHOWN]}; "
+            "open_source reads its columns, as the command line does"
+        )
     if item is None:
         raise DatasetNotFoundError(f"{name} has no dataset {wanted!r}; it has {have}")
     raise ShapeError(f"{name}: {wanted!r} is a group, not a dataset; it has {have}")
+
+
+def _picked(file: h5py.File, wanted: str, where: str) -> Column | None:
+    """Return the column that `cell_named` finds, of plain values."""
+    cell = cell_named(file, wanted)
+    column = None if cell is None else column_of(file.get(cell.item), where)
+    if cell is None or column is None:
+        return None
+    if cell.kind or cell.levels:
+        raise ShapeError(f"{where} is no column of numbers or text; expected these")
+    return Picked(column, cell.of)
 
 
 def _is_annotated(file: h5py.File) -> bool:
@@ -261,7 +304,7 @@ def _names_in(index: Column, n_features: int, where: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _cache_of(datasets: Iterable[h5py.Dataset]) -> tuple[int, int]:
+def cache_of(datasets: Iterable[h5py.Dataset]) -> tuple[int, int]:
     """Return the bytes and slots of a cache that holds one row of chunks of each dataset."""
     n_bytes = 1 << 20  # HDF5's default before version 2
     slots = 521  # HDF5's default

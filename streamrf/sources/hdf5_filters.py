@@ -45,7 +45,9 @@ class Pipeline:
     @classmethod
     def of(cls, dataset: h5py.Dataset) -> "Pipeline | None":
         """Return that of a dataset; None if there is nothing to gain, or something not known."""
-        if dataset.chunks is None or dataset.dtype.kind not in "biuf":
+        if dataset.chunks is None or dataset.dtype.kind not in "biufSV":
+            return None
+        if dataset.dtype.hasobject:  # of texts elsewhere in the file
             return None
         if not dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
             return None  # the library converts it

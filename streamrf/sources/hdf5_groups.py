@@ -1,11 +1,11 @@
-"""Groups of HDF5 that are one column, as AnnData writes them.
+"""What datasets and groups of HDF5 are as one column, by what their attributes say.
 
-Sparse rows, categories and numbers with holes are groups of datasets, whose attribute
-`encoding-type` says what they are (anndata.readthedocs.io, "On-disk format").
+Sparse rows, categories and numbers with holes are groups in AnnData, whose `encoding-type` says
+what they are (anndata.readthedocs.io, "On-disk format"). Numbers of netCDF may be packed, and say
+what stands for a missing one (CF Conventions 1.11, 2.5.1 and 8.1).
 """
 
-import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -24,13 +24,13 @@ class Sparse(Column):
     """Rows in the compressed format: their values, columns, and where each row ends."""
 
     def __init__(self, group: h5py.Group, where: str) -> None:
-        if _encoding(group) == "csc_matrix":
+        if encoding_of(group) == "csc_matrix":
             raise ShapeError(
                 f"{where} is sparse and stored by columns (csc_matrix), so that no row can be read "
                 "alone; store it by rows: adata.X = adata.X.tocsr()"
             )
         data, columns, ends = (_part(group, name, where) for name in ("data", "indices", "indptr"))
-        self.shape = _sparse_shape(group)
+        self.shape = sparse_shape(group)
         self.dtype = matrix_dtype(data.dtype, where)
         self.parts = data, columns, ends
         is_whole = len(self.shape) == 2 and min(self.shape) >= 0
@@ -106,8 +106,8 @@ class Categories(Column):
 class Masked(Column):
     """Values next to which it is said which are missing."""
 
-    def __init__(self, group: h5py.Group, where: str) -> None:
-        self.parts = tuple(_part(group, name, where) for name in ("values", "mask"))
+    def __init__(self, group: h5py.Group, where: str, values_name: str = "values") -> None:
+        self.parts = tuple(_part(group, name, where) for name in (values_name, "mask"))
         values, mask = self.parts
         self.shape, self.dtype = values.shape, np.dtype(np.float64)
         if h5py.check_string_dtype(values.dtype) is not None:
@@ -127,6 +127,66 @@ class Masked(Column):
         return values
 
 
+class Packed(Plain):
+    """Numbers that are stored as others, ``scale * stored + offset``, or with a missing value.
+
+    They are floats; of 16 bits or fewer float32.
+    """
+
+    def __init__(self, dataset: h5py.Dataset, where: str) -> None:
+        super().__init__(dataset)
+        self._scale = _number(dataset, "scale_factor", 1.0, where)
+        self._offset = _number(dataset, "add_offset", 0.0, where)
+        found = (dataset.attrs.get(name) for name in _FILLS)
+        self._fills = [n for value in found if value is not None for n in np.ravel(value).tolist()]
+        if self.dtype.kind != "f":
+            self.dtype = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+        """Return the numbers, NaN for those that are missing."""
+        stored = fetch(0, low, high)
+        numbers = stored.astype(self.dtype)
+        if (self._scale, self._offset) != (1.0, 0.0):
+            numbers = (stored * self._scale + self._offset).astype(self.dtype)
+        for fill in self._fills:
+            numbers[stored == fill] = np.nan
+        return numbers
+
+
+_FILLS = ("_FillValue", "missing_value")
+_PACKING = ("scale_factor", "add_offset", *_FILLS)
+
+
+def _is_packed(dataset: h5py.Dataset) -> bool:
+    """Return whether numbers are to be changed by what attributes say."""
+    if dataset.dtype.kind not in "iuf":
+        return False
+    values = [dataset.attrs.get(name) for name in _PACKING]
+    plain = ((1.0,), (0.0,), (), ())
+    return any(
+        value is not None and not _is_one_of(value, numbers)
+        for value, numbers in zip(values, plain, strict=True)
+    )
+
+
+def _is_one_of(value: Any, numbers: tuple[float, ...]) -> bool:
+    """Return whether an attribute is no number, NaN, or one of these."""
+    found = np.ravel(value)
+    if found.dtype.kind not in "iuf":
+        return True
+    return all(number != number or number in numbers for number in found.tolist())
+
+
+def _number(dataset: h5py.Dataset, name: str, usual: float, where: str) -> float:
+    """Return an attribute that is one number, the usual one where there is none."""
+    found = np.ravel(dataset.attrs.get(name, usual))
+    if found.dtype.kind not in "iuf":
+        return usual
+    if len(found) != 1 or not np.isfinite(found[0]):
+        raise CorruptFileError(f"{where}: its attribute {name!r} is {found.tolist()}, not a number")
+    return float(found[0])
+
+
 def column_of(item: Any, where: str) -> Column | None:
     """Return what a dataset or a group of a file is as rows; None where it is nothing like it."""
     if isinstance(item, h5py.Dataset):
@@ -135,10 +195,13 @@ def column_of(item: Any, where: str) -> Column | None:
             named = item.file[categories]
             if isinstance(named, h5py.Dataset) and named.ndim == 1:
                 return Categories(item, named, where)
-        return Plain(item)
+        return Packed(item, where) if _is_packed(item) else Plain(item)
     if not isinstance(item, h5py.Group):
         return None
-    encoding = _encoding(item)
+    if item.parent.name.endswith("/columns") and "data" in item:  # of vaex, whose texts have more
+        is_text = "indices" in item
+        return None if is_text else _of_vaex(item, where)
+    encoding = encoding_of(item)
     if encoding in ("csr_matrix", "csc_matrix"):
         return Sparse(item, where)
     if encoding == "categorical":
@@ -147,61 +210,18 @@ def column_of(item: Any, where: str) -> Column | None:
     return Masked(item, where) if encoding.startswith("nullable-") else None
 
 
-class Entry(NamedTuple):
-    """What `column_of` may be asked for.
-
-    Attributes
-    ----------
-    part : the dataset, or one of those of a group
-    shape : of all, None of an empty dataset
-    kind : "", "sparse" or "categories"
-    """
-
-    part: h5py.Dataset
-    shape: tuple[int, ...] | None
-    kind: str = ""
+def _of_vaex(group: h5py.Group, where: str) -> Column:
+    return Masked(group, where, "data") if "mask" in group else Plain(_part(group, "data", where))
 
 
-def entries_of(file: h5py.File) -> dict[str, Entry]:
-    """Return what rows, targets and weights of a file may be, by name."""
-    found: dict[str, Entry] = {}
-    groups: list[str] = []
-
-    def visit(key: str | bytes, item: Any) -> None:
-        name = os.fsdecode(key)  # of bytes where it is no UTF-8
-        if isinstance(item, h5py.Dataset):
-            if not any(name.startswith(group) for group in groups):
-                found[name] = Entry(item, item.shape)
-        elif (entry := _entry_of(item)) is not None:
-            groups.append(f"{name}/")
-            found[name] = entry
-
-    file.visititems(visit)
-    return found
-
-
-def _entry_of(group: h5py.Group) -> Entry | None:
-    """Return what a group is as a column, None if it is none."""
-    encoding = _encoding(group)
-    if encoding in ("csr_matrix", "csc_matrix"):
-        name, kind = "data", "sparse"
-    elif encoding == "categorical":
-        name, kind = "codes", "categories"
-    else:
-        name, kind = "values", ""
-    part = group.get(name)
-    if not isinstance(part, h5py.Dataset) or not (kind or encoding.startswith("nullable-")):
-        return None
-    return Entry(part, _sparse_shape(group) if kind == "sparse" else part.shape, kind)
-
-
-def _sparse_shape(group: h5py.Group) -> tuple[int, ...]:
+def sparse_shape(group: h5py.Group) -> tuple[int, ...]:
+    """Return the shape that a group of sparse rows tells, () if it tells none."""
     found = group.attrs.get("shape", group.attrs.get("h5sparse_shape", ()))
     shape = np.ravel(() if isinstance(found, h5py.Empty) else found)
     return tuple(shape.tolist()) if shape.dtype.kind in "iu" else ()
 
 
-def _encoding(group: h5py.Group) -> str:
+def encoding_of(group: h5py.Group) -> str:
     """Return what a group says that it is, in the words of today's AnnData, else ""."""
     old = group.attrs.get("h5sparse_format")  # before version 0.7
     found = group.attrs.get("encoding-type", "" if old is None else f"{as_text(old)}_matrix")
@@ -220,8 +240,8 @@ def _part(group: h5py.Group, name: str, where: str) -> h5py.Dataset:
     found = group.get(name)
     if not isinstance(found, h5py.Dataset) or found.shape is None or found.ndim != 1:
         raise CorruptFileError(
-            f"{where} has no dataset {name!r} of one dimension, as {_encoding(group)!r} has; write "
-            "it again"
+            f"{where} has no dataset {name!r} of one dimension, as {encoding_of(group)!r} has; "
+            "write it again"
         )
     return found
 

@@ -20,8 +20,8 @@ from streamrf.sources.frames import (
     is_mixed,
     is_stream,
 )
-from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.hdf5_files import has_signature
+from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
@@ -41,7 +41,7 @@ from streamrf.sources.stored import GivenMatrix, MatrixSource
 from streamrf.sources.table_roles import roles
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.urls import bare, check_no_urls, inner, is_url
-from streamrf.sources.validation import check_roles
+from streamrf.sources.validation import check_roles, one_name
 from streamrf.sources.xarray_arrays import is_xarray, open_xarray
 from streamrf.sources.zarr_arrays import open_zarr
 
@@ -76,14 +76,10 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
     return opened
 
 
-def _open_hdf5(names: list[str], x: Any, y: Any, weights: Any, **trust: bool) -> SeekableSource:
-    return HDF5Source(names, "X" if x is None else x, y, weights, **trust)
-
-
 # The formats by the endings of files; others are HDF5 if they have its signature. A new one is its
 # file and a row.
 _FORMATS: dict[tuple[str, ...], Opener] = {
-    (".h5", ".hdf5", ".hdf", ".h5ad"): _open_hdf5,
+    (".h5", ".hdf5", ".hdf", ".h5ad"): open_hdf5,
     (".csv", ".tsv", ".tab"): _tables(CSVTable),
     PARQUET: _tables(open_parquet),
     (".arrow", ".feather", ".ipc"): _tables(open_arrow),
@@ -92,9 +88,9 @@ _FORMATS: dict[tuple[str, ...], Opener] = {
     (".svm", ".libsvm", ".svmlight"): open_libsvm,
     (".zarr",): open_zarr,
 }
-_LOCAL = (_open_hdf5, open_npy, open_npz, open_zarr)
+_LOCAL = (open_hdf5, open_npy, open_npz, open_zarr)
 _TRUST: dict[Opener, tuple[str, ...]] = {
-    _open_hdf5: ("allow_sparse", "allow_external"),
+    open_hdf5: ("allow_sparse", "allow_external"),
     open_zarr: ("allow_sparse",),
 }
 _ENDINGS = [ending for endings in _FORMATS for ending in endings]
@@ -157,13 +153,15 @@ def open_source(
         if len(openers) > 1:
             shown = list(map(bare, openers.values()))
             raise ParameterError(f"{shown} are of several formats; give those of one")
-        opener = next(iter(openers), _open_hdf5)
+        opener = next(iter(openers), open_hdf5)
         if opener is not open_libsvm:
             x, y, weights = map(_as_names, (x, y, weights), ("x", "y", "weights"))
         if opener in _LOCAL:
             check_no_urls(names)
-            y, weights = _one_name(y, "y", names), _one_name(weights, "weights", names)
-            check_roles(y, weights, names[0] if names else "X")
+        if opener in (open_npy, open_npz, open_zarr):
+            where = names[0] if names else "X"
+            y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
+            check_roles(y, weights, where)
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
         if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
@@ -197,18 +195,6 @@ def _as_names(wanted: Any, role: str) -> Any:
     )
 
 
-def _one_name(wanted: Any, role: str, files: list[str]) -> Any:
-    """Return the name in a list of one, as tables take lists; ParameterError for several."""
-    if not isinstance(wanted, list | tuple):
-        return wanted
-    if len(wanted) != 1:
-        raise ParameterError(
-            f"{role} names the columns {list(wanted)} of a table, and {files[0]} is none; name one "
-            f"dataset: {role}= (--{role})"
-        )
-    return wanted[0]
-
-
 def is_paths(data: Any) -> bool:
     """Return whether data is a path, or a list of paths."""
     entries = data if isinstance(data, list | tuple) else [data]
@@ -217,12 +203,12 @@ def is_paths(data: Any) -> bool:
 
 def is_known(name: str) -> bool:
     """Return whether the ending of a name is of a format other than HDF5, or it is a zarr store."""
-    return _opener(name) is not _open_hdf5
+    return _opener(name) is not open_hdf5
 
 
 def _opener(name: str) -> Opener:
     """Return what opens a file, by the ending of its name."""
-    return next((o for endings, o in _FORMATS.items() if _ending(name) in endings), _open_hdf5)
+    return next((o for endings, o in _FORMATS.items() if _ending(name) in endings), open_hdf5)
 
 
 def _check_format(name: str) -> None:

@@ -134,8 +134,8 @@ def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
             allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"
             cure = ", or leave it out of X with x='-NAME' (--x=-NAME)" if name in inputs else ""
             raise DataError(
-                f"{table.where}: column {name!r} has type {table.types[name]}; expected {allowed}:"
-                f" convert it{cure}"
+                f"{table.where}: column {name!r} has type {table.type_name(name)}; expected "
+                f"{allowed}: convert it{cure}"
             )
     if len(y) > 1 and any(kinds[name] not in ("number", "boolean") for name in y):
         raise DataError(f"{table.where}: targets {y} are not all numbers; name one of labels")

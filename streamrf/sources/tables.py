@@ -47,6 +47,10 @@ class Table(Stored):
     unnamed: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
 
+    def type_name(self, name: str) -> str:
+        """Return the type of a column in words."""
+        return str(self.types[name])
+
     def can_be(self, name: str, kind: str) -> bool:
         """Return whether a column can be read as of another kind than that of its type."""
         return self.is_text

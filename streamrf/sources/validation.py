@@ -201,6 +201,18 @@ def check_roles(y: Any, weights: Any, where: str) -> None:
         )
 
 
+def one_name(wanted: Any, role: str, where: str) -> Any:
+    """Return the name in a list of one, as tables take lists; ParameterError for several."""
+    if not isinstance(wanted, list | tuple):
+        return wanted
+    if len(wanted) != 1:
+        raise ParameterError(
+            f"{role} names the columns {list(wanted)} of a table, and {where} is none; name one "
+            f"dataset: {role}= (--{role})"
+        )
+    return wanted[0]
+
+
 def how_to_name(argument: str) -> str:
     """Return what to do about a dataset or column that is not there."""
     return f"name it with {argument}= (--{argument})"

@@ -1,0 +1,368 @@
+"""Tables in HDF5 files: records, frames of pandas, and columns that are each a dataset."""
+
+import fnmatch
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import ChangedFileError, CorruptFileError, DataError, DatasetNotFoundError
+from streamrf.jit.threads import n_granted
+from streamrf.sources.arrow_types import arrow
+from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.hdf5_chunks import Bands, read_rows, steps
+from streamrf.sources.hdf5_columns import Column, readers
+from streamrf.sources.hdf5_files import Trust, browsed, cache_of, opened, trusted
+from streamrf.sources.hdf5_groups import column_of
+from streamrf.sources.hdf5_layouts import (
+    Cell,
+    Cells,
+    cell_named,
+    cells_of,
+    entries_of,
+    index_of,
+    matrix_cells,
+    tables_of,
+    whole_cells,
+    width_of,
+)
+from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
+from streamrf.sources.paths import decoding, own_name
+from streamrf.sources.seekable import Ranges
+from streamrf.sources.table_roles import Wanted
+from streamrf.sources.tables import Table, TableSource
+from streamrf.sources.validation import one_name
+
+_NAT = np.iinfo(np.int64).min  # what stands for a missing date
+
+
+class HDF5Table(Table):
+    """A table of an HDF5 file.
+
+    Parameters
+    ----------
+    path : of the file
+    table : where it is in the file; "" for columns that are in no group
+    more : names of columns elsewhere in the file, of as many rows: datasets, or ``TABLE/COLUMN``
+    trust : what the file is allowed
+
+    Raises
+    ------
+    DatasetNotFoundError
+        No such table.
+    CorruptFileError
+        A damaged file, columns of several lengths, or what the file is not allowed.
+    """
+
+    def __init__(self, path: str, table: str, more: Sequence[str], trust: Trust) -> None:
+        self.name, self._given, self._path = own_name(path), path, os.path.abspath(path)
+        self.where = f"{path}, table {table or '/'!r}"
+        with browsed(path) as file:
+            self._cells = _cells(file, table, self.where)
+            self.index = tuple(n for n in index_of(_item(file, table)) if n in self._cells)
+            for name in more:
+                if (cell := cell_named(file, name)) is not None:
+                    self._cells[name] = cell
+            columns: dict[str, Column | None] = {}
+            for cell in self._cells.values():
+                if cell.item not in columns:
+                    columns[cell.item] = _column(file, cell, self.where)
+            self.types = {
+                name: _type_of(file, cell, columns[cell.item]) for name, cell in self._cells.items()
+            }
+            found = {item: column for item, column in columns.items() if column is not None}
+            lengths = {item: len(column) for item, column in found.items()}
+            self.n_rows = next(iter(lengths.values()), 0)
+            if odd := [item for item, n in lengths.items() if n != self.n_rows]:
+                raise CorruptFileError(
+                    f"{self.where}: {odd[0]!r} has {lengths[odd[0]]:,} rows, and others have "
+                    f"{self.n_rows:,}; all columns must have as many"
+                )
+            self._others: dict[str, str] = {}
+            told: list[str] = []
+            for item, column in found.items():
+                others, doubts = trusted(column, self._path, f"{path}, dataset {item!r}", trust)
+                self._others |= others
+                told += doubts
+            parts = [part for column in found.values() for part in column.parts]
+            self._cache = cache_of(parts)
+            self._chunk_rows = max((column.chunk_rows for column in found.values()), default=1)
+            self._held_bytes = sum(map(_held_bytes, parts))
+        warn_of_lacking(told)
+
+    @property
+    def files(self) -> list[str]:
+        """The file, and those that its rows are really in."""
+        return [self._path, *self._others]
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Chunks of all columns."""
+        return self._held_bytes
+
+    def type_name(self, name: str) -> str:
+        """Return the type of a column in words."""
+        if self._cells[name].kind == "pickled":
+            return 'Python objects (pandas pickles text; to_hdf(format="table") does not)'
+        return super().type_name(name)
+
+    def chunk(self, row: int) -> tuple[int, int]:
+        """Return the bounds of the longest chunk with a row."""
+        start = row - row % self._chunk_rows
+        return start, min(start + self._chunk_rows, self.n_rows)
+
+    def read(
+        self, ranges: Ranges, types: dict[str, Any], block_rows: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the rows of ascending ranges."""
+        cells = {name: self._cells[name] for name in types}
+        items = list(dict.fromkeys(cell.item for cell in cells.values()))
+        wheres = [f"{self._given}, dataset {item!r}" for item in items]
+        size, slots = self._cache
+        with (
+            opened(self._path, self._given, rdcc_nbytes=size, rdcc_nslots=slots) as file,
+            decoding(self._given),
+        ):
+            columns = [column_of(file.get(item), item) for item in items]
+            if any(column is None or len(column) < self.n_rows for column in columns):
+                raise ChangedFileError(
+                    f"{self.where} has fewer rows or columns than when it was opened; open it "
+                    "again when its writer has ended"
+                )
+            levels = {cell: _levels_of(file, cell, self.where) for cell in cells.values()}
+            with readers(columns, ranges, wheres) as found:
+                for start, stop in ranges:
+                    for low, high in steps(start, stop, self._chunk_rows, block_rows):
+                        rows = {
+                            item: reader.read(low, high)
+                            for item, reader in zip(items, found, strict=True)
+                            if reader is not None
+                        }
+                        check_there(self._others, self.where)
+                        yield (
+                            low,
+                            arrow().table(
+                                {
+                                    name: _as_arrow(
+                                        cell.of(rows[cell.item]),
+                                        cell,
+                                        levels[cell],
+                                        f"{self.where}, column {name!r}, rows {low} to {high - 1}",
+                                    )
+                                    for name, cell in cells.items()
+                                }
+                            ),
+                        )
+
+
+def _cells(file: h5py.File, table: str, where: str) -> Cells:
+    """Return the columns of a table; DatasetNotFoundError where it is none."""
+    item = file.get(table) if table else file
+    cells = None if item is None else cells_of(item)
+    if cells is None and width_of(item) > 1:
+        return matrix_cells(item)
+    if not cells:
+        raise DatasetNotFoundError(
+            f"{where} is not there, or has no columns; the file has the tables {[*tables_of(file)]}"
+        )
+    return cells
+
+
+def _column(file: h5py.File, cell: Cell, where: str) -> Column | None:
+    """Return what has a column; None where its values are of no known kind."""
+    if cell.kind == "pickled":
+        return None
+    return column_of(file.get(cell.item), where)
+
+
+def _held_bytes(part: h5py.Dataset) -> int:
+    """Return the bytes that reading a dataset keeps."""
+    if part.chunks is None:
+        return 0
+    bands = Bands.of(part, n_granted())
+    return cache_of([part])[0] if bands is None else bands.held_bytes
+
+
+def _levels_of(file: h5py.File, cell: Cell, where: str) -> Any:
+    """Return the categories of a column as an Arrow array, or None."""
+    if not cell.levels:
+        return None
+    found = file.get(cell.levels)
+    if not isinstance(found, h5py.Dataset) or "values" not in (found.dtype.names or ()):
+        raise CorruptFileError(f"{where} lacks the categories {cell.levels!r}; write it again")
+    values = read_rows(found, 0, len(found), where)["values"]
+    return _as_arrow(values, Cell(cell.levels), None, where)
+
+
+def _type_of(file: h5py.File, cell: Cell, column: Column | None) -> Any:
+    """Return the Arrow type of a column, that of bytes for what is none of a table's."""
+    pa = arrow()
+    if column is None:
+        return pa.binary()
+    if cell.levels:
+        return _as_arrow(
+            np.empty(0, np.int8), cell, _levels_of(file, cell, column.parts[0].name), ""
+        ).type
+    dtype = cell.of(np.empty((0, *column.shape[1:]), column.dtype)).dtype
+    if dtype.kind in "biufSU" or h5py.check_string_dtype(dtype) is not None:
+        return _as_arrow(np.empty(0, dtype), cell, None, "").type
+    return pa.binary()
+
+
+def _as_arrow(values: NDArray[Any], cell: Cell, levels: Any, where: str) -> Any:
+    """Return values of a column as an Arrow array."""
+    pa = arrow()
+    if cell.levels:
+        codes = values.astype(np.int32)
+        if len(codes) and int(codes.max()) >= len(levels):
+            raise CorruptFileError(f"{where}: a category has no name; write the file again")
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), levels)
+    if cell.kind == "bool":
+        return pa.array(values.astype(bool))
+    if cell.kind:
+        unit = cell.kind[:-1].partition("[")[2]
+        is_date = cell.kind.startswith("datetime64")
+        type_ = pa.timestamp(unit) if is_date else pa.duration(unit)
+        ticks = values.astype(np.int64)
+        return pa.array(ticks, pa.int64(), mask=ticks == _NAT).cast(type_)
+    if values.dtype.kind in "biuf":
+        dtype = values.dtype.newbyteorder("=")
+        if dtype.kind == "f" and dtype.itemsize not in (4, 8):
+            dtype = np.dtype(np.float32 if dtype.itemsize < 4 else np.float64)
+        return pa.array(np.ascontiguousarray(values, dtype))
+    if values.dtype.kind == "U":
+        return pa.array(values, pa.string())
+    texts = values.astype(object)
+    missing = None if cell.missing is None else texts == cell.missing.encode()
+    try:
+        return pa.array(texts, pa.binary(), mask=missing).cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
+
+
+def open_hdf5(
+    names: list[str], x: Any, y: Any, weights: Any, **trust: bool
+) -> HDF5Source | TableSource:
+    """Return the rows of HDF5 files: of datasets, or where X or targets are columns of tables.
+
+    Parameters
+    ----------
+    names, x, y, weights, trust : see `open_source`
+    """
+    table, x = _choice(names[0], x, y, weights) if names else (None, "X")
+    if table is None:
+        where = names[0] if names else "X"
+        y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
+        return HDF5Source(names, x, y, weights, **trust)
+    allowed = Trust(trust["allow_sparse"], trust["allow_external"])
+    y, weights = _local(table, y), _local(table, weights)
+    more = [*(y or ()), *(weights or ())]
+    return TableSource([HDF5Table(name, table, more, allowed) for name in names], x, y, weights)
+
+
+def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | None, Any]:
+    """Return what x, or its absence, means in a file: a table and its columns; or a dataset.
+
+    Without x it is "X" or, if there is none, what `_by_targets` returns.
+    """
+    with browsed(path) as file:
+        entries = _listed(x)
+        if x is None or len(entries) == 1 or (isinstance(x, str) and x in file):
+            name = "X" if x is None else x if isinstance(x, str) else entries[0]
+            if (item := _item(file, name)) is not None:
+                table = name.strip("/")
+                if x is not None and width_of(item) == 1 and _is_loose(item):
+                    table, _, column = table.rpartition("/")
+                    return table, [column]
+                is_part = any(
+                    entry.strip("/").startswith(f"{table}/")
+                    for entry in (*_listed(y), *_listed(weights))
+                )
+                is_table = whole_cells(item) is not None or (is_part and width_of(item) > 1)
+                return (table, None) if is_table else (None, name)
+            if x is None:
+                return _by_targets(file, _listed(y))
+        found = _table_of(file, entries[0].removeprefix("-"))
+        return (None, entries[0]) if found is None else (found, _local(found, entries))
+
+
+def _table_of(file: h5py.File, entry: str) -> str | None:
+    """Return the table that a name or pattern of a column is of by its path, or the only one."""
+    path = entry.strip("/")
+    while path:
+        item = file.get(path)
+        if item is not None and (cells_of(item) is not None or width_of(item) > 1):
+            return path
+        path = path.rpartition("/")[0]
+    tables = tables_of(file)
+    found = [table for table, cells in tables.items() if fnmatch.filter(cells, entry)] or [*tables]
+    return found[0] if len(found) == 1 else None
+
+
+def _by_targets(file: h5py.File, targets: list[str]) -> tuple[str | None, Any]:
+    """Return what X is where nothing is called so.
+
+    The only table with the targets; or the only one, or dataset of several columns, with as many
+    rows as they have; without targets the only one of all.
+    """
+    tables = tables_of(file)
+    near = [
+        table
+        for table, cells in tables.items()
+        if targets and all((_local(table, [name]) or [""])[0] in cells for name in targets)
+    ]
+    if near:
+        return (near[0], None) if len(near) == 1 else (None, "X")
+    places = [cell_named(file, name) for name in targets]
+    lengths = {_length(file[cell.item]) for cell in places if cell is not None}
+    lengths |= {len(item) for name in targets if width_of(item := _item(file, name)) > 1}
+    found: list[tuple[str | None, Any]] = [(table, None) for table in tables]
+    for name, entry in entries_of(file).items():
+        is_matrix = math.prod((entry.shape or (0, 0))[1:]) > 1
+        if is_matrix and entry.kind in ("", "sparse") and name not in targets:
+            found.append((None, name))
+    if lengths:  # else the targets are to be told of
+        found = [one for one in found if _length(_item(file, one[0] or one[1] or "")) in lengths]
+    return found[0] if len(found) == 1 else (None, "X")
+
+
+def _is_loose(item: Any) -> bool:
+    """Return whether a dataset is a column of the table that its group is."""
+    if not isinstance(item, h5py.Dataset) or item.dtype.names is not None:
+        return False
+    return os.fsdecode(item.name).rpartition("/")[2] in (cells_of(item.parent) or ())
+
+
+def _item(file: h5py.File, name: str) -> Any:
+    """Return what a name means in a file, which may be the file itself, or None."""
+    return file.get(name.strip("/")) if name.strip("/") else file
+
+
+def _length(item: Any) -> int | None:
+    """Return the rows of a dataset or table, None of what has none."""
+    if cells := cells_of(item):
+        item = item.file.get(next(iter(cells.values())).item)
+    column = column_of(item, "")
+    return None if column is None or not column.shape else len(column)
+
+
+def _listed(wanted: Wanted) -> list[str]:
+    """Return names as a list."""
+    if isinstance(wanted, str):
+        wanted = wanted.split(",")
+    return [str(entry).strip() for entry in wanted or ()]
+
+
+def _local(table: str, wanted: Wanted) -> Any:
+    """Return names of columns without the path of their table; None of none, or the table."""
+    names = []
+    for entry in _listed(wanted):
+        sign = "-" if entry.startswith("-") else ""
+        name = entry.removeprefix("-").strip("/")
+        if name != table:
+            names.append(sign + name.removeprefix(f"{table}/"))
+    return names or None

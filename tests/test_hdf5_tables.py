@@ -1,0 +1,591 @@
+"""Tables in HDF5 files: records, frames of pandas, vaex, and columns that are each a dataset."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf.cli import app
+from streamrf.errors import (
+    BadRowError,
+    ChangedFileError,
+    CorruptFileError,
+    DataError,
+    DatasetNotFoundError,
+    ParameterError,
+    ShapeError,
+    StreamrfWarning,
+)
+from streamrf.sources import hdf5_chunks, open_source
+
+N = 500
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(RNG.normal(size=(N, 3)).astype(np.float32), columns=["pt", "eta", "phi"])
+FRAME["run"] = RNG.integers(1, 9, N).astype(np.int16)
+FRAME["label"] = (FRAME.pt * FRAME.eta > 0).astype(np.int32)
+MAP = srf.RandomFourier(srf.Gaussian(0.3), 16, random_state=0)
+
+# --------------------------------------------------------------------- what libraries write
+
+
+def write_records(path, frame, name="events", **layout):
+    with h5py.File(path, "a") as file:
+        file.create_dataset(name, data=frame.to_records(index=False), **layout)
+    return str(path)
+
+
+def write_loose(path, frame, name="events", **layout):
+    with h5py.File(path, "a") as file:
+        for column in frame:
+            values = frame[column].to_numpy()
+            if values.dtype.kind in "OUT":
+                values = values.astype(object)
+                layout = layout | {"dtype": h5py.string_dtype()}
+            file.create_dataset(f"{name}/{column}", data=values, **layout)
+    return str(path)
+
+
+def bits(group, name, values):
+    """Write true and false as PyTables does, which h5py has no word for."""
+    space = h5py.h5s.create_simple(values.shape)
+    made = h5py.h5d.create(group.id, name.encode(), h5py.h5t.STD_B8LE, space)
+    made.write(space, space, np.ascontiguousarray(values, np.uint8), mtype=h5py.h5t.STD_B8LE)
+
+
+def blocks_of(frame):
+    """Yield the columns of a frame that have one type."""
+    for dtype in dict.fromkeys(frame.dtypes):
+        yield dtype, [name for name in frame if frame[name].dtype == dtype]
+
+
+def write_fixed(path, frame, name="df", **layout):
+    """Write a frame as `to_hdf(format="fixed")` does."""
+    with h5py.File(path, "a") as file:
+        group = file.create_group(name)
+        group.attrs["pandas_type"], group.attrs["encoding"] = np.bytes_("frame"), np.bytes_("UTF-8")
+        group["axis0"] = names_of(frame)
+        for place, (dtype, names) in enumerate(blocks_of(frame)):
+            group[f"block{place}_items"] = names_of(frame[names])
+            values, key = frame[names].to_numpy(), f"block{place}_values"
+            if dtype.kind in "OT":
+                objects = group.create_dataset(key, (1,), h5py.vlen_dtype(np.uint8))
+                objects.attrs["CLASS"] = np.bytes_("VLARRAY")
+            elif dtype.kind == "b":
+                bits(group, key, values)
+            else:
+                made = group.create_dataset(key, data=plain(values), **layout)
+                if dtype.kind in "mM":
+                    made.attrs["value_type"] = np.bytes_(str(dtype))
+            group.attrs["nblocks"] = place + 1
+    return str(path)
+
+
+def write_table(path, frame, name="df", data_columns=False, **layout):
+    """Write a frame as `to_hdf(format="table")` does."""
+    fields, attributes = {"index": np.arange(len(frame))}, {"index_kind": np.bytes_("integer")}
+    categories = {}
+    blocks = [(frame[one].dtype, [one]) for one in frame] if data_columns else blocks_of(frame)
+    for place, (dtype, names) in enumerate(blocks):
+        field = names[0] if data_columns else f"values_block_{place}"
+        values = frame[names]
+        if isinstance(dtype, pd.CategoricalDtype):
+            categories[field] = frame[names[0]].cat.categories
+            stored = frame[names[0]].cat.codes.to_numpy().astype(np.int8)[:, None]
+            attributes[f"{field}_meta"] = np.bytes_("category")
+        elif dtype.kind in "OT":
+            stored = values.fillna("nan").to_numpy().astype("S")
+        else:
+            stored = plain(values.to_numpy())
+        attributes[f"{field}_kind"] = np.bytes_(pickle.dumps(names, 0))
+        attributes[f"{field}_dtype"] = np.bytes_(str(dtype))
+        fields[field] = stored[:, 0] if data_columns else stored
+    records = np.empty(
+        len(frame), [(key, values.dtype, values.shape[1:]) for key, values in fields.items()]
+    )
+    for key, values in fields.items():
+        records[key] = values
+    with h5py.File(path, "a") as file:
+        group = file.create_group(name)
+        group.attrs["pandas_type"] = np.bytes_("frame_table")
+        group.attrs["nan_rep"], group.attrs["levels"] = np.bytes_("nan"), np.int64(1)
+        made = group.create_dataset("table", data=records, **layout)
+        made.attrs.update(attributes)
+        group.create_dataset("_i_table/index/bounds", data=np.zeros((2, 3)))
+        for field, levels in categories.items():
+            known = np.array([text.encode() for text in levels])
+            rows = np.empty(len(known), [("index", "i8"), ("values", known.dtype)])
+            rows["values"] = known
+            group[f"meta/{field}/meta/table"] = rows
+    return str(path)
+
+
+def names_of(frame):
+    names = list(frame.columns)
+    return np.array([name.encode() if isinstance(name, str) else name for name in names])
+
+
+def plain(values):
+    return values.astype(np.uint8) if values.dtype.kind == "b" else as_integers(values)
+
+
+def as_integers(values):
+    return values.view(np.int64) if values.dtype.kind in "mM" else values
+
+
+def write_vaex(path, frame, name="table"):
+    with h5py.File(path, "a") as file:
+        file.create_group(name).attrs["type"] = "table"
+        file.create_group(f"{name}/columns").attrs["column_order"] = ",".join(frame)
+        for column in frame:
+            file[f"{name}/columns/{column}/data"] = frame[column].to_numpy()
+    return str(path)
+
+
+WRITERS = {
+    "records": write_records,
+    "loose": write_loose,
+    "fixed": write_fixed,
+    "table": write_table,
+    "data columns": lambda *args, **layout: write_table(*args, data_columns=True, **layout),
+    "vaex": write_vaex,
+}
+CHUNKED = {"chunks": (70,), "compression": "gzip", "shuffle": True}
+
+
+def read(source, block_rows=64):
+    blocks = list(source.blocks(block_rows=block_rows))
+    targets = None if blocks[0].y is None else np.concatenate([block.y for block in blocks])
+    return np.concatenate([block.X for block in blocks]), targets
+
+
+def assert_same_rows(source, frame, **roles):
+    """A source has the columns and rows of a frame in memory."""
+    other = open_source(frame, **roles)
+    assert source.columns.outputs == other.columns.outputs
+    for found, expected in zip(read(source), read(other), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+# --------------------------------------------------------------------- rows
+
+
+@pytest.mark.parametrize("layout", [{}, CHUNKED])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_rows_are_those_of_the_frame(tmp_path, kind, layout, monkeypatch):
+    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
+    monkeypatch.setattr(hdf5_chunks, "TASK_BYTES", 300)
+    if layout and kind == "fixed":
+        layout = layout | {"chunks": True}
+    if layout and kind == "vaex":
+        pytest.skip("vaex writes no chunks")
+    path = WRITERS[kind](tmp_path / "rows.h5", FRAME, **layout)
+    source = open_source(path, y="label")
+    assert source.row_shape == () or source.n_features == 4
+    order = sorted(FRAME) if kind == "loose" else list(FRAME)
+    assert_same_rows(source, FRAME[order], y="label")
+    a, b = (
+        srf.accumulate(s, MAP, normalize="standard", random_state=0)
+        for s in (source, open_source(FRAME[order], y="label"))
+    )
+    assert_same_bytes(a.to_tree(), b.to_tree() | {"ledger": a.ledger.to_tree()})
+    some = [block.X for block in source.blocks(3, 90, block_rows=50)]
+    np.testing.assert_array_equal(np.concatenate(some), read(source)[0][3:90])
+
+
+MIXED = FRAME.assign(
+    when=pd.date_range("2020-01-01", periods=N, freq="37h"),
+    took=pd.to_timedelta(np.arange(N), unit="s"),
+    flag=RNG.random(N) < 0.5,
+)
+MIXED.loc[::9, "when"] = pd.NaT
+MIXED.loc[::11, "pt"] = np.nan
+
+
+@pytest.mark.parametrize("kind", ["fixed", "table", "data columns"])
+def test_dates_flags_and_holes_of_pandas(tmp_path, kind):
+    path = WRITERS[kind](tmp_path / "rows.h5", MIXED)
+    assert_same_rows(open_source(path, y="label"), MIXED, y="label")
+
+
+@pytest.mark.parametrize("kind", ["table", "data columns"])
+def test_text_and_categories_of_pandas(tmp_path, kind):
+    words = np.array(["muon", "jet", "tau"], object)[RNG.integers(0, 3, N)]
+    frame = FRAME.assign(word=words, level=pd.Categorical(words, ["tau", "muon", "jet", "none"]))
+    frame.loc[::7, ["word", "level"]] = None
+    path = WRITERS[kind](tmp_path / "rows.h5", frame)
+    assert_same_rows(open_source(path, y="label"), frame, y="label")
+    whole = frame.dropna().reset_index(drop=True)
+    path = WRITERS[kind](tmp_path / "whole.h5", whole)
+    assert_same_rows(open_source(path, y="word"), whole, y="word")
+    assert_same_rows(open_source(path, y="level"), whole, y="level")
+
+
+def test_frames_that_pandas_wrote(tmp_path):
+    pytest.importorskip("tables")
+    words = np.array(["muon", "jet"], object)[RNG.integers(0, 2, N)]
+    mixed = MIXED.assign(word=words, level=pd.Categorical(words))
+    mixed.to_pickle(tmp_path / "mixed.pkl")
+    write = (
+        "import sys, pandas as pd; frame = pd.read_pickle('mixed.pkl')\n"
+        "frame.drop(columns=['word', 'level']).to_hdf('fixed.h5', key='df', complevel=5)\n"
+        "frame.to_hdf('table.h5', key='df', format='table')\n"
+        "frame.to_hdf('columns.h5', key='df', format='table', data_columns=True, complevel=5)\n"
+    )
+    subprocess.run([sys.executable, "-c", write], check=True, cwd=tmp_path)  # with its own library
+    for name in ("fixed", "table", "columns"):
+        frame = mixed.drop(columns=["word", "level"]) if name == "fixed" else mixed
+        assert_same_rows(open_source(tmp_path / f"{name}.h5", y="label"), frame, y="label")
+
+
+def test_levels_of_an_index_are_left_out(tmp_path, caplog):
+    path = write_table(tmp_path / "rows.h5", FRAME)
+    with h5py.File(path, "a") as file:
+        file["df"].attrs["levels"] = np.bytes_(pickle.dumps(["run"], 0))
+    assert "run" not in open_source(path, y="label").columns.outputs
+    assert "run, the index of pandas, is left out" in caplog.text
+    assert open_source(path, x="run", y="label").columns.outputs == ("run",)
+
+
+def test_records_in_records_and_several_values_in_a_field(tmp_path):
+    dtype = np.dtype([("p", [("x", "f4"), ("y", ">f8")]), ("hits", "i2", (2, 2)), ("ok", "?")])
+    rows = np.zeros(5, dtype)
+    rows["p"]["y"], rows["hits"] = np.arange(5), np.arange(20).reshape(5, 2, 2)
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["a/events"] = rows
+    source = open_source(tmp_path / "rows.h5")
+    names = ("p.x", "p.y", "hits_0", "hits_1", "hits_2", "hits_3", "ok")
+    assert source.columns.outputs == names
+    X, _ = read(source)
+    np.testing.assert_array_equal(X[:, 1], np.arange(5))
+    np.testing.assert_array_equal(X[:, 2:6], np.arange(20).reshape(5, 4))
+
+
+@pytest.mark.parametrize("dtype", ["f2", ">f4", "f8", "g", "?", "i1", ">u2", "i8"])
+def test_numbers_of_any_width(tmp_path, dtype):
+    values = (np.arange(60) % 2 if dtype == "?" else np.arange(60)).astype(dtype)
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["a"], file["b"] = values, np.arange(60)[:, None]
+    X, _ = read(open_source(tmp_path / "rows.h5"))
+    np.testing.assert_array_equal(X, np.c_[values.astype(float), np.arange(60)])
+
+
+def test_loose_columns_of_the_most_frequent_length(tmp_path):
+    path = write_loose(tmp_path / "rows.h5", FRAME, "g")
+    with h5py.File(path, "a") as file:
+        file["g/band"], file["g/scalar"] = np.arange(7.0), 3.0
+        file["g/time"] = np.zeros(N)
+        file["g/time"].attrs["NAME"] = np.bytes_("This is a netCDF dimension but not a netCDF v")
+        file["g/lost"] = h5py.SoftLink("/nowhere")
+        file["g/time"].attrs["NAME"] = np.bytes_(
+            "This is a netCDF dimension but not a netCDF variable.       500"
+        )
+    assert_same_rows(open_source(path, y="label"), FRAME[sorted(FRAME)], y="label")
+
+
+def test_several_files_and_what_differs(tmp_path):
+    first = write_records(tmp_path / "a.h5", FRAME[:200])
+    write_fixed(tmp_path / "b.h5", FRAME[200:], "events")
+    assert_same_rows(open_source(str(tmp_path / "*.h5"), y="label"), FRAME, y="label")
+    write_records(tmp_path / "c.h5", FRAME.drop(columns="eta"))
+    with pytest.raises(ShapeError, match=r"lacks the columns \['eta'\]"):
+        open_source(str(tmp_path / "*.h5"), y="label")
+    with pytest.raises(DatasetNotFoundError, match=r"d.h5.*has the tables \['others'\]"):
+        open_source([first, write_records(tmp_path / "d.h5", FRAME, "others")], x="others")
+
+
+# --------------------------------------------------------------------- names
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = write_records(tmp_path / "rows.h5", FRAME)
+    with h5py.File(path, "a") as handle:
+        handle["kinds"], handle["pairs"] = FRAME.label.to_numpy(), np.ones((N, 2))
+        handle["images"] = RNG.normal(size=(N, 4, 4, 2))
+        handle["short"] = np.arange(3)
+    write_loose(path, FRAME[["pt", "eta"]], "loose")
+    return path
+
+
+COLUMNS = ("pt", "eta", "phi", "run")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "columns"),
+    [
+        ("events", "label", COLUMNS),
+        ("/events/", "/events/label", COLUMNS),
+        ("events,-run", "label", COLUMNS[:3]),
+        (["events/pt", "events/run"], "label", ("pt", "run")),
+        ("events/p*", "events/label", ("pt", "phi")),
+        ("events/pt,run", "label", ("pt", "run")),
+        ("events", "kinds", (*COLUMNS, "label")),
+        ("events,-label", "kinds", COLUMNS),
+        ("loose", "events/label", ("eta", "pt")),
+        ("loose/pt", "events/label", ("pt",)),
+        ("loose/pt", "loose/eta", ("pt",)),
+        ("pairs", "pairs/0", ("1",)),
+        ("pairs/1", "kinds", ("1",)),
+        ("images", "kinds", None),
+        ("images", "events/label", None),
+        ("images", "pairs/0", None),
+        ("images", "loose/pt", None),
+    ],
+)
+def test_names_of_tables_and_columns(file, x, y, columns):
+    source = open_source(file, x=x, y=y)
+    assert (source.columns and source.columns.outputs) == columns
+    X, found = read(source)
+    table = y.strip("/").rpartition("/")[0]
+    expected = (
+        np.ones(N)
+        if table == "pairs"
+        else FRAME[y.strip("/").rpartition("/")[2].replace("kinds", "label")]
+    )
+    np.testing.assert_array_equal(found, expected)
+    if columns is not None and set(columns) <= {*FRAME}:
+        np.testing.assert_array_equal(X, FRAME[list(columns)])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "message"),
+    [
+        (None, None, DatasetNotFoundError, "no dataset 'X'"),
+        (None, "kinds", DatasetNotFoundError, "no dataset 'X'"),
+        ("events", "nix", DatasetNotFoundError, r"events' has no column 'nix'.*--y"),
+        ("events", "short", CorruptFileError, "'short' has 3 rows, and others have 500"),
+        ("events/nix", "label", DatasetNotFoundError, "has no column 'nix'.*--x"),
+        ("nix", "label", DatasetNotFoundError, "has no dataset 'nix'"),
+        ("events/pt", "events/pt", ParameterError, "both as X and as target"),
+        ("images", "events", ShapeError, r"'events' is a table of the columns \['pt', 'eta'"),
+        ("images", "events/nix", DatasetNotFoundError, "no dataset 'events/nix'"),
+    ],
+)
+def test_names_that_mean_nothing(file, x, y, error, message):
+    with pytest.raises(error, match=message):
+        open_source(file, x=x, y=y)
+
+
+def test_a_table_is_found_by_its_target(tmp_path):
+    path = write_records(tmp_path / "rows.h5", FRAME)
+    write_loose(path, FRAME[["pt", "eta"]], "loose")
+    assert open_source(path, y="label").columns.outputs == COLUMNS
+    assert open_source(path, y="loose/pt").columns.outputs == ("eta",)
+    with pytest.raises(DatasetNotFoundError):  # both have it
+        open_source(path, y="pt")
+
+
+@pytest.mark.parametrize("y", [None, "labels", "meta/kind"])
+def test_the_only_rows_need_no_name(tmp_path, y):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["images"], file["labels"] = np.ones((9, 2, 2)), np.arange(9)
+        file["names"] = np.arange(9)
+        file["meta/kind"], file["few"] = np.arange(9), np.ones((3, 2))
+        if y is None:
+            del file["few"]
+    source = open_source(tmp_path / "rows.h5", y=y)
+    assert source.where.endswith("dataset 'images'")
+    assert source.row_shape == (2, 2)
+
+
+def test_a_group_with_rows_and_targets_is_no_table(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["train/X"], file["train/y"], file["train/w"] = (
+            np.ones((9, 2)),
+            np.arange(9),
+            np.ones(9),
+        )
+    with pytest.raises(ShapeError, match="'train' is a group"):
+        open_source(tmp_path / "rows.h5", x="train")
+    with pytest.raises(ShapeError, match="'train' is a group"):
+        srf.HDF5Source(tmp_path / "rows.h5", x="train")
+
+
+def test_the_source_of_datasets_tells_of_tables(file):
+    with pytest.raises(ShapeError, match=r"'events' is a table of the columns.*open_source"):
+        srf.HDF5Source(file, "events", None)
+
+
+# --------------------------------------------------------------------- models and commands
+
+
+def run(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output + result.stderr
+    return result.stdout
+
+
+def test_commands_need_no_name_of_the_table(tmp_path):
+    train = write_fixed(tmp_path / "train.h5", FRAME[:400])
+    test = write_records(tmp_path / "test.h5", FRAME[FRAME.columns[::-1]][400:])
+    model, out = tmp_path / "m.h5", tmp_path / "out.csv"
+    words = ("--map", "fourier", "--kernel", "gaussian", "--gamma", "0.3", "--components", 64)
+    told = json.loads(run("fit", train, "--y", "label", *words, "--model", model, "--json"))
+    assert told["n_rows"] == 400
+    told = json.loads(run("evaluate", model, test, "--y", "label", "--json"))
+    assert told["error"] < 0.3
+    run("predict", model, test, "-o", out)
+    clf = srf.load_model(model)
+    np.testing.assert_array_equal(pd.read_csv(out).y, clf.predict(FRAME[list(COLUMNS)][400:]))
+    shown = run("info", train)
+    assert "df    400, table of 5 columns: pt, eta, phi, run, label" in shown
+
+
+def test_a_model_of_a_table_refuses_another(tmp_path):
+    path = write_records(tmp_path / "a.h5", FRAME)
+    model = srf.accumulate(open_source(path, y="label"), MAP, normalize="standard").solve(1e-3)
+    lacking = write_records(tmp_path / "b.h5", FRAME.drop(columns="phi"))
+    with pytest.raises(ShapeError, match=r"lacks \['phi'\]"):
+        model.predict(open_source(lacking, y="label"))
+
+
+# --------------------------------------------------------------------- faults
+
+
+def test_pickled_text_is_told(tmp_path):
+    path = write_fixed(
+        tmp_path / "rows.h5", FRAME.assign(word=np.array(["a", "b"] * (N // 2), object))
+    )
+    with pytest.raises(
+        DataError, match=r"'word' has type Python objects.*format=\"table\".*--x=-NAME"
+    ):
+        open_source(path, y="label")
+    assert open_source(path, x="-word", y="label").columns.outputs == COLUMNS
+
+
+@pytest.mark.parametrize(
+    "pickled", [b"cos\nsystem\n(S'touch x'\ntR.", b"\x80\x04\x8c", b"(lp0\nI1\na.", b""]
+)
+def test_attributes_are_not_trusted(tmp_path, pickled, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write_table(tmp_path / "rows.h5", FRAME)
+    with h5py.File(path, "a") as file:
+        file["df/table"].attrs["values_block_0_kind"] = np.bytes_(pickled)
+    names = [f"values_block_0_{j}" for j in range(3)]
+    assert open_source(path, y="label").columns.outputs == (*names, "run")
+    assert not (tmp_path / "x").exists()
+
+
+def test_damaged_frames_of_pandas(tmp_path):
+    path = write_fixed(tmp_path / "rows.h5", FRAME)
+    with h5py.File(path, "a") as file:
+        del file["df/block1_values"]
+    with pytest.raises(CorruptFileError, match="lacks its block 1"):
+        open_source(path, y="label")
+    frame = FRAME.assign(level=pd.Categorical(["a", "b"] * (N // 2)))
+    path = write_table(tmp_path / "levels.h5", frame)
+    with h5py.File(path, "a") as file:
+        codes = file["df/table"][:]
+        codes["values_block_3"][5] = 9
+        file["df/table"][:] = codes
+    with pytest.raises(CorruptFileError, match="a category has no name"):
+        read(open_source(path, y="label"))
+    with h5py.File(path, "a") as file:
+        del file["df/meta"]
+    with pytest.raises(CorruptFileError, match="lacks the categories"):
+        open_source(path, y="label")
+
+
+def test_text_that_is_no_utf8(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["a"], file["b"] = np.array([b"\xff\xfe", b"x"]), np.arange(2)
+    with pytest.raises(DataError, match="not UTF-8"):
+        open_source(tmp_path / "rows.h5", y="b")
+
+
+def test_a_file_that_lost_rows_after_it_was_opened(tmp_path):
+    path = write_records(tmp_path / "rows.h5", FRAME)
+    source = open_source(path, y="label")
+    (tmp_path / "rows.h5").unlink()
+    write_records(tmp_path / "rows.h5", FRAME[:100])
+    with pytest.raises(ChangedFileError, match="fewer rows or columns"):
+        read(source)
+
+
+def test_rows_never_written_are_told(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("a", (N,), "f4", chunks=(50,))[:50] = 1
+        file["b"] = np.arange(N) % 2
+    with pytest.warns(StreamrfWarning, match="dataset 'a': 9 of 10 chunks were never written"):
+        open_source(tmp_path / "rows.h5", y="b")
+    open_source(tmp_path / "rows.h5", y="b", allow_sparse=True)
+
+
+def test_columns_in_other_folders_are_asked_about(tmp_path):
+    (tmp_path / "far").mkdir()
+    write_loose(tmp_path / "far" / "rows.h5", FRAME)
+    (tmp_path / "near").mkdir()
+    with h5py.File(tmp_path / "near" / "rows.h5", "w") as file:
+        file["events"] = h5py.ExternalLink("../far/rows.h5", "/events")
+    with pytest.raises(CorruptFileError, match="allow-external"):
+        open_source(tmp_path / "near" / "rows.h5", x="events", y="label")
+    source = open_source(tmp_path / "near" / "rows.h5", x="events", y="label", allow_external=True)
+    assert len(source.files) == 2
+
+
+# --------------------------------------------------------------------- packed numbers
+
+
+def write_packed(path, values, **attributes):
+    with h5py.File(path, "w") as file:
+        file["X"] = values
+        file["X"].attrs.update(attributes)
+        file["y"] = np.arange(len(values)) % 2
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "dtype"),
+    [
+        ({"scale_factor": 0.5, "add_offset": np.float32([2.0])}, np.float32),
+        ({"scale_factor": 0.5, "_FillValue": np.int16([-9])}, np.float32),
+        ({"_FillValue": np.int16(-9)}, np.float32),
+        ({"scale_factor": 1.0, "add_offset": 0.0, "_FillValue": "none"}, np.int16),
+    ],
+)
+def test_numbers_that_are_packed(tmp_path, attributes, dtype):
+    stored = RNG.integers(0, 99, (40, 3)).astype(np.int16)
+    path = write_packed(tmp_path / "rows.nc", stored, **attributes)
+    expected = stored * float(attributes.get("scale_factor", 1))
+    expected += float(np.ravel(attributes.get("add_offset", 0))[0])
+    (block,) = open_source(path, y="y").blocks()
+    assert block.X.dtype == dtype
+    np.testing.assert_array_equal(block.X, expected.astype(dtype))
+
+
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+@pytest.mark.parametrize("fill", [-9, -9.0])
+def test_values_that_stand_for_missing_ones(tmp_path, name, fill):
+    stored = RNG.integers(0, 5, (40, 3)).astype("f4" if isinstance(fill, float) else "i4")
+    stored[7, 1] = fill
+    path = write_packed(tmp_path / "rows.nc", stored, **{name: stored.dtype.type(fill)})
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(np.argwhere(np.isnan(block.X)), [[7, 1]])
+    with pytest.raises(BadRowError, match="row 7: column 1 is NaN"):
+        srf.accumulate(open_source(path, y="y"), MAP)
+    kept = srf.accumulate(open_source(path, y="y"), MAP, on_bad_rows="skip")
+    assert kept.n_rows == 39
+
+
+def test_a_scale_that_is_no_number(tmp_path):
+    path = write_packed(tmp_path / "rows.nc", np.ones((4, 2), np.int16), scale_factor=np.inf)
+    with pytest.raises(CorruptFileError, match="its attribute 'scale_factor' is"):
+        open_source(path, y="y")
+
+
+def test_pixels_that_are_packed(tmp_path):
+    stored = RNG.integers(0, 9, (6, 5, 3)).astype(np.int16)
+    with h5py.File(tmp_path / "scene.nc", "w") as file:
+        file["bands"], file["cover"] = stored, np.arange(30).reshape(6, 5) % 2
+        file["bands"].attrs["scale_factor"] = 0.25
+    source = open_source(tmp_path / "scene.nc", x="bands", y="cover")
+    X = np.concatenate([block.X for block in source.blocks(block_rows=7)])
+    np.testing.assert_array_equal(X, stored.reshape(30, 3) * 0.25)
