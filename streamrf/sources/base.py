@@ -167,6 +167,11 @@ class Source(Card, ABC):
         """Return the source with rows of so many columns, where its arrays have such; or itself."""
         return self
 
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether targets are stored one-hot, and read as classes unless `of_values`."""
+        return False
+
     def of_values(self) -> "Source":
         """Return the source with targets read as values, where they might be labels; or itself."""
         return self

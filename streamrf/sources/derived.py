@@ -88,6 +88,10 @@ class Derived(Source):
         changed.n_rows, changed.n_features = source.n_rows, source.n_features
         return changed
 
+    @property
+    def is_one_hot(self) -> bool:
+        return self._source.is_one_hot
+
     def of_values(self) -> Self:
         changed = copy.copy(self)
         changed._source = self._source.of_values()

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, EmptySourceError, ShapeError
-from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.base import Arrays, Block, Source, Store
+from streamrf.sources.columns import Columns
+from streamrf.sources.derived import named_as
 from streamrf.sources.hdf5_chunks import steps
 from streamrf.sources.hdf5_columns import ColumnReader, readers
 from streamrf.sources.hdf5_files import (
@@ -24,6 +26,7 @@ from streamrf.sources.hdf5_files import (
     where_of,
 )
 from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
+from streamrf.sources.labels import places_of_ones
 from streamrf.sources.paths import Paths, expand, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import MAX_DENSE, total_entries
@@ -53,7 +56,8 @@ class HDF5Source(SeekableSource):
         Labels are integers, floats without fractions or strings of fixed or variable length. Of
         AnnData a column of `obs` too, by its own name. Where it has an entry for each place on all
         axes of X but the last, as a map of labels beside an image of many bands, these places are
-        the rows.
+        the rows. Classes that are written one-hot, as far as the first 64 rows of each file tell,
+        are read as integers, unless values are wanted.
     weights : name of the dataset of sample weights, shape (n_rows,), or None
     allow_sparse : read rows that are not stored as the fill value: those of a dataset of over 1 GiB
         of which less than a thousandth is stored, and those in files that are missing or too short
@@ -114,6 +118,7 @@ class HDF5Source(SeekableSource):
         check_roles(y, weights, names[0])
         self._names = Names(x, y, weights)
         self._trust = Trust(allow_sparse, allow_external)
+        self._as_values = False
         self._look_at(names)
 
     def _look_at(self, names: Sequence[str]) -> None:
@@ -137,6 +142,8 @@ class HDF5Source(SeekableSource):
         if not n_rows:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
         warn_of_lacking(file.lacking for file in files)
+        is_one_hot = y is not None and all(file.is_one_hot for file in files if file.n_rows)
+        self._is_one_hot = is_one_hot and not self._as_values
         *grid, n_features = files[0].stored_shape
         if len(grid) > 1 and self.row_shape == (n_features,):
             logger.info(
@@ -153,6 +160,21 @@ class HDF5Source(SeekableSource):
         changed._trust = self._trust._replace(pixels=True)
         changed._look_at([file.name for file in self._files])
         return changed
+
+    @property
+    def is_one_hot(self) -> bool:
+        return self._is_one_hot
+
+    def of_values(self) -> Self:
+        """Return the source with targets as they are, also those that are written one-hot."""
+        if not self._is_one_hot:
+            return self
+        changed = copy.copy(self)
+        changed._as_values, changed._is_one_hot = True, False
+        return changed
+
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
+        return named_as(self.of_values() if labels is None else self, columns)
 
     @property
     def stores(self) -> list[Store]:
@@ -184,7 +206,7 @@ class HDF5Source(SeekableSource):
         with opened(file.path, file.name) as handle:
             found = datasets(handle, file.name, self._names, self._trust.pixels)[1:]
             with readers(found, [(0, file.n_rows)], wheres) as columns:
-                return _targets(columns, wheres, 0, file.n_rows)
+                return self._targets(columns, wheres, 0, file.n_rows)
 
     @property
     def n_entries(self) -> int | None:
@@ -251,7 +273,15 @@ class HDF5Source(SeekableSource):
         x, *columns = rows
         assert x is not None
         X = as_matrix(x.read(low, high), wheres[0])
-        return Arrays(X, *_targets(columns, wheres[1:], low, high))
+        return Arrays(X, *self._targets(columns, wheres[1:], low, high))
+
+    def _targets(
+        self, columns: Sequence[ColumnReader | None], wheres: list[str], low: int, high: int
+    ) -> tuple[Any, Any]:
+        """Read targets and weights of the rows ``[low, high)``, None where there are none."""
+        y, weights = (None if column is None else column.read(low, high) for column in columns)
+        y, weights = targets_and_weights(y, weights, high - low, *wheres)
+        return places_of_ones(y, wheres[0], low) if self._is_one_hot else y, weights
 
     def _sampled_from(self, row: int) -> int:
         """Return the border of a chunk, so that a range of a sample decodes no part of another."""
@@ -261,14 +291,6 @@ class HDF5Source(SeekableSource):
         file = self._files[bisect_right(self._files, row, key=lambda file: file.first) - 1]
         before = row - (row - file.first) % file.chunk_rows
         return before, min(before + file.chunk_rows, file.stop)
-
-
-def _targets(
-    columns: Sequence[ColumnReader | None], wheres: list[str], low: int, high: int
-) -> tuple[Any, Any]:
-    """Read targets and weights of the rows ``[low, high)``, None where there are none."""
-    y, weights = (None if column is None else column.read(low, high) for column in columns)
-    return targets_and_weights(y, weights, high - low, *wheres)
 
 
 def _check_alike(file: File, first: File, names: Names) -> None:

@@ -20,6 +20,7 @@ from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import as_text, column_of
 from streamrf.sources.hdf5_layouts import MAX_SHOWN, cell_named, entries_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
+from streamrf.sources.labels import HEAD_ROWS, is_one_hot
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
     as_matrix,
@@ -84,6 +85,7 @@ class File:
     n_entries: int | None  # that are kept of sparse rows
     columns: tuple[str, ...] | None  # their names
     target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
+    is_one_hot: bool  # whether the first targets are
     origins: tuple[str, ...] = ()  # other files that the rows are really in
     others: tuple[str, ...] = ()  # and those that targets and weights are in
     parts: tuple[str, ...] = ()  # of these, those that were there
@@ -182,11 +184,18 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             stored_shape=found.x.parts[0].shape,
             columns=None if index is None else _names_in(index, head.shape[1], f"{name}, {INDEX}"),
             target=None if found.y is None else (found.y.is_text, target_shape(found.y.shape)),
+            is_one_hot=found.y is not None and _is_one_hot(found.y, where_of(name, names.y)),
             origins=tuple(others[names.x]),
             others=tuple(dict.fromkeys(all_others)),
             parts=tuple(dict.fromkeys(filter(os.path.exists, all_others))),
             lacking=next(iter(told), ""),
         )
+
+
+def _is_one_hot(y: Column, where: str) -> bool:
+    """Return whether the first targets are classes that are written one-hot."""
+    is_matrix = len(y.shape) == 2 and y.shape[1] > 1 and not y.is_text
+    return is_matrix and is_one_hot(y.read(0, min(len(y), HEAD_ROWS), where))
 
 
 def trusted(

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamrf.errors import DataError, UnknownLabelError
 
+HEAD_ROWS = 64  # whose targets tell how those of a file are written
+
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels in one of four dtypes: int64, float64, bool or str.
@@ -32,6 +34,29 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
     if y.dtype.kind == "U":
         check_text(y, "labels")
     return y
+
+
+def is_one_hot(y: NDArray[Any]) -> bool:
+    """Return whether each row of targets (n, k) has a single 1 and else zeros."""
+    if y.ndim != 2 or y.shape[1] < 2 or not len(y) or y.dtype.kind not in "biuf":
+        return False
+    return bool(((y == 0) | (y == 1)).all() and (np.count_nonzero(y, axis=1) == 1).all())
+
+
+def places_of_ones(y: NDArray[Any], where: str, row: int) -> NDArray[np.int64]:
+    """Return the place of the 1 in each row of targets (n, k), the first of which is row `row`.
+
+    Raises DataError for a row that has not a single 1 and else zeros.
+    """
+    odd = ((y != 0) & (y != 1)).any(axis=1) | (np.count_nonzero(y, axis=1) != 1)
+    if odd.any():
+        place = int(odd.argmax())
+        raise DataError(
+            f"{where}, row {row + place}: the targets are {y[place].tolist()}, and those of the "
+            "first rows have a single 1, as classes written one-hot have; correct it or take the "
+            "row out, or if they are values say so by task='regression' (--task regression)"
+        )
+    return y.argmax(axis=1)
 
 
 def check_text(y: NDArray[Any], where: str) -> None:

@@ -1,15 +1,22 @@
 """Sources of one store or many, each of which can be read from any row on."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import EmptySourceError, ShapeError
-from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.base import Arrays, Block, Source, Store
+from streamrf.sources.columns import Columns
+from streamrf.sources.derived import named_as
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
+from streamrf.sources.labels import HEAD_ROWS, is_one_hot, places_of_ones
 from streamrf.sources.paths import decoding, own_name, version
 from streamrf.sources.seekable import Ranges, SeekableSource
 from streamrf.sources.sparse import is_scipy_sparse, sparse_or_dense, total_entries
@@ -264,11 +271,27 @@ class MatrixSource(StoredSource[Matrix]):
         self.n_features, self.row_shape = first.n_features, first.row_shape
         self.has_targets = first.has_targets
         self.has_weights = first.has_weights
+        self._is_one_hot = first.has_targets and all(map(_is_one_hot, stores))
         super().__init__(stores, settings)
 
     @property
     def n_entries(self) -> int | None:
         return total_entries(self._list)
+
+    @property
+    def is_one_hot(self) -> bool:
+        return self._is_one_hot
+
+    def of_values(self) -> Self:
+        """Return the source with targets as they are, also those that are written one-hot."""
+        if not self._is_one_hot:
+            return self
+        changed = copy.copy(self)
+        changed._is_one_hot = False
+        return changed
+
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
+        return named_as(self.of_values() if labels is None else self, columns)
 
     def _keys_of(self, store: Matrix) -> list[str]:
         return store.keys
@@ -280,14 +303,20 @@ class MatrixSource(StoredSource[Matrix]):
             for low, high in _pieces(store, start, stop, block_rows):
                 X, y, weights = store.read(low, high)
                 wheres = f"{store.where}, y", store.where
-                arrays = Arrays(
-                    as_matrix(X, store.where),
-                    *targets_and_weights(y, weights, high - low, *wheres),
-                )
+                y, weights = targets_and_weights(y, weights, high - low, *wheres)
+                if self._is_one_hot:
+                    y = places_of_ones(y, wheres[0], low)
+                arrays = Arrays(as_matrix(X, store.where), y, weights)
                 for row in range(low, high, block_rows):
                     part = arrays.take(slice(row - low, row - low + block_rows))
                     n_rows = len(part.X)
                     yield Block(*part, first + row, key, row, n_rows, None, store.where)
+
+
+def _is_one_hot(store: Matrix) -> bool:
+    """Return whether the first targets are classes that are written one-hot; or there are none."""
+    y = store.read(0, min(store.n_rows, HEAD_ROWS)).y if store.has_targets else None
+    return not store.n_rows or (y is not None and is_one_hot(np.asarray(y)))
 
 
 def _pieces(store: Stored, start: int, stop: int, block_rows: int) -> Iterator[tuple[int, int]]:

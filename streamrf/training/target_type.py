@@ -1,5 +1,6 @@
 """Whether targets are classes or values, and what each class weighs: by a look at the rows."""
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +21,7 @@ from streamrf.sources import (
     check_named,
     class_factors,
     is_number,
+    is_one_hot,
     named_factors,
     of_targets,
     without_gaps,
@@ -28,6 +30,8 @@ from streamrf.statistics import BitSums, ClassSums, Statistics
 from streamrf.training.continuing import check_continues
 from streamrf.training.peeking import peek
 from streamrf.training.settings import AUTO, Settings
+
+logger = logging.getLogger("streamrf")
 
 MAX_NUMBERED = 100  # classes that are whole floats, or integers with gaps; more are like values
 MANY, SOME, ROWS = 50, 20, 10  # classes that are numbers which are told, or with so few rows each
@@ -120,14 +124,22 @@ def cures_of(settings: Settings) -> dict[str, str]:
 def task_of(source: Source) -> str:
     """Return "regression" for fractions or several targets a row, else "classification".
 
-    Targets that look like classes written one-hot are values, and warned of. DataError if nearly
+    Targets of files that look like classes written one-hot are classes, which is logged; others
+    are values, and warned of. DataError if nearly
     every row has a class of its own, or if over 100 classes are whole floats or integers of which
     at most half occur, as prices are.
     """
     sample = source.sample(CALIBRATION_ROWS)
     y = np.asarray(sample.y)
+    if source.is_one_hot:
+        logger.info(
+            "%s: the targets of each row have a single 1 and else zeros, so they are taken for "
+            "classes, numbered from 0 on; values: task='regression' (--task regression)",
+            source.where,
+        )
+        return "classification"
     if y.ndim > 1:
-        if _is_one_hot(y):
+        if is_one_hot(y):
             warn(
                 f"{source.where}: every row of the {y.shape[1]:,} targets has a single 1 and else "
                 "zeros, as classes written one-hot have, and they are taken for values; if they "
@@ -156,13 +168,6 @@ def task_of(source: Source) -> str:
             "for classes; if they are values, say so by task='regression' (--task regression)"
         )
     return "classification"
-
-
-def _is_one_hot(y: Array) -> bool:
-    """Return whether each row of targets (n, k) marks one of several classes."""
-    if y.shape[1] < 2 or y.dtype.kind not in "biuf":
-        return False
-    return bool(((y == 0) | (y == 1)).all() and (np.count_nonzero(y, axis=1) == 1).all())
 
 
 def _look_for_dirt(sample: Block, labels: Array) -> None:
