@@ -208,7 +208,8 @@ BAD = [
     (text("a.arrow", b"ARROW1 and more"), {}, "a.arrow cannot be read"),
     (lambda: "nope.parquet", {}, "there is no file 'nope.parquet'"),
     # tables in memory
-    (table(a=[[1], [2]], y=[1, 2]), {}, "Table: column 'a' has type list"),
+    (table(a=[["1"], ["2"]], y=[1, 2]), {}, "Table: column 'a' has type list"),
+    (table(a=[[1], [2, 3]], y=[1, 2]), {}, "Table: column 'a' has a list of 2 numbers"),
     (table(a=[1, 2], y=[[1], [2]]), {}, "Table: column 'y' has type list"),
     (table(a=[b"x"], y=[1]), {}, "Table: column 'a' has type binary"),
     (table(a=pyarrow.array([], "i8"), y=pyarrow.array([], "i8")), {}, "Table: 0 rows"),

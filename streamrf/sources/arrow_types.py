@@ -33,5 +33,8 @@ def kind_of(type_: Any) -> str | None:
         return "date"
     if types.is_null(type_):
         return "empty"
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if any(is_list(type_) for is_list in lists):
+        return "vector" if kind_of(type_.value_type) in ("number", "boolean") else None
     numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
     return "number" if any(is_kind(type_) for is_kind in (*numbers, types.is_time)) else None

@@ -4,7 +4,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,24 @@ from numpy.typing import NDArray
 
 from streamrf.display import brief
 from streamrf.errors import DataError, ShapeError
-from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.arrow_types import kind_of
+from streamrf.sources.arrow_values import (
+    as_strings,
+    coded,
+    filled,
+    floats_of,
+    hashed_text,
+    n_known,
+    one_array,
+    vectors_of,
+    width_of_lists,
+)
 from streamrf.sources.cycles import CYCLES, waves
 from streamrf.storage import Fields, digest
 
-KINDS = ("number", "boolean", "category", "date", "empty")
+KINDS = ("number", "boolean", "category", "date", "vector", "empty")
 MAX_LEVELS = 64  # more are hashed, into as many columns
 _AS_TEXT = ("date", "category")  # kinds of a column of dates, learnt and as some read CSV
-_MINUTE = 60_000_000  # microseconds
-_DAY = 1440 * _MINUTE
 
 
 @dataclass(frozen=True)
@@ -30,15 +38,17 @@ class Column:
     Parameters
     ----------
     name : of the column
-    kind : "number", "boolean" (0 and 1), "category", "date", or "empty", which was missing in all
-        rows learnt from and is always 0
-    fill : what a missing value becomes: the median, the most frequent level, or NaN for none
+    kind : "number", "boolean" (0 and 1), "category", "date", "vector" of lists of numbers, or
+        "empty", which was missing in all rows learnt from and is always 0
+    fill : what a missing value becomes: the median, of all numbers of a vector, the most frequent
+        level, or NaN for none
     has_indicator : whether a last column of 0 and 1 says which values were missing
     levels : of a category, sorted, each of which is a column of 0 and 1; a level that is not among
         them has 0 in all
     n_buckets : columns that a category of more levels is hashed into, with +1 or -1, else 0
     cycles : of a date, in addition to its days since 1970: "year", "week", "day", of which each
         becomes a sine and a cosine
+    width : of a vector, numbers of each list, else 0
     """
 
     name: str
@@ -48,12 +58,15 @@ class Column:
     levels: tuple[str, ...] = ()
     n_buckets: int = 0
     cycles: tuple[str, ...] = ()
+    width: int = 0
 
     @functools.cached_property
     def outputs(self) -> tuple[str, ...]:
         """Names of the columns that it becomes."""
         name = self.name
-        if self.kind == "category":
+        if self.kind == "vector":
+            shown = [f"{name}_{place}" for place in range(self.width)]
+        elif self.kind == "category":
             shown = [f"{name}={level}" for level in self.levels]
             shown += [f"{name}#{bucket}" for bucket in range(self.n_buckets)]
         else:
@@ -64,7 +77,12 @@ class Column:
     @property
     def words(self) -> str:
         """What it becomes, in scikit-learn's names."""
-        plain = {"number": "passthrough", "boolean": "0 and 1", "empty": "constant"}
+        plain = {
+            "number": "passthrough",
+            "vector": f"{self.width} numbers",
+            "boolean": "0 and 1",
+            "empty": "constant",
+        }
         encoder = plain.get(self.kind, "")
         if self.kind == "date":
             encoder = " and ".join(["days", *(f"cycle of the {cycle}" for cycle in self.cycles)])
@@ -81,14 +99,14 @@ class Column:
     @classmethod
     def learn(cls, name: str, values: Any, where: str) -> "Column":
         """Return what suits the values of a peek, a column of an Arrow table."""
-        values = _one(values)
+        values = one_array(values)
         kind = kind_of(values.type)
         if kind is None:
             raise DataError(
                 f"{where}: column {name!r} has type {values.type}; expected numbers, booleans,"
                 " strings or dates: leave it out with x='-NAME' (--x=-NAME), or convert it"
             )
-        if not _n_known(values, kind):  # a level or an indicator of it would be the same everywhere
+        if not n_known(values, kind):  # a level or an indicator of it would be the same everywhere
             return cls(name, "empty", 0.0)
         has_indicator = bool(values.null_count)
         if kind == "category":
@@ -98,14 +116,18 @@ class Column:
             if len(names) > MAX_LEVELS:
                 return cls(name, kind, fill, has_indicator, n_buckets=MAX_LEVELS)
             return cls(name, kind, fill, has_indicator, tuple(names.tolist()))
-        numbers = floats_of(values, kind)
+        width = width_of_lists(values) if kind == "vector" else 0
+        if kind == "vector":
+            numbers = vectors_of(values, width, f"{where}: column {name!r}")
+        else:
+            numbers = floats_of(values, kind)
         known = numbers[np.isfinite(numbers)]
         has_indicator = bool(np.isnan(numbers).any())
         if kind == "boolean":
             return cls(name, kind, float(known.mean() > 0.5) if len(known) else 0.0, has_indicator)
         median = float(np.median(known)) if len(known) else 0.0
-        if kind == "number":
-            return cls(name, kind, median, has_indicator)
+        if kind in ("number", "vector"):
+            return cls(name, kind, median, has_indicator, width=width)
         has_time = bool((known % 1 != 0).any())
         cycles = tuple(cycle for cycle in CYCLES if has_time or cycle != "day")
         return cls(name, kind, median, has_indicator, cycles=cycles)
@@ -114,9 +136,13 @@ class Column:
         """Fill `out` (n, n_outputs) with an Arrow array; return the values unlike those learnt."""
         if self.kind == "empty":
             out[:] = 0
-            return _n_known(values, str(kind_of(values.type)))
+            return n_known(values, str(kind_of(values.type)))
         if self.kind == "category":
             missing, n_unseen = self._encode_levels(values, out)
+        elif self.kind == "vector":
+            numbers, n_unseen = vectors_of(values, self.width, f"column {self.name!r}"), 0
+            missing = np.logical_or.reduce(np.isnan(numbers), axis=1)
+            out[:, : self.width] = np.where(np.isnan(numbers), self.fill, numbers)
         else:
             numbers = floats_of(values, self.kind)
             missing, n_unseen = np.isnan(numbers), 0
@@ -132,9 +158,9 @@ class Column:
 
     def _encode_levels(self, values: Any, out: NDArray[Any]) -> tuple[NDArray[np.bool_], int]:
         """Fill `out`; return which are missing, and how many are of no known level."""
-        coded = _coded(values)
-        names = coded.dictionary.to_pylist()
-        codes = _filled(coded.indices, np.int32, len(names))
+        found = coded(values)
+        names = found.dictionary.to_pylist()
+        codes = filled(found.indices, np.int32, len(names))
         missing = codes == len(names)
         n_values = len(self.levels) or self.n_buckets
         places, signs = np.full(len(names) + 1, n_values), np.ones(len(names) + 1)
@@ -142,7 +168,7 @@ class Column:
         for i, name in enumerate([*names, self.fill]):
             places[i] = index.get(name, n_values)
             if self.n_buckets:
-                hashed = _hashed(name)
+                hashed = hashed_text(name)
                 places[i], signs[i] = hashed % self.n_buckets, 1 - 2 * (hashed >> 63)
         out[:, :n_values] = 0
         known = np.flatnonzero(places[codes] < n_values)
@@ -151,7 +177,8 @@ class Column:
 
     def to_tree(self) -> dict[str, Any]:
         """Return the column as a tree."""
-        tree = {name: vars(self)[name] for name in ("name", "kind", "fill", "has_indicator")}
+        shown = ("name", "kind", "fill", "has_indicator", *["width"] * (self.kind == "vector"))
+        tree = {name: vars(self)[name] for name in shown}
         return tree | {
             "levels": list(self.levels),
             "n_buckets": self.n_buckets,
@@ -170,6 +197,7 @@ class Column:
             tuple(fields.texts("levels")),
             fields.integer("n_buckets", maximum=1 << 20),
             tuple(fields.texts("cycles")),
+            fields.integer("width", minimum=1, maximum=1 << 20) if kind == "vector" else 0,
         )
         if not set(column.cycles) <= set(CYCLES):
             raise fields.wrong("cycles", f"is {list(column.cycles)}; expected some of {[*CYCLES]}")
@@ -217,9 +245,9 @@ class Columns:
 
     @functools.cached_property
     def are_as_given(self) -> bool:
-        """Whether each is one number of X, as it came, so that a row is the same by places."""
+        """Whether each is numbers of X as they came, so that a row is the same by places."""
         return all(
-            column.kind in ("number", "boolean") and not column.has_indicator
+            column.kind in ("number", "boolean", "vector") and not column.has_indicator
             for column in self.columns
         )
 
@@ -253,7 +281,7 @@ class Columns:
         first = n_unseen = 0
         for column in self.columns:
             last = first + len(column.outputs)
-            n_unseen += column.encode(_one(table.column(column.name)), X[:, first:last])
+            n_unseen += column.encode(one_array(table.column(column.name)), X[:, first:last])
             first = last
         return X, n_unseen
 
@@ -323,76 +351,16 @@ def raw_numbers(table: Any, columns: Sequence[Column]) -> NDArray[np.float64]:
     """Return columns as numbers that nothing learnt changes: for fingerprints; missing ones NaN."""
     out = np.empty((len(table), len(columns)))
     for place, column in enumerate(columns):
-        values = _one(table.column(column.name))
+        values = one_array(table.column(column.name))
         kind = kind_of(values.type)
         if "category" in (kind, column.kind) and kind != "empty":
-            coded = _coded(values)
-            codes = _filled(coded.indices, np.int32, -1)
-            hashed = [float(_hashed(text) >> 11) for text in coded.dictionary.to_pylist()]
+            found = coded(values)
+            codes = filled(found.indices, np.int32, -1)
+            hashed = [float(hashed_text(text) >> 11) for text in found.dictionary.to_pylist()]
             out[:, place] = np.array([*hashed, np.nan])[codes]
+        elif kind == "vector":
+            lists = values.to_pylist()
+            out[:, place] = [float(hashed_text(repr(numbers)) >> 11) for numbers in lists]
         else:
             out[:, place] = np.nan if kind in (None, "empty") else floats_of(values, str(kind))
     return out
-
-
-def _one(values: Any) -> Any:
-    """Return a column as one Arrow array."""
-    pa = arrow()
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def as_strings(values: Any) -> Any:
-    """Return strings or categories as an Arrow array of strings."""
-    pa = arrow()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary.cast(pa.large_string()).take(values.indices)
-    return values.cast(pa.large_string())
-
-
-def _coded(values: Any) -> Any:
-    """Return strings or categories as a dictionary array, whose dictionary has each only once."""
-    return as_strings(values).dictionary_encode()
-
-
-def floats_of(values: Any, kind: str) -> NDArray[np.float64]:
-    """Return an Arrow array as float64, missing ones NaN; dates as days since 1970."""
-    pa = arrow()
-    if kind == "date":
-        micros = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
-        return _floats(micros.cast(pa.int64())) / _DAY
-    if pa.types.is_time(values.type) or pa.types.is_duration(values.type):
-        unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[values.type.unit]
-        wide = pa.int32() if pa.types.is_time32(values.type) else pa.int64()
-        return _floats(values.cast(wide)) / unit
-    return _floats(values)
-
-
-def _n_known(values: Any, kind: str) -> int:
-    """Return how many values of an Arrow array of a kind are not missing."""
-    if kind == "number":
-        return int(np.count_nonzero(~np.isnan(floats_of(values, kind))))
-    return len(values) - int(values.null_count)
-
-
-def _floats(values: Any) -> NDArray[np.float64]:
-    pa = arrow()
-    floats = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
-    return _filled(floats, np.float64, np.nan)
-
-
-def _filled(values: Any, dtype: type, missing: float) -> NDArray[Any]:
-    """Return an Arrow array of this type as NumPy's, with `missing` where it is null.
-
-    Arrow's own `fill_null` and `to_numpy` import pandas where it is installed: a quarter second.
-    """
-    numbers: NDArray[Any] = np.empty(len(values), dtype)
-    if len(values):
-        numbers[:] = np.frombuffer(values.buffers()[1], dtype)[values.offset :][: len(values)]
-    if values.null_count:
-        numbers[np.from_dlpack(values.is_null().cast(arrow().int8())) > 0] = missing
-    return numbers
-
-
-def _hashed(text: str) -> int:
-    """Return 64 bits that stand for a text on every machine."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())

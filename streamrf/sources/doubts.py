@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from streamrf.display import brief, listed
 from streamrf.sources.arrow_types import arrow
-from streamrf.sources.columns import MAX_LEVELS, Column, as_strings
+from streamrf.sources.arrow_values import as_strings
+from streamrf.sources.columns import MAX_LEVELS, Column
 
 MAX_ODD = 0.1  # share of levels that are no numbers in a column that might be one of numbers
 MIN_ROWS, MAX_DIFFERENT = 50, 0.9  # from so many rows on, with a greater share of levels: names

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamrf.errors import DataError
 from streamrf.sources.arrow_types import arrow, kind_of
-from streamrf.sources.columns import as_strings, floats_of
+from streamrf.sources.arrow_values import as_strings, floats_of
 
 
 def one_table(parts: Sequence[Any], where: str) -> Any:
@@ -55,6 +55,7 @@ def _as(kind: str | None, values: Any) -> Any:
     """Return values in the one type of their kind: times in UTC, categories as text."""
     pa = arrow()
     as_one = {"date": pa.timestamp("us"), "category": pa.large_string(), "number": pa.float64()}
+    as_one["vector"] = pa.large_list(pa.float64())
     type_ = as_one.get(str(kind), values.type)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), type_)
@@ -66,4 +67,4 @@ def _as(kind: str | None, values: Any) -> Any:
     if kind == "number":
         found = floats_of(values, "number")
         return pa.array(found, type_, mask=np.isnan(found))
-    return values
+    return values.cast(type_) if kind == "vector" else values

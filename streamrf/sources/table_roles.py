@@ -128,7 +128,8 @@ def _check(table: Any, x: list[str], y: list[str], weights: list[str]) -> None:
     kinds, inputs = {name: kind_of(type_) for name, type_ in table.types.items()}, set(x)
     for name in (*x, *y, *weights):
         is_time = arrow().types.is_temporal(table.types[name])  # of the day, too, and durations
-        right = kinds[name] is not None and (name in inputs or not is_time)
+        is_input = name in inputs
+        right = kinds[name] is not None and (is_input or not (is_time or kinds[name] == "vector"))
         if not right or (name in weights and kinds[name] != "number"):
             dates = ", dates" if name in inputs else ""
             allowed = "numbers" if name in weights else f"numbers, booleans{dates} or strings"

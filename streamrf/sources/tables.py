@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import ParameterError, ShapeError, warn
+from streamrf.errors import DataError, ParameterError, ShapeError, warn
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
@@ -161,7 +161,7 @@ class TableSource(StoredSource[Table]):
             columns = self._columns.plain()
         for table in self._list:
             columns.check(_kinds(table), table.where, table.can_be)
-            table.check_wanted(column.name for column in columns.columns)
+            table.check_wanted(c.name for c in columns.columns if c.kind != "vector")
         both = [column.name for column in columns.columns if column.name in self._targets]
         if both:
             raise ParameterError(
@@ -294,7 +294,11 @@ class TableSource(StoredSource[Table]):
         for start, table in store.read(ranges, types, block_rows):
             for row in range(start, start + len(table), block_rows):
                 part = table.slice(row - start, block_rows)
-                X, n_unseen = self._columns.encode(part)
+                try:
+                    X, n_unseen = self._columns.encode(part)
+                except DataError as error:
+                    last = row + len(part) - 1
+                    raise DataError(f"{store.where}, rows {row} to {last}: {error}") from error
                 yield Block(
                     X,
                     self._y(store, part, row),
