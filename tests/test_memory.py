@@ -338,6 +338,19 @@ def test_slices_of_a_table_do_not_keep_all_of_it():
     assert part.get_total_buffer_size() < 1000
 
 
+def test_row_groups_of_parquet_are_let_go(tmp_path):
+    """Their bytes are not kept until the last one is read."""
+    rows = np.random.default_rng(0).normal(size=(40, 20_000))
+    with parquet.ParquetWriter(tmp_path / "rows.parquet", pa.schema([("x", pa.float64())])) as file:
+        for group in rows:
+            file.write_table(pa.table({"x": group}))
+    before, held = pa.total_allocated_bytes(), []
+    for _ in srf.open_source(tmp_path / "rows.parquet").blocks(block_rows=5_000):
+        held.append(pa.total_allocated_bytes() - before)
+    assert len(held) == 160
+    assert max(held) < rows.nbytes / 4
+
+
 def test_columns_of_parquet_are_planned_for(tmp_path):
     few, many = (pa.table({f"x{i}": np.arange(2000.0) for i in range(n)}) for n in (2, 200))
     for table, name in ((few, "few.parquet"), (many, "many.parquet")):

@@ -74,7 +74,6 @@ def test_a_model_is_loaded_with_its_vectors(tmp_path):
     assert_same_bytes(loaded.to_tree(), model.to_tree())
     shown = CliRunner().invoke(app, ["info", str(tmp_path / "m.h5")]).stdout
     assert f"vector: {K} numbers" in shown
-    row = E[0].tolist()
     for lines in (
         json.dumps({"z": Z[0], "e": E[0].tolist()}),
         "z,e\n" + f'{Z[0]},"{E[0].tolist()}"',
@@ -113,9 +112,7 @@ def test_lists_of_other_lengths_are_refused(tmp_path):
     with pytest.raises(DataError, match="'e' has a list of 2 numbers, and the first one has 6"):
         open_source(of(pa.array(lists, pa.list_(pa.float32()))), y="y")
     model = srf.accumulate(open_source(of(FIXED), y="y"), MAP, normalize="standard").solve(1e-3)
-    with pytest.raises(
     with pytest.raises(DataError, match="Table: column 'e' has a list of 2 numbers"):
-    ):
         model.predict(of(pa.array(lists, pa.list_(pa.float32()))))
     source = open_source(of(pa.array([row[:2] for row in lists])), y="y")
     with pytest.raises(DataError, match=r"rows 0 to 199: column 'e' has a list of 2.*has 6"):

@@ -105,7 +105,8 @@ class _File:
     def __init__(self, file: Any) -> None:
         from pyarrow import parquet
 
-        self._file = parquet.ParquetFile(file)
+        # which would keep the bytes of all row groups that are read until the last has been
+        self._file = parquet.ParquetFile(file, pre_buffer=False)
         self.schema = self._file.schema_arrow
 
     def lengths(self) -> list[int]:
