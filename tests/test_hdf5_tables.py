@@ -157,7 +157,8 @@ WRITERS = {
     "data columns": lambda *args, **layout: write_table(*args, data_columns=True, **layout),
     "vaex": write_vaex,
 }
-CHUNKED = {"chunks": (70,), "compression": "gzip", "shuffle": True}
+GZIP = {"compression": "gzip", "shuffle": True}
+CHUNKED = {"chunks": (70,), **GZIP}
 
 
 def read(source, block_rows=64):
@@ -589,3 +590,79 @@ def test_pixels_that_are_packed(tmp_path):
     source = open_source(tmp_path / "scene.nc", x="bands", y="cover")
     X = np.concatenate([block.X for block in source.blocks(block_rows=7)])
     np.testing.assert_array_equal(X, stored.reshape(30, 3) * 0.25)
+
+
+# --------------------------------------------------------------------- axes that are turned
+
+
+@pytest.mark.parametrize(
+    "layout", [{}, {"chunks": True}, {"chunks": (2, 9), "compression": "gzip"}]
+)
+def test_rows_on_the_last_axis(tmp_path, layout):
+    X, y = RNG.normal(size=(300, 5)), np.arange(300) % 3
+    with h5py.File(tmp_path / "rows.mat", "w", userblock_size=512) as file:
+        file.create_dataset("X", data=X.T, **layout)
+        file["y"], file["flat"] = y[None], y
+    for name in ("y.T", "flat"):
+        source = open_source(tmp_path / "rows.mat", x="X.T", y=name)
+        found = [block.X for block in source.blocks(block_rows=70)]
+        np.testing.assert_array_equal(np.concatenate(found), X)
+        expected = srf.accumulate(srf.ArraySource(X, y), MAP, random_state=0)
+        stats = srf.accumulate(source, MAP, random_state=0)
+        assert_same_bytes(stats.to_tree(), expected.to_tree() | {"ledger": stats.ledger.to_tree()})
+        told = rf"--x X\.T --y {name}\)"
+        with pytest.raises(ShapeError, match=told):
+            open_source(tmp_path / "rows.mat", x="X", y=name.removesuffix(".T"))
+    model = stats.solve(1e-3)
+    alone = open_source(tmp_path / "rows.mat", x="X.T")
+    np.testing.assert_array_equal(model.predict(alone), model.predict(X))
+    some = [block.X for block in source.blocks(3, 90, block_rows=50)]
+    np.testing.assert_array_equal(np.concatenate(some), X[3:90])
+
+
+def test_all_axes_are_turned(tmp_path):
+    images = RNG.normal(size=(20, 4, 3))
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["images"] = images.transpose(2, 1, 0)
+    source = open_source(tmp_path / "rows.h5", x="images.T")
+    assert source.row_shape == (4, 3)
+    np.testing.assert_array_equal(next(source.blocks()).X, images.reshape(20, 12))
+    with h5py.File(tmp_path / "rows.h5", "a") as file:
+        file["images.T"] = np.ones((20, 2))
+    assert open_source(tmp_path / "rows.h5", x="images.T").n_features == 2
+
+
+def test_a_turned_dataset_keeps_a_row_of_chunks(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("X", (512, 9000), "f8", chunks=(8, 3000))[:] = 1
+    source = open_source(tmp_path / "rows.h5", x="X.T")
+    assert source.buffer_bytes >= 512 * 3000 * 8
+    assert [len(block.X) for block in source.blocks(block_rows=2000)] == [1500] * 6
+
+
+def test_pixels_whose_axes_are_turned(tmp_path):
+    bands, cover = RNG.normal(size=(6, 5, 3)), np.arange(30).reshape(6, 5) % 2
+    with h5py.File(tmp_path / "scene.mat", "w") as file:
+        file["bands"], file["cover"] = bands.T, cover.T
+    with pytest.raises(ShapeError, match=r"--x bands\.T --y cover\.T"):
+        open_source(tmp_path / "scene.mat", x="bands", y="cover")
+    source = open_source(tmp_path / "scene.mat", x="bands.T", y="cover.T")
+    blocks = list(source.blocks(block_rows=7))
+    np.testing.assert_array_equal(np.concatenate([b.X for b in blocks]), bands.reshape(30, 3))
+    np.testing.assert_array_equal(np.concatenate([b.y for b in blocks]), cover.ravel())
+
+
+def test_targets_with_axes_of_one(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = np.ones((9, 4, 4, 3))
+    with h5py.File(tmp_path / "y.h5", "w") as file:
+        file["y"] = np.arange(9).reshape(9, 1, 1, 1)
+    with h5py.File(tmp_path / "both.h5", "w") as file:
+        file["X"], file["y"] = h5py.ExternalLink("x.h5", "x"), h5py.ExternalLink("y.h5", "y")
+    (block,) = open_source(tmp_path / "both.h5", y="y").blocks()
+    np.testing.assert_array_equal(block.y, np.arange(9))
+    with h5py.File(tmp_path / "y.h5", "a") as file:
+        del file["y"]
+        file["y"] = np.ones((9, 2, 1))
+    with pytest.raises(ShapeError, match=r"has shape \(9, 2, 1\)"):
+        open_source(tmp_path / "both.h5", y="y")

@@ -22,15 +22,22 @@ MIN_CHUNK_BYTES = 1 << 12  # smaller ones are decompressed as fast as they are h
 
 
 def read_rows(dataset: h5py.Dataset, low: int, high: int, where: str) -> NDArray[Any]:
-    """Return rows ``[low, high)`` as the library reads them.
+    """Return rows ``[low, high)`` as the library reads them; raises as `read_slices` does."""
+    return read_slices(dataset, slice(low, high), low, high, where)
+
+
+def read_slices(
+    dataset: h5py.Dataset, slices: Any, low: int, high: int, where: str
+) -> NDArray[Any]:
+    """Return what slices of a dataset mean, which are the rows ``[low, high)``.
 
     Raises
     ------
     CorruptFileError
-        If it cannot; `where` names the dataset.
+        If the library cannot read them; `where` names the dataset.
     """
     try:
-        return dataset[low:high]
+        return dataset[slices]
     except (OSError, RuntimeError) as error:
         raise CorruptFileError(
             f"{where}: rows {low} to {high - 1} cannot be read ({error}); the file is damaged or"

@@ -5,17 +5,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.jit.threads import n_granted
-from streamrf.sources.hdf5_chunks import RowReader, read_rows
+from streamrf.sources.hdf5_chunks import RowReader, read_rows, read_slices
 from streamrf.sources.seekable import Ranges
 
 Fetch = Callable[[int, int, int], NDArray[Any]]  # entries of a part, from one to another
+
+
+class Grid(NamedTuple):
+    """Shape of a dataset, that of its chunks or None, bytes of a number; the first axis is rows."""
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...] | None
+    itemsize: int
+
+    @classmethod
+    def of(cls, dataset: h5py.Dataset) -> "Grid":
+        """Return that of a dataset whose first axis is that of rows."""
+        return cls(dataset.shape, dataset.chunks, dataset.dtype.itemsize)
 
 
 class Column(ABC):
@@ -52,9 +65,14 @@ class Column(ABC):
         return 0
 
     @property
+    def grids(self) -> "list[Grid]":
+        """How the datasets that are read along with rows lie in chunks."""
+        return [Grid.of(part) for part in self.parts]
+
+    @property
     def chunk_rows(self) -> int:
         """Rows of a chunk."""
-        return self.parts[0].chunks[0] if self.parts[0].chunks else 1
+        return self.grids[0].chunks[0] if self.grids[0].chunks else 1
 
     def ranges_of(self, ranges: Ranges) -> list[Ranges]:
         """Return what is read of each part for ranges of rows."""
@@ -88,6 +106,32 @@ class Plain(Column):
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> Any:
         """Return the rows as they are."""
         return fetch(0, low, high)
+
+
+class Turned(Column):
+    """A dataset whose last axis is that of rows, as languages write it that store columns first.
+
+    It is read by the library: in rows, its chunks lie side by side.
+    """
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        self.parts, self.others, self._dataset = (), (dataset,), dataset
+        self.shape, self.dtype = dataset.shape[::-1], dataset.dtype
+
+    @property
+    def is_text(self) -> bool:
+        """Whether these are strings."""
+        return h5py.check_string_dtype(self.dtype) is not None
+
+    @property
+    def grids(self) -> list[Grid]:
+        """That of the dataset with its axes turned."""
+        chunks = self._dataset.chunks
+        return [Grid(self.shape, chunks and chunks[::-1], self.dtype.itemsize)]
+
+    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+        """Return the rows, whose axes are in the opposite order, too."""
+        return read_slices(self._dataset, (..., slice(low, high)), low, high, where).T
 
 
 class Picked(Column):
@@ -124,8 +168,9 @@ class Pixels(Column):
     n_axes : how many axes, two or more
     """
 
-    def __init__(self, column: Plain, n_axes: int) -> None:
-        self.parts, self.dtype, self._column = column.parts, column.dtype, column
+    def __init__(self, column: "Plain | Turned", n_axes: int) -> None:
+        self.parts, self.others, self._column = column.parts, column.others, column
+        self.dtype = column.dtype
         self._across = math.prod(column.shape[1:n_axes])
         self.shape = (column.shape[0] * self._across, *column.shape[n_axes:])
         self._held: tuple[int, int, Any] = (0, 0, None)  # lines read last, and their rows
@@ -141,13 +186,18 @@ class Pixels(Column):
         return 2 * self._across * math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
+    def grids(self) -> list[Grid]:
+        """Those of the dataset."""
+        return self._column.grids
+
+    @property
     def chunk_rows(self) -> int:
         """Rows of the lines of a chunk."""
         return self._column.chunk_rows * self._across
 
     def ranges_of(self, ranges: Ranges) -> list[Ranges]:
         """Return the lines that have the rows."""
-        return [[self._lines(*bounds) for bounds in ranges]]
+        return [[self._lines(*bounds) for bounds in ranges]] * len(self.parts)
 
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> Any:
         """Return the rows; a line that several blocks have is kept until the next is read."""
@@ -202,11 +252,11 @@ def as_pixels(
     """
     grid = x.shape[:-1]
     is_grid = is_grid or (y is not None and y.shape == grid)
-    if not is_grid or len(grid) < 2 or 0 in grid or not isinstance(x, Plain):
+    if not is_grid or len(grid) < 2 or 0 in grid or not isinstance(x, Plain | Turned):
         return x, y, weights
 
     def changed(column: Column | None) -> Column | None:
-        if isinstance(column, Plain) and column.shape == grid:
+        if isinstance(column, Plain | Turned) and column.shape == grid:
             return Pixels(column, len(grid))
         return column
 

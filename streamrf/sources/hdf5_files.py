@@ -15,10 +15,10 @@ from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands
-from streamrf.sources.hdf5_columns import Column, Picked, as_pixels
+from streamrf.sources.hdf5_columns import Column, Picked, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import as_text, column_of
-from streamrf.sources.hdf5_layouts import MAX_SHOWN, cell_named, entries_of
+from streamrf.sources.hdf5_layouts import MAX_SHOWN, cell_named, entries_of, turned_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
@@ -161,7 +161,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             if column is not None and key is not None:
                 others[key], doubts = trusted(column, path, where_of(name, key), trust)
                 told += doubts
-        cache_bytes, cache_slots = cache_of(found.parts)
+        cache_bytes, cache_slots = cache_of(found)
         banded = [Bands.of(dataset, n_granted()) for dataset in found.parts]
         where = where_of(name, names.x)
         all_others = [file for found in others.values() for file in found]
@@ -181,7 +181,7 @@ def inspect(name: str, names: Names, first: int, trust: Trust) -> File:
             + sum(column.held_bytes for column in found if column is not None),
             keys=tuple(fingerprints(head, own_name(path))),
             n_entries=found.x.n_entries,
-            stored_shape=found.x.parts[0].shape,
+            stored_shape=found.x.grids[0].shape,
             columns=None if index is None else _names_in(index, head.shape[1], f"{name}, {INDEX}"),
             target=None if found.y is None else (found.y.is_text, target_shape(found.y.shape)),
             is_one_hot=found.y is not None and _is_one_hot(found.y, where_of(name, names.y)),
@@ -236,6 +236,7 @@ def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> 
     check_rank(found.x.shape, x)
     found = Datasets(*as_pixels(*found, pixels))
     if found.y is not None:
+        _check_not_turned(found.x, found.y, names, name)
         check_targets_shape(found.y.shape, len(found.x), y)
         if not found.y.is_text:
             matrix_dtype(found.y.dtype, y)
@@ -245,9 +246,26 @@ def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> 
     return found
 
 
+def _check_not_turned(x: Column, y: Column, names: Names, where: str) -> None:
+    """Raise ShapeError where the last axis is that of rows, of X or of both."""
+    n_rows = max(y.shape, default=0)
+    is_turned = x.shape[-1] == n_rows and all(n in (1, n_rows) for n in y.shape)
+    is_turned = is_turned or (len(y.shape) > 1 and x.shape[1:] == y.shape)  # places of a grid
+    if not is_turned or len(x) in (n_rows, len(y)):
+        return
+    turned = "" if len(y) == n_rows else ".T"
+    raise ShapeError(
+        f"{where}: {names.x!r} has shape {x.shape} and {names.y!r} {y.shape}, as MATLAB, Julia and "
+        f"Fortran write arrays whose rows come first; they are read so by x='{names.x}.T', "
+        f"y='{names.y}{turned}' (--x {names.x}.T --y {names.y}{turned})"
+    )
+
+
 def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
     """Return what a name means: a dataset, or of AnnData a column of observations, too."""
     place, item = where_of(name, wanted), file.get(wanted)
+    if item is None and (turned := turned_of(file, wanted)) is not None:
+        return Turned(turned)
     if item is None and role != "x" and _is_annotated(file):
         item = file.get(f"obs/{wanted}")
     if isinstance(item, h5py.Dataset) and item.shape is None:
@@ -313,17 +331,16 @@ def _names_in(index: Column, n_features: int, where: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def cache_of(datasets: Iterable[h5py.Dataset]) -> tuple[int, int]:
+def cache_of(columns: Iterable[Column | None]) -> tuple[int, int]:
     """Return the bytes and slots of a cache that holds one row of chunks of each dataset."""
     n_bytes = 1 << 20  # HDF5's default before version 2
     slots = 521  # HDF5's default
-    for dataset in datasets:
-        if dataset.chunks is not None:
-            sizes = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
-            grid = [-(-size // chunk) for size, chunk in sizes]  # chunks side by side
-            chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
-            n_bytes = max(n_bytes, math.prod(grid) * chunk_bytes)
+    for grid in (grid for column in columns if column is not None for grid in column.grids):
+        if grid.chunks is not None:
+            sizes = zip(grid.shape[1:], grid.chunks[1:], strict=True)
+            counts = [-(-size // chunk) for size, chunk in sizes]  # chunks side by side
+            n_bytes = max(n_bytes, math.prod(counts) * math.prod(grid.chunks) * grid.itemsize)
             # HDF5 gives each axis of the chunk grid its own bits of the hash: with as many slots as
             # the bits reach, chunks side by side never push each other out.
-            slots = max(slots, math.prod(1 << count.bit_length() for count in grid) + 1)
+            slots = max(slots, math.prod(1 << count.bit_length() for count in counts) + 1)
     return n_bytes, slots

@@ -390,6 +390,12 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
     return None if cells is None else cells.get(name)
 
 
+def turned_of(file: h5py.File, wanted: str) -> h5py.Dataset | None:
+    """Return the dataset that ``NAME.T`` means with its axes turned, or None."""
+    item = file.get(wanted.removesuffix(".T")) if wanted.endswith(".T") else None
+    return item if isinstance(item, h5py.Dataset) and len(item.shape or ()) > 1 else None
+
+
 def width_of(item: Any) -> int:
     """Return the numbers of a row of a dataset, 1 of others."""
     return math.prod((item.shape or (0, 0))[1:]) if isinstance(item, h5py.Dataset) else 1

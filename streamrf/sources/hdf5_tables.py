@@ -27,6 +27,7 @@ from streamrf.sources.hdf5_layouts import (
     index_of,
     matrix_cells,
     tables_of,
+    turned_of,
     whole_cells,
     width_of,
 )
@@ -88,10 +89,9 @@ class HDF5Table(Table):
                 others, doubts = trusted(column, self._path, f"{path}, dataset {item!r}", trust)
                 self._others |= others
                 told += doubts
-            parts = [part for column in found.values() for part in column.parts]
-            self._cache = cache_of(parts)
+            self._cache = cache_of(found.values())
             self._chunk_rows = max((column.chunk_rows for column in found.values()), default=1)
-            self._held_bytes = sum(map(_held_bytes, parts))
+            self._held_bytes = sum(map(_held_bytes, found.values()))
         warn_of_lacking(told)
 
     @property
@@ -179,12 +179,16 @@ def _column(file: h5py.File, cell: Cell, where: str) -> Column | None:
     return column_of(file.get(cell.item), where)
 
 
-def _held_bytes(part: h5py.Dataset) -> int:
-    """Return the bytes that reading a dataset keeps."""
-    if part.chunks is None:
-        return 0
-    bands = Bands.of(part, n_granted())
-    return cache_of([part])[0] if bands is None else bands.held_bytes
+def _held_bytes(column: Column) -> int:
+    """Return the bytes that reading a column keeps."""
+    n_bytes = column.held_bytes
+    for part in column.parts:
+        bands = Bands.of(part, n_granted())
+        if bands is not None:
+            n_bytes += bands.held_bytes
+        elif part.chunks is not None:
+            n_bytes += cache_of([column])[0]
+    return n_bytes
 
 
 def _levels_of(file: h5py.File, cell: Cell, where: str) -> Any:
@@ -284,6 +288,8 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
                 )
                 is_table = whole_cells(item) is not None or (is_part and width_of(item) > 1)
                 return (table, None) if is_table else (None, name)
+            if turned_of(file, name) is not None:
+                return None, name
             if x is None:
                 return _by_targets(file, _listed(y))
         found = _table_of(file, entries[0].removeprefix("-"))

@@ -220,14 +220,14 @@ def how_to_name(argument: str) -> str:
 
 def check_targets_shape(shape: tuple[int, ...], n_rows: int, where: str) -> None:
     """Raise ShapeError if the rank of targets is not 1 or 2, or their length not that of X."""
-    if len(shape) not in (1, 2) or shape[1:] == (0,):
+    if not shape or (len(shape) > 2 and target_shape(shape)) or 0 in shape[1:]:
         raise ShapeError(f"{where} has shape {shape}; expected (n_rows,) or (n_rows, n_targets)")
     _check_length(shape, n_rows, where)
 
 
 def target_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of one target of an array of them: (n_targets,), or () of one column."""
-    return () if shape[1:] == (1,) else shape[1:]
+    return () if set(shape[1:]) <= {1} else shape[1:]
 
 
 def weight_column(weights: Any, n_rows: int, where: str) -> NDArray[Any]:
