@@ -346,3 +346,12 @@ def test_masked_records_are_no_column(file):
         masked(handle["obs"].create_group("odd"), records, np.zeros(N, bool), "integer")
     with pytest.raises(CorruptFileError, match="no mask of its values"):
         open_source(file, y="odd")
+
+
+def test_a_model_remembers_the_name_of_its_target(file, tmp_path):
+    model = tmp_path / "m.h5"
+    words = ["--map", "fourier", "--gamma", "0.1", "--components", "32", "--model", str(model)]
+    assert CliRunner().invoke(app, ["fit", str(file), "--y", "kind", *words]).exit_code == 0
+    result = CliRunner().invoke(app, ["evaluate", str(model), str(file), "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["n_rows"] == N

@@ -20,6 +20,7 @@ from streamrf.errors import (
     CorruptFileError,
     DataError,
     DatasetNotFoundError,
+    EmptySourceError,
     ParameterError,
     ShapeError,
     StreamrfWarning,
@@ -462,9 +463,22 @@ def test_pickled_text_is_told(tmp_path):
     assert open_source(path, x="-word", y="label").columns.outputs == COLUMNS
 
 
-@pytest.mark.parametrize(
-    "pickled", [b"cos\nsystem\n(S'touch x'\ntR.", b"\x80\x04\x8c", b"(lp0\nI1\na.", b""]
-)
+def laughs(depth):
+    """A pickle of a list that holds the same one twice, and so on: small, and endless as text."""
+    return b"(lp0\n" + b"(g0\ng0\nlp0\n" * depth + b"a."
+
+
+CRAFTED = [
+    laughs(40),
+    b"(lr\x00\x00\x00\x7f.",
+    b"cos\nsystem\n(S'touch x'\ntR.",
+    b"\x80\x04\x8c",
+    b"(lp0\nI1\na.",
+    b"",
+]
+
+
+@pytest.mark.parametrize("pickled", CRAFTED)
 def test_attributes_are_not_trusted(tmp_path, pickled, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_table(tmp_path / "rows.h5", FRAME)
@@ -666,3 +680,91 @@ def test_targets_with_axes_of_one(tmp_path):
         file["y"] = np.ones((9, 2, 1))
     with pytest.raises(ShapeError, match=r"has shape \(9, 2, 1\)"):
         open_source(tmp_path / "both.h5", y="y")
+
+
+# --------------------------------------------------------------------- what pandas leaves behind
+
+
+def test_frames_without_rows_are_none(tmp_path):
+    write_fixed(tmp_path / "a.h5", FRAME[:100])
+    empty = write_fixed(tmp_path / "b.h5", FRAME[:1])
+    with h5py.File(empty, "a") as file:
+        for block in range(file["df"].attrs["nblocks"]):
+            file[f"df/block{block}_values"].attrs["shape"] = np.bytes_(pickle.dumps((3, 0), 0))
+    write_fixed(tmp_path / "c.h5", FRAME[100:])
+    assert_same_rows(open_source(str(tmp_path / "*.h5"), y="label"), FRAME, y="label")
+    with pytest.raises(EmptySourceError):
+        open_source(empty, y="label")
+
+
+def test_columns_of_one_name_are_not_lost(tmp_path):
+    frame = pd.concat([FRAME[["pt", "eta"]], FRAME[["pt", "label"]]], axis=1)
+    frame.columns = ["pt", "eta", "again", "label"]
+    path = write_table(tmp_path / "rows.h5", frame)
+    with h5py.File(path, "a") as file:
+        names = np.bytes_(pickle.dumps(["pt", "eta", "pt"], 0))
+        file["df/table"].attrs["values_block_0_kind"] = names
+    with pytest.raises(DataError, match="'pt' has type of several columns of one name"):
+        open_source(path, y="label")
+    assert open_source(path, x="-pt", y="label").columns.outputs == ("eta",)
+
+
+def test_columns_are_in_the_order_of_the_frame(tmp_path):
+    frame = FRAME[["run", "pt", "label", "eta"]]
+    path = write_table(tmp_path / "rows.h5", frame)
+    with h5py.File(path, "a") as file:
+        axes = [(1, list(frame))]
+        file["df"].attrs["non_index_axes"] = np.bytes_(pickle.dumps(axes, 0))
+    assert_same_rows(open_source(path, y="label"), frame, y="label")
+
+
+@pytest.mark.parametrize("y", ["labels", "label", "labels/label"])
+def test_rows_and_labels_in_two_frames(tmp_path, y):
+    path = write_fixed(tmp_path / "rows.h5", FRAME.drop(columns="label"), "rows")
+    write_fixed(path, FRAME[["label"]], "labels")
+    assert_same_rows(open_source(path, y=y), FRAME, y="label")
+
+
+def test_the_text_of_missing_values_may_be_empty(tmp_path):
+    words = np.array(["a", ""], object)[RNG.integers(0, 2, N)]
+    path = write_table(tmp_path / "rows.h5", FRAME.assign(word=words))
+    with h5py.File(path, "a") as file:
+        file["df"].attrs["nan_rep"] = np.bytes_("")
+    expected = FRAME.assign(word=[word or None for word in words])
+    assert_same_rows(open_source(path, y="label"), expected, y="label")
+
+
+# --------------------------------------------------------------------- claims
+
+
+@pytest.mark.parametrize("kind", ["field", "block", "matrix"])
+def test_no_table_is_so_wide(tmp_path, kind):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        if kind == "field":
+            file.create_dataset("t", (3,), [("a", "u1", (200_000,)), ("label", "i4")])
+        elif kind == "block":
+            group = file.create_group("t")
+            group.attrs["pandas_type"], group.attrs["nblocks"] = np.bytes_("frame"), 1
+            group.create_dataset("block0_values", (3, 10**8), "u1", chunks=(1, 10**6))
+        else:
+            file.create_dataset("t", (3, 10**8), "u1", chunks=(1, 10**6))
+    with pytest.raises(ShapeError, match="a table may have 100,000"):
+        open_source(tmp_path / "rows.h5", x="t", y="t/0")
+
+
+def test_wide_rows_beside_loose_columns_are_found_at_once(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("genes", (4, 2_000_000), "u1", chunks=(1, 10**6))[:] = 1
+        file["labels"], file["ids"] = np.arange(4) % 2, np.arange(4)
+    assert open_source(tmp_path / "rows.h5", y="labels").n_features == 2_000_000
+
+
+def test_unsigned_integers_of_netcdf(tmp_path):
+    values = np.array([[0, 40_000], [65_535, 7], [100, 200]], np.uint16)
+    attributes = {"_Unsigned": "true", "scale_factor": 0.5, "_FillValue": np.int16(-1)}
+    path = write_packed(tmp_path / "rows.nc", values.view(np.int16), **attributes)
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(block.X, [[0, 20_000], [np.nan, 3.5], [50, 100]])
+    path = write_packed(tmp_path / "plain.nc", values.view(np.int16), _Unsigned="true")
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(block.X, values)

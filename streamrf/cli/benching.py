@@ -14,7 +14,7 @@ from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import TargetRowOptions, Threads
 from streamrf.cli.options import option, wrong
 from streamrf.display import format_bytes, format_time
-from streamrf.sources import HDF5Source
+from streamrf.sources import HDF5Source, SeekableSource, open_source
 from streamrf.training import benchmark, warm_up
 
 ROWS, COMPONENTS, PAIRS = 20_000, 4096, 5
@@ -82,7 +82,7 @@ def bench(
     return Answer(figures, aligned(_summary(figures)))
 
 
-def _check_width(options: BenchOptions, source: HDF5Source) -> None:
+def _check_width(options: BenchOptions, source: SeekableSource) -> None:
     """Refuse fewer features than the exact terms of a Maclaurin map take."""
     drawn = benchmark.UP_FACTOR if options.map_ == "craft-maclaurin" else 1
     least = -(-(source.n_features + 2) // drawn)
@@ -97,13 +97,13 @@ def _check_width(options: BenchOptions, source: HDF5Source) -> None:
 @contextlib.contextmanager
 def _sources(
     data: list[str] | None, names: TargetRowOptions, options: BenchOptions
-) -> Iterator[tuple[HDF5Source, HDF5Source | None]]:
+) -> Iterator[tuple[SeekableSource, SeekableSource | None]]:
     """Return the rows to add up, and those to report the error on."""
     if data:
         test = None
         if options.test_x is not None:
-            test = HDF5Source(data, x=options.test_x, y=options.test_y, **names.trust())
-        yield HDF5Source(data, x=names.x or "X", y=names.y or "y", **names.trust()), test
+            test = open_source(data, x=options.test_x, y=options.test_y, **names.trust())
+        yield open_source(data, x=names.x, y=names.y or "y", **names.trust()), test
         return
     with tempfile.TemporaryDirectory(prefix="streamrf-bench-") as folder:
         path = os.path.join(folder, "rows.h5")

@@ -40,6 +40,7 @@ from streamrf.solving.pruning import check_kept, most_useful
 from streamrf.solving.spectrum import frobenius, principal
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import NoFreedomError, posterior
+from streamrf.solving.workspace import reused_memory
 
 __all__ = [
     "JOINED_ROWS",
@@ -87,6 +88,7 @@ __all__ = [
     "posterior",
     "principal",
     "read_best",
+    "reused_memory",
     "safest",
     "searched",
     "searched_weights",

@@ -25,6 +25,7 @@ from streamrf.solving.accuracy import (
     refined,
     warn_of_digits,
 )
+from streamrf.solving.workspace import lent
 
 STILL = 1e-13  # share of a constant target's squares that its rounding may leave about the mean
 UNEVEN = 1e6  # a feature that varies so many times as much as the least tenth drowns them
@@ -224,7 +225,7 @@ class Normal:
 
     def _float32_factor(self, alpha: float) -> Array | None:
         """Return a factor in float32, or None."""
-        factor = self._factor(alpha, self.centred(np.empty(self.gram.shape, np.float32)))
+        factor = self._factor(alpha, self.centred(lent(self.gram.size, np.float32)))
         return factor if factor is not None and np.isfinite(factor.sum()) else None
 
     def product(self, X: Floats) -> Floats:

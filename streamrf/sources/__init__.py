@@ -12,7 +12,7 @@ from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.hdf5_files import browsed
-from streamrf.sources.hdf5_layouts import MAX_SHOWN, Entry, entries_of
+from streamrf.sources.hdf5_names import MAX_SHOWN, Entry, entries_of
 from streamrf.sources.iterator import IteratorSource
 from streamrf.sources.labels import (
     as_labels,

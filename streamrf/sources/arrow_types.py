@@ -23,7 +23,7 @@ def kind_of(type_: Any) -> str | None:
     """Return the kind of column that an Arrow type is, "empty" for null, None for no known kind."""
     types = arrow().types
     if types.is_dictionary(type_):  # of strings, numbers or dates, as their strings
-        return None if kind_of(type_.value_type) is None else "category"
+        return None if kind_of(type_.value_type) in (None, "vector") else "category"
     texts = (types.is_string, types.is_large_string, types.is_string_view)
     if any(is_text(type_) for is_text in texts):
         return "category"
@@ -35,6 +35,8 @@ def kind_of(type_: Any) -> str | None:
         return "empty"
     lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     if any(is_list(type_) for is_list in lists):
-        return "vector" if kind_of(type_.value_type) in ("number", "boolean") else None
+        inside = type_.value_type
+        plain = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+        return "vector" if any(is_plain(inside) for is_plain in plain) else None
     numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
     return "number" if any(is_kind(type_) for is_kind in (*numbers, types.is_time)) else None

@@ -134,7 +134,9 @@ class HDF5Source(SeekableSource):
         self._files = files
         self.n_rows = n_rows
         self.n_features, self.row_shape = files[0].n_features, files[0].row_shape
-        self.names = files[0].columns
+        self.names, target = files[0].columns, files[0].target
+        if self.names is not None and y is not None and target is not None and not target[1]:
+            self.target_names = (y,)
         self.has_targets = y is not None
         self.has_weights = weights is not None
         several = f"{len(files)} files, {files[0].name} to {files[-1].name}"

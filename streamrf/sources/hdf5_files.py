@@ -18,7 +18,7 @@ from streamrf.sources.hdf5_chunks import Bands
 from streamrf.sources.hdf5_columns import Column, Picked, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import as_text, column_of
-from streamrf.sources.hdf5_layouts import MAX_SHOWN, cell_named, entries_of, turned_of
+from streamrf.sources.hdf5_names import MAX_SHOWN, cell_named, entries_of, turned_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
@@ -34,6 +34,7 @@ from streamrf.sources.validation import (
 )
 from streamrf.storage import HDF5_SIGNATURE
 
+MAX_LISTED = 40  # datasets in a message
 INDEX = "names of columns"
 
 
@@ -276,7 +277,9 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
     if found is not None and found.dtype.names is None:
         return found
     shapes = {key: entry.shape for key, entry in entries_of(file).items()}
-    have = f"{list(shapes)} of shapes {list(shapes.values())}" if shapes else "no dataset"
+    shown, n_more = dict([*shapes.items()][:MAX_LISTED]), len(shapes) - MAX_LISTED
+    have = f"{list(shown)} of shapes {list(shown.values())}" if shapes else "no dataset"
+    have += f" and {n_more:,} more" if n_more > 0 else ""
     have += f"; {how_to_name(role)}"
     if found is not None:
         raise ShapeError(

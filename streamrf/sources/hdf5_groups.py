@@ -133,18 +133,26 @@ class Packed(Plain):
     They are floats; of 16 bits or fewer float32.
     """
 
+    _stored_as: np.dtype[Any] | None = None  # where the dtype in the file is not that of numbers
+
     def __init__(self, dataset: h5py.Dataset, where: str) -> None:
         super().__init__(dataset)
         self._scale = _number(dataset, "scale_factor", 1.0, where)
         self._offset = _number(dataset, "add_offset", 0.0, where)
         found = (dataset.attrs.get(name) for name in _FILLS)
-        self._fills = [n for value in found if value is not None for n in np.ravel(value).tolist()]
+        fills = [np.ravel(value) for value in found if value is not None]
+        if _is_unsigned(dataset):
+            self._stored_as = np.dtype(f"u{self.dtype.itemsize}")
+            fills = [value.astype(self.dtype).view(self._stored_as) for value in fills]
+        self._fills = [number for value in fills for number in value.tolist()]
         if self.dtype.kind != "f":
             self.dtype = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
 
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
         """Return the numbers, NaN for those that are missing."""
         stored = fetch(0, low, high)
+        if self._stored_as is not None:
+            stored = stored.view(self._stored_as)
         numbers = stored.astype(self.dtype)
         if (self._scale, self._offset) != (1.0, 0.0):
             numbers = (stored * self._scale + self._offset).astype(self.dtype)
@@ -157,10 +165,17 @@ _FILLS = ("_FillValue", "missing_value")
 _PACKING = ("scale_factor", "add_offset", *_FILLS)
 
 
+def _is_unsigned(dataset: h5py.Dataset) -> bool:
+    """Return whether integers are unsigned ones, of which old netCDF has none."""
+    return dataset.dtype.kind == "i" and as_text(dataset.attrs.get("_Unsigned")).lower() == "true"
+
+
 def _is_packed(dataset: h5py.Dataset) -> bool:
     """Return whether numbers are to be changed by what attributes say."""
     if dataset.dtype.kind not in "iuf":
         return False
+    if _is_unsigned(dataset):
+        return True
     values = [dataset.attrs.get(name) for name in _PACKING]
     plain = ((1.0,), (0.0,), (), ())
     return any(

@@ -8,18 +8,19 @@ import io
 import math
 import os
 import pickle
+import pickletools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import CorruptFileError
-from streamrf.sources.hdf5_groups import as_text, column_of, encoding_of, sparse_shape
+from streamrf.errors import CorruptFileError, ShapeError
+from streamrf.sources.hdf5_groups import as_text, column_of, encoding_of
 
-MAX_SHOWN = 6  # names of columns in a listing
+MAX_COLUMNS = 100_000  # of a table; what claims more is damaged, or rows of numbers
 _SCALE_ALONE = "This is a netCDF dimension but not a netCDF variable"
 
 
@@ -32,7 +33,8 @@ class Cell(NamedTuple):
     fields : of its records, each inside the one before
     place : of several values of a row, or None
     kind : "datetime64[ns]" and the like, or "bool", where numbers stand for these; "pickled" where
-        values are Python objects; else ""
+        values are Python objects, "repeated" where several columns have the name, "empty" where
+        there are no rows; else ""
     levels : path of the dataset of categories that integers number, or ""
     missing : text that stands for a missing one, or None
     """
@@ -56,23 +58,6 @@ class Cell(NamedTuple):
 Cells = dict[str, Cell]  # by the names of columns
 
 
-class Entry(NamedTuple):
-    """What X, targets or weights may be.
-
-    Attributes
-    ----------
-    part : the dataset, or one of those of a group
-    shape : of all, None of an empty dataset
-    kind : "", "sparse", "categories" or "table"
-    columns : names of those of a table
-    """
-
-    part: h5py.Dataset
-    shape: tuple[int, ...] | None
-    kind: str = ""
-    columns: tuple[str, ...] = ()
-
-
 def cells_of(item: Any) -> Cells | None:
     """Return the columns of what is a table, or None of another dataset or group."""
     return next((cells for layout in _LAYOUTS if (cells := layout(item)) is not None), None)
@@ -84,96 +69,24 @@ def index_of(item: Any) -> tuple[str, ...]:
     return tuple(_names(_unpickled(group.attrs.get("levels"))))
 
 
+def told_cells(item: Any) -> Cells | None:
+    """Return the columns of what says that it is a table, or None of others."""
+    told = (cells for layout in _LAYOUTS[:_N_TOLD] if (cells := layout(item)) is not None)
+    return next(told, None)
+
+
 def matrix_cells(dataset: h5py.Dataset) -> Cells:
     """Return the columns of a dataset of numbers, whose names are their places."""
     path = _path(dataset)
-    return {str(j): Cell(path, place=j) for j in range(math.prod(dataset.shape[1:]))}
-
-
-def entries_of(file: h5py.File) -> dict[str, Entry]:
-    """Return what X, targets and weights of a file may be, by name."""
-    found: dict[str, Entry] = {}
-    groups: list[str] = []
-
-    def visit(key: str | bytes, item: Any) -> None:
-        name = os.fsdecode(key)  # of bytes where it is no UTF-8
-        if any(name.startswith(group) for group in groups):
-            return
-        is_group = isinstance(item, h5py.Group)
-        if name.rpartition("/")[2].startswith("_i_"):  # an index of PyTables
-            groups.append(f"{name}/")
-        elif (entry := _entry_of(item)) is not None:
-            found[name] = entry
-            groups.extend([f"{name}/"] * is_group)
-        elif not is_group:
-            found[name] = Entry(item, item.shape)
-
-    file.visititems(visit)
-    return found
-
-
-def tables_of(file: h5py.File) -> dict[str, Cells]:
-    """Return the tables of a file by name, each as of `whole_cells`."""
-    found: dict[str, Cells] = {}
-
-    def visit(key: str | bytes, item: Any) -> None:
-        name = os.fsdecode(key)
-        if any(not table or name.startswith(f"{table}/") for table in found):
-            return
-        if name.rpartition("/")[2].startswith("_i_") or "/_i_" in name:
-            return
-        if (cells := whole_cells(item)) is not None:
-            found[name] = cells
-
-    visit("", file)
-    file.visititems(visit)
-    return found
-
-
-def whole_cells(item: Any) -> Cells | None:
-    """Return the columns of what may be taken for a table without naming columns, or None.
-
-    Loose columns beside rows of numbers may not: X is one of these, and others are targets.
-    """
-    cells = cells_of(item)
-    is_loose = isinstance(item, h5py.Group) and not encoding_of(item) and not _pandas_type(item)
-    if is_loose and any(width_of(child) > 1 for _, child in _children(item)):
-        return None
-    return cells or None
-
-
-def _entry_of(item: Any) -> Entry | None:
-    """Return what a group, or a dataset of records, is as X or targets; None of others."""
-    if isinstance(item, h5py.Dataset):
-        cells = _records(item)
-        return None if cells is None else Entry(item, item.shape, "table", tuple(cells))
-    encoding = encoding_of(item)
-    if encoding in ("csr_matrix", "csc_matrix"):
-        name, kind = "data", "sparse"
-    elif encoding == "categorical":
-        name, kind = "codes", "categories"
-    else:
-        name, kind = "values", ""
-    part = item.get(name)
-    if isinstance(part, h5py.Dataset) and (kind or encoding.startswith("nullable-")):
-        return Entry(part, sparse_shape(item) if kind == "sparse" else part.shape, kind)
-    for layout in (_pandas_table, _pandas_fixed, _vaex):
-        if cells := layout(item):
-            part = _dataset_of(item.file[next(iter(cells.values())).item])
-            return Entry(part, part.shape, "table", tuple(cells))
-    return None
-
-
-def _dataset_of(item: Any) -> h5py.Dataset:
-    """Return a dataset, or the values of a group that is a column."""
-    return item if isinstance(item, h5py.Dataset) else item["data"]
+    _checked(width_of(dataset), path)
+    return {str(j): Cell(path, place=j) for j in range(width_of(dataset))}
 
 
 def _path(item: Any) -> str:
     return os.fsdecode(item.name).strip("/")
 
 
-def _children(group: h5py.Group) -> Iterator[tuple[str, Any]]:
+def children(group: h5py.Group) -> Iterator[tuple[str, Any]]:
     """Yield what is in a group, by name; links that lead nowhere are left out."""
     for key in group:
         name = os.fsdecode(key)
@@ -201,42 +114,72 @@ def _records(item: Any) -> Cells | None:
         if is_pandas:
             if as_text(item.attrs.get(f"{field}_meta")) == "category":
                 levels = _path(item.parent) + f"/meta/{field}/meta/table"
-            missing = as_text(item.parent.attrs.get("nan_rep")) or None
+            told_missing = item.parent.attrs.get("nan_rep")
+            missing = None if told_missing is None else as_text(told_missing)
         base = Cell(_path(item), kind=kind, levels=levels, missing=missing)
         names = _names(_unpickled(told.get(f"{field}_kind")))
-        cells |= _of_field(base, (field,), item.dtype[field], field, names)
-    return cells
+        _add(cells, _of_field(base, (field,), item.dtype[field], field, names))
+    return _ordered(cells, _order_of(item.parent)) if is_pandas else cells
+
+
+def _add(cells: Cells, more: Iterable[tuple[str, Cell]]) -> None:
+    """Add columns; those of one name are none that can be told apart."""
+    for name, cell in more:
+        cells[name] = cell._replace(kind="repeated") if name in cells else cell
+
+
+def _ordered(cells: Cells, names: Iterable[str]) -> Cells:
+    """Return columns in the order of names, those that are not among these last."""
+    return {name: cells[name] for name in dict.fromkeys((*names, *cells)) if name in cells}
+
+
+def _order_of(group: h5py.Group) -> list[str]:
+    """Return the names of columns as the frame had them that pandas wrote as a table."""
+    axes = _unpickled(group.attrs.get("non_index_axes"))
+    is_known = isinstance(axes, list) and len(axes) == 1 and isinstance(axes[0], tuple)
+    return _names(axes[0][-1]) if is_known and axes[0] else []
 
 
 def _of_field(
     base: Cell, fields: tuple[str, ...], dtype: np.dtype[Any], name: str, names: list[str]
-) -> Cells:
+) -> list[tuple[str, Cell]]:
     """Return the columns of a field: of several values, or of fields of its own, one for each."""
     if dtype.names is not None:
-        found: Cells = {}
-        for inner in dtype.names:
-            found |= _of_field(base, (*fields, inner), dtype[inner], f"{name}.{inner}", [])
-        return found
+        inside = ((inner, dtype[inner]) for inner in dtype.names)
+        nested = (
+            _of_field(base, (*fields, inner), kind, f"{name}.{inner}", []) for inner, kind in inside
+        )
+        return [one for found in nested for one in found]
     if dtype.subdtype is None:
-        return {name: base._replace(fields=fields)}
-    n = math.prod(dtype.shape)
+        return [(name, base._replace(fields=fields))]
+    n = _checked(math.prod(dtype.shape), base.item)
     if len(names) != n:
         names = [f"{name}_{j}" for j in range(n)]
-    return {one: base._replace(fields=fields, place=j) for j, one in enumerate(names)}
+    return [(one, base._replace(fields=fields, place=j)) for j, one in enumerate(names)]
+
+
+def _checked(n_columns: int, item: str) -> int:
+    """Return a number of columns, or raise ShapeError for one that no table has."""
+    if n_columns > MAX_COLUMNS:
+        raise ShapeError(
+            f"{item!r} has {n_columns:,} columns, and a table may have {MAX_COLUMNS:,}; name a "
+            "dataset of rows: x= (--x)"
+        )
+    return n_columns
 
 
 def _pandas_table(item: Any) -> Cells | None:
     """Columns of a frame or series that pandas wrote with `format="table"`."""
-    if not isinstance(item, h5py.Group) or not _pandas_type(item).endswith("_table"):
+    if not isinstance(item, h5py.Group) or not pandas_type(item).endswith("_table"):
         return None
     return _records(item.get("table"))
 
 
 def _pandas_fixed(item: Any) -> Cells | None:
     """Columns of a frame or series that pandas wrote with `format="fixed"`, its default."""
-    if not isinstance(item, h5py.Group) or _pandas_type(item) not in ("frame", "series"):
+    if not isinstance(item, h5py.Group) or pandas_type(item) not in ("frame", "series"):
         return None
-    if _pandas_type(item) == "series":
+    if pandas_type(item) == "series":
         values = item.get("values")
         name = as_text(item.attrs.get("name")) or _path(item).rpartition("/")[2]
         return None if values is None else {name: Cell(_path(values), kind=_kind_of(values))}
@@ -247,15 +190,17 @@ def _pandas_fixed(item: Any) -> Cells | None:
             raise CorruptFileError(
                 f"{_path(item)!r} is a frame of pandas that lacks its block {block}; write it again"
             )
-        names = _items(items)
-        kind = _kind_of(values)
-        n_columns = len(names) if kind == "pickled" else math.prod(values.shape[1:])
+        names, kind = _items(items), _kind_of(values)
+        has_places = kind not in ("pickled", "empty")
+        n_columns = _checked(width_of(values), _path(values)) if has_places else len(names)
         if len(names) != n_columns:
             names = [f"block{block}_{j}" for j in range(n_columns)]
-        for place, name in enumerate(names):
-            found[name] = Cell(_path(values), place=None if kind == "pickled" else place, kind=kind)
-    order = [name for name in _items(item.get("axis0")) if name in found]
-    return {name: found[name] for name in dict.fromkeys((*order, *found))}
+        cells = (
+            Cell(_path(values), place=j if has_places else None, kind=kind)
+            for j in range(n_columns)
+        )
+        _add(found, zip(names, cells, strict=True))
+    return _ordered(found, _items(item.get("axis0")))
 
 
 def _vaex(item: Any) -> Cells | None:
@@ -263,7 +208,7 @@ def _vaex(item: Any) -> Cells | None:
     columns = item.get("columns") if isinstance(item, h5py.Group) else None
     if not isinstance(columns, h5py.Group) or as_text(item.attrs.get("type")) != "table":
         return None
-    inside = {name: Cell(_path(group)) for name, group in _children(columns) if "data" in group}
+    inside = {name: Cell(_path(group)) for name, group in children(columns) if "data" in group}
     order = as_text(columns.attrs.get("column_order")).split(",")
     return {n: inside[n] for n in dict.fromkeys((*order, *inside)) if n in inside}
 
@@ -284,9 +229,9 @@ def _loose(item: Any) -> Cells | None:
 
     One of two axes is a column for each place of the second.
     """
-    if not isinstance(item, h5py.Group) or encoding_of(item) or _pandas_type(item):
+    if not isinstance(item, h5py.Group) or encoding_of(item) or pandas_type(item):
         return None
-    inside = [(name, child) for name, child in _children(item) if _is_column(child)]
+    inside = [(name, child) for name, child in children(item) if _is_column(child)]
     lengths = Counter(len(child) for _, child in inside if width_of(child) == 1).most_common(2)
     if not lengths or lengths[0][1] < 2 or (lengths[1:] and lengths[0][1] == lengths[1][1]):
         return None
@@ -300,6 +245,7 @@ def _loose(item: Any) -> Cells | None:
     return found
 
 
+_N_TOLD = 4  # of which files say so
 _LAYOUTS: tuple[Callable[[Any], Cells | None], ...] = (
     _records,
     _pandas_table,
@@ -315,15 +261,19 @@ def _is_column(item: Any) -> bool:
     if not isinstance(item, h5py.Dataset) or not 1 <= len(item.shape or ()) <= 2:
         return False
     is_value = item.dtype.kind in "biuf" or h5py.check_string_dtype(item.dtype) is not None
+    is_value = is_value and width_of(item) <= MAX_COLUMNS
     return is_value and not as_text(item.attrs.get("NAME")).startswith(_SCALE_ALONE)
 
 
-def _pandas_type(group: h5py.Group) -> str:
+def pandas_type(group: h5py.Group) -> str:
+    """Return what pandas says that a group is, "" if it says nothing."""
     return as_text(group.attrs.get("pandas_type"))
 
 
 def _kind_of(values: h5py.Dataset) -> str:
     """Return what the numbers of a block of pandas stand for."""
+    if "shape" in values.attrs:  # of one without rows, in whose place there is a number
+        return "empty"
     if values.id.get_type().get_class() == h5py.h5t.BITFIELD:
         return "bool"
     if as_text(values.attrs.get("CLASS")) == "VLARRAY":
@@ -346,10 +296,13 @@ def _items(dataset: Any) -> list[str]:
 
 
 def _names(values: Any) -> list[str]:
-    """Return a list of names as texts; of what is no list none."""
-    if not isinstance(values, list):
+    """Return a list of names as texts; none of what is no list of texts and numbers."""
+    if not isinstance(values, list) or not all(isinstance(v, _NAMES) for v in values):
         return []
     return [v.decode(errors="replace") if isinstance(v, bytes) else str(v) for v in values]
+
+
+_NAMES = (str, bytes, int, float)
 
 
 class _Plain(pickle.Unpickler):
@@ -364,36 +317,12 @@ def _unpickled(value: Any) -> Any:
     if not isinstance(value, bytes):
         return None
     try:
-        return _Plain(io.BytesIO(value)).load()
+        # room is made for what is remembered by the greatest number that it is remembered as
+        puts = [arg for op, arg, _ in pickletools.genops(value) if op.name.endswith("PUT")]
+        is_small = max(filter(None, puts), default=0) <= len(value)
+        return _Plain(io.BytesIO(value)).load() if is_small else None
     except Exception:  # any that a crafted one raises
         return None
-
-
-def cell_named(file: h5py.File, wanted: str) -> Cell | None:
-    """Return where a column is that is not named as one of the table in use; None if nowhere.
-
-    It is a dataset of one column, a table of one, or ``TABLE/COLUMN``; of a dataset of numbers a
-    place on its other axes.
-    """
-    wanted = wanted.strip("/")
-    item = file.get(wanted) if wanted else None
-    cells = None if item is None else cells_of(item)
-    if cells is not None:
-        return next(iter(cells.values())) if len(cells) == 1 else None
-    if item is not None:
-        return Cell(wanted) if width_of(item) == 1 else None
-    table, _, name = wanted.rpartition("/")
-    item = file.get(table) if table else file
-    cells = None if item is None else cells_of(item)
-    if cells is None and name.isdecimal() and width_of(item) > 1:
-        cells = matrix_cells(item)
-    return None if cells is None else cells.get(name)
-
-
-def turned_of(file: h5py.File, wanted: str) -> h5py.Dataset | None:
-    """Return the dataset that ``NAME.T`` means with its axes turned, or None."""
-    item = file.get(wanted.removesuffix(".T")) if wanted.endswith(".T") else None
-    return item if isinstance(item, h5py.Dataset) and len(item.shape or ()) > 1 else None
 
 
 def width_of(item: Any) -> int:

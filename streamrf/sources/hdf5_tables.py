@@ -21,15 +21,17 @@ from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.hdf5_layouts import (
     Cell,
     Cells,
-    cell_named,
     cells_of,
-    entries_of,
     index_of,
     matrix_cells,
+    width_of,
+)
+from streamrf.sources.hdf5_names import (
+    cell_named,
+    entries_of,
     tables_of,
     turned_of,
     whole_cells,
-    width_of,
 )
 from streamrf.sources.hdf5_trust import check_there, warn_of_lacking
 from streamrf.sources.paths import decoding, own_name
@@ -38,6 +40,7 @@ from streamrf.sources.table_roles import Wanted
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import one_name
 
+_UNREAD = ("pickled", "repeated", "empty")  # kinds of cells without values
 _NAT = np.iinfo(np.int64).min  # what stands for a missing date
 
 
@@ -70,13 +73,14 @@ class HDF5Table(Table):
                     self._cells[name] = cell
             columns: dict[str, Column | None] = {}
             for cell in self._cells.values():
-                if cell.item not in columns:
-                    columns[cell.item] = _column(file, cell, self.where)
-            self.types = {
-                name: _type_of(file, cell, columns[cell.item]) for name, cell in self._cells.items()
-            }
+                if cell.kind not in _UNREAD and cell.item not in columns:
+                    columns[cell.item] = column_of(file.get(cell.item), self.where)
+            typed = ((n, _type_of(file, c, columns.get(c.item))) for n, c in self._cells.items())
+            self.types = dict(typed)
             found = {item: column for item, column in columns.items() if column is not None}
             lengths = {item: len(column) for item, column in found.items()}
+            if any(cell.kind == "empty" for cell in self._cells.values()):
+                lengths = {}
             self.n_rows = next(iter(lengths.values()), 0)
             if odd := [item for item, n in lengths.items() if n != self.n_rows]:
                 raise CorruptFileError(
@@ -106,6 +110,8 @@ class HDF5Table(Table):
 
     def type_name(self, name: str) -> str:
         """Return the type of a column in words."""
+        if self._cells[name].kind == "repeated":
+            return "of several columns of one name, of which one can be read"
         if self._cells[name].kind == "pickled":
             return 'Python objects (pandas pickles text; to_hdf(format="table") does not)'
         return super().type_name(name)
@@ -172,13 +178,6 @@ def _cells(file: h5py.File, table: str, where: str) -> Cells:
     return cells
 
 
-def _column(file: h5py.File, cell: Cell, where: str) -> Column | None:
-    """Return what has a column; None where its values are of no known kind."""
-    if cell.kind == "pickled":
-        return None
-    return column_of(file.get(cell.item), where)
-
-
 def _held_bytes(column: Column) -> int:
     """Return the bytes that reading a column keeps."""
     n_bytes = column.held_bytes
@@ -205,8 +204,8 @@ def _levels_of(file: h5py.File, cell: Cell, where: str) -> Any:
 def _type_of(file: h5py.File, cell: Cell, column: Column | None) -> Any:
     """Return the Arrow type of a column, that of bytes for what is none of a table's."""
     pa = arrow()
-    if column is None:
-        return pa.binary()
+    if column is None or cell.kind in _UNREAD:
+        return pa.null() if cell.kind == "empty" else pa.binary()
     if cell.levels:
         return _as_arrow(
             np.empty(0, np.int8), cell, _levels_of(file, cell, column.parts[0].name), ""
@@ -316,17 +315,18 @@ def _by_targets(file: h5py.File, targets: list[str]) -> tuple[str | None, Any]:
     rows as they have; without targets the only one of all.
     """
     tables = tables_of(file)
-    near = [
-        table
-        for table, cells in tables.items()
-        if targets and all((_local(table, [name]) or [""])[0] in cells for name in targets)
-    ]
+    near, tables_left = [], []
+    for table, cells in tables.items():
+        names = _local(table, targets) or []
+        if table not in targets and not {*cells} <= {*names}:  # there is something to learn from
+            tables_left.append(table)
+            near += [table] if names and {*names} <= {*cells} else []
     if near:
         return (near[0], None) if len(near) == 1 else (None, "X")
     places = [cell_named(file, name) for name in targets]
     lengths = {_length(file[cell.item]) for cell in places if cell is not None}
     lengths |= {len(item) for name in targets if width_of(item := _item(file, name)) > 1}
-    found: list[tuple[str | None, Any]] = [(table, None) for table in tables]
+    found: list[tuple[str | None, Any]] = [(table, None) for table in tables_left]
     for name, entry in entries_of(file).items():
         is_matrix = math.prod((entry.shape or (0, 0))[1:]) > 1
         if is_matrix and entry.kind in ("", "sparse") and name not in targets:

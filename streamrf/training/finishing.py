@@ -30,6 +30,7 @@ from streamrf.solving import (
     penalty_finding,
     place,
     read_best,
+    reused_memory,
     safest,
     searched,
     tried,
@@ -56,6 +57,7 @@ FEW_HELD = 100  # rows held out, below which the sums have a say in the penalty 
 DOUBT = 2.0  # standard errors, by which the rows held out may speak against it
 
 
+@reused_memory()  # of factors
 def finish(
     pass_: Pass,
     alpha: float | NDArray[np.float64] | str = "auto",

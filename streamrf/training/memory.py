@@ -131,7 +131,8 @@ class Sizes:
         sample = column * self.n_features
         kept = min(max_kept(self.n_components), 4 * self.n_components * self.scored_rows)
         joined = min(JOINED_ROWS, self.scored_rows) * self.row_bytes
-        joined -= self._factor_bytes  # there is none then
+        if not self.in_place:  # of the factor, what a later one in float32 takes over stays
+            joined -= self._factor_bytes - 4 * self._n_products
         models = self._compared_bytes if self.scored_rows else 0
         return max(sample, kept + max(self.answer_bytes + models, joined))
 
