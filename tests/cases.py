@@ -323,6 +323,47 @@ def _tsv_files(folder, table):
     return folder
 
 
+def _stored(column):
+    """A column of an Arrow table as HDF5 holds it."""
+    values = column.to_numpy()
+    return np.char.encode(values.astype(str), "utf-8") if values.dtype.kind in "OU" else values
+
+
+def _hdf5_records(folder, table):
+    fields = [_stored(column) for column in table.columns]
+    records = np.rec.fromarrays(fields, names=table.column_names)
+    with h5py.File(folder / "rows.h5", "w") as file:
+        file.create_dataset("run/rows", data=records, chunks=(30,), compression="gzip")
+    return folder / "rows.h5"
+
+
+def _hdf5_columns(folder, table):
+    with h5py.File(folder / "rows.h5", "w", track_order=True) as file:
+        for place, name in enumerate(table.column_names):
+            chunks = (7 + place % 5,)
+            file.create_dataset(name, data=_stored(table.column(name)), chunks=chunks)
+    return folder / "rows.h5"
+
+
+def _parquet_lists(folder, X, y=None, weights=None):
+    values = pyarrow.array(np.asarray(X, np.float64).ravel())
+    lists = pyarrow.FixedSizeListArray.from_arrays(values, np.reshape(X, (len(X), -1)).shape[1])
+    table = pyarrow.table({"x": lists} | columns_of(X[:, :0], y, weights))
+    wanted = None if y is None else "y" if np.ndim(y) == 1 else "y?"
+    return opened(_parquet(folder, table), None, wanted, _name("weights", weights))
+
+
+def _hdf5_turned(folder, X, y=None, weights=None):
+    with h5py.File(folder / "rows.h5", "w") as file:
+        file.create_dataset("X", data=np.transpose(X), chunks=(*(1,) * (np.ndim(X) - 1), 9))
+        if y is not None:
+            file["y"] = y.tolist() if np.asarray(y).dtype.kind == "U" else y
+        if weights is not None:
+            file["weights"] = weights
+    names = _name("y", y), _name("weights", weights)
+    return sources.open_source(folder / "rows.h5", "X.T", *names)
+
+
 def _parquet(folder, table):
     pyarrow.parquet.write_table(table, folder / "rows.parquet", row_group_size=30)
     return folder / "rows.parquet"
@@ -444,6 +485,9 @@ SOURCES = [
     SourceCase("hdf5-chunks-side-by-side", sources.HDF5Source, _hdf5_side_by_side),
     SourceCase("hdf5-files", sources.HDF5Source, _hdf5_files, stores=3),
     SourceCase("anndata", sources.HDF5Source, _anndata),
+    SourceCase("hdf5-turned", sources.HDF5Source, _hdf5_turned),
+    SourceCase("hdf5-records", sources.TableSource, _tabled(_hdf5_records), dtype="float64"),
+    SourceCase("hdf5-columns", sources.TableSource, _tabled(_hdf5_columns), dtype="float64"),
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),
@@ -460,6 +504,7 @@ SOURCES = [
     SourceCase("csv-zstd", sources.TableSource, _tabled(_csv_zstd), dtype="float64"),
     SourceCase("tsv-files", sources.TableSource, _tabled(_tsv_files), stores=3, dtype="float64"),
     SourceCase("parquet", sources.TableSource, _tabled(_parquet), dtype="float64"),
+    SourceCase("parquet-lists", sources.TableSource, _parquet_lists, dtype="float64"),
     SourceCase("arrow", sources.TableSource, _tabled(_arrow), dtype="float64"),
     SourceCase("arrow-table", sources.TableSource, _tabled(_arrow_table), dtype="float64"),
     SourceCase("pandas", sources.TableSource, _tabled(_pandas), dtype="float64"),

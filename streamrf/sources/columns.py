@@ -347,20 +347,25 @@ class Columns:
         return cls(columns, targets, weights)
 
 
-def raw_numbers(table: Any, columns: Sequence[Column]) -> NDArray[np.float64]:
-    """Return columns as numbers that nothing learnt changes: for fingerprints; missing ones NaN."""
-    out = np.empty((len(table), len(columns)))
-    for place, column in enumerate(columns):
+def raw_numbers(table: Any, columns: Sequence[Column], where: str) -> NDArray[np.float64]:
+    """Return columns as numbers that nothing learnt changes: for fingerprints; missing ones NaN.
+
+    DataError for lists of several lengths; `where` names the table.
+    """
+    parts = []
+    for column in columns:
         values = one_array(table.column(column.name))
         kind = kind_of(values.type)
-        if "category" in (kind, column.kind) and kind != "empty":
+        if "category" in (kind, column.kind) and column.kind != "vector" and kind != "empty":
             found = coded(values)
             codes = filled(found.indices, np.int32, -1)
             hashed = [float(hashed_text(text) >> 11) for text in found.dictionary.to_pylist()]
-            out[:, place] = np.array([*hashed, np.nan])[codes]
-        elif kind == "vector":
-            lists = values.to_pylist()
-            out[:, place] = [float(hashed_text(repr(numbers)) >> 11) for numbers in lists]
+            parts.append(np.array([*hashed, np.nan])[codes])
+        elif "vector" in (kind, column.kind) and kind != "empty":
+            width = column.width or width_of_lists(values)
+            parts.append(vectors_of(values, width, f"{where}: column {column.name!r}"))
+        elif kind in (None, "empty"):
+            parts.append(np.full(len(table), np.nan))
         else:
-            out[:, place] = np.nan if kind in (None, "empty") else floats_of(values, str(kind))
-    return out
+            parts.append(floats_of(values, str(kind)))
+    return np.column_stack(parts)

@@ -284,7 +284,9 @@ class TableSource(StoredSource[Table]):
         """Return the fingerprints of the columns as stored, whatever was learnt of them."""
         types, columns = self._x_types(), self._columns.columns
         ranges = [(0, min(FINGERPRINT_ROWS, store.n_rows))]
-        parts = [raw_numbers(part, columns) for _, part in store.read(ranges, types, 64)]
+        parts = [
+            raw_numbers(part, columns, store.where) for _, part in store.read(ranges, types, 64)
+        ]
         return fingerprints(np.concatenate(parts), store.name)
 
     def _blocks(
