@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, EmptySourceError, ShapeError
-from streamrf.sources.base import Arrays, Block, Source, Store
-from streamrf.sources.columns import Columns
-from streamrf.sources.derived import named_as
+from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.hdf5_chunks import steps
 from streamrf.sources.hdf5_columns import ColumnReader, readers
 from streamrf.sources.hdf5_files import (
@@ -118,7 +116,6 @@ class HDF5Source(SeekableSource):
         check_roles(y, weights, names[0])
         self._names = Names(x, y, weights)
         self._trust = Trust(allow_sparse, allow_external)
-        self._as_values = False
         self._look_at(names)
 
     def _look_at(self, names: Sequence[str]) -> None:
@@ -144,8 +141,7 @@ class HDF5Source(SeekableSource):
         if not n_rows:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
         warn_of_lacking(file.lacking for file in files)
-        is_one_hot = y is not None and all(file.is_one_hot for file in files if file.n_rows)
-        self._is_one_hot = is_one_hot and not self._as_values
+        self._is_one_hot = y is not None and all(file.is_one_hot for file in files if file.n_rows)
         *grid, n_features = files[0].stored_shape
         if len(grid) > 1 and self.row_shape == (n_features,):
             logger.info(
@@ -161,22 +157,8 @@ class HDF5Source(SeekableSource):
         changed = copy.copy(self)
         changed._trust = self._trust._replace(pixels=True)
         changed._look_at([file.name for file in self._files])
+        changed._is_one_hot &= self._is_one_hot
         return changed
-
-    @property
-    def is_one_hot(self) -> bool:
-        return self._is_one_hot
-
-    def of_values(self) -> Self:
-        """Return the source with targets as they are, also those that are written one-hot."""
-        if not self._is_one_hot:
-            return self
-        changed = copy.copy(self)
-        changed._as_values, changed._is_one_hot = True, False
-        return changed
-
-    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
-        return named_as(self.of_values() if labels is None else self, columns)
 
     @property
     def stores(self) -> list[Store]:

@@ -1,5 +1,6 @@
 """Sources that can be read from any row on: how their rows are cut into blocks and ranges."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -32,6 +33,7 @@ class SeekableSource(Source):
     n_rows: int
     names: tuple[str, ...] | None = None
     target_names: tuple[str, ...] | None = None
+    _is_one_hot = False
 
     @property
     def n_entries(self) -> int | None:
@@ -53,8 +55,19 @@ class SeekableSource(Source):
     def columns(self) -> Columns | None:
         return columns_named(self.names, self.target_names)
 
+    @property
+    def is_one_hot(self) -> bool:
+        return self._is_one_hot
+
+    def of_values(self) -> "SeekableSource":
+        if not self._is_one_hot:
+            return self
+        changed = copy.copy(self)
+        changed._is_one_hot = False
+        return changed
+
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
-        return named_as(self, columns)
+        return named_as(self.of_values() if labels is None else self, columns)
 
     def keys_of(self, places: Sequence[int]) -> list[str]:
         rows = joined([block.arrays for block in self.blocks(0, FINGERPRINT_ROWS)])

@@ -1,20 +1,16 @@
 """Sources of one store or many, each of which can be read from any row on."""
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamrf.errors import EmptySourceError, ShapeError
-from streamrf.sources.base import Arrays, Block, Source, Store
-from streamrf.sources.columns import Columns
-from streamrf.sources.derived import named_as
+from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot, places_of_ones
 from streamrf.sources.paths import decoding, own_name, version
@@ -277,21 +273,6 @@ class MatrixSource(StoredSource[Matrix]):
     @property
     def n_entries(self) -> int | None:
         return total_entries(self._list)
-
-    @property
-    def is_one_hot(self) -> bool:
-        return self._is_one_hot
-
-    def of_values(self) -> Self:
-        """Return the source with targets as they are, also those that are written one-hot."""
-        if not self._is_one_hot:
-            return self
-        changed = copy.copy(self)
-        changed._is_one_hot = False
-        return changed
-
-    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
-        return named_as(self.of_values() if labels is None else self, columns)
 
     def _keys_of(self, store: Matrix) -> list[str]:
         return store.keys
