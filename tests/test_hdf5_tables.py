@@ -21,6 +21,7 @@ from streamrf.errors import (
     DataError,
     DatasetNotFoundError,
     EmptySourceError,
+    MergeError,
     ParameterError,
     ShapeError,
     StreamrfWarning,
@@ -768,3 +769,59 @@ def test_unsigned_integers_of_netcdf(tmp_path):
     path = write_packed(tmp_path / "plain.nc", values.view(np.int16), _Unsigned="true")
     (block,) = open_source(path, y="y").blocks()
     np.testing.assert_array_equal(block.X, values)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_unsigned_integers_of_any_byte_order(tmp_path, order):
+    values = np.array([[1, 2], [65_535, 3], [5, 65_534]], f"{order}u2")
+    path = write_packed(tmp_path / "rows.nc", values.view(f"{order}i2"), _Unsigned="true")
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(block.X, values)
+
+
+def test_labels_with_a_fill_value_stay_integers(tmp_path):
+    labels = (np.arange(N) % 3).astype(np.int16)
+    with h5py.File(tmp_path / "rows.nc", "w") as file:
+        file["X"], file["y"], file["z"] = RNG.normal(size=(N, 2)), labels, labels
+        file["t/a"], file["t/y"], file["t/b"] = RNG.normal(size=N), labels, np.arange(N)
+        labels[400] = -1
+        file["odd"] = labels
+        for name in ("y", "odd", "t/y"):
+            file[name].attrs["_FillValue"] = np.int16(-1)
+    path = tmp_path / "rows.nc"
+    for x, y in (("X", "y"), ("t", "y"), ("X", "t/y")):
+        stats = srf.accumulate(open_source(path, x=x, y=y), MAP)
+        assert stats.labels.dtype == np.int64
+    with pytest.raises(BadRowError, match="row 400: the target is NaN"):
+        srf.accumulate(open_source(path, y="odd"), MAP)
+    stats = srf.accumulate(open_source(path, y="odd"), MAP, on_bad_rows="skip")
+    assert stats.n_rows == N - 1
+    np.testing.assert_array_equal(stats.labels, [0, 1, 2])
+
+
+def test_packed_numbers_whose_axes_are_turned(tmp_path):
+    stored = RNG.integers(0, 9, (3, 20)).astype(np.int16)
+    with h5py.File(tmp_path / "rows.nc", "w") as file:
+        file["X"] = stored
+        file["X"].attrs["scale_factor"], file["X"].attrs["_FillValue"] = 0.5, np.int16(4)
+    (block,) = open_source(tmp_path / "rows.nc", x="X.T").blocks()
+    np.testing.assert_array_equal(block.X, np.where(stored.T == 4, np.nan, stored.T * 0.5))
+
+
+def test_a_dataset_of_one_column_is_a_dataset_with_and_without_its_name(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"] = RNG.normal(size=(N, 1)).astype("f4"), np.arange(N) % 2
+        file["w"] = np.ones(N)
+    found = [open_source(tmp_path / "rows.h5", x=x, y="y") for x in (None, "X")]
+    assert all(isinstance(source, srf.HDF5Source) for source in found)
+    with pytest.raises(MergeError):
+        srf.accumulate(found[0], MAP) + srf.accumulate(found[1], MAP)
+
+
+@pytest.mark.parametrize("role", ["y", "weights"])
+def test_targets_are_not_in_X(tmp_path, role):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"] = np.abs(RNG.normal(size=(N, 4)))
+    with pytest.raises(ParameterError, match="open_source takes it out of X"):
+        srf.HDF5Source(tmp_path / "rows.h5", **{"x": "X", "y": None, role: "X/0"})
+    assert open_source(tmp_path / "rows.h5", x="X", **{role: "X/0"}).n_features == 3

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf.cli import app
-from streamrf.errors import DataError
+from streamrf.errors import BadRowError, DataError
 from streamrf.sources import open_source
 
 N, K = 300, 4
@@ -87,6 +87,24 @@ def test_an_early_row_that_is_none(tmp_path, odd):
     source = write(tmp_path, "h5", targets)
     assert not source.is_one_hot
     assert next(source.blocks()).y.shape == (N, K)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_classes_are_bad_rows(tmp_path, kind):
+    targets = np.eye(K)[Y]
+    targets[170] = np.nan
+    source = write(tmp_path, kind, targets)
+    with pytest.raises(BadRowError, match="row 170: the target is NaN"):
+        srf.accumulate(source, MAP)
+    stats = srf.accumulate(source, MAP, on_bad_rows="skip")
+    assert stats.n_rows == N - 1
+    np.testing.assert_array_equal(stats.labels, np.arange(K))
+
+
+def test_arrays_that_are_there_are_what_they_are_said_to_be():
+    xarray = pytest.importorskip("xarray")
+    rows = xarray.DataArray(X, dims=("row", "column"))
+    assert not open_source(rows, y=np.eye(K)[Y]).is_one_hot
 
 
 def test_all_files_must_be_written_so(tmp_path):

@@ -164,3 +164,26 @@ def test_files_with_lists_of_several_types(tmp_path):
     parquet.write_table(of(pa.array(Z)), tmp_path / "d.parquet")
     with pytest.raises(ShapeError, match="column 'e' has type double"):
         open_source(str(tmp_path / "*.parquet"), y="y")
+
+
+def test_lists_that_are_empty():
+    lists = E.tolist()
+    source = open_source(of(pa.array([[], *lists[1:]], pa.list_(pa.float64()))), x="z", y="y")
+    assert source.n_features == 1
+    with pytest.raises(DataError, match="has a list of 0 numbers, and the first one has 6"):
+        open_source(of(pa.array([[], *lists[1:]], pa.list_(pa.float64()))), y="y")
+    empty = open_source(of(pa.array([[]] * N, pa.list_(pa.float64()))), y="y")
+    assert [column.kind for column in empty.columns.columns] == ["empty", "number"]
+
+
+@pytest.mark.parametrize("values", [pa.nulls(N), pa.array(Z)])
+def test_columns_that_were_lists(values, tmp_path):
+    model = srf.accumulate(open_source(of(FIXED), y="y"), MAP, normalize="standard").solve(1e-3)
+    rows = pa.table({"e": values, "z": Z})
+    if pa.types.is_null(values.type):
+        with pytest.warns(StreamrfWarning, match="missing"):
+            assert model.predict(rows).shape == (N,)
+        return
+    rows.to_pandas().to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(DataError, match="'e' has type double, and is to be lists of numbers"):
+        model.predict(open_source(tmp_path / "rows.csv"))

@@ -54,7 +54,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="DATA...",
-            help="HDF5 files to read; without, made rows like those of images.",
+            help="Files to read; without, made rows like those of images.",
             show_default=False,
         ),
     ] = None,

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,13 @@ class _Workspace:
     def __init__(self) -> None:
         self._memory: Array = np.empty(0, np.uint8)
         self._last: weakref.ref[_Loan] | None = None
+        self._lock = Lock()
 
     def lend(self, size: int, dtype: np.dtype[Any]) -> Array:
+        with self._lock:
+            return self._lend(size, dtype)
+
+    def _lend(self, size: int, dtype: np.dtype[Any]) -> Array:
         if self._last is not None and self._last() is not None:
             return np.empty(size, dtype)
         n_bytes = size * dtype.itemsize

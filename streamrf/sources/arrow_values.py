@@ -40,8 +40,13 @@ def vectors_of(values: Any, width: int, what: str) -> NDArray[np.float64]:
     They may be written as text, ``[0.5, 1.0]``. Raises DataError for text that is none, and for a
     list of another length; `what` is the column in words.
     """
-    if kind_of(values.type) == "category":
+    kind = kind_of(values.type)
+    if kind == "empty":
+        return np.full((len(values), width), np.nan)
+    if kind == "category":
         values = _lists_in(as_strings(values).to_pylist(), what)
+    elif kind != "vector":
+        raise DataError(f"{what} has type {values.type}, and is to be lists of numbers")
     lengths = filled(arrow().compute.list_value_length(values).cast(arrow().int64()), np.int64, -1)
     is_there = lengths >= 0
     if (odd := is_there & (lengths != width)).any():
@@ -51,7 +56,8 @@ def vectors_of(values: Any, width: int, what: str) -> NDArray[np.float64]:
             "(--x=-NAME)"
         )
     found = np.full((len(values), width), np.nan)
-    found[is_there] = _floats(one_array(values.flatten())).reshape(-1, width)
+    if width:
+        found[is_there] = _floats(one_array(values.flatten())).reshape(-1, width)
     return found
 
 
@@ -71,9 +77,9 @@ def _lists_in(texts: list[str | None], what: str) -> Any:
 
 
 def width_of_lists(values: Any) -> int:
-    """Return the length of the first list of an Arrow array of lists, 0 where there is none."""
+    """Return the length of the first list with numbers of an Arrow array of lists, else 0."""
     lengths = arrow().compute.list_value_length(values).drop_null()
-    return int(lengths[0].as_py()) if len(lengths) else 0
+    return next((length for length in lengths.to_pylist() if length), 0)
 
 
 def floats_of(values: Any, kind: str) -> NDArray[np.float64]:

@@ -117,6 +117,8 @@ class Column:
                 return cls(name, kind, fill, has_indicator, n_buckets=MAX_LEVELS)
             return cls(name, kind, fill, has_indicator, tuple(names.tolist()))
         width = width_of_lists(values) if kind == "vector" else 0
+        if kind == "vector" and not width:
+            return cls(name, "empty", 0.0)
         if kind == "vector":
             numbers = vectors_of(values, width, f"{where}: column {name!r}")
         else:
@@ -363,7 +365,8 @@ def raw_numbers(table: Any, columns: Sequence[Column], where: str) -> NDArray[np
             parts.append(np.array([*hashed, np.nan])[codes])
         elif "vector" in (kind, column.kind) and kind != "empty":
             width = column.width or width_of_lists(values)
-            parts.append(vectors_of(values, width, f"{where}: column {column.name!r}"))
+            found = vectors_of(values, width, f"{where}: column {column.name!r}")
+            parts.append(found if width else np.full(len(table), np.nan))
         elif kind in (None, "empty"):
             parts.append(np.full(len(table), np.nan))
         else:

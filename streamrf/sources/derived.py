@@ -114,7 +114,7 @@ class RowsAlone(Derived):
     """The rows of a source without targets and weights, which may then be bad or missing."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source)
+        super().__init__(source.of_values())  # whose targets need not be classes
         self.has_targets = self.has_weights = False
 
     def _changed(self, block: Block) -> Block:

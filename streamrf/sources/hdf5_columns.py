@@ -103,35 +103,44 @@ class Plain(Column):
         """Whether these are strings."""
         return h5py.check_string_dtype(self.dtype) is not None
 
+    def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Return what rows mean that are read as they are stored."""
+        return stored
+
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> Any:
-        """Return the rows as they are."""
-        return fetch(0, low, high)
+        """Return the rows."""
+        return self.decoded(fetch(0, low, high))
 
 
 class Turned(Column):
     """A dataset whose last axis is that of rows, as languages write it that store columns first.
 
     It is read by the library: in rows, its chunks lie side by side.
+
+    Parameters
+    ----------
+    column : the dataset as it is
     """
 
-    def __init__(self, dataset: h5py.Dataset) -> None:
-        self.parts, self.others, self._dataset = (), (dataset,), dataset
-        self.shape, self.dtype = dataset.shape[::-1], dataset.dtype
+    def __init__(self, column: Plain) -> None:
+        self.parts, self.others, self._column = (), column.parts, column
+        self.shape, self.dtype = column.shape[::-1], column.dtype
 
     @property
     def is_text(self) -> bool:
         """Whether these are strings."""
-        return h5py.check_string_dtype(self.dtype) is not None
+        return self._column.is_text
 
     @property
     def grids(self) -> list[Grid]:
         """That of the dataset with its axes turned."""
-        chunks = self._dataset.chunks
-        return [Grid(self.shape, chunks and chunks[::-1], self.dtype.itemsize)]
+        shape, chunks, itemsize = Grid.of(self.others[0])
+        return [Grid(shape[::-1], chunks and chunks[::-1], itemsize)]
 
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
         """Return the rows, whose axes are in the opposite order, too."""
-        return read_slices(self._dataset, (..., slice(low, high)), low, high, where).T
+        stored = read_slices(self.others[0], (..., slice(low, high)), low, high, where)
+        return self._column.decoded(stored).T
 
 
 class Picked(Column):

@@ -10,12 +10,18 @@ from typing import Any, NamedTuple
 
 import h5py
 
-from streamrf.errors import CorruptFileError, DataError, DatasetNotFoundError, ShapeError
+from streamrf.errors import (
+    CorruptFileError,
+    DataError,
+    DatasetNotFoundError,
+    ParameterError,
+    ShapeError,
+)
 from streamrf.jit.threads import n_granted
 from streamrf.sources.base import Store
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands
-from streamrf.sources.hdf5_columns import Column, Picked, Turned, as_pixels
+from streamrf.sources.hdf5_columns import Column, Picked, Plain, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import as_text, column_of
 from streamrf.sources.hdf5_names import MAX_SHOWN, cell_named, entries_of, turned_of
@@ -236,6 +242,12 @@ def datasets(file: h5py.File, name: str, names: Names, pixels: bool = False) -> 
     matrix_dtype(found.x.dtype, x)
     check_rank(found.x.shape, x)
     found = Datasets(*as_pixels(*found, pixels))
+    for part in found[1:]:
+        if isinstance(part, Picked) and part.parts == found.x.parts:
+            raise ParameterError(
+                f"{name}: a column of {names.x!r} is target or weight, and would be in X, too; "
+                "open_source takes it out of X, as the command line does"
+            )
     if found.y is not None:
         _check_not_turned(found.x, found.y, names, name)
         check_targets_shape(found.y.shape, len(found.x), y)
@@ -266,12 +278,13 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
     """Return what a name means: a dataset, or of AnnData a column of observations, too."""
     place, item = where_of(name, wanted), file.get(wanted)
     if item is None and (turned := turned_of(file, wanted)) is not None:
-        return Turned(turned)
+        column = column_of(turned, place, role != "x")
+        return Turned(column if isinstance(column, Plain) else Plain(turned))
     if item is None and role != "x" and _is_annotated(file):
         item = file.get(f"obs/{wanted}")
     if isinstance(item, h5py.Dataset) and item.shape is None:
         raise ShapeError(f"{place} is empty, without a shape; expected rows")
-    found = None if item is None else column_of(item, place)
+    found = None if item is None else column_of(item, place, role != "x")
     if found is None and role != "x":
         found = _picked(file, wanted, place)
     if found is not None and found.dtype.names is None:
@@ -294,7 +307,7 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
 def _picked(file: h5py.File, wanted: str, where: str) -> Column | None:
     """Return the column that `cell_named` finds, of plain values."""
     cell = cell_named(file, wanted)
-    column = None if cell is None else column_of(file.get(cell.item), where)
+    column = None if cell is None else column_of(file.get(cell.item), where, True)
     if cell is None or column is None:
         return None
     if cell.kind or cell.levels:

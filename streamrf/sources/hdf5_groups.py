@@ -131,33 +131,41 @@ class Packed(Plain):
     """Numbers that are stored as others, ``scale * stored + offset``, or with a missing value.
 
     They are floats; of 16 bits or fewer float32.
+
+    Parameters
+    ----------
+    dataset, where : the dataset, and in words
+    keeps_integers : whether integers that are not scaled stay such where none is missing, as labels
     """
 
     _stored_as: np.dtype[Any] | None = None  # where the dtype in the file is not that of numbers
 
-    def __init__(self, dataset: h5py.Dataset, where: str) -> None:
+    def __init__(self, dataset: h5py.Dataset, where: str, keeps_integers: bool) -> None:
         super().__init__(dataset)
         self._scale = _number(dataset, "scale_factor", 1.0, where)
         self._offset = _number(dataset, "add_offset", 0.0, where)
         found = (dataset.attrs.get(name) for name in _FILLS)
         fills = [np.ravel(value) for value in found if value is not None]
         if _is_unsigned(dataset):
-            self._stored_as = np.dtype(f"u{self.dtype.itemsize}")
+            self._stored_as = np.dtype(f"{self.dtype.byteorder}u{self.dtype.itemsize}")
             fills = [value.astype(self.dtype).view(self._stored_as) for value in fills]
         self._fills = [number for value in fills for number in value.tolist()]
-        if self.dtype.kind != "f":
-            self.dtype = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
+        self._is_scaled = (self._scale, self._offset) != (1.0, 0.0)
+        floats = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
+        self._floats = self.dtype if self.dtype.kind == "f" else floats
+        self._keeps = keeps_integers and self.dtype.kind != "f" and not self._is_scaled
+        self.dtype = (self._stored_as or self.dtype) if self._keeps else self._floats
 
-    def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
+    def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers, NaN for those that are missing."""
-        stored = fetch(0, low, high)
         if self._stored_as is not None:
             stored = stored.view(self._stored_as)
-        numbers = stored.astype(self.dtype)
-        if (self._scale, self._offset) != (1.0, 0.0):
-            numbers = (stored * self._scale + self._offset).astype(self.dtype)
-        for fill in self._fills:
-            numbers[stored == fill] = np.nan
+        missing = np.isin(stored, self._fills)
+        if self._keeps and not missing.any():
+            return stored
+        numbers = stored * self._scale + self._offset if self._is_scaled else stored
+        numbers = numbers.astype(np.float64 if self._keeps else self._floats)
+        numbers[missing] = np.nan
         return numbers
 
 
@@ -192,25 +200,28 @@ def _is_one_of(value: Any, numbers: tuple[float, ...]) -> bool:
     return all(number != number or number in numbers for number in found.tolist())
 
 
-def _number(dataset: h5py.Dataset, name: str, usual: float, where: str) -> float:
-    """Return an attribute that is one number, the usual one where there is none."""
-    found = np.ravel(dataset.attrs.get(name, usual))
+def _number(dataset: h5py.Dataset, name: str, default: float, where: str) -> float:
+    """Return an attribute that is one number, the default where there is none."""
+    found = np.ravel(dataset.attrs.get(name, default))
     if found.dtype.kind not in "iuf":
-        return usual
+        return default
     if len(found) != 1 or not np.isfinite(found[0]):
         raise CorruptFileError(f"{where}: its attribute {name!r} is {found.tolist()}, not a number")
     return float(found[0])
 
 
-def column_of(item: Any, where: str) -> Column | None:
-    """Return what a dataset or a group of a file is as rows; None where it is nothing like it."""
+def column_of(item: Any, where: str, keeps_integers: bool = False) -> Column | None:
+    """Return what a dataset or a group of a file is as rows; None where it is nothing like it.
+
+    `keeps_integers` as of `Packed`.
+    """
     if isinstance(item, h5py.Dataset):
         categories = item.attrs.get("categories")  # before version 0.8 of AnnData
         if isinstance(categories, h5py.Reference) and categories:
             named = item.file[categories]
             if isinstance(named, h5py.Dataset) and named.ndim == 1:
                 return Categories(item, named, where)
-        return Packed(item, where) if _is_packed(item) else Plain(item)
+        return Packed(item, where, keeps_integers) if _is_packed(item) else Plain(item)
     if not isinstance(item, h5py.Group):
         return None
     if item.parent.name.endswith("/columns") and "data" in item:  # of vaex, whose texts have more

@@ -71,8 +71,7 @@ def index_of(item: Any) -> tuple[str, ...]:
 
 def told_cells(item: Any) -> Cells | None:
     """Return the columns of what says that it is a table, or None of others."""
-    told = (cells for layout in _LAYOUTS[:_N_TOLD] if (cells := layout(item)) is not None)
-    return next(told, None)
+    return next((cells for layout in _TOLD if (cells := layout(item)) is not None), None)
 
 
 def matrix_cells(dataset: h5py.Dataset) -> Cells:
@@ -245,15 +244,9 @@ def _loose(item: Any) -> Cells | None:
     return found
 
 
-_N_TOLD = 4  # of which files say so
-_LAYOUTS: tuple[Callable[[Any], Cells | None], ...] = (
-    _records,
-    _pandas_table,
-    _pandas_fixed,
-    _vaex,
-    _frame,
-    _loose,
-)
+_Layout = Callable[[Any], Cells | None]
+_TOLD: tuple[_Layout, ...] = (_records, _pandas_table, _pandas_fixed, _vaex)  # shown as tables
+_LAYOUTS: tuple[_Layout, ...] = (*_TOLD, _frame, _loose)
 
 
 def _is_column(item: Any) -> bool:

@@ -74,7 +74,7 @@ class HDF5Table(Table):
             columns: dict[str, Column | None] = {}
             for cell in self._cells.values():
                 if cell.kind not in _UNREAD and cell.item not in columns:
-                    columns[cell.item] = column_of(file.get(cell.item), self.where)
+                    columns[cell.item] = column_of(file.get(cell.item), self.where, True)
             typed = ((n, _type_of(file, c, columns.get(c.item))) for n, c in self._cells.items())
             self.types = dict(typed)
             found = {item: column for item, column in columns.items() if column is not None}
@@ -133,7 +133,7 @@ class HDF5Table(Table):
             opened(self._path, self._given, rdcc_nbytes=size, rdcc_nslots=slots) as file,
             decoding(self._given),
         ):
-            columns = [column_of(file.get(item), item) for item in items]
+            columns = [column_of(file.get(item), item, True) for item in items]
             if any(column is None or len(column) < self.n_rows for column in columns):
                 raise ChangedFileError(
                     f"{self.where} has fewer rows or columns than when it was opened; open it "
@@ -278,7 +278,7 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
             name = "X" if x is None else x if isinstance(x, str) else entries[0]
             if (item := _item(file, name)) is not None:
                 table = name.strip("/")
-                if x is not None and width_of(item) == 1 and _is_loose(item):
+                if x is not None and _is_loose(item):
                     table, _, column = table.rpartition("/")
                     return table, [column]
                 is_part = any(
@@ -337,8 +337,9 @@ def _by_targets(file: h5py.File, targets: list[str]) -> tuple[str | None, Any]:
 
 
 def _is_loose(item: Any) -> bool:
-    """Return whether a dataset is a column of the table that its group is."""
-    if not isinstance(item, h5py.Dataset) or item.dtype.names is not None:
+    """Return whether a dataset of one axis is a column of the table that its group is."""
+    is_column = isinstance(item, h5py.Dataset) and len(item.shape or ()) == 1
+    if not is_column or item.dtype.names is not None:
         return False
     return os.fsdecode(item.name).rpartition("/")[2] in (cells_of(item.parent) or ())
 

@@ -43,20 +43,23 @@ def is_one_hot(y: NDArray[Any]) -> bool:
     return bool(((y == 0) | (y == 1)).all() and (np.count_nonzero(y, axis=1) == 1).all())
 
 
-def places_of_ones(y: NDArray[Any], where: str, row: int) -> NDArray[np.int64]:
-    """Return the place of the 1 in each row of targets (n, k), the first of which is row `row`.
+def places_of_ones(y: NDArray[Any], where: str, row: int) -> NDArray[Any]:
+    """Return the index of the 1 in each row of targets (n, k), the first of which is row `row`.
 
-    Raises DataError for a row that has not a single 1 and else zeros.
+    They are integers, or floats where some are NaN as their rows have one. Raises DataError for
+    another row that has not a single 1 and else zeros.
     """
+    missing = np.isnan(y).any(axis=1) if y.dtype.kind == "f" else np.zeros(len(y), np.bool_)
     odd = ((y != 0) & (y != 1)).any(axis=1) | (np.count_nonzero(y, axis=1) != 1)
-    if odd.any():
-        place = int(odd.argmax())
+    if (odd := odd & ~missing).any():
+        index = int(odd.argmax())
         raise DataError(
-            f"{where}, row {row + place}: the targets are {y[place].tolist()}, and those of the "
+            f"{where}, row {row + index}: the targets are {y[index].tolist()}, and those of the "
             "first rows have a single 1, as classes written one-hot have; correct it or take the "
             "row out, or if they are values say so by task='regression' (--task regression)"
         )
-    return y.argmax(axis=1)
+    found = y.argmax(axis=1)
+    return np.where(missing, np.nan, found) if missing.any() else found
 
 
 def check_text(y: NDArray[Any], where: str) -> None:

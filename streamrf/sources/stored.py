@@ -296,7 +296,8 @@ class MatrixSource(StoredSource[Matrix]):
 
 def _is_one_hot(store: Matrix) -> bool:
     """Return whether the first targets are classes that are written one-hot; or there are none."""
-    y = store.read(0, min(store.n_rows, HEAD_ROWS)).y if store.has_targets else None
+    has_file = store.has_targets and store.files  # of others users have said what they are
+    y = store.read(0, min(store.n_rows, HEAD_ROWS)).y if has_file else None
     return not store.n_rows or (y is not None and is_one_hot(np.asarray(y)))
 
 

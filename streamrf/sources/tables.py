@@ -300,7 +300,7 @@ class TableSource(StoredSource[Table]):
                     X, n_unseen = self._columns.encode(part)
                 except DataError as error:
                     last = row + len(part) - 1
-                    raise DataError(f"{store.where}, rows {row} to {last}: {error}") from error
+                    raise type(error)(f"{store.where}, rows {row} to {last}: {error}") from error
                 yield Block(
                     X,
                     self._y(store, part, row),
