@@ -59,7 +59,7 @@ Cells = dict[str, Cell]  # by the names of columns
 
 
 def cells_of(item: Any) -> Cells | None:
-    """Return the columns of what is a table, or None of another dataset or group."""
+    """Return the columns of what is a table; None of another dataset or group, or of nothing."""
     return next((cells for layout in _LAYOUTS if (cells := layout(item)) is not None), None)
 
 

@@ -90,14 +90,14 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
     """
     wanted = wanted.strip("/")
     item = file.get(wanted) if wanted else None
-    cells = None if item is None else cells_of(item)
+    cells = cells_of(item)
     if cells is not None:
         return next(iter(cells.values())) if len(cells) == 1 else None
     if item is not None:
         return Cell(wanted) if width_of(item) == 1 else None
     table, _, name = wanted.rpartition("/")
-    item = file.get(table) if table else file
-    cells = None if item is None else cells_of(item)
+    item = item_of(file, table)
+    cells = cells_of(item)
     if cells is None and name.isdecimal() and width_of(item) > 1:
         cells = matrix_cells(item)
     found = None if cells is None else cells.get(name)
@@ -105,6 +105,11 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
         return found
     owners = [cells[name] for cells in tables_of(file).values() if name in cells]
     return owners[0] if len(owners) == 1 else None
+
+
+def item_of(file: h5py.File, name: str) -> Any:
+    """Return what a name means in a file, which may be the file itself, or None."""
+    return file.get(name.strip("/")) if name.strip("/") else file
 
 
 def turned_of(file: h5py.File, wanted: str) -> h5py.Dataset | None:

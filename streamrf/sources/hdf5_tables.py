@@ -3,7 +3,7 @@
 import fnmatch
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import h5py
@@ -29,6 +29,7 @@ from streamrf.sources.hdf5_layouts import (
 from streamrf.sources.hdf5_names import (
     cell_named,
     entries_of,
+    item_of,
     tables_of,
     turned_of,
     whole_cells,
@@ -67,7 +68,7 @@ class HDF5Table(Table):
         self.where = f"{path}, table {table or '/'!r}"
         with browsed(path) as file:
             self._cells = _cells(file, table, self.where)
-            self.index = tuple(n for n in index_of(_item(file, table)) if n in self._cells)
+            self.index = tuple(n for n in index_of(item_of(file, table)) if n in self._cells)
             for name in more:
                 if (cell := cell_named(file, name)) is not None:
                     self._cells[name] = cell
@@ -125,8 +126,8 @@ class HDF5Table(Table):
         self, ranges: Ranges, types: dict[str, Any], block_rows: int
     ) -> Iterator[tuple[int, Any]]:
         """Yield the rows of ascending ranges."""
-        cells = {name: self._cells[name] for name in types}
-        items = list(dict.fromkeys(cell.item for cell in cells.values()))
+        cells = [self._cells[name] for name in types]
+        items = list(dict.fromkeys(cell.item for cell in cells))
         wheres = [f"{self._given}, dataset {item!r}" for item in items]
         size, slots = self._cache
         with (
@@ -139,7 +140,7 @@ class HDF5Table(Table):
                     f"{self.where} has fewer rows or columns than when it was opened; open it "
                     "again when its writer has ended"
                 )
-            levels = {cell: _levels_of(file, cell, self.where) for cell in cells.values()}
+            levels = {cell: _levels_of(file, cell, self.where) for cell in cells}
             with readers(columns, ranges, wheres) as found:
                 for start, stop in ranges:
                     for low, high in steps(start, stop, self._chunk_rows, block_rows):
@@ -149,26 +150,25 @@ class HDF5Table(Table):
                             if reader is not None
                         }
                         check_there(self._others, self.where)
-                        yield (
-                            low,
-                            arrow().table(
-                                {
-                                    name: _as_arrow(
-                                        cell.of(rows[cell.item]),
-                                        cell,
-                                        levels[cell],
-                                        f"{self.where}, column {name!r}, rows {low} to {high - 1}",
-                                    )
-                                    for name, cell in cells.items()
-                                }
-                            ),
-                        )
+                        yield low, self._table(rows, levels, types, low)
+
+    def _table(
+        self, rows: dict[str, NDArray[Any]], levels: dict[Cell, Any], names: Iterable[str], low: int
+    ) -> Any:
+        """Return columns as an Arrow table, of rows of their items from the row `low` on."""
+        found = {}
+        for name in names:
+            cell = self._cells[name]
+            values = cell.of(rows[cell.item])
+            where = f"{self.where}, column {name!r}, rows {low} to {low + len(values) - 1}"
+            found[name] = _as_arrow(values, cell, levels[cell], where)
+        return arrow().table(found)
 
 
 def _cells(file: h5py.File, table: str, where: str) -> Cells:
     """Return the columns of a table; DatasetNotFoundError where it is none."""
-    item = file.get(table) if table else file
-    cells = None if item is None else cells_of(item)
+    item = item_of(file, table)
+    cells = cells_of(item)
     if cells is None and width_of(item) > 1:
         return matrix_cells(item)
     if not cells:
@@ -276,7 +276,7 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
         entries = _listed(x)
         if x is None or len(entries) == 1 or (isinstance(x, str) and x in file):
             name = "X" if x is None else x if isinstance(x, str) else entries[0]
-            if (item := _item(file, name)) is not None:
+            if (item := item_of(file, name)) is not None:
                 table = name.strip("/")
                 if x is not None and _is_loose(item):
                     table, _, column = table.rpartition("/")
@@ -300,7 +300,7 @@ def _table_of(file: h5py.File, entry: str) -> str | None:
     path = entry.strip("/")
     while path:
         item = file.get(path)
-        if item is not None and (cells_of(item) is not None or width_of(item) > 1):
+        if cells_of(item) is not None or width_of(item) > 1:
             return path
         path = path.rpartition("/")[0]
     tables = tables_of(file)
@@ -325,14 +325,14 @@ def _by_targets(file: h5py.File, targets: list[str]) -> tuple[str | None, Any]:
         return (near[0], None) if len(near) == 1 else (None, "X")
     places = [cell_named(file, name) for name in targets]
     lengths = {_length(file[cell.item]) for cell in places if cell is not None}
-    lengths |= {len(item) for name in targets if width_of(item := _item(file, name)) > 1}
+    lengths |= {len(item) for name in targets if width_of(item := item_of(file, name)) > 1}
     found: list[tuple[str | None, Any]] = [(table, None) for table in tables_left]
     for name, entry in entries_of(file).items():
         is_matrix = math.prod((entry.shape or (0, 0))[1:]) > 1
         if is_matrix and entry.kind in ("", "sparse") and name not in targets:
             found.append((None, name))
     if lengths:  # else the targets are to be told of
-        found = [one for one in found if _length(_item(file, one[0] or one[1] or "")) in lengths]
+        found = [one for one in found if _length(item_of(file, one[0] or one[1] or "")) in lengths]
     return found[0] if len(found) == 1 else (None, "X")
 
 
@@ -342,11 +342,6 @@ def _is_loose(item: Any) -> bool:
     if not is_column or item.dtype.names is not None:
         return False
     return os.fsdecode(item.name).rpartition("/")[2] in (cells_of(item.parent) or ())
-
-
-def _item(file: h5py.File, name: str) -> Any:
-    """Return what a name means in a file, which may be the file itself, or None."""
-    return file.get(name.strip("/")) if name.strip("/") else file
 
 
 def _length(item: Any) -> int | None:

@@ -81,6 +81,11 @@ class Matrix(Stored):
         """Entries that are kept of a sparse store; None of a dense one."""
         return None
 
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether the first targets are classes that a file has written one-hot."""
+        return False
+
     @abstractmethod
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows: X of any dtype or sparse, y and weights as they are or None."""
@@ -136,6 +141,14 @@ class LazyMatrix(Matrix):
     def n_entries(self) -> int | None:
         X = self._arrays.X
         return int(X.nnz) if is_scipy_sparse(X) else None
+
+    @property
+    def is_one_hot(self) -> bool:
+        y = self._arrays.y
+        if y is None or len(y.shape) != 2 or not self.files:  # of others users say what they are
+            return False
+        with decoding(self.where):
+            return is_one_hot(np.asarray(y[:HEAD_ROWS]))
 
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows."""
@@ -267,7 +280,7 @@ class MatrixSource(StoredSource[Matrix]):
         self.n_features, self.row_shape = first.n_features, first.row_shape
         self.has_targets = first.has_targets
         self.has_weights = first.has_weights
-        self._is_one_hot = first.has_targets and all(map(_is_one_hot, stores))
+        self._is_one_hot = all(store.is_one_hot for store in stores if store.n_rows)
         super().__init__(stores, settings)
 
     @property
@@ -292,13 +305,6 @@ class MatrixSource(StoredSource[Matrix]):
                     part = arrays.take(slice(row - low, row - low + block_rows))
                     n_rows = len(part.X)
                     yield Block(*part, first + row, key, row, n_rows, None, store.where)
-
-
-def _is_one_hot(store: Matrix) -> bool:
-    """Return whether the first targets are classes that are written one-hot; or there are none."""
-    has_file = store.has_targets and store.files  # of others users have said what they are
-    y = store.read(0, min(store.n_rows, HEAD_ROWS)).y if has_file else None
-    return not store.n_rows or (y is not None and is_one_hot(np.asarray(y)))
 
 
 def _pieces(store: Stored, start: int, stop: int, block_rows: int) -> Iterator[tuple[int, int]]:
