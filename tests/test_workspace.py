@@ -8,8 +8,9 @@ import pytest
 
 import streamrf as srf
 from integers import assert_same_bytes
-from streamrf.solving import workspace
+from streamrf.solving import HeldOut, workspace
 from streamrf.solving.workspace import lent, reused_memory
+from streamrf.sources import Rows
 
 
 def address(array):
@@ -50,6 +51,23 @@ def test_a_larger_one_has_memory_of_its_own():
         assert not np.may_share_memory(large, lent(10, np.float64))
 
 
+def test_what_does_not_stay_takes_over_and_leaves_nothing():
+    with reused_memory():
+        large = lent(2000, np.float64, stays=False)
+        large[:] = 3
+        first = lent(1000, np.float64)
+        where = address(first)
+        assert not np.may_share_memory(large, first)
+        del large, first
+        small = lent(500, np.float32, stays=False)
+        assert address(small) == where
+        assert not np.may_share_memory(small, lent(1000, np.float64))
+        del small
+        larger = lent(1500, np.float64, stays=False)
+        assert not np.may_share_memory(larger, lent(1000, np.float64))
+        assert address(lent(1000, np.float64)) == where
+
+
 def test_nothing_is_kept_afterwards():
     with reused_memory():
         first = lent(1000, np.float64)
@@ -71,8 +89,8 @@ def test_solutions_have_the_bytes_that_they_have_without(monkeypatch):
     taken = []
 
     class Watched(workspace._Workspace):
-        def lend(self, size, dtype):
-            found = super().lend(size, dtype)
+        def lend(self, size, dtype, stays):
+            found = super().lend(size, dtype, stays)
             taken.append(address(found))
             return found
 
@@ -85,3 +103,23 @@ def test_solutions_have_the_bytes_that_they_have_without(monkeypatch):
         assert_same_bytes(one.to_tree(), other.to_tree())
     assert len(taken) == 2
     assert len(set(taken)) == 1
+
+
+def test_features_held_out_are_gone_once_they_have_joined():
+    rng = np.random.default_rng(0)
+    X, y, n = rng.normal(size=(1500, 4)), np.arange(1500) % 3, np.arange(1500)
+    features = srf.RandomFourier(srf.Gaussian(0.5), 64, random_state=0)
+    encoder = srf.accumulate(srf.ArraySource(X, y), features).encoder
+    held = HeldOut([Rows(X, y, None, n, n)], encoder)
+    found = [products for _, products in held.products(encoder, [np.ones((1, 64))])]
+    assert len(found) == 2  # parts, which are kept
+    kept = [weakref.ref(z) for z in held._kept]
+    (given,) = held.surrender()
+    gc.collect()
+    assert all(z() is not None for z in kept)
+    out, expected = np.empty((2, 1500, 64), np.float32)
+    encoder.encode(X, np.ones(1500), out, mapped=given)
+    gc.collect()
+    assert all(z() is None for z in kept)
+    encoder.encode(X, np.ones(1500), expected)
+    assert_same_bytes(out, expected)

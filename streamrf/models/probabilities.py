@@ -56,13 +56,14 @@ class Probabilities:
         seen = weights > 0
         if not seen.all():
             scores, index, weights = scores[seen], index[seen], weights[seen]
-        own = scores[np.arange(len(index)), index]
+        greatest = scores.max(axis=1)
+        own = scores[np.arange(len(index)), index] - greatest
         weights = weights * (len(weights) / (weights.sum() or 1.0))
         default = np.log(DEFAULT_SLOPE)
 
         def loss(log_slope: float) -> float:
             slope = np.exp(log_slope)
-            misfit = weights @ (_log_sums(slope, scores) - slope * own)
+            misfit = weights @ (_log_sums(slope, scores, greatest) - slope * own)
             return misfit + 0.5 * ((log_slope - default) / PRIOR_DEVIATION) ** 2
 
         bounds = (default - MAX_LOG_RATIO, default + MAX_LOG_RATIO)
@@ -92,12 +93,13 @@ class Probabilities:
         return cls(slope, n_rows)
 
 
-def _log_sums(slope: float, scores: Floats) -> Floats:
-    """``log sum_c exp(slope * scores_c)`` of each row, a few rows at a time (many classes)."""
+def _log_sums(slope: float, scores: Floats, greatest: Floats) -> Floats:
+    """``log sum_c exp(slope * (scores_c - greatest))`` by row, a few at a time (many classes)."""
     n, n_classes = scores.shape
     n_rows = max(1, VALUES // n_classes)
     found = np.empty(n)
     for start in range(0, n, n_rows):
         rows = slice(start, start + n_rows)
-        found[rows] = scipy.special.logsumexp(slope * scores[rows], axis=1)
+        powers = np.exp(slope * (scores[rows] - greatest[rows, np.newaxis]))
+        found[rows] = np.log(powers.sum(axis=1))
     return found

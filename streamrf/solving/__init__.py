@@ -40,7 +40,7 @@ from streamrf.solving.pruning import check_kept, most_useful
 from streamrf.solving.spectrum import frobenius, principal
 from streamrf.solving.tridiagonal import Tridiagonal
 from streamrf.solving.uncertainty import NoFreedomError, posterior
-from streamrf.solving.workspace import reused_memory
+from streamrf.solving.workspace import lent, reused_memory
 
 __all__ = [
     "JOINED_ROWS",
@@ -78,6 +78,7 @@ __all__ = [
     "is_above",
     "is_low_rank",
     "left_out",
+    "lent",
     "line_step",
     "max_kept",
     "most_useful",

@@ -62,10 +62,13 @@ class HeldOut:
         n_rows = sum(len(part.X) for part in self._parts)
         self.n_rows = n_rows if n_distinct is None else min(n_rows, n_distinct)
 
-    @property
-    def mapped(self) -> list[list[F32]]:
-        """What is kept of the features of each of the rows given, for `Encoder.encode`."""
-        return [self._kept[place] for place in self._places]
+    def surrender(self) -> list[Iterator[F32]]:
+        """Give away what is kept of the features of each of the rows given, for `Encoder.encode`.
+
+        Each part is gone as soon as it has been used.
+        """
+        kept, self._kept = self._kept, []
+        return [_used_up(kept[place]) for place in self._places]
 
     def products(
         self, encoder: Encoder, coefs: Sequence[Floats]
@@ -127,6 +130,12 @@ class HeldOut:
         if number == len(self._kept) and n_bytes <= max_kept(self._encoder.n_components):
             self._kept.append(z)
         return z
+
+
+def _used_up(arrays: list[F32]) -> Iterator[F32]:
+    """Yield arrays, and hold none of them any longer."""
+    while arrays:
+        yield arrays.pop(0)
 
 
 def _weighing(rows: Rows, encoder: Encoder) -> Rows:

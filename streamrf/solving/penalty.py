@@ -9,12 +9,13 @@ from streamrf.errors import SolveError
 from streamrf.jit.arrays import Floats
 from streamrf.models import Model
 from streamrf.preprocessing import as_columns
-from streamrf.solving.held_out import HeldOut, weights_of
+from streamrf.solving.held_out import Answers, HeldOut, weights_of
 from streamrf.sources import as_labels, find_labels
 
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 FLAT = 1e-4  # of an error, by which trials may differ because of how they were solved
+MAX_ANSWERS = 1 << 20  # bytes of the outputs of a trial that are kept
 CLEARLY = 2.0  # standard errors, by which another decoder than the first must err less
 
 
@@ -31,6 +32,7 @@ class Trial:
     squares : (n_held,) float64, the weighted share of each row in it
     losses : (n_held,) float64, the weighted share of each row in `figure`
     others : trials of the same outputs by other decoders, see `HeldOut`
+    answers : the rows with the outputs; empty where these are many
     """
 
     model: Model
@@ -39,6 +41,7 @@ class Trial:
     squares: Floats = field(default_factory=lambda: np.empty(0))
     losses: Floats = field(default_factory=lambda: np.empty(0))
     others: tuple["Trial", ...] = ()
+    answers: Answers = field(default_factory=list)
 
 
 def _squares(outputs: Floats, truth: Floats) -> Floats:
@@ -59,6 +62,8 @@ def tried(
     readings = [held.readings(model) for model in models]
     shape = (1 + len(readings[0]), len(models))  # squares, and the losses of each reading
     parts: list[Floats] = [np.empty((*shape, 0))]
+    answers: list[Answers] = [[] for _ in models]
+    is_kept = held.n_rows * models[0].coef[:, 0].nbytes <= MAX_ANSWERS
     total = 0.0
     for part, found in held.products(models[0].encoder, [model.coef for model in models]):
         weights = weights_of(part)
@@ -66,6 +71,8 @@ def tried(
         rows = np.empty((*shape, len(weights)))
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
+            if is_kept:
+                answers[i].append((part, outputs))
             shares: Floats | float = 1.0
             if model.book is None:
                 truth, shares = as_columns(part.y), held.shares
@@ -84,7 +91,7 @@ def tried(
     trials = []
     for i, models_read in enumerate(readings):
         first, *others = (
-            Trial(model, _sum(own[i]), _sum(squares[i]), squares[i], own[i])
+            Trial(model, _sum(own[i]), _sum(squares[i]), squares[i], own[i], answers=answers[i])
             for model, own in zip(models_read, losses, strict=True)
         )
         trials.append(replace(first, others=tuple(others)))

@@ -28,14 +28,16 @@ def reused_memory() -> Iterator[None]:
         _workspace.reset(token)
 
 
-def lent(size: int, dtype: Any) -> Array:
+def lent(size: int, dtype: Any, stays: bool = True) -> Array:
     """Return an array (size,) that is not filled.
 
     Within `reused_memory` it has the memory of the one before, unless that is still there, or was
-    smaller.
+    smaller; then the next may have its own, if that `stays`.
     """
     workspace = _workspace.get()
-    return np.empty(size, dtype) if workspace is None else workspace.lend(size, np.dtype(dtype))
+    if workspace is None:
+        return np.empty(size, dtype)
+    return workspace.lend(size, np.dtype(dtype), stays)
 
 
 class _Workspace:
@@ -44,15 +46,16 @@ class _Workspace:
         self._last: weakref.ref[_Loan] | None = None
         self._lock = Lock()
 
-    def lend(self, size: int, dtype: np.dtype[Any]) -> Array:
+    def lend(self, size: int, dtype: np.dtype[Any], stays: bool) -> Array:
         with self._lock:
-            return self._lend(size, dtype)
+            return self._lend(size, dtype, stays)
 
-    def _lend(self, size: int, dtype: np.dtype[Any]) -> Array:
-        if self._last is not None and self._last() is not None:
-            return np.empty(size, dtype)
+    def _lend(self, size: int, dtype: np.dtype[Any], stays: bool) -> Array:
         n_bytes = size * dtype.itemsize
-        if len(self._memory) < n_bytes:
+        is_short = len(self._memory) < n_bytes
+        if (self._last is not None and self._last() is not None) or (is_short and not stays):
+            return np.empty(size, dtype)
+        if is_short:
             self._memory = np.empty(0, np.uint8)  # so that only one is there at a time
             self._memory = np.empty(n_bytes, np.uint8)
         loan = _Loan(self._memory[:n_bytes].view(dtype))

@@ -116,7 +116,7 @@ def finish(
         if keep is not None:
             keep(pass_.join())
         raise
-    statistics = pass_.join(() if held is None else held.mapped)
+    statistics = pass_.join(() if held is None else held.surrender())
     advance(of_held, SOLVING)
     if keep is not None:
         keep(statistics)
@@ -243,7 +243,7 @@ class _Search:
         if columns is None and self.block_weights is None:
             notes.append(self._width_note(kept, leader, narrow))
         probabilities = Probabilities.default()
-        answers = self.held.answers(model)
+        answers = leader.answers or self.held.answers(model)
         if not self._is_few:
             notes.append(guess_finding(model, answers))
         if model.book is not None:

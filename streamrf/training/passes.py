@@ -1,7 +1,7 @@
 """A pass in progress: what blocks of rows are added into."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, cast
@@ -20,6 +20,7 @@ from streamrf.preprocessing import (
     as_columns,
     combined_moments,
 )
+from streamrf.solving import lent
 from streamrf.sources import Block, Ledger, Rows, as_rows, checksum, of_targets, warn_of_unseen
 from streamrf.statistics import AbstractSums, Statistics, ValueSums
 from streamrf.storage import Fields
@@ -162,18 +163,20 @@ class Pass(State):
             )
 
     def _encoded(
-        self, rows: Rows, cut: Cut | None = None, mapped: Sequence[F32] = ()
+        self, rows: Rows, cut: Cut | None = None, mapped: Iterable[F32] = ()
     ) -> tuple[Features, Floats, int]:
         """Return features and roots, and how many entries were clipped; held until the next."""
         encoder, n = self.statistics.encoder, len(rows.X)
         encoder.check_width(rows.X)
         calibration = encoder.calibration
         if len(self._features) < n or self._features.dtype != calibration.dtype:
-            self._features = np.empty((n, encoder.n_components), dtype=calibration.dtype)
+            size = n * encoder.n_components
+            memory = lent(size, calibration.dtype, stays=False)
+            self._features = memory.reshape(n, encoder.n_components)
         Q, roots = self._features[:n], calibration.roots(rows.weights, n)
         return Q, roots, encoder.encode(rows.X, roots, Q, cut, mapped)
 
-    def _sum(self, rows: Rows, mapped: Sequence[F32] = ()) -> None:
+    def _sum(self, rows: Rows, mapped: Iterable[F32] = ()) -> None:
         encoder, sums = self.statistics.encoder, self.statistics.sums
         if not len(rows.X):
             return
@@ -198,7 +201,7 @@ class Pass(State):
             if self._variation is not None:
                 self._variation.look(rows.X)
 
-    def join(self, mapped: Sequence[Sequence[F32]] = ()) -> Statistics:
+    def join(self, mapped: Sequence[Iterable[F32]] = ()) -> Statistics:
         """Add the rows held out and return the statistics.
 
         Parameters
