@@ -24,6 +24,7 @@ from streamrf.errors import (
     MergeError,
     ParameterError,
     ShapeError,
+    StreamrfError,
     StreamrfWarning,
 )
 from streamrf.sources import hdf5_chunks, open_source
@@ -589,6 +590,48 @@ def test_values_that_stand_for_missing_ones(tmp_path, name, fill):
         srf.accumulate(open_source(path, y="y"), MAP)
     kept = srf.accumulate(open_source(path, y="y"), MAP, on_bad_rows="skip")
     assert kept.n_rows == 39
+
+
+@pytest.mark.parametrize(
+    ("attributes", "least", "greatest"),
+    [
+        ({"valid_range": np.int16([20, 80])}, 20, 80),
+        ({"valid_min": np.int16(20)}, 20, 99),
+        ({"valid_max": np.int16([80]), "scale_factor": 0.5}, 0, 80),
+        ({"valid_range": np.float32([10, 40]), "scale_factor": 0.5}, 20, 80),  # of numbers
+        ({"valid_range": np.float32([10, 40])}, 10, 40),
+        ({"valid_min": "none", "valid_range": np.int16([20])}, 0, 99),
+    ],
+)
+def test_values_that_are_not_valid(tmp_path, attributes, least, greatest):
+    stored = np.arange(100, dtype=np.int16).reshape(50, 2)
+    path = write_packed(tmp_path / "rows.nc", stored, **attributes)
+    (block,) = open_source(path, y="y").blocks()
+    is_valid = (stored >= least) & (stored <= greatest)
+    expected = np.where(is_valid, stored * attributes.get("scale_factor", 1), np.nan)
+    np.testing.assert_array_equal(block.X, expected)
+
+
+def test_unsigned_values_that_are_not_valid(tmp_path):
+    stored = np.arange(200, dtype=np.uint8).reshape(100, 2)
+    attributes = {"_Unsigned": "true", "valid_range": np.array([0, 150], np.uint8).view(np.int8)}
+    path = write_packed(tmp_path / "rows.nc", stored.view(np.int8), **attributes)
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(block.X, np.where(stored <= 150, stored, np.nan))
+
+
+def test_labels_that_are_not_valid_are_missing(tmp_path):
+    path = write_packed(tmp_path / "rows.nc", np.ones((4, 2), np.int16))
+    with h5py.File(path, "a") as file:
+        del file["y"]
+        file["y"] = np.arange(4)
+        file["y"].attrs["valid_range"] = np.array([0, 3])
+    (block,) = open_source(path, y="y").blocks()
+    assert block.y.dtype.kind == "i"
+    with h5py.File(path, "a") as file:
+        file["y"].attrs["valid_range"] = np.array([0, 2])
+    with pytest.raises(StreamrfError, match=r"row 3|missing"):
+        srf.accumulate(open_source(path, y="y"), MAP)
 
 
 def test_a_scale_that_is_no_number(tmp_path):

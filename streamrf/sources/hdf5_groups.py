@@ -128,7 +128,7 @@ class Masked(Column):
 
 
 class Packed(Plain):
-    """Numbers that are stored as others, ``scale * stored + offset``, or with a missing value.
+    """Numbers that are stored as others, ``scale * stored + offset``, or some of which are missing.
 
     They are floats; of 16 bits or fewer float32.
 
@@ -144,26 +144,39 @@ class Packed(Plain):
         super().__init__(dataset)
         self._scale = _number(dataset, "scale_factor", 1.0, where)
         self._offset = _number(dataset, "add_offset", 0.0, where)
-        found = (dataset.attrs.get(name) for name in _FILLS)
-        fills = [np.ravel(value) for value in found if value is not None]
+        signed, is_integer = self.dtype, self.dtype.kind != "f"
         if _is_unsigned(dataset):
-            self._stored_as = np.dtype(f"{self.dtype.byteorder}u{self.dtype.itemsize}")
-            fills = [value.astype(self.dtype).view(self._stored_as) for value in fills]
+            self._stored_as = np.dtype(f"{signed.byteorder}u{signed.itemsize}")
+
+        def as_stored(value: NDArray[Any]) -> NDArray[Any]:
+            if self._stored_as is None or value.dtype.kind not in "iu":
+                return value
+            return value.astype(signed).view(self._stored_as)
+
+        found = (dataset.attrs.get(name) for name in _FILLS)
+        fills = [as_stored(np.ravel(value)) for value in found if value is not None]
         self._fills = [number for value in fills for number in value.tolist()]
+        self._bounds = [as_stored(bound) for bound in _bounds(dataset)]
         self._is_scaled = (self._scale, self._offset) != (1.0, 0.0)
         floats = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
-        self._floats = self.dtype if self.dtype.kind == "f" else floats
-        self._keeps = keeps_integers and self.dtype.kind != "f" and not self._is_scaled
+        self._floats = floats if is_integer else self.dtype
+        is_float = any(len(bound) and bound.dtype.kind == "f" for bound in self._bounds)
+        self._are_of_numbers = self._is_scaled and is_integer and is_float  # the bounds
+        self._keeps = keeps_integers and is_integer and not self._is_scaled
         self.dtype = (self._stored_as or self.dtype) if self._keeps else self._floats
 
     def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers, NaN for those that are missing."""
         if self._stored_as is not None:
             stored = stored.view(self._stored_as)
+        numbers = stored * self._scale + self._offset if self._is_scaled else stored
         missing = np.isin(stored, self._fills)
+        compared = numbers if self._are_of_numbers else stored
+        for bound, is_beyond in zip(self._bounds, (np.less, np.greater), strict=True):
+            for number in bound:
+                missing |= is_beyond(compared, number)
         if self._keeps and not missing.any():
             return stored
-        numbers = stored * self._scale + self._offset if self._is_scaled else stored
         numbers = numbers.astype(np.float64 if self._keeps else self._floats)
         numbers[missing] = np.nan
         return numbers
@@ -184,12 +197,26 @@ def _is_packed(dataset: h5py.Dataset) -> bool:
         return False
     if _is_unsigned(dataset):
         return True
+    if any(len(bound) for bound in _bounds(dataset)):
+        return True
     values = [dataset.attrs.get(name) for name in _PACKING]
     plain = ((1.0,), (0.0,), (), ())
     return any(
         value is not None and not _is_one_of(value, numbers)
         for value, numbers in zip(values, plain, strict=True)
     )
+
+
+def _bounds(dataset: h5py.Dataset) -> list[NDArray[Any]]:
+    """Return the least and the greatest number that are valid, each in an array, empty for none.
+
+    Of what is stored, unless that is integers and they are not.
+    """
+    found = np.ravel(dataset.attrs.get("valid_range", ()))
+    if len(found) == 2 and found.dtype.kind in "iuf":
+        return [found[:1], found[1:]]
+    ends = [np.ravel(dataset.attrs.get(name, ())) for name in ("valid_min", "valid_max")]
+    return [end if len(end) == 1 and end.dtype.kind in "iuf" else np.empty(0) for end in ends]
 
 
 def _is_one_of(value: Any, numbers: tuple[float, ...]) -> bool:
