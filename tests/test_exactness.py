@@ -293,6 +293,27 @@ def test_few_columns_beyond_the_bound_are_exact_without_a_split(products, rng, c
     np.testing.assert_array_equal(unpacked(gram.totals, 18), twin_of(Q))
 
 
+def test_rows_that_did_not_fit_together_are_not_tried_again(rng, monkeypatch):
+    """4,096 rows of such entries reach 2^31 and 2,048 do not; ten times smaller ones fit again."""
+    if PRODUCTS is FloatProducts:
+        pytest.skip("products of BLAS end at 2^24")
+    n_rows = []
+    add = PRODUCTS.add
+
+    def counted(self, Q, totals):
+        n_rows.append(len(Q))
+        add(self, Q, totals)
+
+    monkeypatch.setattr(PRODUCTS, "add", counted)
+    great = rng.choice([-1000, 1000], (3 * 4096, 16))
+    gram = gram_of(PRODUCTS, great, great // 5, great // 5)
+    assert gram.n_splits == 1
+    assert n_rows[:6] == [2048] * 6
+    assert sorted(set(n_rows[6:])) == [2048, 4096]
+    assert n_rows[-1] == 4096
+    np.testing.assert_array_equal(unpacked(gram.totals, 16), twin_of(great, *[great // 5] * 2))
+
+
 def test_a_bordering_column_costs_no_split(rng):
     if PRODUCTS is FloatProducts:
         pytest.skip("products of BLAS do not wrap")

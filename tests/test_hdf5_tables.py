@@ -495,7 +495,7 @@ def test_damaged_frames_of_pandas(tmp_path):
     path = write_fixed(tmp_path / "rows.h5", FRAME)
     with h5py.File(path, "a") as file:
         del file["df/block1_values"]
-    with pytest.raises(CorruptFileError, match="lacks its block 1"):
+    with pytest.raises(CorruptFileError, match="without its block 1"):
         open_source(path, y="label")
     frame = FRAME.assign(level=pd.Categorical(["a", "b"] * (N // 2)))
     path = write_table(tmp_path / "levels.h5", frame)
@@ -600,6 +600,9 @@ def test_values_that_stand_for_missing_ones(tmp_path, name, fill):
         ({"valid_max": np.int16([80]), "scale_factor": 0.5}, 0, 80),
         ({"valid_range": np.float32([10, 40]), "scale_factor": 0.5}, 20, 80),  # of numbers
         ({"valid_range": np.float32([10, 40])}, 10, 40),
+        ({"valid_range": np.float32([2, 8]), "scale_factor": np.float32(0.1)}, 20, 80),
+        ({"valid_min": 0.3, "scale_factor": 0.1}, 3, 99),
+        ({"valid_max": -0.3, "scale_factor": -0.1}, 3, 99),
         ({"valid_min": "none", "valid_range": np.int16([20])}, 0, 99),
     ],
 )
@@ -609,7 +612,32 @@ def test_values_that_are_not_valid(tmp_path, attributes, least, greatest):
     (block,) = open_source(path, y="y").blocks()
     is_valid = (stored >= least) & (stored <= greatest)
     expected = np.where(is_valid, stored * attributes.get("scale_factor", 1), np.nan)
-    np.testing.assert_array_equal(block.X, expected)
+    np.testing.assert_array_equal(block.X, expected.astype(np.float32))
+
+
+def test_floats_at_a_bound_are_valid(tmp_path):
+    stored = np.float32([[0.1, -0.1], [0.2, 1e20], [np.nextafter(np.float32(0.1), 1), 0]])
+    path = write_packed(tmp_path / "rows.nc", stored, valid_max=0.1, valid_min=-1e300)
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(np.isnan(block.X), [[0, 0], [1, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("fill", [-999.9, 1e20])
+def test_a_fill_value_of_more_digits_than_the_numbers(tmp_path, fill):
+    stored = np.float32([[1, fill], [2, 3]])
+    path = write_packed(tmp_path / "rows.nc", stored, _FillValue=fill)
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(np.isnan(block.X), [[0, 1], [0, 0]])
+
+
+@pytest.mark.parametrize("text", ["true", np.array(["true"], object)])
+def test_text_of_attributes_is_read_in_both_forms(tmp_path, text):
+    stored = np.array([[200, 1], [3, 255]], np.uint8)
+    path = write_packed(tmp_path / "rows.nc", stored.view(np.int8))
+    with h5py.File(path, "a") as file:
+        file["X"].attrs.create("_Unsigned", text, dtype=h5py.string_dtype())
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(block.X, stored)
 
 
 def test_unsigned_values_that_are_not_valid(tmp_path):
@@ -868,3 +896,52 @@ def test_targets_are_not_in_X(tmp_path, role):
     with pytest.raises(ParameterError, match="open_source takes it out of X"):
         srf.HDF5Source(tmp_path / "rows.h5", **{"x": "X", "y": None, role: "X/0"})
     assert open_source(tmp_path / "rows.h5", x="X", **{role: "X/0"}).n_features == 3
+
+
+# --------------------------------------------------------------------- links to other files
+
+
+def write_linked(folder):
+    """Write tables behind links whose paths in their own files mean something else in this one."""
+    with h5py.File(folder / "other.h5", "w") as other:
+        for j in range(3):
+            other[f"g/c{j}"] = np.arange(40.0) + j
+        other["g/y"] = np.arange(40) % 2
+        other["run/events"] = np.rec.fromarrays(
+            [np.arange(30.0), np.arange(30) % 2], names="energy,y"
+        )
+        other["Z"] = np.arange(60.0).reshape(20, 3)
+    with h5py.File(folder / "main.h5", "w") as file:
+        for j in range(3):
+            file[f"g/c{j}"] = np.full(40, -1.0)
+            file[f"mine/p{j}"] = h5py.ExternalLink("other.h5", f"/g/c{j}")
+        file["mine/y"] = h5py.ExternalLink("other.h5", "/g/y")
+        file["run/events"] = np.rec.fromarrays([np.zeros(5), np.zeros(5)], names="wrong,y")
+        file["events"] = h5py.ExternalLink("other.h5", "/run/events")
+        file["Z"] = np.zeros((20, 3))
+        file["M"] = h5py.ExternalLink("other.h5", "/Z")
+    return folder / "main.h5"
+
+
+def test_columns_behind_links_are_those_that_the_links_lead_to(tmp_path):
+    path = write_linked(tmp_path)
+    source = open_source(path, x="mine", y="mine/y")
+    (block,) = source.blocks()
+    assert source.columns.outputs == ("p0", "p1", "p2")
+    np.testing.assert_array_equal(block.X, np.arange(40.0)[:, np.newaxis] + np.arange(3))
+    np.testing.assert_array_equal(block.y, np.arange(40) % 2)
+
+
+def test_a_table_behind_a_link_is_that_one(tmp_path):
+    path = write_linked(tmp_path)
+    source = open_source(path, x="events", y="events/y")
+    (block,) = source.blocks()
+    assert source.columns.outputs == ("energy",)
+    np.testing.assert_array_equal(block.X, np.arange(30.0)[:, np.newaxis])
+
+
+def test_columns_of_a_dataset_behind_a_link(tmp_path):
+    path = write_linked(tmp_path)
+    (block,) = open_source(path, x="M", y="M/0").blocks()
+    np.testing.assert_array_equal(block.X, np.arange(60.0).reshape(20, 3)[:, 1:])
+    np.testing.assert_array_equal(block.y, np.arange(0, 60, 3))

@@ -8,7 +8,7 @@ import pytest
 
 import streamrf as srf
 from integers import assert_same_bytes
-from streamrf.solving import HeldOut, workspace
+from streamrf.solving import HeldOut, penalty, tried, workspace
 from streamrf.solving.workspace import lent, reused_memory
 from streamrf.sources import Rows
 
@@ -123,3 +123,21 @@ def test_features_held_out_are_gone_once_they_have_joined():
     assert all(z() is None for z in kept)
     encoder.encode(X, np.ones(1500), expected)
     assert_same_bytes(out, expected)
+
+
+@pytest.mark.parametrize("n_distinct", [None, 3])
+def test_outputs_of_trials_are_kept_where_they_are_few_with_all_copies(n_distinct, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y, n = rng.normal(size=(1500, 4)), np.arange(1500) % 3, np.arange(1500)
+    features = srf.RandomFourier(srf.Gaussian(0.5), 64, random_state=0)
+    stats = srf.accumulate(srf.ArraySource(X, y), features)
+    held = HeldOut([Rows(X, y, None, n, n)], stats.encoder, n_distinct)
+    model = stats.solve(1.0)
+    n_bytes = 8 * 1500 * len(model.coef)
+    for limit, is_kept in ((n_bytes, True), (n_bytes - 1, False)):
+        monkeypatch.setattr(penalty, "MAX_ANSWERS", limit)
+        (trial,) = tried([model], held)
+        assert bool(trial.answers) is is_kept
+        if is_kept:
+            for (_, one), (_, other) in zip(trial.answers, held.answers(model), strict=True):
+                assert_same_bytes(one, other)

@@ -59,8 +59,8 @@ class HeldOut:
             is_whole = len(weighing.X) == len(some.X)
             self._places.append(slice(first, len(self._parts) if is_whole else first))
         self._kept: list[F32] = []
-        n_rows = sum(len(part.X) for part in self._parts)
-        self.n_rows = n_rows if n_distinct is None else min(n_rows, n_distinct)
+        self.n_all = sum(len(part.X) for part in self._parts)  # copies, too
+        self.n_rows = self.n_all if n_distinct is None else min(self.n_all, n_distinct)
 
     def surrender(self) -> list[Iterator[F32]]:
         """Give away what is kept of the features of each of the rows given, for `Encoder.encode`.

@@ -15,7 +15,7 @@ from streamrf.sources import as_labels, find_labels
 GREATER = 1e4  # of the greatest penalty, how far a search may go on
 SHALLOW = 1.5  # times the error of the best, up to which another valley may be the better one
 FLAT = 1e-4  # of an error, by which trials may differ because of how they were solved
-MAX_ANSWERS = 1 << 20  # bytes of the outputs of a trial that are kept
+MAX_ANSWERS = 1 << 19  # bytes of the outputs of a trial that are kept
 CLEARLY = 2.0  # standard errors, by which another decoder than the first must err less
 
 
@@ -63,7 +63,7 @@ def tried(
     shape = (1 + len(readings[0]), len(models))  # squares, and the losses of each reading
     parts: list[Floats] = [np.empty((*shape, 0))]
     answers: list[Answers] = [[] for _ in models]
-    is_kept = held.n_rows * models[0].coef[:, 0].nbytes <= MAX_ANSWERS
+    is_kept = held.n_all * models[0].coef[:, 0].nbytes <= MAX_ANSWERS
     total = 0.0
     for part, found in held.products(models[0].encoder, [model.coef for model in models]):
         weights = weights_of(part)

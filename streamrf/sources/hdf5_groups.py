@@ -155,13 +155,17 @@ class Packed(Plain):
 
         found = (dataset.attrs.get(name) for name in _FILLS)
         fills = [as_stored(np.ravel(value)) for value in found if value is not None]
-        self._fills = [number for value in fills for number in value.tolist()]
-        self._bounds = [as_stored(bound) for bound in _bounds(dataset)]
+        bounds = [as_stored(bound) for bound in _bounds(dataset)]
         self._is_scaled = (self._scale, self._offset) != (1.0, 0.0)
         floats = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
         self._floats = floats if is_integer else self.dtype
-        is_float = any(len(bound) and bound.dtype.kind == "f" for bound in self._bounds)
-        self._are_of_numbers = self._is_scaled and is_integer and is_float  # the bounds
+        if not is_integer:  # rounded as the numbers are
+            with np.errstate(over="ignore"):
+                fills, bounds = ([v.astype(self.dtype) for v in some] for some in (fills, bounds))
+        elif self._is_scaled:
+            bounds = self._as_stored(bounds)
+        self._fills = [number for value in fills for number in value.tolist()]
+        self._bounds = bounds
         self._keeps = keeps_integers and is_integer and not self._is_scaled
         self.dtype = (self._stored_as or self.dtype) if self._keeps else self._floats
 
@@ -171,17 +175,29 @@ class Packed(Plain):
             stored = stored.view(self._stored_as)
         numbers = stored * self._scale + self._offset if self._is_scaled else stored
         missing = np.isin(stored, self._fills)
-        compared = numbers if self._are_of_numbers else stored
         for bound, is_beyond in zip(self._bounds, (np.less, np.greater), strict=True):
             for number in bound:
-                missing |= is_beyond(compared, number)
+                missing |= is_beyond(stored, number)
         if self._keeps and not missing.any():
             return stored
         numbers = numbers.astype(np.float64 if self._keeps else self._floats)
         numbers[missing] = np.nan
         return numbers
 
+    def _as_stored(self, bounds: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return bounds as stored integers; those that are no integers are of the numbers.
 
+        What is at a bound but for how numbers are rounded is valid.
+        """
+        if not any(len(bound) and bound.dtype.kind == "f" for bound in bounds):
+            return bounds
+        least, greatest = ((bound - self._offset) / self._scale for bound in bounds)
+        if self._scale < 0:
+            least, greatest = greatest, least
+        return [least - ROUNDING, greatest + ROUNDING]
+
+
+ROUNDING = 0.01  # of a step of stored integers, by which bounds that are not stored are wider
 _FILLS = ("_FillValue", "missing_value")
 _PACKING = ("scale_factor", "add_offset", *_FILLS)
 
@@ -282,7 +298,9 @@ def encoding_of(group: h5py.Group) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return an attribute as text, "" if it is none."""
+    """Return an attribute as text, "" if it is none; it may be an array of one."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return value if isinstance(value, str) else ""

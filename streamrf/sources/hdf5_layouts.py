@@ -9,6 +9,7 @@ import math
 import os
 import pickle
 import pickletools
+import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -29,7 +30,8 @@ class Cell(NamedTuple):
 
     Attributes
     ----------
-    item : path of a dataset, or of a group that `column_of` knows
+    item : path of a dataset, or of a group that `column_of` knows, as it was found: not as a file
+        that a link leads to calls it
     fields : of its records, each inside the one before
     place : of several values of a row, or None
     kind : "datetime64[ns]" and the like, or "bool", where numbers stand for these; "pickled" where
@@ -54,13 +56,35 @@ class Cell(NamedTuple):
             return values if values.ndim == 1 else values.reshape(len(values))
         return values.reshape(len(values), math.prod(values.shape[1:]))[:, self.place]
 
+    def within(self, path: str) -> "Cell":
+        """Return the place as seen from where `path` leads to what it is in."""
+        levels = self.levels and posixpath.normpath(posixpath.join(path, self.levels))
+        return self._replace(item=posixpath.join(path, self.item).strip("/"), levels=levels)
+
 
 Cells = dict[str, Cell]  # by the names of columns
 
 
-def cells_of(item: Any) -> Cells | None:
-    """Return the columns of what is a table; None of another dataset or group, or of nothing."""
-    return next((cells for layout in _LAYOUTS if (cells := layout(item)) is not None), None)
+def cells_of(item: Any, path: str = "") -> Cells | None:
+    """Return the columns of what is a table; None of another dataset or group, or of nothing.
+
+    Their places are as seen from where `path` leads to it.
+    """
+    return _first(_LAYOUTS, item, path)
+
+
+def _first(layouts: Iterable["_Layout"], item: Any, path: str) -> Cells | None:
+    cells = next((cells for layout in layouts if (cells := layout(item)) is not None), None)
+    return None if cells is None else _within(cells, path)
+
+
+def _within(cells: Cells, path: str) -> Cells:
+    return {name: cell.within(path) for name, cell in cells.items()} if path else cells
+
+
+def inside(item: Any, path: str) -> Any:
+    """Return what is at a path as seen from an item, which may be itself; None of nothing."""
+    return item.get(path) if path else item
 
 
 def index_of(item: Any) -> tuple[str, ...]:
@@ -69,19 +93,18 @@ def index_of(item: Any) -> tuple[str, ...]:
     return tuple(_names(_unpickled(group.attrs.get("levels"))))
 
 
-def told_cells(item: Any) -> Cells | None:
-    """Return the columns of what says that it is a table, or None of others."""
-    return next((cells for layout in _TOLD if (cells := layout(item)) is not None), None)
+def told_cells(item: Any, path: str = "") -> Cells | None:
+    """Return the columns of what says that it is a table, or None of others; see `cells_of`."""
+    return _first(_TOLD, item, path)
 
 
-def matrix_cells(dataset: h5py.Dataset) -> Cells:
+def matrix_cells(dataset: h5py.Dataset, path: str) -> Cells:
     """Return the columns of a dataset of numbers, whose names are their places."""
-    path = _path(dataset)
     _checked(width_of(dataset), path)
     return {str(j): Cell(path, place=j) for j in range(width_of(dataset))}
 
 
-def _path(item: Any) -> str:
+def _shown(item: Any) -> str:
     return os.fsdecode(item.name).strip("/")
 
 
@@ -112,10 +135,10 @@ def _records(item: Any) -> Cells | None:
         levels, missing = "", None
         if is_pandas:
             if as_text(item.attrs.get(f"{field}_meta")) == "category":
-                levels = _path(item.parent) + f"/meta/{field}/meta/table"
+                levels = f"../meta/{field}/meta/table"
             told_missing = item.parent.attrs.get("nan_rep")
             missing = None if told_missing is None else as_text(told_missing)
-        base = Cell(_path(item), kind=kind, levels=levels, missing=missing)
+        base = Cell("", kind=kind, levels=levels, missing=missing)
         names = _names(_unpickled(told.get(f"{field}_kind")))
         _add(cells, _of_field(base, (field,), item.dtype[field], field, names))
     return _ordered(cells, _order_of(item.parent)) if is_pandas else cells
@@ -151,7 +174,7 @@ def _of_field(
         return [one for found in nested for one in found]
     if dtype.subdtype is None:
         return [(name, base._replace(fields=fields))]
-    n = _checked(math.prod(dtype.shape), base.item)
+    n = _checked(math.prod(dtype.shape), name)
     if len(names) != n:
         names = [f"{name}_{j}" for j in range(n)]
     return [(one, base._replace(fields=fields, place=j)) for j, one in enumerate(names)]
@@ -171,7 +194,8 @@ def _pandas_table(item: Any) -> Cells | None:
     """Columns of a frame or series that pandas wrote with `format="table"`."""
     if not isinstance(item, h5py.Group) or not pandas_type(item).endswith("_table"):
         return None
-    return _records(item.get("table"))
+    cells = _records(item.get("table"))
+    return None if cells is None else _within(cells, "table")
 
 
 def _pandas_fixed(item: Any) -> Cells | None:
@@ -180,24 +204,22 @@ def _pandas_fixed(item: Any) -> Cells | None:
         return None
     if pandas_type(item) == "series":
         values = item.get("values")
-        name = as_text(item.attrs.get("name")) or _path(item).rpartition("/")[2]
-        return None if values is None else {name: Cell(_path(values), kind=_kind_of(values))}
+        name = as_text(item.attrs.get("name")) or _shown(item).rpartition("/")[2]
+        return None if values is None else {name: Cell("values", kind=_kind_of(values))}
     found: Cells = {}
     for block in range(int(item.attrs.get("nblocks", 0))):
-        values, items = item.get(f"block{block}_values"), item.get(f"block{block}_items")
+        path = f"block{block}_values"
+        values, items = item.get(path), item.get(f"block{block}_items")
         if not isinstance(values, h5py.Dataset):
             raise CorruptFileError(
-                f"{_path(item)!r} is a frame of pandas that lacks its block {block}; write it again"
+                f"{_shown(item)!r} is a frame of pandas without its block {block}; write it again"
             )
         names, kind = _items(items), _kind_of(values)
         has_places = kind not in ("pickled", "empty")
-        n_columns = _checked(width_of(values), _path(values)) if has_places else len(names)
+        n_columns = _checked(width_of(values), _shown(values)) if has_places else len(names)
         if len(names) != n_columns:
             names = [f"block{block}_{j}" for j in range(n_columns)]
-        cells = (
-            Cell(_path(values), place=j if has_places else None, kind=kind)
-            for j in range(n_columns)
-        )
+        cells = (Cell(path, place=j if has_places else None, kind=kind) for j in range(n_columns))
         _add(found, zip(names, cells, strict=True))
     return _ordered(found, _items(item.get("axis0")))
 
@@ -207,9 +229,9 @@ def _vaex(item: Any) -> Cells | None:
     columns = item.get("columns") if isinstance(item, h5py.Group) else None
     if not isinstance(columns, h5py.Group) or as_text(item.attrs.get("type")) != "table":
         return None
-    inside = {name: Cell(_path(group)) for name, group in children(columns) if "data" in group}
+    found = {n: Cell(f"columns/{n}") for n, group in children(columns) if "data" in group}
     order = as_text(columns.attrs.get("column_order")).split(",")
-    return {n: inside[n] for n in dict.fromkeys((*order, *inside)) if n in inside}
+    return {n: found[n] for n in dict.fromkeys((*order, *found)) if n in found}
 
 
 def _frame(item: Any) -> Cells | None:
@@ -220,7 +242,7 @@ def _frame(item: Any) -> Cells | None:
     order = [as_text(name) for name in np.ravel(item.attrs.get("column-order", ())).tolist()]
     names = [*(name for name in order if name in item), *item]
     names = [name for name in dict.fromkeys(names) if name != index]
-    return {n: Cell(_path(item[n])) for n in names if column_of(item[n], n) is not None}
+    return {n: Cell(n) for n in names if column_of(item[n], n) is not None}
 
 
 def _loose(item: Any) -> Cells | None:
@@ -230,15 +252,15 @@ def _loose(item: Any) -> Cells | None:
     """
     if not isinstance(item, h5py.Group) or encoding_of(item) or pandas_type(item):
         return None
-    inside = [(name, child) for name, child in children(item) if _is_column(child)]
-    lengths = Counter(len(child) for _, child in inside if width_of(child) == 1).most_common(2)
+    columns = [(name, child) for name, child in children(item) if _is_column(child)]
+    lengths = Counter(len(child) for _, child in columns if width_of(child) == 1).most_common(2)
     if not lengths or lengths[0][1] < 2 or (lengths[1:] and lengths[0][1] == lengths[1][1]):
         return None
     found: Cells = {}
-    for name, child in inside:
+    for name, child in columns:
         if len(child) == lengths[0][0]:
             kind = "bool" if child.id.get_type().get_class() == h5py.h5t.BITFIELD else ""
-            base, n = Cell(_path(child), kind=kind), width_of(child)
+            base, n = Cell(name, kind=kind), width_of(child)
             found |= {name: base} if n == 1 else {}
             found |= {f"{name}_{j}": base._replace(place=j) for j in range(n) if n > 1}
     return found

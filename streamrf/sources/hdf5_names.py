@@ -12,6 +12,7 @@ from streamrf.sources.hdf5_layouts import (
     Cells,
     cells_of,
     children,
+    inside,
     matrix_cells,
     pandas_type,
     told_cells,
@@ -63,7 +64,7 @@ def tables_of(file: h5py.File) -> dict[str, Cells]:
         name = os.fsdecode(key)
         if "" in found or _is_inside(name, found):
             return
-        if (cells := whole_cells(item)) is not None:
+        if (cells := whole_cells(item, name)) is not None:
             found[name] = cells
 
     visit("", file)
@@ -71,15 +72,17 @@ def tables_of(file: h5py.File) -> dict[str, Cells]:
     return found
 
 
-def whole_cells(item: Any) -> Cells | None:
+def whole_cells(item: Any, path: str = "") -> Cells | None:
     """Return the columns of what may be taken for a table without naming columns, or None.
+
+    `path` as of `cells_of`.
 
     Loose columns beside rows of numbers may not: X is one of these, and others are targets.
     """
     is_loose = isinstance(item, h5py.Group) and not encoding_of(item) and not pandas_type(item)
     if is_loose and any(width_of(child) > 1 for _, child in children(item)):
-        return told_cells(item) or None
-    return cells_of(item) or None
+        return told_cells(item, path) or None
+    return cells_of(item, path) or None
 
 
 def cell_named(file: h5py.File, wanted: str) -> Cell | None:
@@ -90,16 +93,16 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
     """
     wanted = wanted.strip("/")
     item = file.get(wanted) if wanted else None
-    cells = cells_of(item)
+    cells = cells_of(item, wanted)
     if cells is not None:
         return next(iter(cells.values())) if len(cells) == 1 else None
     if item is not None:
         return Cell(wanted) if width_of(item) == 1 else None
     table, _, name = wanted.rpartition("/")
     item = item_of(file, table)
-    cells = cells_of(item)
+    cells = cells_of(item, table)
     if cells is None and name.isdecimal() and width_of(item) > 1:
-        cells = matrix_cells(item)
+        cells = matrix_cells(item, table)
     found = None if cells is None else cells.get(name)
     if found is not None or table:
         return found
@@ -136,7 +139,7 @@ def _entry_of(item: Any) -> Entry | None:
     cells = told_cells(item)
     if not cells:
         return None
-    part = _dataset_of(item.file[next(iter(cells.values())).item])
+    part = _dataset_of(inside(item, next(iter(cells.values())).item))
     return Entry(part, part.shape, "table", tuple(cells))
 
 

@@ -23,6 +23,7 @@ from streamrf.sources.hdf5_layouts import (
     Cells,
     cells_of,
     index_of,
+    inside,
     matrix_cells,
     width_of,
 )
@@ -168,9 +169,9 @@ class HDF5Table(Table):
 def _cells(file: h5py.File, table: str, where: str) -> Cells:
     """Return the columns of a table; DatasetNotFoundError where it is none."""
     item = item_of(file, table)
-    cells = cells_of(item)
+    cells = cells_of(item, table)
     if cells is None and width_of(item) > 1:
-        return matrix_cells(item)
+        return matrix_cells(item, table)
     if not cells:
         raise DatasetNotFoundError(
             f"{where} is not there, or has no columns; the file has the tables {[*tables_of(file)]}"
@@ -278,7 +279,7 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
             name = "X" if x is None else x if isinstance(x, str) else entries[0]
             if (item := item_of(file, name)) is not None:
                 table = name.strip("/")
-                if x is not None and _is_loose(item):
+                if x is not None and _is_loose(file, table):
                     table, _, column = table.rpartition("/")
                     return table, [column]
                 is_part = any(
@@ -336,18 +337,20 @@ def _by_targets(file: h5py.File, targets: list[str]) -> tuple[str | None, Any]:
     return found[0] if len(found) == 1 else (None, "X")
 
 
-def _is_loose(item: Any) -> bool:
+def _is_loose(file: h5py.File, name: str) -> bool:
     """Return whether a dataset of one axis is a column of the table that its group is."""
+    item = item_of(file, name)
     is_column = isinstance(item, h5py.Dataset) and len(item.shape or ()) == 1
     if not is_column or item.dtype.names is not None:
         return False
-    return os.fsdecode(item.name).rpartition("/")[2] in (cells_of(item.parent) or ())
+    group, _, column = name.rpartition("/")
+    return column in (cells_of(item_of(file, group)) or ())
 
 
 def _length(item: Any) -> int | None:
     """Return the rows of a dataset or table, None of what has none."""
     if cells := cells_of(item):
-        item = item.file.get(next(iter(cells.values())).item)
+        item = inside(item, next(iter(cells.values())).item)
     column = column_of(item, "")
     return None if column is None or not column.shape else len(column)
 

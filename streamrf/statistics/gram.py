@@ -1,7 +1,7 @@
 """``sum_i q_i q_i^T`` of rows of features, in LAPACK's rectangular full packed format."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,9 @@ HEAVY_SHARE = 64  # of a block's rows, one at most is heavy; else the block is h
 SHORT_ROWS = 256  # fewer rows are multiplied in float64 rather than halved
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
+LEARNT_ROWS = 2048  # rows multiplied at a time, at least, where more did not fit before
+NARROW = 2048  # features, up to which half as many may be: totals are in the cache
+LIGHT = 3  # times the squares of rows fit where twice as many rows are multiplied next
 
 
 class GramSum(ABC):
@@ -118,8 +121,12 @@ class IntegerGram(GramSum):
     def add(self, Q: Features) -> None:
         """Add integers Q (n, n_components) float32, entries within +-32767; left as it is."""
         self.check(Q)
-        for block in _blocks(Q):
+        for block in self._blocks(Q):
             self._add_block(block)
+
+    def _blocks(self, Q: Features) -> Iterator[Features]:
+        """Yield the rows, as many at a time as are to be multiplied together."""
+        yield from _blocks(Q)
 
     @abstractmethod
     def _add_block(self, Q: Features) -> None:
@@ -137,7 +144,8 @@ class ExactGram(IntegerGram):
     of two columns whose squares have a product of 2^62 or more. If such columns are few, their
     products are taken in float64 too, exact to 2^53, and the multiples of 2^32 are added. Else the
     block is split: a few rows with the greatest entries (outliers, border pixels) are gathered and
-    multiplied in float64; where a few are not enough, the block is halved.
+    multiplied in float64; where a few are not enough, the block is halved, and so are those that
+    follow.
     """
 
     limit = 2.0**53
@@ -148,6 +156,7 @@ class ExactGram(IntegerGram):
     ) -> None:
         super().__init__(n_components, totals, products)
         self._heavy: list[Features] = []  # rows to multiply in float64
+        self._n_rows = PRODUCT_ROWS  # to multiply at a time
 
     @property
     def totals(self) -> Array:
@@ -155,18 +164,29 @@ class ExactGram(IntegerGram):
         self._flush()
         return super().totals
 
+    def _blocks(self, Q: Features) -> Iterator[Features]:
+        start = 0
+        while start < len(Q):
+            block = Q[start : start + self._n_rows]
+            start += len(block)
+            yield block
+
     def _add_block(self, Q: Features) -> None:
         if self.products.add_small(Q, super().totals):
             return
         squares = _column_squares(Q)
         if self._fits(squares):
             self._multiply(Q, squares)
+            if len(Q) == self._n_rows and LIGHT * squares.max(initial=0) < self.products.limit:
+                self._n_rows = min(2 * self._n_rows, PRODUCT_ROWS)
             return
         self.n_splits += 1
         heavy = _heavy_rows(Q, squares, self._fits, len(Q) // HEAVY_SHARE)
         if len(heavy):
             self._multiply_light(Q, heavy, squares)
         elif len(Q) > SHORT_ROWS:
+            least = LEARNT_ROWS // 2 if self.n_components <= NARROW else LEARNT_ROWS
+            self._n_rows = min(self._n_rows, max(least, len(Q) // 2))
             for half in np.array_split(Q, 2):
                 self._add_block(half)
         else:

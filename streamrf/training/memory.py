@@ -214,7 +214,8 @@ def _refusal(sizes: Sizes, limit: int) -> str:
         fits = f"no width fits, as Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
         if sizes.answer_bytes > BUFFER_BYTES:
             n_sums = max(sizes.n_outputs, sizes.n_classes)
-            fits += f", and outputs of the rows held out, of {n_sums:,} classes, "
+            kind = "classes" if sizes.n_classes else "outputs"
+            fits += f", and outputs of the rows held out, of {n_sums:,} {kind}, "
             fits += shown(sizes.answer_bytes)
         of_rows = replace(sizes, n_components=1, n_outputs=1, n_classes=0).rows_bytes
         if of_rows > BUFFER_BYTES:
