@@ -24,7 +24,6 @@ from streamrf.errors import (
     MergeError,
     ParameterError,
     ShapeError,
-    StreamrfError,
     StreamrfWarning,
 )
 from streamrf.sources import hdf5_chunks, open_source
@@ -648,6 +647,43 @@ def test_unsigned_values_that_are_not_valid(tmp_path):
     np.testing.assert_array_equal(block.X, np.where(stored <= 150, stored, np.nan))
 
 
+@pytest.mark.parametrize(
+    ("attributes", "least", "greatest"),
+    [
+        ({"valid_range": np.int16([0, 300])}, 0, 255),
+        ({"valid_min": np.int16(-1), "valid_max": np.int16(99)}, 0, 99),
+        ({"valid_max": np.uint8(150)}, 0, 150),
+    ],
+)
+def test_unsigned_values_with_wider_bounds(tmp_path, attributes, least, greatest):
+    stored = np.arange(256, dtype=np.uint8).reshape(128, 2)
+    path = write_packed(tmp_path / "rows.nc", stored.view(np.int8), _Unsigned="true", **attributes)
+    (block,) = open_source(path, y="y").blocks()
+    is_valid = (stored >= least) & (stored <= greatest)
+    np.testing.assert_array_equal(block.X, np.where(is_valid, stored, np.nan))
+
+
+def test_great_integers_at_a_bound_of_few_digits(tmp_path):
+    scale = np.float32(0.1)
+    stored = np.array([[10**9, 0], [10**9 + 10**6, -(10**6)]], np.int32)
+    attributes = {"scale_factor": scale, "valid_range": np.float32([0, 1e9 * float(scale)])}
+    path = write_packed(tmp_path / "rows.nc", stored, **attributes)
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(np.isnan(block.X), [[0, 0], [1, 1]])
+
+
+def test_bounds_of_both_units_and_a_scale_of_zero(tmp_path):
+    stored = np.arange(100, dtype=np.int16).reshape(50, 2)
+    attributes = {"scale_factor": 0.5, "valid_min": np.int16(20), "valid_max": np.float32(40)}
+    path = write_packed(tmp_path / "rows.nc", stored, **attributes)
+    (block,) = open_source(path, y="y").blocks()
+    is_valid = (stored >= 20) & (stored <= 80)
+    np.testing.assert_array_equal(block.X, np.where(is_valid, 0.5 * stored, np.nan))
+    path = write_packed(tmp_path / "none.nc", stored, scale_factor=0.0, valid_max=1.0)
+    (block,) = open_source(path, y="y").blocks()
+    np.testing.assert_array_equal(block.X, np.zeros((50, 2)))
+
+
 def test_labels_that_are_not_valid_are_missing(tmp_path):
     path = write_packed(tmp_path / "rows.nc", np.ones((4, 2), np.int16))
     with h5py.File(path, "a") as file:
@@ -658,7 +694,7 @@ def test_labels_that_are_not_valid_are_missing(tmp_path):
     assert block.y.dtype.kind == "i"
     with h5py.File(path, "a") as file:
         file["y"].attrs["valid_range"] = np.array([0, 2])
-    with pytest.raises(StreamrfError, match=r"row 3|missing"):
+    with pytest.raises(BadRowError, match="row 3: the target is NaN"):
         srf.accumulate(open_source(path, y="y"), MAP)
 
 
@@ -945,3 +981,22 @@ def test_columns_of_a_dataset_behind_a_link(tmp_path):
     (block,) = open_source(path, x="M", y="M/0").blocks()
     np.testing.assert_array_equal(block.X, np.arange(60.0).reshape(20, 3)[:, 1:])
     np.testing.assert_array_equal(block.y, np.arange(0, 60, 3))
+
+
+@pytest.mark.parametrize("link", ["soft", "outer", "whole"])
+def test_a_table_of_pandas_behind_a_link_keeps_its_categories(tmp_path, link):
+    frame = pd.DataFrame(
+        {"a": np.arange(40.0), "kind": pd.Categorical(list("xyzz") * 10), "y": np.arange(40) % 2}
+    )
+    write_table(tmp_path / "other.h5", frame, "df", data_columns=True)
+    path = tmp_path / ("other.h5" if link == "soft" else "main.h5")
+    with h5py.File(path, "a") as file:
+        if link == "soft":
+            file["in/soft"] = h5py.SoftLink("/df/table")
+        else:
+            where = "/df" if link == "whole" else "/df/table"
+            file[f"in/{link}"] = h5py.ExternalLink("other.h5", where)
+    (block,) = open_source(path, x=f"in/{link}", y="y").blocks()
+    (expected,) = open_source(tmp_path / "other.h5", x="df", y="y").blocks()
+    assert block.X.shape[1] == 4  # a, and three levels
+    assert_same_bytes(block.X, expected.X)

@@ -65,7 +65,7 @@ class HeldOut:
     def surrender(self) -> list[Iterator[F32]]:
         """Give away what is kept of the features of each of the rows given, for `Encoder.encode`.
 
-        Each part is gone as soon as it has been used.
+        Each part is gone as soon as it has been used, and none is kept here any longer.
         """
         kept, self._kept = self._kept, []
         return [_used_up(kept[place]) for place in self._places]

@@ -72,7 +72,7 @@ def tried(
         for i, (model, outputs) in enumerate(zip(models, found, strict=True)):
             outputs += model.intercept
             if is_kept:
-                answers[i].append((part, outputs))
+                answers[i].append((part, outputs.copy()))  # alone
             shares: Floats | float = 1.0
             if model.book is None:
                 truth, shares = as_columns(part.y), held.shares

@@ -32,7 +32,7 @@ def lent(size: int, dtype: Any, stays: bool = True) -> Array:
     """Return an array (size,) that is not filled.
 
     Within `reused_memory` it has the memory of the one before, unless that is still there, or was
-    smaller; then the next may have its own, if that `stays`.
+    smaller. Where it is made anew, `stays` says whether its memory is kept for the next.
     """
     workspace = _workspace.get()
     if workspace is None:

@@ -148,24 +148,18 @@ class Packed(Plain):
         if _is_unsigned(dataset):
             self._stored_as = np.dtype(f"{signed.byteorder}u{signed.itemsize}")
 
-        def as_stored(value: NDArray[Any]) -> NDArray[Any]:
-            if self._stored_as is None or value.dtype.kind not in "iu":
-                return value
-            return value.astype(signed).view(self._stored_as)
-
-        found = (dataset.attrs.get(name) for name in _FILLS)
-        fills = [as_stored(np.ravel(value)) for value in found if value is not None]
-        bounds = [as_stored(bound) for bound in _bounds(dataset)]
         self._is_scaled = (self._scale, self._offset) != (1.0, 0.0)
+        found = (dataset.attrs.get(name) for name in _FILLS)
+        fills = [value for value in map(np.ravel, found) if value.dtype.kind in "iuf"]
+        if self._stored_as is not None:
+            fills = [value.astype(signed).view(self._stored_as) for value in fills]
+        elif not is_integer:
+            with np.errstate(over="ignore"):
+                fills = [value.astype(signed) for value in fills]
+        self._fills = [number for value in fills for number in value.tolist()]
+        self._limits = self._limits_of(_bounds(dataset), signed)
         floats = np.dtype(np.float32 if self.dtype.itemsize <= 2 else np.float64)
         self._floats = floats if is_integer else self.dtype
-        if not is_integer:  # rounded as the numbers are
-            with np.errstate(over="ignore"):
-                fills, bounds = ([v.astype(self.dtype) for v in some] for some in (fills, bounds))
-        elif self._is_scaled:
-            bounds = self._as_stored(bounds)
-        self._fills = [number for value in fills for number in value.tolist()]
-        self._bounds = bounds
         self._keeps = keeps_integers and is_integer and not self._is_scaled
         self.dtype = (self._stored_as or self.dtype) if self._keeps else self._floats
 
@@ -175,26 +169,46 @@ class Packed(Plain):
             stored = stored.view(self._stored_as)
         numbers = stored * self._scale + self._offset if self._is_scaled else stored
         missing = np.isin(stored, self._fills)
-        for bound, is_beyond in zip(self._bounds, (np.less, np.greater), strict=True):
-            for number in bound:
-                missing |= is_beyond(stored, number)
+        for is_beyond, number in self._limits:
+            missing |= is_beyond(stored, number)
         if self._keeps and not missing.any():
             return stored
         numbers = numbers.astype(np.float64 if self._keeps else self._floats)
         numbers[missing] = np.nan
         return numbers
 
-    def _as_stored(self, bounds: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return bounds as stored integers; those that are no integers are of the numbers.
+    def _limits_of(
+        self, bounds: list[NDArray[Any]], signed: np.dtype[Any]
+    ) -> list[tuple[np.ufunc, Any]]:
+        """Return what tells stored numbers beyond a bound, and with which number.
 
         What is at a bound but for how numbers are rounded is valid.
+
+        Parameters
+        ----------
+        bounds : as of `_bounds`
+        signed : the dtype of the file
         """
-        if not any(len(bound) and bound.dtype.kind == "f" for bound in bounds):
-            return bounds
-        least, greatest = ((bound - self._offset) / self._scale for bound in bounds)
-        if self._scale < 0:
-            least, greatest = greatest, least
-        return [least - ROUNDING, greatest + ROUNDING]
+        found: list[tuple[np.ufunc, Any]] = []
+        for bound, is_below in zip(bounds, (True, False), strict=True):
+            if not len(bound):
+                continue
+            number: Any = bound[0].item()
+            if signed.kind == "f":
+                with np.errstate(over="ignore"):
+                    number = bound.astype(signed)[0]
+            elif bound.dtype.kind != "f":
+                if self._stored_as is not None and bound.itemsize == signed.itemsize:
+                    number = bound.astype(signed).view(self._stored_as)[0].item()
+            elif self._is_scaled:
+                if not self._scale:
+                    continue  # all numbers are one
+                is_below = is_below == (self._scale > 0)
+                rounded = (abs(number) + abs(self._offset)) * float(np.finfo(np.float32).eps)
+                slack = ROUNDING + rounded / abs(self._scale)
+                number = (number - self._offset) / self._scale + (-slack if is_below else slack)
+            found.append((np.less if is_below else np.greater, number))
+        return found
 
 
 ROUNDING = 0.01  # of a step of stored integers, by which bounds that are not stored are wider
@@ -226,7 +240,7 @@ def _is_packed(dataset: h5py.Dataset) -> bool:
 def _bounds(dataset: h5py.Dataset) -> list[NDArray[Any]]:
     """Return the least and the greatest number that are valid, each in an array, empty for none.
 
-    Of what is stored, unless that is integers and they are not.
+    Floats beside scaled integers are bounds of the scaled numbers; others are of stored ones.
     """
     found = np.ravel(dataset.attrs.get("valid_range", ()))
     if len(found) == 2 and found.dtype.kind in "iuf":

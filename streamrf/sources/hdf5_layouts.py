@@ -9,7 +9,6 @@ import math
 import os
 import pickle
 import pickletools
-import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -37,7 +36,8 @@ class Cell(NamedTuple):
     kind : "datetime64[ns]" and the like, or "bool", where numbers stand for these; "pickled" where
         values are Python objects, "repeated" where several columns have the name, "empty" where
         there are no rows; else ""
-    levels : path of the dataset of categories that integers number, or ""
+    levels : path of the dataset of categories that integers number, from the group that the item
+        is in, or ""
     missing : text that stands for a missing one, or None
     """
 
@@ -58,8 +58,7 @@ class Cell(NamedTuple):
 
     def within(self, path: str) -> "Cell":
         """Return the place as seen from where `path` leads to what it is in."""
-        levels = self.levels and posixpath.normpath(posixpath.join(path, self.levels))
-        return self._replace(item=posixpath.join(path, self.item).strip("/"), levels=levels)
+        return self._replace(item=f"{path}/{self.item}".strip("/"))
 
 
 Cells = dict[str, Cell]  # by the names of columns
@@ -135,7 +134,7 @@ def _records(item: Any) -> Cells | None:
         levels, missing = "", None
         if is_pandas:
             if as_text(item.attrs.get(f"{field}_meta")) == "category":
-                levels = f"../meta/{field}/meta/table"
+                levels = f"meta/{field}/meta/table"
             told_missing = item.parent.attrs.get("nan_rep")
             missing = None if told_missing is None else as_text(told_missing)
         base = Cell("", kind=kind, levels=levels, missing=missing)
@@ -167,9 +166,9 @@ def _of_field(
 ) -> list[tuple[str, Cell]]:
     """Return the columns of a field: of several values, or of fields of its own, one for each."""
     if dtype.names is not None:
-        inside = ((inner, dtype[inner]) for inner in dtype.names)
         nested = (
-            _of_field(base, (*fields, inner), kind, f"{name}.{inner}", []) for inner, kind in inside
+            _of_field(base, (*fields, inner), dtype[inner], f"{name}.{inner}", [])
+            for inner in dtype.names
         )
         return [one for found in nested for one in found]
     if dtype.subdtype is None:

@@ -195,7 +195,10 @@ def _levels_of(file: h5py.File, cell: Cell, where: str) -> Any:
     """Return the categories of a column as an Arrow array, or None."""
     if not cell.levels:
         return None
-    found = file.get(cell.levels)
+    item, link = file[cell.item], file.get(cell.item, getlink=True)
+    if isinstance(link, h5py.SoftLink):
+        item = item.parent[link.path]
+    found = item.parent.get(cell.levels)
     if not isinstance(found, h5py.Dataset) or "values" not in (found.dtype.names or ()):
         raise CorruptFileError(f"{where} lacks the categories {cell.levels!r}; write it again")
     values = read_rows(found, 0, len(found), where)["values"]

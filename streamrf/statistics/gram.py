@@ -18,9 +18,9 @@ HEAVY_SHARE = 64  # of a block's rows, one at most is heavy; else the block is h
 SHORT_ROWS = 256  # fewer rows are multiplied in float64 rather than halved
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
-LEARNT_ROWS = 2048  # rows multiplied at a time, at least, where more did not fit before
+MIN_PRODUCT_ROWS = 2048  # rows multiplied at a time, at least, where more did not fit before
 NARROW = 2048  # features, up to which half as many may be: totals are in the cache
-LIGHT = 3  # times the squares of rows fit where twice as many rows are multiplied next
+GROWTH_MARGIN = 3  # times the squares of rows must fit, or no more are multiplied next
 
 
 class GramSum(ABC):
@@ -145,7 +145,7 @@ class ExactGram(IntegerGram):
     products are taken in float64 too, exact to 2^53, and the multiples of 2^32 are added. Else the
     block is split: a few rows with the greatest entries (outliers, border pixels) are gathered and
     multiplied in float64; where a few are not enough, the block is halved, and so are those that
-    follow.
+    follow, until their squares are small again.
     """
 
     limit = 2.0**53
@@ -157,6 +157,7 @@ class ExactGram(IntegerGram):
         super().__init__(n_components, totals, products)
         self._heavy: list[Features] = []  # rows to multiply in float64
         self._n_rows = PRODUCT_ROWS  # to multiply at a time
+        self._greatest = 0.0  # column sum of squares of the rows at hand
 
     @property
     def totals(self) -> Array:
@@ -167,25 +168,28 @@ class ExactGram(IntegerGram):
     def _blocks(self, Q: Features) -> Iterator[Features]:
         start = 0
         while start < len(Q):
-            block = Q[start : start + self._n_rows]
+            n_rows, self._greatest = self._n_rows, 0.0
+            block = Q[start : start + n_rows]
             start += len(block)
             yield block
+            is_whole = len(block) == n_rows
+            if is_whole and GROWTH_MARGIN * self._greatest < self.products.limit:
+                self._n_rows = min(2 * n_rows, PRODUCT_ROWS)
 
     def _add_block(self, Q: Features) -> None:
         if self.products.add_small(Q, super().totals):
             return
         squares = _column_squares(Q)
+        self._greatest = max(self._greatest, squares.max(initial=0))
         if self._fits(squares):
             self._multiply(Q, squares)
-            if len(Q) == self._n_rows and LIGHT * squares.max(initial=0) < self.products.limit:
-                self._n_rows = min(2 * self._n_rows, PRODUCT_ROWS)
             return
         self.n_splits += 1
         heavy = _heavy_rows(Q, squares, self._fits, len(Q) // HEAVY_SHARE)
         if len(heavy):
             self._multiply_light(Q, heavy, squares)
         elif len(Q) > SHORT_ROWS:
-            least = LEARNT_ROWS // 2 if self.n_components <= NARROW else LEARNT_ROWS
+            least = MIN_PRODUCT_ROWS // 2 if self.n_components <= NARROW else MIN_PRODUCT_ROWS
             self._n_rows = min(self._n_rows, max(least, len(Q) // 2))
             for half in np.array_split(Q, 2):
                 self._add_block(half)

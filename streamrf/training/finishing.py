@@ -114,7 +114,7 @@ def finish(
             found = search.choice(pass_, prune)
     except Exception:  # of any kind, so that no fault of the choice costs the pass
         if keep is not None:
-            keep(pass_.join())
+            keep(pass_.join(() if held is None else held.surrender()))
         raise
     statistics = pass_.join(() if held is None else held.surrender())
     advance(of_held, SOLVING)
