@@ -81,11 +81,6 @@ def _within(cells: Cells, path: str) -> Cells:
     return {name: cell.within(path) for name, cell in cells.items()} if path else cells
 
 
-def inside(item: Any, path: str) -> Any:
-    """Return what is at a path as seen from an item, which may be itself; None of nothing."""
-    return item.get(path) if path else item
-
-
 def index_of(item: Any) -> tuple[str, ...]:
     """Return the columns that pandas keeps the levels of an index as; it leaves out others."""
     group = item.parent if isinstance(item, h5py.Dataset) else item

@@ -12,7 +12,6 @@ from streamrf.sources.hdf5_layouts import (
     Cells,
     cells_of,
     children,
-    inside,
     matrix_cells,
     pandas_type,
     told_cells,
@@ -110,9 +109,9 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
     return owners[0] if len(owners) == 1 else None
 
 
-def item_of(file: h5py.File, name: str) -> Any:
-    """Return what a name means in a file, which may be the file itself, or None."""
-    return file.get(name.strip("/")) if name.strip("/") else file
+def item_of(whole: Any, name: str) -> Any:
+    """Return what a name means in a file or an item of one, which may be itself, or None."""
+    return whole.get(name.strip("/")) if name.strip("/") else whole
 
 
 def turned_of(file: h5py.File, wanted: str) -> h5py.Dataset | None:
@@ -139,7 +138,7 @@ def _entry_of(item: Any) -> Entry | None:
     cells = told_cells(item)
     if not cells:
         return None
-    part = _dataset_of(inside(item, next(iter(cells.values())).item))
+    part = _dataset_of(item_of(item, next(iter(cells.values())).item))
     return Entry(part, part.shape, "table", tuple(cells))
 
 

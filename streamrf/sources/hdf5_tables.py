@@ -23,7 +23,6 @@ from streamrf.sources.hdf5_layouts import (
     Cells,
     cells_of,
     index_of,
-    inside,
     matrix_cells,
     width_of,
 )
@@ -353,7 +352,7 @@ def _is_loose(file: h5py.File, name: str) -> bool:
 def _length(item: Any) -> int | None:
     """Return the rows of a dataset or table, None of what has none."""
     if cells := cells_of(item):
-        item = inside(item, next(iter(cells.values())).item)
+        item = item_of(item, next(iter(cells.values())).item)
     column = column_of(item, "")
     return None if column is None or not column.shape else len(column)
 
