@@ -173,7 +173,8 @@ def check_no_text(X: Any, where: str) -> None:
         if is_text or (column is not None and any(isinstance(v, str | bytes) for v in column.flat)):
             raise DataError(
                 f"{where}: column {name!r} has dtype {dtype}, and arrays and blocks are of "
-                "numbers; give the whole table to open_source(X, y=y), or turn it into numbers"
+                "numbers; give tables, whole or in blocks, to open_source(X, y=...), or turn them "
+                "into numbers"
             )
 
 

@@ -291,6 +291,29 @@ def _tabled(write):
     return make
 
 
+def _table_stream(made, is_function=False):
+    """Tables of few rows, each as ``made(pyarrow.Table)``, by an iterator or a function."""
+
+    def make(folder, X, y=None, weights=None):
+        table = pyarrow.table(columns_of(X, y, weights))
+        sizes = [len(rows) for rows in arrivals(np.empty((len(X), 1)))]
+        starts = itertools.accumulate(sizes, initial=0)
+        parts = [made(table.slice(start, size)) for start, size in zip(starts, sizes, strict=False)]
+        wanted = None if y is None else "y" if np.ndim(y) == 1 else "y?"
+        blocks = partial(iter, parts) if is_function else iter(parts)
+        return sources.open_source(blocks, None, wanted, _name("weights", weights) or None)
+
+    return make
+
+
+def _records_of(table):
+    return table.to_pandas().to_records(index=False)
+
+
+def _batch_of(table):
+    return pyarrow.record_batch(table.combine_chunks().to_pydict(), schema=table.schema)
+
+
 def opened(data, x=None, y=None, weights=None, chunk_bytes=700):
     """A source of text in pieces of few rows."""
     with (
@@ -500,6 +523,25 @@ SOURCES = [
     SourceCase("iterator-function", sources.IteratorSource, _function),
     SourceCase("iterator-list", sources.IteratorSource, _list),
     SourceCase("iterator-sparse", sources.IteratorSource, _sparse_list, dtype="float64"),
+    SourceCase(
+        "frames-generator",
+        sources.TableStream,
+        _table_stream(pyarrow.Table.to_pandas),
+        dtype="float64",
+        passes="one",
+    ),
+    SourceCase(
+        "batches-function", sources.TableStream, _table_stream(_batch_of, True), dtype="float64"
+    ),
+    SourceCase(
+        "dicts-function",
+        sources.TableStream,
+        _table_stream(pyarrow.Table.to_pydict, True),
+        dtype="float64",
+    ),
+    SourceCase(
+        "records-function", sources.TableStream, _table_stream(_records_of, True), dtype="float64"
+    ),
     SourceCase("csv", sources.TableSource, _tabled(_csv), dtype="float64"),
     SourceCase("csv-zstd", sources.TableSource, _tabled(_csv_zstd), dtype="float64"),
     SourceCase("tsv-files", sources.TableSource, _tabled(_tsv_files), stores=3, dtype="float64"),

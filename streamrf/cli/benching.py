@@ -14,7 +14,7 @@ from streamrf.cli.base import Answer, aligned
 from streamrf.cli.groups import TargetRowOptions, Threads
 from streamrf.cli.options import option, wrong
 from streamrf.display import format_bytes, format_time
-from streamrf.sources import HDF5Source, SeekableSource, open_source
+from streamrf.sources import HDF5Source, SeekableSource, open_files
 from streamrf.training import benchmark, warm_up
 
 ROWS, COMPONENTS, PAIRS = 20_000, 4096, 5
@@ -102,8 +102,8 @@ def _sources(
     if data:
         test = None
         if options.test_x is not None:
-            test = open_source(data, x=options.test_x, y=options.test_y, **names.trust())
-        yield open_source(data, x=names.x, y=names.y or "y", **names.trust()), test
+            test = open_files(data, x=options.test_x, y=options.test_y, **names.trust())
+        yield open_files(data, x=names.x, y=names.y or "y", **names.trust()), test
         return
     with tempfile.TemporaryDirectory(prefix="streamrf-bench-") as folder:
         path = os.path.join(folder, "rows.h5")

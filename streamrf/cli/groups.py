@@ -22,7 +22,7 @@ from streamrf.cli.options import (
 from streamrf.engine import ClusterAddress, RunOptions
 from streamrf.models import DECODINGS, ErrorCorrectingCodes, OneVsRest
 from streamrf.solving import check_alpha
-from streamrf.sources import Columns, SeekableSource, open_source
+from streamrf.sources import Columns, SeekableSource, open_files
 from streamrf.training import Settings
 
 CODES: dict[str, type[OneVsRest] | type[ErrorCorrectingCodes]] = {
@@ -103,7 +103,7 @@ class WeightedRowOptions(TargetRowOptions):
         """Return the rows of files; `columns` are those that a model learnt."""
         targets = "y" if columns is None else list(columns.targets)
         y = self.y or targets or "y"
-        return open_source(data, self.x, y, self.weights, **self.trust())
+        return open_files(data, self.x, y, self.weights, **self.trust())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from streamrf.sources import (
     entries_of,
     is_known,
     is_url,
-    open_source,
+    open_files,
     path_of,
 )
 from streamrf.statistics import load_statistics
@@ -84,7 +84,7 @@ def _kind(path: str) -> str:
 
 def _rows(path: str) -> dict[str, Any]:
     """Return the rows and columns of a file, and what becomes of them without targets."""
-    source = open_source(path)
+    source = open_files(path)
     columns = None if source.columns is None else facts.of_columns(source.columns)
     n_bytes = sum(_size(file) for file in source.files if not is_url(file))
     shape = {"n_rows": source.n_rows, "n_features": source.n_features}

@@ -9,7 +9,7 @@ from streamrf.cli.options import parameter
 from streamrf.cli.progress import working
 from streamrf.engine import RunOptions
 from streamrf.report import facts
-from streamrf.sources import check_each_once, open_source
+from streamrf.sources import check_each_once, open_files
 from streamrf.training import moments
 
 
@@ -28,7 +28,7 @@ def measure(
     Columns of tables named by --y and --weights are none of them.
     """
     with writing({"--output": out}, data) as check:
-        source = open_source(data, rows.x, rows.y, rows.weights, **rows.trust())
+        source = open_files(data, rows.x, rows.y, rows.weights, **rows.trust())
         check(source)
         check_each_once(source)
         with working(cluster, threads, source.n_rows) as (client, bar):

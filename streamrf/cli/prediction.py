@@ -21,7 +21,7 @@ from streamrf.cli.progress import working
 from streamrf.display import format_time
 from streamrf.errors import ParameterError
 from streamrf.models import Model, load_model
-from streamrf.sources import SeekableSource, open_source, open_text
+from streamrf.sources import SeekableSource, open_files, open_text
 from streamrf.storage import replacing
 
 STANDARD = "-"  # input or output
@@ -115,7 +115,7 @@ def predict(
 def _rows(data: list[str], rows: RowOptions) -> Iterator[SeekableSource]:
     """Yield the rows of files or of standard input."""
     if STANDARD not in data:
-        yield open_source(data, rows.x, **rows.trust())
+        yield open_files(data, rows.x, **rows.trust())
         return
     if len(data) > 1:
         raise wrong("DATA", "- is standard input, and is read alone")

@@ -33,6 +33,7 @@ from streamrf.sources.opening import (
     is_for_source,
     is_known,
     is_lazy,
+    open_files,
     open_source,
 )
 from streamrf.sources.paths import path_of, version
@@ -43,6 +44,7 @@ from streamrf.sources.sparse import SparseRows, by_columns, dense_pieces, stacke
 from streamrf.sources.standard_input import open_text
 from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import MatrixSource
+from streamrf.sources.table_stream import TableStream
 from streamrf.sources.tables import TableSource
 from streamrf.sources.urls import bare, is_url
 from streamrf.sources.validation import as_matrix, as_targets, rounded_integer, weight_column
@@ -83,6 +85,7 @@ __all__ = [
     "SparseRows",
     "Store",
     "TableSource",
+    "TableStream",
     "Unlabelled",
     "are_names",
     "as_known",
@@ -123,6 +126,7 @@ __all__ = [
     "names_of",
     "narrowed",
     "of_targets",
+    "open_files",
     "open_source",
     "open_text",
     "path_of",

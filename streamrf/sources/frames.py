@@ -1,5 +1,7 @@
 """Tables in memory: pandas, polars, Arrow and whatever exports Arrow; Dask data frames."""
 
+import copy
+import math
 import os
 import sys
 from bisect import bisect_right
@@ -21,8 +23,10 @@ from streamrf.errors import (
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed
 from streamrf.sources.derived import check_names, names_of
+from streamrf.sources.paths import is_paths
 from streamrf.sources.seekable import Ranges
-from streamrf.sources.tables import Table
+from streamrf.sources.table_parts import detached
+from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import warn_of_rounded
 
 WITHOUT_ROWS = {  # classes of queries, files and streams, and what to give in their place
@@ -52,14 +56,18 @@ class FrameTable(Table):
     ----------
     frame : what exports Arrow
     extra : more columns by their roles, arrays or tables of as many rows: targets and weights
+    where : the table, for messages; None means its class
 
     Attributes
     ----------
     names : lists of the columns that `extra` became, by roles; other than those of the frame
     """
 
-    def __init__(self, frame: Frame, extra: dict[str, Any] | None = None) -> None:
-        self.where = self.name = type(frame).__name__
+    def __init__(
+        self, frame: Frame, extra: dict[str, Any] | None = None, where: str | None = None
+    ) -> None:
+        self.name = type(frame).__name__
+        self.where = where or self.name
         table = _table(frame, self.where)
         self.names: dict[str, list[str]] = {}
         for role, values in (extra or {}).items():
@@ -76,6 +84,13 @@ class FrameTable(Table):
         self._table = table.combine_chunks()
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
+
+    def detached(self, stop: int | None = None) -> "FrameTable":
+        """Return a table of the rows before one, or of all, in memory of its own."""
+        copied = copy.copy(self)
+        copied._table = detached(self._table.slice(0, stop)).combine_chunks()
+        copied.n_rows = len(copied._table)
+        return copied
 
     def read(
         self, ranges: Ranges, types: dict[str, Any], block_rows: int
@@ -138,6 +153,34 @@ def is_frame(X: Any) -> bool:
     return is_dask_frame(X) or (isinstance(X, Frame) and len(X.shape) == 2)
 
 
+def is_table(X: Any) -> bool:
+    """Return whether X is a table in memory, and not of Dask."""
+    return is_frame(X) and not is_dask_frame(X)
+
+
+def as_frame(X: Any) -> Any:
+    """Return a table of what is one in plain Python and NumPy, or X itself.
+
+    Those are a dict of columns, by their names, an array of records, and a list of rows that are
+    dicts. A column of several numbers a row is one of lists.
+    """
+    if _is_of_records(X):
+        X = {name: X[name] for name in X.dtype.names}
+    are_rows = isinstance(X, list) and bool(X) and _is_row(X[0])
+    if not are_rows and not isinstance(X, dict):
+        return X
+    pa = arrow()
+    try:
+        if are_rows:
+            return pa.Table.from_pylist(X)
+        return pa.table({str(name): _arrow_column(values) for name, values in X.items()})
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise DataError(
+            f"X is a {type(X).__name__} that is no table of columns ({told})"
+        ) from error
+
+
 def check_no_frame(X: Any, reader: str) -> None:
     """Raise DataError for a table where columns are told by place; `reader` reads them by name."""
     if is_frame(X):
@@ -155,11 +198,22 @@ def is_stream(X: Any) -> bool:
     )
 
 
+def is_of_blocks(X: Any) -> bool:
+    """Return whether X gives blocks of rows: a stream, a function or a list of tables."""
+    if isinstance(X, list):
+        return bool(X) and not _is_row(X[0]) and is_table(as_frame(X[0]))
+    return is_stream(X) or (callable(X) and not isinstance(X, type))
+
+
 def check_at_hand(X: Any) -> None:
     """Raise ParameterError for a path, or what gives rows as they come."""
     if isinstance(X, str | bytes | os.PathLike):
         raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if is_stream(X) or (callable(X) and not isinstance(X, type)):
+    if isinstance(X, dict) or _is_of_records(X) or (isinstance(X, list) and X and _is_row(X[0])):
+        raise ParameterError(
+            f"X is a {type(X).__name__} of columns with names; use open_source(X, y=...)"
+        )
+    if not isinstance(X, list) and is_of_blocks(X):
         raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
 
 
@@ -228,6 +282,31 @@ def _library(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
 
 
+def _is_of_records(X: Any) -> bool:
+    """Return whether X is an array of records, also a masked one or one of `np.recarray`."""
+    return isinstance(X, np.ndarray) and X.dtype.names is not None and X.ndim == 1
+
+
+def _is_row(X: Any) -> bool:
+    """Return whether X is a dict of one row, and not of columns."""
+    return isinstance(X, dict) and any(np.ndim(value) == 0 for value in X.values())
+
+
+def _arrow_column(values: Any) -> Any:
+    """Return a column of an array-like as Arrow takes it."""
+    values = values if isinstance(values, list) else np.asarray(values)
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind == "S":
+        values = np.strings.decode(values, "utf-8")
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    if values.ndim < 2 or values.dtype.kind not in "biuf":
+        return values
+    width = math.prod(values.shape[1:])
+    return arrow().FixedSizeListArray.from_arrays(values.reshape(-1), width)
+
+
 def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
     """Return targets or weights as an Arrow table, and whether they have names of their own."""
     if isinstance(values, Frame) and len(values.shape) == 2:
@@ -269,3 +348,32 @@ def _table(frame: Any, where: str) -> Any:
     names = table.schema.names
     check_names(names, where)
     return table.select([name for name in names if not name.startswith(INDEX)])
+
+
+def open_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
+    """Return the rows of a table in memory; y and weights are columns of it, or arrays."""
+    if is_dask_frame(frame):
+        if not all(values is None or is_paths(values) for values in (y, weights)):
+            raise ParameterError(
+                "y and weights of a Dask data frame are columns of it: assign them, as in"
+                " frame.assign(y=series), and give their names"
+            )
+        return TableSource([DaskFrameTable(frame)], x, y, weights)
+    roles = {"y": y, "weights": weights}
+    for role, values in roles.items():
+        if values is not None and not hasattr(values, "__len__"):
+            raise ParameterError(
+                f"{role} must be the name of a column, a text, or a value for each row, got "
+                f"{values!r}"
+            )
+    are_names = {role: is_named(frame, values) for role, values in roles.items()}
+    table = FrameTable(frame, {role: roles[role] for role in roles if not are_names[role]})
+    names = [roles[role] if are_names[role] else table.names[role] for role in roles]
+    return TableSource([table], x, *names)
+
+
+def is_named(frame: Any, values: Any) -> bool:
+    """Return whether y or weights are names of columns, or None; and not a label for each row."""
+    if not isinstance(values, list | tuple) or len(values) != frame.shape[0]:
+        return values is None or is_paths(values)
+    return is_paths(values) and {*values} <= {*(names_of(frame, "X") or ())}

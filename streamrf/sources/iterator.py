@@ -1,37 +1,35 @@
 """Rows that arrive once: a generator, a queue, a network stream."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from streamrf.errors import ConsumedError, DataError, EmptySourceError, ParameterError, ShapeError
+from streamrf.errors import ConsumedError, EmptySourceError, ParameterError
+from streamrf.sources.arrivals import (
+    Form,
+    as_rows,
+    by_names,
+    check_alike,
+    like,
+    targets_by_names,
+)
 from streamrf.sources.base import Arrays, Block, Source, Store, check_window, joined
 from streamrf.sources.columns import Columns
-from streamrf.sources.derived import columns_named, named_as, names_of, places_of, target_places
+from streamrf.sources.derived import columns_named, named_as
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprint
-from streamrf.sources.sparse import (
-    Numbers,
-    SparseRows,
-    columns_of,
-    is_scipy_sparse,
-    sparse_or_dense,
-    values_of_sparse,
-)
-from streamrf.sources.stream import Stream, regrouped, windowed
-from streamrf.sources.validation import (
-    as_matrix,
-    as_targets,
-    check_no_grid,
-    check_rank,
-    matrix_dtype,
-    weight_column,
-)
+from streamrf.sources.sparse import columns_of
+from streamrf.sources.stream import Part, Stream, grouped, windowed
 
 WHERE = "iterator"
-Names = tuple[str, ...] | None  # of columns
+
+
+class _Coming:
+    """The pass that comes next; copies of a source share it, since rows come but once."""
+
+    stream: Stream | None = None  # begun, and not yet given to a pass
+    is_consumed = False
 
 
 class IteratorSource(Source):
@@ -46,8 +44,8 @@ class IteratorSource(Source):
     blocks : iterator, iterable, or function without arguments that makes one
         Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows; X may be a
         SciPy matrix. Of tables of numbers, later ones are read by the names of columns of the
-        first. An iterator can be read once; a list or a function again and again, a new
-        iterator each time.
+        first; tables of all kinds of columns: `open_source`. An iterator can be read once; a list
+        or a function again and again, a new iterator each time.
     position : index of the first row, if this continues a longer stream
     key : ledger key of that stream; None makes one from the first 64 rows
 
@@ -90,9 +88,8 @@ class IteratorSource(Source):
             raise ParameterError(f"key must be a text or None, got {key!r}")
         self._position = position
         self._key, self._key_is_given = key, key is not None
-        self._form: _Form | None = None
-        self._stream: Stream | None = None  # begun, and not yet given to a pass
-        self._consumed = False
+        self._form: Form | None = None
+        self._coming = _Coming()
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows; the stream is left alone."""
@@ -149,18 +146,18 @@ class IteratorSource(Source):
         """Return the fingerprint of the rows with some columns; None if the key was given."""
         if self._key_is_given:
             return None
-        rows = _first(self._ahead(FINGERPRINT_ROWS))
+        rows = self._first(FINGERPRINT_ROWS)
         return [fingerprint(columns_of(rows.X, places))]
 
     @property
     def stores(self) -> list[Store]:
         """The stream; reads its first blocks, and keeps them."""
-        return [Store(self._key_of(self._ahead(FINGERPRINT_ROWS)), WHERE, None)]
+        return [Store(self._key_of(), WHERE, None)]
 
     @property
     def settings(self) -> dict[str, str | None]:
         """Fingerprints of targets and weights; reads the first blocks, and keeps them."""
-        rows = _first(self._ahead(FINGERPRINT_ROWS))
+        rows = self._first(FINGERPRINT_ROWS)
         return {"y": column_fingerprint(rows.y), "weights": column_fingerprint(rows.weights)}
 
     def blocks(
@@ -178,9 +175,10 @@ class IteratorSource(Source):
             A second pass over an iterator.
         """
         check_window(None, start, stop, block_rows)
-        stream = self._ahead(FINGERPRINT_ROWS if self._key is None else 1)
-        self._stream = None
-        return self._read(stream, start, stop, block_rows, self._key_of(stream))
+        key = self._key_of()
+        stream = self._ahead(1)
+        self._coming.stream = None
+        return self._read(stream, start, stop, block_rows, key)
 
     def split(self, parts: int) -> list[tuple[int, int]]:
         """Raise ParameterError: what is read once, in order, cannot be cut."""
@@ -194,7 +192,7 @@ class IteratorSource(Source):
         if n_rows < 1:
             raise ParameterError(f"a sample of {n_rows} rows; expected at least 1")
         stream = self._ahead(max(n_rows, FINGERPRINT_ROWS))
-        return self._block(_first(stream, n_rows), 0, self._key_of(stream))
+        return self._block(list(windowed(stream.head, 0, n_rows)), 0, self._key_of())
 
     def __getstate__(self) -> dict[str, Any]:
         if isinstance(self._blocks, Iterator):
@@ -203,35 +201,36 @@ class IteratorSource(Source):
                 " makes one"
             )
         # A pass that has begun stays behind: the copy can begin its own.
-        return self.__dict__ | {"_stream": None, "_open": None}
+        return self.__dict__ | {"_coming": _Coming(), "_open": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._open = _opener(self._blocks)
 
-    def _known_form(self) -> "_Form":
+    def _known_form(self) -> Form:
         if self._form is None:
             self._ahead(1)
         assert self._form is not None
         return self._form
 
-    def _ahead(self, n_rows: int) -> "Stream":
+    def _ahead(self, n_rows: int) -> Stream:
         """The pass that will come next, with its first `n_rows` rows at hand."""
-        if self._stream is None:
-            if self._consumed:
+        coming = self._coming
+        if coming.stream is None:
+            if coming.is_consumed:
                 raise ConsumedError(
                     "this iterator has been read, and its rows come only once; make a new"
                     " IteratorSource, or give it a function that makes a new iterator for each pass"
                 )
-            self._consumed = isinstance(self._blocks, Iterator)
-            self._stream = Stream(self._checked(self._open()))
-        stream = self._stream
+            coming.is_consumed = isinstance(self._blocks, Iterator)
+            coming.stream = Stream(self._arriving(self._open()))
+        stream = coming.stream
         try:
             stream.pull(n_rows)
         except BaseException:
             # A stream that broke must not be taken for one that ended: the next pass raises, or
             # begins anew.
-            self._stream = None
+            coming.stream = None
             raise
         if not stream.head:
             if self._form is not None:
@@ -242,67 +241,59 @@ class IteratorSource(Source):
             raise EmptySourceError(f"{WHERE}: 0 rows; expected at least 1")
         return stream
 
-    def _key_of(self, stream: "Stream") -> str:
+    def _first(self, n_rows: int) -> Arrays:
+        """Return the first rows, which stay at hand."""
+        return self._joined(list(windowed(self._ahead(n_rows).head, 0, n_rows)))[0]
+
+    def _key_of(self) -> str:
         if self._key is None:
-            self._key = fingerprint(_first(stream).X)
+            self._key = fingerprint(self._first(FINGERPRINT_ROWS).X)
         return self._key
 
-    def _checked(self, items: Iterator) -> Generator[Arrays, None, None]:
-        """The items that have rows, each checked against the first."""
+    def _arriving(self, items: Iterator) -> Generator[Part, None, None]:
+        """The items that have rows, each as a part of the stream."""
         try:
             for number, item in enumerate(items):
-                where = f"{WHERE}, block {number}"
-                rows, row_shape, names, target_names = _as_rows(item, where)
-                if len(rows.X):
-                    if self._form is not None:
-                        rows = _by_names(rows, names, self._form.names, where)
-                        rows = _targets_by_names(rows, target_names, self._form, where)
-                    form = _Form.of(rows, row_shape, names, target_names)
-                    if self._form is None:
-                        self._form = form
-                    _check_alike(form, self._form, where)
-                    yield rows._replace(X=_like(rows.X, self._form.is_sparse))
+                part = self._part(item, f"{WHERE}, block {number}")
+                if len(part.X):
+                    yield part
         finally:
             if isinstance(items, Generator):
                 items.close()
 
+    def _part(self, item: Any, where: str) -> Part:
+        """Return an item as its rows, checked against the first that had some."""
+        rows, row_shape, names, target_names = as_rows(item, where)
+        if not len(rows.X):
+            return rows
+        if self._form is not None:
+            rows = by_names(rows, names, self._form.names, where)
+            rows = targets_by_names(rows, target_names, self._form, where)
+        form = Form.of(rows, row_shape, names, target_names)
+        if self._form is None:
+            self._form = form
+        check_alike(form, self._form, where)
+        return rows._replace(X=like(rows.X, self._form.is_sparse))
+
+    def _joined(self, parts: Sequence[Any]) -> tuple[Arrays, int]:
+        """Return the rows of parts as arrays, and how many cells are unlike those learnt from."""
+        return joined(parts), 0
+
     def _read(
-        self, stream: "Stream", start: int, stop: int | None, block_rows: int, key: str
+        self, stream: Stream, start: int, stop: int | None, block_rows: int, key: str
     ) -> Iterator[Block]:
         try:
-            for rows in regrouped(windowed(stream.drain(), start, stop), block_rows):
-                yield self._block(rows, start, key)
-                start += len(rows.X)
+            for parts in grouped(windowed(stream.drain(), start, stop), block_rows):
+                block = self._block(parts, start, key)
+                yield block
+                start += len(block.X)
         finally:
             stream.close()
 
-    def _block(self, rows: Arrays, start: int, key: str) -> Block:
-        position = self._position + start
-        return Block(*rows, position, key, position, len(rows.X), None, WHERE)
-
-
-class _Form(NamedTuple):
-    """What all blocks of a source have in common."""
-
-    n_features: int
-    target: tuple[bool, tuple[int, ...]] | None  # strings?, shape of one target
-    weighted: bool
-    is_sparse: bool  # as the first block is; others are made so
-    row_values: int
-    row_shape: tuple[int, ...]
-    names: Names = None  # of columns
-    target_names: Names = None
-
-    @classmethod
-    def of(
-        cls, rows: Arrays, row_shape: tuple[int, ...], names: Names, target_names: Names
-    ) -> "_Form":
-        target = None if rows.y is None else (rows.y.dtype.kind == "U", rows.y.shape[1:])
-        n_features, is_sparse = rows.X.shape[1], isinstance(rows.X, SparseRows)
-        n_values = values_of_sparse(len(rows.X.data), len(rows.X)) if is_sparse else n_features
-        has_weights = rows.weights is not None
-        target_form = target, has_weights, is_sparse, n_values, row_shape
-        return cls(n_features, *target_form, names, target_names)
+    def _block(self, parts: Sequence[Any], start: int, key: str) -> Block:
+        rows, n_unseen = self._joined(parts)
+        position, n_rows = self._position + start, len(rows.X)
+        return Block(*rows, position, key, position, n_rows, None, WHERE, (), n_unseen)
 
 
 def _opener(blocks: Any) -> Callable[[], Iterator]:
@@ -319,74 +310,3 @@ def _opener(blocks: Any) -> Callable[[], Iterator]:
         f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function that"
         " makes one"
     )
-
-
-def _first(stream: Stream, n_rows: int = FINGERPRINT_ROWS) -> Arrays:
-    """Return the first rows of a stream, which are at hand."""
-    return joined(list(windowed(stream.head, 0, n_rows)))
-
-
-def _as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Names]:
-    """The arrays of one item, checked and copied, the shape of a row, and names of X and of y."""
-    if isinstance(item, tuple) and len(item) not in (2, 3):
-        raise DataError(
-            f"{where} is a tuple of {len(item)}; expected (X, y) or (X, y, weights), or bare X"
-        )
-    given = item if isinstance(item, tuple) else (item,)
-    X, y, weights = (*given, None, None)[:3]
-    names, target_names = names_of(X, where), names_of(y, f"{where}, y")
-    # Copies, because rows wait here while the generator goes on, and it may reuse its buffers.
-    if is_scipy_sparse(X):
-        check_rank(X.shape, f"{where}, X")
-        X = sparse_or_dense(X.copy(), matrix_dtype(X.dtype, f"{where}, X"))
-    else:
-        X = as_matrix(X, f"{where}, X").copy()
-    y = None if y is None else as_targets(y, len(X), f"{where}, y").copy()
-    check_no_grid(np.shape(given[0]), y, f"{where}, X")
-    weights = None if weights is None else weight_column(weights, len(X), f"{where}, weights")
-    arrays = Arrays(X, y, None if weights is None else weights.copy())
-    return arrays, np.shape(given[0])[1:], names, target_names
-
-
-def _by_names(rows: Arrays, names: Names, wanted: Names, where: str) -> Arrays:
-    """Return rows with the columns of the first block, where both have names."""
-    if names is None or wanted is None or (places := places_of(wanted, names, where)) is None:
-        return rows
-    return rows._replace(X=columns_of(rows.X, places))
-
-
-def _targets_by_names(rows: Arrays, names: Names, first: _Form, where: str) -> Arrays:
-    """Return rows with the targets of the first block in its order, where both have names."""
-    places = target_places(first.target_names or (), names or (), where)
-    return rows if places is None else rows._replace(y=np.ascontiguousarray(rows.y[:, places]))
-
-
-def _like(X: Numbers, is_sparse: bool) -> Numbers:
-    """Return rows as sparse or dense as the first ones."""
-    if isinstance(X, SparseRows):
-        return X if is_sparse else X.dense()
-    return SparseRows(scipy.sparse.csr_array(X)) if is_sparse else X
-
-
-def _check_alike(form: _Form, first: _Form, where: str) -> None:
-    """Raise ShapeError if a block is not like the first one."""
-    if form.n_features != first.n_features:
-        raise ShapeError(
-            f"{where} has {form.n_features} features but the first has {first.n_features}; all"
-            " blocks must have the same columns"
-        )
-    if form.target != first.target:
-        raise ShapeError(
-            f"{where} has {_described(form.target)} but the first has {_described(first.target)};"
-            " all blocks must have the same targets"
-        )
-    if form.weighted != first.weighted:
-        has, had = ("weights", "none") if form.weighted else ("no weights", "some")
-        raise ShapeError(f"{where} has {has} but the first has {had}; give all blocks weights")
-
-
-def _described(target: tuple[bool, tuple[int, ...]] | None) -> str:
-    if target is None:
-        return "no y"
-    text, shape = target
-    return f"{'strings' if text else 'numbers'} of shape {('n', *shape)} as y".replace("'", "")

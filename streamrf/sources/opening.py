@@ -10,15 +10,16 @@ from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable, NamesAloneError
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
-from streamrf.sources.derived import names_of
 from streamrf.sources.frames import (
-    DaskFrameTable,
-    FrameTable,
+    as_frame,
     check_at_hand,
     is_dask_frame,
     is_frame,
     is_mixed,
+    is_named,
+    is_of_blocks,
     is_stream,
+    open_frame,
 )
 from streamrf.sources.hdf5_files import has_signature
 from streamrf.sources.hdf5_tables import open_hdf5
@@ -30,6 +31,7 @@ from streamrf.sources.paths import (
     PACKED_ENDINGS,
     check_unpacked,
     expand,
+    is_paths,
     path_of,
     raise_missing,
     stand_ins,
@@ -39,6 +41,7 @@ from streamrf.sources.sparse import as_csr, is_scipy_sparse
 from streamrf.sources.store_folders import PARQUET, is_store, listed
 from streamrf.sources.stored import GivenMatrix, MatrixSource
 from streamrf.sources.table_roles import roles
+from streamrf.sources.table_stream import open_stream
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.urls import bare, check_no_urls, inner, is_url
 from streamrf.sources.validation import check_roles, one_name
@@ -106,16 +109,19 @@ def open_source(
     *,
     allow_sparse: bool = False,
     allow_external: bool = False,
-) -> SeekableSource:
-    """Return the rows of files of any format, or of tables and arrays in memory.
+) -> Source:
+    """Return the rows of files of any format, of tables and arrays in memory, or of a stream.
 
     Parameters
     ----------
     data : path, pattern, URL or folder, or a list of them, all of one format; or a table of pandas,
-        polars, Arrow or Dask; or an array, also a sparse one of SciPy or a DataArray of xarray. The
-        formats are HDF5, CSV and TSV (also .gz, .zst, .bz2), Parquet, Arrow, `.npy`, `.npz` (also
-        sparse), libsvm text and zarr. Folders such as ``year=2024`` in a folder or pattern are
-        columns of its tables
+        polars, Arrow or Dask, a dict of columns or an array of records; or an array, also a sparse
+        one of SciPy or a DataArray of xarray; or what gives blocks of rows that are arrays, see
+        `IteratorSource`, or such tables: an iterator, a list of tables, or a function without
+        arguments that makes an iterator, whose first block may be read at once. The formats
+        are HDF5, CSV and TSV (also .gz, .zst, .bz2), Parquet, Arrow, `.npy`, `.npz` (also sparse),
+        libsvm text and zarr. Folders such as ``year=2024`` in a folder or pattern are columns of
+        its tables
     x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
         patterns, a list or one text with commas, where "-name" leaves one out, by default all
         that are no targets or weights;
@@ -129,7 +135,8 @@ def open_source(
 
     Returns
     -------
-    SeekableSource; its `columns` say what became of the columns of a table
+    Source; its `columns` say what became of the columns of a table. That of blocks is read in
+    order, and columns are learnt from its first 4,096 rows
 
     Raises
     ------
@@ -144,33 +151,13 @@ def open_source(
     if isinstance(data, bytes):
         data = os.fsdecode(data)
     if is_paths(data):
-        entries = [data] if isinstance(data, str | os.PathLike) else list(data)
-        files = {entry: list(_files(entry)) for entry in map(os.fsdecode, entries)}
-        names = [name for entry in map(os.fsdecode, entries) for name in files[entry]]
-        for name in names:
-            _check_format(name)
-        openers = {_opener(name): name for name in names}
-        if len(openers) > 1:
-            shown = list(map(bare, openers.values()))
-            raise ParameterError(f"{shown} are of several formats; give those of one")
-        opener = next(iter(openers), open_hdf5)
-        if opener is not open_libsvm:
-            x, y, weights = map(_as_names, (x, y, weights), ("x", "y", "weights"))
-        if opener in _LOCAL:
-            check_no_urls(names)
-        if opener in (open_npy, open_npz, open_zarr):
-            where = names[0] if names else "X"
-            y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
-            check_roles(y, weights, where)
         trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
-        more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
-        if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
-            more["pattern"] = os.fsdecode(entries[0])
-        if opener not in (*_LOCAL, open_libsvm):
-            more["folders"] = _folders(files)
-        return opener(names, x, y, weights, **more)
+        return open_files(data, x, y, weights, **trust)
+    if is_of_blocks(data):
+        return open_stream(data, x, y, weights)
+    data = as_frame(data)
     if is_frame(data) and not is_xarray(data):  # which exports Arrow, an entry a row
-        return _of_frame(data, x, y, weights)
+        return open_frame(data, x, y, weights)
     if x is not None:
         raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
     if is_scipy_sparse(data):
@@ -180,6 +167,36 @@ def open_source(
     if is_dask_array(data):
         return DaskArraySource(data, y, weights)
     return ArraySource(data, y, weights)
+
+
+def open_files(
+    data: Any, x: Any = None, y: Any = None, weights: Any = None, **trust: bool
+) -> SeekableSource:
+    """Return the rows of files; see `open_source`."""
+    entries = [data] if isinstance(data, str | os.PathLike) else list(data)
+    files = {entry: list(_files(entry)) for entry in map(os.fsdecode, entries)}
+    names = [name for entry in map(os.fsdecode, entries) for name in files[entry]]
+    for name in names:
+        _check_format(name)
+    openers = {_opener(name): name for name in names}
+    if len(openers) > 1:
+        shown = list(map(bare, openers.values()))
+        raise ParameterError(f"{shown} are of several formats; give those of one")
+    opener = next(iter(openers), open_hdf5)
+    if opener is not open_libsvm:
+        x, y, weights = map(_as_names, (x, y, weights), ("x", "y", "weights"))
+    if opener in _LOCAL:
+        check_no_urls(names)
+    if opener in (open_npy, open_npz, open_zarr):
+        where = names[0] if names else "X"
+        y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
+        check_roles(y, weights, where)
+    more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
+    if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
+        more["pattern"] = os.fsdecode(entries[0])
+    if opener not in (*_LOCAL, open_libsvm):
+        more["folders"] = _folders(files)
+    return opener(names, x, y, weights, **more)
 
 
 def _as_names(wanted: Any, role: str) -> Any:
@@ -193,12 +210,6 @@ def _as_names(wanted: Any, role: str) -> Any:
         f"{role} of files is the name of a dataset, of columns or of a file, got "
         f"{type(wanted).__name__}"
     )
-
-
-def is_paths(data: Any) -> bool:
-    """Return whether data is a path, or a list of paths."""
-    entries = data if isinstance(data, list | tuple) else [data]
-    return all(isinstance(entry, str | os.PathLike) for entry in entries)
 
 
 def is_known(name: str) -> bool:
@@ -308,35 +319,6 @@ def _of_sparse(X: Any, y: Any, weights: Any) -> MatrixSource:
     return GivenMatrix(as_csr(X, "X"), y, weights).source()
 
 
-def _of_frame(frame: Any, x: Any, y: Any, weights: Any) -> TableSource:
-    """Return the rows of a table in memory; y and weights are columns of it, or arrays."""
-    if is_dask_frame(frame):
-        if not all(values is None or is_paths(values) for values in (y, weights)):
-            raise ParameterError(
-                "y and weights of a Dask data frame are columns of it: assign them, as in"
-                " frame.assign(y=series), and give their names"
-            )
-        return TableSource([DaskFrameTable(frame)], x, y, weights)
-    roles = {"y": y, "weights": weights}
-    for role, values in roles.items():
-        if values is not None and not hasattr(values, "__len__"):
-            raise ParameterError(
-                f"{role} must be the name of a column, a text, or a value for each row, got "
-                f"{values!r}"
-            )
-    are_names = {role: _is_named(frame, values) for role, values in roles.items()}
-    table = FrameTable(frame, {role: roles[role] for role in roles if not are_names[role]})
-    names = [roles[role] if are_names[role] else table.names[role] for role in roles]
-    return TableSource([table], x, *names)
-
-
-def _is_named(frame: Any, values: Any) -> bool:
-    """Return whether y or weights are names of columns, or None; and not a label for each row."""
-    if not isinstance(values, list | tuple) or len(values) != frame.shape[0]:
-        return values is None or is_paths(values)
-    return is_paths(values) and {*values} <= {*(names_of(frame, "X") or ())}
-
-
 def is_lazy(X: Any) -> bool:
     """Return whether X is a source, or is read by one a part at a time: of Dask or xarray."""
     return isinstance(X, Source) or is_dask_array(X) or is_dask_frame(X) or is_xarray(X)
@@ -354,7 +336,7 @@ def is_for_source(X: Any, y: Any = None) -> bool:
 
 def are_names(X: Any, y: Any) -> bool:
     """Return whether y names columns of X, a table in memory."""
-    return y is not None and is_frame(X) and _is_named(X, y)
+    return y is not None and is_frame(X) and is_named(X, y)
 
 
 def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:

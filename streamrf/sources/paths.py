@@ -304,3 +304,9 @@ def version(path: str) -> str:
         return ""
     state = os.stat(path)
     return f"{state.st_size} {state.st_mtime_ns}"
+
+
+def is_paths(data: Any) -> bool:
+    """Return whether data is a path, or a list of paths."""
+    entries = data if isinstance(data, list | tuple) else [data]
+    return all(isinstance(entry, str | os.PathLike) for entry in entries)

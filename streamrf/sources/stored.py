@@ -187,12 +187,14 @@ S = TypeVar("S", bound=Stored)
 class StoredSource(SeekableSource, Generic[S]):
     """Rows of stores, one after the other."""
 
-    def __init__(self, stores: Sequence[S], settings: dict[str, str | None]) -> None:
+    def __init__(
+        self, stores: Sequence[S], settings: dict[str, str | None], where: str | None = None
+    ) -> None:
         self._list = [store for store in stores if store.n_rows]
         self._settings = settings
         wheres = [store.where for store in stores]
         several = f"{len(stores)} stores, {wheres[0]} to {wheres[-1]}"
-        self.where = wheres[0] if len(stores) == 1 else several
+        self.where = where or (wheres[0] if len(stores) == 1 else several)
         if not self._list:
             raise EmptySourceError(f"{self.where}: 0 rows; expected at least 1")
         self._borders = [0, *accumulate(store.n_rows for store in self._list)]

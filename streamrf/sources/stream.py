@@ -1,16 +1,28 @@
 """One pass over rows that arrive once: what is at hand and the rest, cut into blocks."""
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sized
+from typing import Any, Protocol, Self, TypeVar
 
-from streamrf.sources.base import Arrays, joined
+
+class Part(Protocol):
+    """Rows that came together."""
+
+    @property
+    def X(self) -> Sized: ...
+
+    def take(self, rows: slice) -> Self:
+        """Return some of the rows."""
+
+
+P = TypeVar("P", bound=Part)
 
 
 class Stream:
     """One pass: the rows pulled already, and the generator of the rest."""
 
-    def __init__(self, rest: Generator[Arrays, None, None]) -> None:
-        self.head: deque[Arrays] = deque()
+    def __init__(self, rest: Generator[Any, None, None]) -> None:
+        self.head: deque[Any] = deque()
         self._rest = rest
 
     def pull(self, n_rows: int) -> None:
@@ -23,7 +35,7 @@ class Stream:
             self.head.append(rows)
             held += len(rows.X)
 
-    def drain(self) -> Iterator[Arrays]:
+    def drain(self) -> Iterator[Any]:
         """All rows in order, forgetting each as it is given."""
         while self.head:
             yield self.head.popleft()
@@ -34,7 +46,7 @@ class Stream:
         self._rest.close()
 
 
-def windowed(items: Iterable[Arrays], start: int, stop: int | None) -> Iterator[Arrays]:
+def windowed(items: Iterable[P], start: int, stop: int | None) -> Iterator[P]:
     """Yield the rows ``[start, stop)``; reads no item after `stop`."""
     first = 0
     for rows in items:
@@ -47,9 +59,9 @@ def windowed(items: Iterable[Arrays], start: int, stop: int | None) -> Iterator[
             return
 
 
-def regrouped(items: Iterable[Arrays], block_rows: int) -> Iterator[Arrays]:
-    """The same rows, `block_rows` at a time."""
-    parts: list[Arrays] = []
+def grouped(items: Iterable[P], block_rows: int) -> Iterator[list[P]]:
+    """Yield the parts of the same rows, `block_rows` at a time."""
+    parts: list[P] = []
     held = 0
     for rows in items:
         low = 0
@@ -59,7 +71,7 @@ def regrouped(items: Iterable[Arrays], block_rows: int) -> Iterator[Arrays]:
             held += high - low
             low = high
             if held == block_rows:
-                yield joined(parts)
+                yield parts
                 parts, held = [], 0
     if parts:
-        yield joined(parts)
+        yield parts

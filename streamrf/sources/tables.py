@@ -17,6 +17,7 @@ from streamrf.sources.doubts import doubts_of, named
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.seekable import Ranges, even_stretches
 from streamrf.sources.stored import Stored, StoredSource
+from streamrf.sources.table_kinds import check_columns, check_targets, joined_types, kinds_of
 from streamrf.sources.table_parts import detached, one_table
 from streamrf.sources.table_roles import Wanted, roles, warn_of_more
 from streamrf.sources.table_targets import label_types, of_kind, target_of
@@ -89,6 +90,7 @@ class TableSource(StoredSource[Table]):
         means all others
     y : names of targets, likewise, or None
     weights : name of the column of weights, or None
+    where : the source, for messages; None means the tables
 
     Raises
     ------
@@ -106,20 +108,26 @@ class TableSource(StoredSource[Table]):
     _doubts: tuple[str, ...] = ()  # of columns learnt here, until they are told
 
     def __init__(
-        self, tables: Sequence[Table], x: Wanted = None, y: Wanted = None, weights: Wanted = None
+        self,
+        tables: Sequence[Table],
+        x: Wanted = None,
+        y: Wanted = None,
+        weights: Wanted = None,
+        *,
+        where: str | None = None,
     ) -> None:
         first = tables[0]
         x_names, self._targets, self._weights = roles(first, x, y, weights)
         self.has_targets = bool(self._targets)
         self.has_weights = bool(self._weights)
-        self._joined = _joined_types(tables, [*x_names, *self._targets, *self._weights])
-        _check_targets(tables, self._targets)
+        self._joined = joined_types(tables, [*x_names, *self._targets, *self._weights])
+        check_targets(tables, self._targets)
         self._joined |= label_types(tables, self._targets, self._joined)
         warn_of_more(tables, x, (*x_names, *self._targets, *self._weights))
         self._columns = Columns(tuple(_blank(name, self._joined[name]) for name in x_names))
         names = {"x": x_names, "y": self._targets, "weights": self._weights}
         settings = {key: ", ".join(value) or None for key, value in names.items()}
-        super().__init__(tables, settings)  # asks for keys, before anything is learnt
+        super().__init__(tables, settings, where)  # asks for keys, before anything is learnt
         self._columns = self._learnt()
 
     @property
@@ -142,10 +150,40 @@ class TableSource(StoredSource[Table]):
 
         Columns that are read as others were are no longer in doubt: only who learns is warned.
         """
+        self.tell_doubts()
+        return super().sample(n_rows)
+
+    def tell_doubts(self) -> None:
+        """Warn, once, of columns learnt here that may not be what they seem."""
         doubts, self._doubts = self._doubts, ()
         for doubt in doubts:
             warn(doubt)
-        return super().sample(n_rows)
+
+    def of_table(self, table: Table) -> "TableSource":
+        """Return the source of another table, whose columns are read as those of this one."""
+        self.check_alike(table)
+        other = copy.copy(self)
+        StoredSource.__init__(other, [table], self._settings, self.where)
+        return other
+
+    def check_alike(self, table: Table) -> None:
+        """Raise ShapeError for a table that cannot be read as these are."""
+        check_columns(self._columns, table)
+        joined_types([self._list[0], table], [*self._targets, *self._weights])
+        check_targets([self._list[0], table], self._targets)
+
+    def blocks_of(self, table: Table, start: int, stop: int) -> Iterator[Block]:
+        """Yield rows of a table that is like these."""
+        return self._blocks(table, [(start, stop)], stop - start, 0, "")
+
+    def raw_of(self, table: Table, start: int, stop: int) -> NDArray[np.float64]:
+        """Return rows of a table that is like these as numbers that nothing learnt changes."""
+        types, columns = self._x_types(), self._columns.columns
+        parts = [
+            raw_numbers(part, columns, table.where)
+            for _, part in table.read([(start, stop)], types, stop - start)
+        ]
+        return np.concatenate(parts)
 
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
@@ -160,8 +198,7 @@ class TableSource(StoredSource[Table]):
                 )
             columns = self._columns.plain()
         for table in self._list:
-            columns.check(_kinds(table), table.where, table.can_be)
-            table.check_wanted(c.name for c in columns.columns if c.kind != "vector")
+            check_columns(columns, table)
         both = [column.name for column in columns.columns if column.name in self._targets]
         if both:
             raise ParameterError(
@@ -196,7 +233,7 @@ class TableSource(StoredSource[Table]):
 
     def of_values(self) -> "TableSource":
         """Return the source with targets read as values: integers guessed from text as floats."""
-        types = _joined_types(self._list, self._targets)
+        types = joined_types(self._list, self._targets)
         integers = [name for name, type_ in types.items() if arrow().types.is_integer(type_)]
         if not integers or not self._list[0].is_text:
             return self
@@ -221,7 +258,7 @@ class TableSource(StoredSource[Table]):
         here = [column.name for column in self._columns.columns]
         if here == [str(i) for i in range(len(here))] and not {*here} & {*columns.outputs}:
             return None
-        kinds = [_kinds(table) for table in self._list]
+        kinds = [kinds_of(table) for table in self._list]
         flags = {name for name in kinds[0] if all(k.get(name) == "boolean" for k in kinds)}
         words = ((name, "boolean" if name in flags else "number") for name in columns.outputs)
         return Columns(tuple(Column(*pair) for pair in words), columns.targets)
@@ -282,12 +319,8 @@ class TableSource(StoredSource[Table]):
 
     def _keys_of(self, store: Table) -> list[str]:
         """Return the fingerprints of the columns as stored, whatever was learnt of them."""
-        types, columns = self._x_types(), self._columns.columns
-        ranges = [(0, min(FINGERPRINT_ROWS, store.n_rows))]
-        parts = [
-            raw_numbers(part, columns, store.where) for _, part in store.read(ranges, types, 64)
-        ]
-        return fingerprints(np.concatenate(parts), store.name)
+        n_rows = min(FINGERPRINT_ROWS, store.n_rows)
+        return fingerprints(self.raw_of(store, 0, n_rows), store.name)
 
     def _blocks(
         self, store: Table, ranges: Ranges, block_rows: int, first: int, key: str
@@ -328,51 +361,6 @@ class TableSource(StoredSource[Table]):
             values = part.column(name).cast(arrow().float64(), safe=False).to_numpy()
             return weight_column(values, len(part), f"{store.where}, column {name!r}")
         return None
-
-
-def _joined_types(tables: Sequence[Table], names: list[str]) -> dict[str, Any]:
-    """Return types that suit the columns of all tables; raise ShapeError where none does."""
-    pa = arrow()
-    types = {name: tables[0].types[name] for name in names}
-    for table in tables[1:]:
-        lacks = [name for name in names if name not in table.types]
-        if lacks:
-            raise ShapeError(f"{table.where} lacks the columns {lacks}, which others have")
-        for name in names:
-            ours, theirs = kind_of(types[name]), kind_of(table.types[name])
-            if ours == "empty":
-                types[name] = table.types[name]
-            elif ours == theirs == "number" and types[name] != table.types[name]:
-                types[name] = pa.float64()
-            elif ours != theirs and theirs != "empty":
-                if not table.is_text:
-                    raise ShapeError(
-                        f"{table.where}: column {name!r} has type {table.types[name]}, but in"
-                        f" {tables[0].where} {types[name]}; all files must have the same columns"
-                    )
-                types[name] = pa.string()
-    return types
-
-
-def _check_targets(tables: Sequence[Table], targets: Sequence[str]) -> None:
-    """Raise ShapeError for a target of 0 and 1 here and of True and False there.
-
-    As texts, which columns of several types are read as, those would be four classes.
-    """
-    for name in targets:
-        first: dict[str | None, Table] = {}  # of each kind
-        for table in tables:
-            first.setdefault(kind_of(table.types[name]), table)
-        if first.keys() >= {"number", "boolean"}:
-            flags, numbers = first["boolean"], first["number"]
-            raise ShapeError(
-                f"{flags.where}: the target {name!r} is True or False, but in {numbers.where}"
-                f" {numbers.types[name]}; write it in one way in all files"
-            )
-
-
-def _kinds(table: Table) -> dict[str, str | None]:
-    return {name: kind_of(type_) for name, type_ in table.types.items()}
 
 
 def _read_as(columns: Columns) -> list[tuple[str, str]]:

@@ -1,0 +1,185 @@
+"""Tables that arrive once, block by block: chunks of a database, batches of Arrow."""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamrf.errors import DataError
+from streamrf.sources.arrivals import Form, check_alike
+from streamrf.sources.base import Arrays, Block, joined
+from streamrf.sources.columns import Columns
+from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
+from streamrf.sources.frames import FrameTable, as_frame, is_mixed, is_table
+from streamrf.sources.iterator import WHERE, IteratorSource
+from streamrf.sources.stream import Stream, windowed
+from streamrf.sources.table_roles import Wanted
+from streamrf.sources.tables import ARROW_BYTES, PEEK_ROWS, TableSource
+
+_ROLES = ("y", "weights")
+
+
+class TableStream(IteratorSource):
+    """Rows of an iterator of tables, each read once; see `open_source` and `IteratorSource`.
+
+    What becomes of each column is learnt from the first 4,096 rows, unless `adapted` to columns
+    learnt before. X is float64. Tables are kept as they came until a pass reads them.
+
+    Parameters
+    ----------
+    blocks : iterator, iterable, or function without arguments that makes one; of tables of pandas,
+        polars or Arrow, arrays of records, or dicts of columns; also of ``(table, y)`` and
+        ``(table, y, weights)``
+    x, y, weights : names of columns, see `TableSource`
+
+    Raises
+    ------
+    DatasetNotFoundError, DataError, EmptySourceError
+        See `TableSource`; when rows are first needed.
+    ShapeError, DataError
+        While reading: a block that is not like the first ones. Blocks are counted from 0.
+    ConsumedError
+        A second pass over an iterator.
+    """
+
+    def __init__(
+        self, blocks: Any, x: Wanted = None, y: Wanted = None, weights: Wanted = None
+    ) -> None:
+        super().__init__(blocks)
+        self._wanted = {"x": x, "y": y, "weights": weights}
+        self._tables: TableSource | None = None  # says what becomes of columns
+        self._checked: FrameTable | None = None  # last found to be like the first ones
+
+    @property
+    def columns(self) -> Columns:
+        """What the columns became; reads the first blocks, and keeps them."""
+        return self._known.columns
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What pyarrow holds."""
+        return ARROW_BYTES
+
+    def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableStream":
+        """Return the source with columns as learnt before; None means plain numbers.
+
+        It has the same rows: one pass is for both.
+        """
+        adapted = object.__new__(TableStream)
+        adapted.__dict__.update(self.__dict__)
+        adapted._use(self._known.adapted(columns, labels))
+        adapted._key = adapted._checked = None
+        return adapted
+
+    def sample(self, n_rows: int) -> Block:
+        """Return the first `n_rows` rows; the first sample warns as that of `TableSource` does."""
+        self._known.tell_doubts()
+        return super().sample(n_rows)
+
+    def keys_of(self, places: Sequence[int]) -> None:
+        """Return None: columns are read by their names."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_checked": None}
+
+    def _ahead(self, n_rows: int) -> Stream:
+        stream = super()._ahead(max(n_rows, PEEK_ROWS))
+        if self._tables is None:
+            first = stream.head[0].table.names
+            wanted = self._wanted | {role: first[role] for role in _ROLES if role in first}
+            tables: dict[int, FrameTable] = {id(rows.table): rows.table for rows in stream.head}
+            learnt = TableSource([*tables.values()], **wanted, where=WHERE)
+            self._use(learnt.of_table(next(iter(tables.values())).detached(FINGERPRINT_ROWS)))
+        return stream
+
+    @property
+    def _known(self) -> TableSource:
+        self._known_form()
+        assert self._tables is not None
+        return self._tables
+
+    def _use(self, tables: TableSource) -> None:
+        """Read tables as a source of the first of them does."""
+        self._tables = tables
+        first = next(tables.blocks(0, 1)).arrays
+        self._form = Form.of(first, (tables.n_features,), None, None)
+
+    def _part(self, item: Any, where: str) -> "_Rows":
+        given = item if isinstance(item, tuple) else (item,)
+        if len(given) > 3:
+            raise DataError(
+                f"{where} is a tuple of {len(given)}; expected a table, (table, y) or (table, y, "
+                "weights)"
+            )
+        frame, extra = as_frame(given[0]), dict(zip(_ROLES, given[1:], strict=False))
+        if not is_table(frame):
+            raise DataError(
+                f"{where} is a {type(frame).__name__}, which has no names of columns, and the first"
+                " was a table, or x=, y= or weights= name columns; give tables alone, or arrays "
+                "(X, y) alone to IteratorSource"
+            )
+        for role in [role for role in extra if self._wanted[role] is not None]:
+            raise DataError(f"{where} has {role} of its own, and {role}= names a column; give one")
+        extra = {role: values for role, values in extra.items() if values is not None}
+        # Copies, because tables wait here while the generator goes on, and it may reuse its memory.
+        table = FrameTable(frame, extra, where).detached()
+        return _Rows(table, range(table.n_rows))
+
+    def _joined(self, parts: Sequence["_Rows"]) -> tuple[Arrays, int]:
+        blocks = list(chain.from_iterable(map(self._encoded, parts)))
+        return joined([block.arrays for block in blocks]), sum(b.n_unseen for b in blocks)
+
+    def _encoded(self, rows: "_Rows") -> Iterator[Block]:
+        """Yield the rows of a table as numbers."""
+        first = self._known_form()
+        if rows.table is not self._checked:
+            self._known.check_alike(rows.table)
+            self._checked = rows.table
+        for block in self._known.blocks_of(rows.table, rows.X.start, rows.X.stop):
+            check_alike(Form.of(block.arrays, first.row_shape, None, None), first, block.where)
+            yield block
+
+    def _key_of(self) -> str:
+        if self._key is None:
+            parts = windowed(self._ahead(FINGERPRINT_ROWS).head, 0, FINGERPRINT_ROWS)
+            raw = [self._known.raw_of(rows.table, rows.X.start, rows.X.stop) for rows in parts]
+            self._key = fingerprint(np.concatenate(raw))
+        return self._key
+
+    def _block(self, parts: Sequence[Any], start: int, key: str) -> Block:
+        return replace(super()._block(parts, start, key), names=self.columns.outputs)
+
+
+def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorSource:
+    """Return the source of blocks that are tables, or of arrays; the first block says which.
+
+    Parameters
+    ----------
+    blocks : iterator, iterable, or function that makes one
+    x, y, weights : names of columns, of which tables alone have some
+    """
+    if x is not None or y is not None or weights is not None:
+        return TableStream(blocks, x, y, weights)
+    items = iter(blocks() if callable(blocks) else blocks)
+    first = list(islice(items, 1))
+    if isinstance(blocks, Iterator):
+        blocks = chain(first, items)
+    elif isinstance(items, Generator):
+        items.close()
+    given = next(iter(first), None)
+    frame = as_frame(given[0] if isinstance(given, tuple) and given else given)
+    is_other = frame is not given and not isinstance(given, tuple)  # which arrays cannot be
+    return TableStream(blocks) if is_other or is_mixed(frame) else IteratorSource(blocks)
+
+
+class _Rows(NamedTuple):
+    """Rows of a table of the stream."""
+
+    table: FrameTable
+    X: range
+
+    def take(self, rows: slice) -> "_Rows":
+        return self._replace(X=self.X[rows])

@@ -1,0 +1,288 @@
+"""Streams of tables: chunks of frames, batches, dicts and records."""
+
+import io
+import itertools
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import streamrf as srf
+from integers import assert_same_bytes
+from streamrf import storage
+from streamrf.errors import (
+    BadRowError,
+    ConsumedError,
+    DataError,
+    DatasetNotFoundError,
+    EmptySourceError,
+    ParameterError,
+    ShapeError,
+)
+from streamrf.training import calibration, memory, peeking
+
+N_ROWS = 600
+MAP = srf.RandomFourier(srf.Gaussian(0.3), 64, random_state=0)
+
+
+def a_frame(seed=0, cities=("Rome", "Oslo", "Lima")):
+    """Numbers with holes, text, flags, dates, and labels of two columns."""
+    rng = np.random.default_rng(seed)
+    area = rng.normal(size=N_ROWS)
+    sold = np.where(area + rng.normal(size=N_ROWS) > 0, "yes", "no")
+    area[::50] = np.nan
+    return pd.DataFrame(
+        {
+            "area": area,
+            "rooms": rng.integers(1, 6, N_ROWS),
+            "city": rng.choice(cities, N_ROWS),
+            "garden": rng.random(N_ROWS) < 0.5,
+            "built": pd.Timestamp("2000-01-01")
+            + pd.to_timedelta(rng.integers(0, 9000, N_ROWS), "D"),
+            "sold": sold,
+            "weight": rng.random(N_ROWS),
+        }
+    )
+
+
+FRAME = a_frame()
+X_NAMES = ["area", "rooms", "city", "garden", "built"]
+
+
+def chunks(frame=FRAME, size=70):
+    """The frame, a few rows at a time."""
+    for start in range(0, len(frame), size):
+        yield frame.iloc[start : start + size]
+
+
+def table():
+    return pa.Table.from_pandas(FRAME, preserve_index=False)
+
+
+STREAMS = {
+    "pandas": chunks,
+    "batches": lambda: table().to_batches(max_chunksize=70),
+    "reader": lambda: table().to_reader(70),
+    "tables": lambda: [table().slice(start, 70) for start in range(0, N_ROWS, 70)],
+    "dicts": lambda: ({name: c[name].to_numpy() for name in c} for c in chunks()),
+    "rows": lambda: (chunk.to_dict("records") for chunk in chunks()),
+    "list": lambda: [*chunks()],
+    "function": lambda: chunks,
+    "polars": lambda: pytest.importorskip("polars").from_arrow(table()).iter_slices(70),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_gives_the_sums_of_the_whole_table(name):
+    settings = {"features": MAP, "normalize": "standard"}
+    whole = srf.accumulate(srf.open_source(FRAME, y="sold", weights="weight"), **settings)
+    source = srf.open_source(STREAMS[name](), y="sold", weights="weight")
+    assert isinstance(source, srf.sources.TableStream)
+    found = srf.accumulate(source, **settings)
+    trees = found.to_tree(), whole.to_tree()
+    for tree in trees:
+        del tree["ledger"]["names"]  # of where the rows came from
+    assert_same_bytes(*trees)
+    with pytest.raises(srf.errors.MergeError):
+        _ = found + whole
+
+
+def test_tables_may_come_with_arrays_of_targets_and_weights():
+    settings = {"features": MAP, "normalize": "standard"}
+    whole = srf.accumulate(srf.open_source(FRAME, y="sold", weights="weight"), **settings)
+    parts = ((c[X_NAMES], c["sold"], c["weight"].to_numpy()) for c in chunks())
+    found = srf.accumulate(srf.open_source(parts), **settings)
+    assert np.array_equal(found.gram, whole.gram)
+    targets = ((c[X_NAMES], np.asarray(c[["area", "rooms"]].fillna(0))) for c in chunks())
+    source = srf.open_source(targets)
+    assert next(source.blocks()).y.shape == (N_ROWS, 2)
+
+
+@pytest.mark.parametrize("n_names", [0, 1, 2])
+def test_the_first_block_says_whether_a_stream_is_of_tables(n_names):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    pairs = [(X[i : i + 30], y[i : i + 30]) for i in range(0, 100, 30)]
+    forms = [iter(pairs), lambda: iter(pairs), (pair for pair in pairs)]
+    source = srf.open_source(forms[n_names])
+    assert type(source) is srf.IteratorSource
+    assert np.array_equal(np.concatenate([b.X for b in source.blocks(block_rows=7)]), X)
+    numbers = srf.open_source(pd.DataFrame(x, columns=[*"abc"]) for x, _ in pairs)
+    assert type(numbers) is srf.IteratorSource
+    assert numbers.columns.outputs == (*"abc",)
+
+
+class Tensor:
+    """What has a shape and makes an array, and no more."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+
+def test_loaders_of_batches_give_lists_of_tensors():
+    X = np.arange(60.0).reshape(20, 3)
+    y, weights = np.arange(20) % 2, np.arange(1.0, 21)
+    loader = ([Tensor(X[i : i + 8]), Tensor(y[i : i + 8])] for i in range(0, 20, 8))
+    (block,) = srf.open_source(loader).blocks()
+    assert np.array_equal(block.X, X)
+    assert np.array_equal(block.y, y)
+    (block,) = srf.IteratorSource([[X, y, weights]]).blocks()
+    assert np.array_equal(block.weights, weights)
+    (block,) = srf.IteratorSource([[X[0], X[1]], [[1, 2, 3], [4, 5, 6]]]).blocks()  # rows
+    assert block.y is None
+    assert block.X.shape == (4, 3)
+    (block,) = srf.IteratorSource([[X[:2], X[2:4]]]).blocks()  # two rows of two lines
+    assert block.X.shape == (2, 6)
+
+
+def test_models_read_streams_by_the_columns_learnt_from():
+    clf = srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1)
+    clf.fit(srf.open_source(chunks(), x=X_NAMES, y="sold"))
+    new = a_frame(1)
+    expected = clf.predict(new)
+    later = new[["built", "weight", "garden", "city", "rooms", "area"]]
+    assert np.array_equal(clf.predict(srf.open_source(chunks(later, 33))), expected)
+    error = (expected != new["sold"]).mean()
+    scored = clf.model_.evaluate(srf.open_source(chunks(new), y="sold"))
+    assert scored["accuracy"] == pytest.approx(1 - error)
+    with pytest.raises(ShapeError, match=r"lacks \['city'\]"):
+        clf.predict(srf.open_source(chunks(new.drop(columns="city"))))
+
+
+def test_levels_of_later_rows_are_counted_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(srf.sources.table_stream, "PEEK_ROWS", 100)
+    monkeypatch.setattr(calibration, "CALIBRATION_ROWS", 200)
+    monkeypatch.setattr(peeking, "PEEK_ROWS", 200)
+    rng = np.random.default_rng(3)
+    frame = FRAME.assign(
+        city=np.where(np.arange(N_ROWS) < 100, "Rome", rng.choice([*"ab"], N_ROWS))
+    )
+    settings = {"features": MAP, "normalize": "standard", "task": "classification"}
+    source = srf.open_source(partial(chunks, frame, 50), x=X_NAMES, y="sold")
+    with pytest.warns(srf.StreamrfWarning, match="500 values were of levels"):
+        found = srf.accumulate(source, **settings)
+    assert found.n_unseen == 500
+    assert found.encoder.table.columns[2].levels == ("Rome",)
+    monkeypatch.setattr(memory, "MAX_ROWS", 64)
+    monkeypatch.setattr(memory, "MIN_ROWS", 64)
+    settings |= {"checkpoint": tmp_path / "pass.checkpoint", "checkpoint_every": 0}
+
+    def breaks():
+        yield from itertools.islice(chunks(frame, 50), 8)
+        raise OSError("the line is gone")
+
+    with pytest.raises(OSError, match="the line is gone"):
+        srf.accumulate(srf.open_source(breaks, x=X_NAMES, y="sold"), **settings)
+    assert storage.read(settings["checkpoint"], "checkpoint")["n_done"] == 384
+    with pytest.warns(srf.StreamrfWarning, match="500 values were of levels"):
+        again = srf.accumulate(source, **settings)
+    assert_same_bytes(again.to_tree(), found.to_tree())
+
+
+def test_a_generator_may_use_its_memory_again():
+    buffer = np.empty((50, 3))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+
+    def tables():
+        for start in range(0, 300, 50):
+            buffer[:] = X[start : start + 50]
+            yield pa.table({name: pa.array(buffer[:, i]) for i, name in enumerate("abc")})
+
+    def frames():
+        for start in range(0, 300, 50):
+            buffer[:] = X[start : start + 50]
+            yield pd.DataFrame(buffer, columns=[*"abc"], copy=False)
+
+    for made in (tables, frames):
+        source = srf.open_source(made(), x="*")
+        assert np.array_equal(np.concatenate([b.X for b in source.blocks()]), X)
+
+
+def test_chunks_of_a_csv_file_are_read_once():
+    text = FRAME.to_csv(index=False)
+    settings = {"features": MAP, "normalize": "standard"}
+    whole = srf.accumulate(srf.open_source(FRAME.drop(columns="built"), y="sold"), **settings)
+    source = srf.open_source(pd.read_csv(io.StringIO(text), chunksize=64), x="-built", y="sold")
+    found = srf.accumulate(source, **settings)
+    assert np.array_equal(found.gram, whole.gram)
+    with pytest.raises(ConsumedError, match="has been read"):
+        srf.accumulate(source, **settings)
+
+
+def test_a_stream_chooses_as_the_table_does():
+    settings = {"budget": 2, "random_state": 0}
+    whole = srf.select(srf.open_source(FRAME, x=X_NAMES, y="sold"), **settings)
+    found = srf.select(srf.open_source(chunks(), x=X_NAMES, y="sold"), **settings)
+    assert repr(found.features) == repr(whole.features)
+    assert found.normalize == whole.normalize
+
+
+def test_columns_in_doubt_are_told_by_the_first_sample():
+    frame = FRAME.assign(code=[f"id{i}" for i in range(N_ROWS)])
+    source = srf.open_source(chunks(frame), x=[*X_NAMES, "code"], y="sold")
+    with pytest.warns(srf.StreamrfWarning, match="code"):
+        source.sample(10)
+    source.sample(10)  # once
+
+
+def test_a_column_of_several_numbers_is_one_of_lists():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 4)), rng.integers(0, 2, 100)
+    source = srf.open_source([{"X": X[:60], "y": y[:60]}, {"X": X[60:], "y": y[60:]}], y="y")
+    assert np.array_equal(np.concatenate([b.X for b in source.blocks()]), X)
+    records = np.zeros(100, [("p", ">f4", 4), ("name", "S3"), ("y", "<i2")])
+    records["p"], records["y"], records["name"] = X, y, b"ab"
+    (block,) = srf.open_source(records, x="p", y="y").blocks()
+    assert np.array_equal(block.X, X.astype(np.float32))
+    (block,) = srf.open_source(records, x="p", y="name").blocks()
+    assert block.y.tolist() == ["ab"] * 100
+
+
+FIRST = FRAME.iloc[:80]
+UNLIKE = {
+    "lacks": (FIRST.drop(columns="city"), ShapeError, r"block 1 has not the columns.*'city'"),
+    "kind": (FIRST.assign(rooms="many"), ShapeError, r"'rooms' was number and is category"),
+    "no target": (FIRST.drop(columns="sold"), ShapeError, r"block 1 lacks the columns \['sold'\]"),
+    "target": (FIRST.assign(sold=1), ShapeError, "'sold' has type int64"),
+    "no weight": (FIRST.drop(columns="weight"), ShapeError, r"block 1 lacks.*'weight'"),
+    "missing": (FIRST.assign(sold=None), ShapeError, "block 1 has numbers of shape"),
+    "a label": (FIRST.assign(sold=["yes", None] * 40), BadRowError, "row 1: the target 'sold'"),
+    "array": (np.zeros((4, 7)), DataError, "block 1 is a ndarray, which has no names"),
+    "tuple": ((FIRST, 1, 2, 3), DataError, "block 1 is a tuple of 4"),
+    "twice": ((FIRST, FIRST["sold"]), DataError, "block 1 has y of its own"),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_a_block_unlike_the_first_ones_is_refused(name, monkeypatch):
+    monkeypatch.setattr(srf.sources.table_stream, "PEEK_ROWS", 20)
+    block, error, message = UNLIKE[name]
+    source = srf.open_source(iter([FIRST, block]), x=X_NAMES, y="sold", weights="weight")
+    with pytest.raises(error, match=message):
+        srf.accumulate(source, MAP)
+
+
+def test_what_is_wrong_with_a_stream_is_told():
+    with pytest.raises(DatasetNotFoundError, match="'price'"):
+        _ = srf.open_source(chunks(), y="price").n_features
+    with pytest.raises(EmptySourceError, match="0 rows"):
+        _ = srf.open_source(iter([FIRST.iloc[:0]]), y="sold").n_features
+    with pytest.raises(EmptySourceError, match="0 rows"):
+        _ = srf.open_source(iter([])).n_features
+    with pytest.raises(DataError, match="no table of columns"):
+        srf.open_source({"a": [1, 2], "b": [1]})
+    with pytest.raises(ParameterError, match="cannot be split"):
+        srf.open_source(chunks(), y="sold").split(2)
+    for given in ({"a": [1.0, 2]}, np.zeros(3, [("a", float)]), [{"a": 1}, {"a": 2}]):
+        for call in (srf.RandomFeatureClassifier(MAP).fit, partial(srf.accumulate, features=MAP)):
+            with pytest.raises(ParameterError, match="open_source"):
+                call(given)
