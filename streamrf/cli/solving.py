@@ -38,6 +38,8 @@ CRITERIA = {
     "evidence": "log evidence",
 }
 BEST = {"gcv": min, "log_evidence": max, "mse": min}  # by columns of the table
+FOLDS_BYTES = 30  # of `Statistics.cross_validate`, for each entry of a full matrix: measured
+FIXED_BYTES = 16 << 20  # likewise, of any width
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _check_memory(
     if several:  # full matrices next to packed ones
         n_bytes = max(n_bytes, packed + 8 * width**2)
         if sums.n_folds:
-            n_bytes = 3 * packed + 2 * 8 * width**2
+            n_bytes = FOLDS_BYTES * width**2 + FIXED_BYTES
     check_memory(f"a solve of {width:,} features", n_bytes, memory_limit)
 
 
