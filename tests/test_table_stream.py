@@ -114,6 +114,113 @@ def test_the_first_block_says_whether_a_stream_is_of_tables(n_names):
     assert numbers.columns.outputs == (*"abc",)
 
 
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_a_column_called_y_is_not_what_comes_beside_the_table(is_reverse):
+    y = np.array([0, 1, 1])
+    plain = pd.DataFrame({"a": [1.0, 2.0, 3.0], "c": [*"xyx"]})
+    odd = plain.assign(y=5, weights=7.0)
+    frames = (odd, plain) if is_reverse else (plain, odd)
+    source = srf.open_source(((f, y, np.ones(3)) for f in frames), x=["a", "c"])
+    (block,) = source.blocks()
+    assert block.y.tolist() == [0, 1, 1] * 2
+    assert (block.weights == 1).all()
+    assert block.names == ("a", "c=x", "c=y")
+    several = (
+        (f, pd.DataFrame({"p": y, "a": -y})[names])
+        for f, names in zip(frames, (["p", "a"], ["a", "p"]), strict=True)
+    )
+    (block,) = srf.open_source(several, x=["c", "a"]).blocks()
+    assert block.y.tolist() == [[0, 0], [1, -1], [1, -1]] * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "message"),
+    [
+        ((1,), (1, 1), "block 1 comes with y and weights, but the first with y"),
+        ((1, 1), (1,), "block 1 comes with y, but the first with y and weights"),
+        ((1,), (), "block 1 comes with a table, but the first with y"),
+        ((2,), (3,), "block 1, y has 3 columns but the first 2"),
+    ],
+)
+def test_what_comes_beside_tables_stays_the_same(first, later, message):
+    frame = pd.DataFrame({"c": [*"xyx"]})
+
+    def block(widths):
+        return (frame, *(np.ones(3) if width == 1 else np.ones((3, width)) for width in widths))
+
+    source = srf.open_source([block(first), block(later)])
+    with pytest.raises(ShapeError, match=message):
+        list(source.blocks())
+
+
+def test_masked_entries_and_keys_that_rows_lack_are_missing():
+    masked = np.ma.array([(1.0, 4), (-9.0, 5)], [("a", float), ("b", int)])
+    masked["a"].mask = [False, True]
+    expected = [[1, 0, 4], [1, 1, 5]]
+    for given in (masked, {name: masked[name] for name in "ab"}, [{"a": 1.0, "b": 4}, {"b": 5}]):
+        (block,) = srf.open_source(given).blocks()
+        assert block.names == ("a", "a missing", "b")
+        assert block.X.tolist() == expected
+    (block,) = srf.open_source([{"a": 1}, {"a": 2, "y": 1}], y="y").blocks()
+    assert block.y[1] == 1
+    holes = {
+        "a": [1, None],
+        "b": ("x", float("nan")),
+        "c": np.array(["x", np.nan], dtype=object),
+        "d": pd.Series(["x", None], dtype="string"),
+        "e": pd.Series([True, None], dtype="boolean"),
+    }
+    assert srf.open_source(holes).columns.outputs[1::2] == tuple(
+        f"{name} missing" for name in holes
+    )
+    with pytest.raises(DataError, match="several columns called"):
+        srf.open_source({1: [1], "1": [2]})
+    with pytest.raises(DataError, match="no table of columns"):
+        srf.open_source({"a": ("x", 1)})
+
+
+def test_no_block_is_lost_to_a_look_at_the_first():
+    for name in ("arrays", "tables"):
+        made = (np.full((2, 3), float(i)) for i in range(4))
+        items = iter([pd.DataFrame(X).astype(str) if name == "tables" else X for X in made])
+        source = srf.open_source(lambda items=items: items)  # which goes on where it was
+        assert sum(len(block.X) for block in source.blocks()) == 8
+
+
+@pytest.mark.parametrize("options", [{}, {"y": "sold"}])
+@pytest.mark.parametrize("made", [chunks, lambda: (c[["area"]].fillna(0) for c in chunks())])
+def test_a_stream_is_closed_when_its_pass_is_abandoned(options, made):
+    is_closed = False
+
+    def blocks():
+        nonlocal is_closed
+        try:
+            yield from made()
+        finally:
+            is_closed = True
+
+    source = srf.open_source(blocks(), **(options if made is chunks else {}))
+    reading = source.blocks(block_rows=10)
+    next(reading)
+    reading.close()
+    assert is_closed
+
+
+def test_the_first_4096_rows_say_what_columns_become(monkeypatch):
+    monkeypatch.setattr(srf.sources.table_stream, "PEEK_ROWS", 100)
+    frame = FRAME.assign(city=np.where(np.arange(N_ROWS) < 100, "early", "late"))
+    for size in (1, 30, 100, 170, N_ROWS):
+        source = srf.open_source(chunks(frame, size), x=["area", "city"])
+        assert source.columns.columns[1].levels == ("early",)
+        assert source.columns.columns[0].fill == frame["area"][:100].median()
+
+
+@pytest.mark.parametrize("y", [3, np.array(1), iter([1]), "yn", b"yn"])
+def test_what_is_no_value_for_each_row_is_refused(y):
+    with pytest.raises(DataError, match="block 0, y must be a value for each row"):
+        _ = srf.open_source(iter([(pd.DataFrame({"c": [*"xy"]}), y)])).n_features
+
+
 class Tensor:
     """What has a shape and makes an array, and no more."""
 

@@ -1,7 +1,6 @@
 """Tables in memory: pandas, polars, Arrow and whatever exports Arrow; Dask data frames."""
 
 import copy
-import math
 import os
 import sys
 from bisect import bisect_right
@@ -22,8 +21,9 @@ from streamrf.errors import (
 )
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed
-from streamrf.sources.derived import check_names, names_of
+from streamrf.sources.derived import check_names, names_of, target_places
 from streamrf.sources.paths import is_paths
+from streamrf.sources.plain_tables import as_frame, is_of_records, is_of_rows
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.table_parts import detached
 from streamrf.sources.tables import Table, TableSource
@@ -57,25 +57,40 @@ class FrameTable(Table):
     frame : what exports Arrow
     extra : more columns by their roles, arrays or tables of as many rows: targets and weights
     where : the table, for messages; None means its class
+    first : a table that this one continues, with `extra` of the same roles, which get its names
 
     Attributes
     ----------
-    names : lists of the columns that `extra` became, by roles; other than those of the frame
+    names : lists of the columns that `extra` became, by roles; other than those of the first frame
+    given : the names that these had, as "y0" where they came without
     """
 
     def __init__(
-        self, frame: Frame, extra: dict[str, Any] | None = None, where: str | None = None
+        self,
+        frame: Frame,
+        extra: dict[str, Any] | None = None,
+        where: str | None = None,
+        first: "FrameTable | None" = None,
     ) -> None:
         self.name = type(frame).__name__
         self.where = where or self.name
         table = _table(frame, self.where)
         self.names: dict[str, list[str]] = {}
+        self.given: dict[str, list[str]] = {}
+        if first is not None:
+            taken = [name for names in first.names.values() for name in names]
+            table = table.select([name for name in table.schema.names if name not in taken])
         for role, values in (extra or {}).items():
+            told = f"{where}, {role}" if where else role
+            check_column(values, told)
             if len(values) != len(table):
-                raise ShapeError(f"{role} has {len(values)} rows but X has {len(table)}")
+                raise ShapeError(f"{told} has {len(values)} rows but X has {len(table)}")
             more, is_named = _columns_of(role, values)
-            self.names[role] = []
-            for name, column in zip(more.schema.names, more.columns, strict=True):
+            if first is not None:
+                more = _as_first(more, first.given[role], told)
+            self.given[role], self.names[role] = more.schema.names, []
+            wanted = more.schema.names if first is None else first.names[role]
+            for name, column in zip(wanted, more.columns, strict=True):
                 while name in table.schema.names:
                     name += "_"
                 self.names[role].append(name)
@@ -85,11 +100,17 @@ class FrameTable(Table):
         self.n_rows = len(table)
         self.types = dict(zip(table.schema.names, table.schema.types, strict=True))
 
-    def detached(self, stop: int | None = None) -> "FrameTable":
-        """Return a table of the rows before one, or of all, in memory of its own."""
+    def head(self, stop: int) -> "FrameTable":
+        """Return the table of the rows before one."""
+        part = copy.copy(self)
+        part._table = self._table.slice(0, stop)
+        part.n_rows = len(part._table)
+        return part
+
+    def detached(self) -> "FrameTable":
+        """Return the table in memory of its own."""
         copied = copy.copy(self)
-        copied._table = detached(self._table.slice(0, stop)).combine_chunks()
-        copied.n_rows = len(copied._table)
+        copied._table = detached(self._table).combine_chunks()
         return copied
 
     def read(
@@ -158,29 +179,6 @@ def is_table(X: Any) -> bool:
     return is_frame(X) and not is_dask_frame(X)
 
 
-def as_frame(X: Any) -> Any:
-    """Return a table of what is one in plain Python and NumPy, or X itself.
-
-    Those are a dict of columns, by their names, an array of records, and a list of rows that are
-    dicts. A column of several numbers a row is one of lists.
-    """
-    if _is_of_records(X):
-        X = {name: X[name] for name in X.dtype.names}
-    are_rows = isinstance(X, list) and bool(X) and _is_row(X[0])
-    if not are_rows and not isinstance(X, dict):
-        return X
-    pa = arrow()
-    try:
-        if are_rows:
-            return pa.Table.from_pylist(X)
-        return pa.table({str(name): _arrow_column(values) for name, values in X.items()})
-    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
-        told = " ".join(str(error).split())
-        raise DataError(
-            f"X is a {type(X).__name__} that is no table of columns ({told})"
-        ) from error
-
-
 def check_no_frame(X: Any, reader: str) -> None:
     """Raise DataError for a table where columns are told by place; `reader` reads them by name."""
     if is_frame(X):
@@ -201,7 +199,8 @@ def is_stream(X: Any) -> bool:
 def is_of_blocks(X: Any) -> bool:
     """Return whether X gives blocks of rows: a stream, a function or a list of tables."""
     if isinstance(X, list):
-        return bool(X) and not _is_row(X[0]) and is_table(as_frame(X[0]))
+        first = X[0] if X and not is_of_rows(X) else None
+        return is_table(as_frame(first[0] if isinstance(first, tuple) and first else first))
     return is_stream(X) or (callable(X) and not isinstance(X, type))
 
 
@@ -209,7 +208,7 @@ def check_at_hand(X: Any) -> None:
     """Raise ParameterError for a path, or what gives rows as they come."""
     if isinstance(X, str | bytes | os.PathLike):
         raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if isinstance(X, dict) or _is_of_records(X) or (isinstance(X, list) and X and _is_row(X[0])):
+    if isinstance(X, dict) or is_of_records(X) or is_of_rows(X):
         raise ParameterError(
             f"X is a {type(X).__name__} of columns with names; use open_source(X, y=...)"
         )
@@ -282,29 +281,20 @@ def _library(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
 
 
-def _is_of_records(X: Any) -> bool:
-    """Return whether X is an array of records, also a masked one or one of `np.recarray`."""
-    return isinstance(X, np.ndarray) and X.dtype.names is not None and X.ndim == 1
+def check_column(values: Any, where: str) -> None:
+    """Raise DataError for what has not a value for each row."""
+    is_text = isinstance(values, str | bytes)
+    if is_text or not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
+        raise DataError(f"{where} must be a value for each row, got a {type(values).__name__}")
 
 
-def _is_row(X: Any) -> bool:
-    """Return whether X is a dict of one row, and not of columns."""
-    return isinstance(X, dict) and any(np.ndim(value) == 0 for value in X.values())
-
-
-def _arrow_column(values: Any) -> Any:
-    """Return a column of an array-like as Arrow takes it."""
-    values = values if isinstance(values, list) else np.asarray(values)
-    if not isinstance(values, np.ndarray):
-        return values
-    if values.dtype.kind == "S":
-        values = np.strings.decode(values, "utf-8")
-    if not values.dtype.isnative:
-        values = values.astype(values.dtype.newbyteorder("="))
-    if values.ndim < 2 or values.dtype.kind not in "biuf":
-        return values
-    width = math.prod(values.shape[1:])
-    return arrow().FixedSizeListArray.from_arrays(values.reshape(-1), width)
+def _as_first(more: Any, names: list[str], where: str) -> Any:
+    """Return targets or weights in the order of the first ones; ShapeError for others."""
+    here = more.schema.names
+    if len(here) != len(names):
+        raise ShapeError(f"{where} has {len(here)} columns but the first {len(names)}")
+    places = target_places((*names,), (*here,), where)
+    return more if places is None else more.select([here[place] for place in places])
 
 
 def _columns_of(role: str, values: Any) -> tuple[Any, bool]:

@@ -91,6 +91,11 @@ class IteratorSource(Source):
         self._form: Form | None = None
         self._coming = _Coming()
 
+    def begin(self, items: Iterator) -> None:
+        """Take an iterator that is begun already for the pass that comes next."""
+        self._coming.is_consumed = isinstance(self._blocks, Iterator)
+        self._coming.stream = Stream(self._arriving(items))
+
     def card(self) -> dict[str, str]:
         """Return what a prompt shows; the stream is left alone."""
         if self._form is None:
@@ -222,9 +227,9 @@ class IteratorSource(Source):
                     "this iterator has been read, and its rows come only once; make a new"
                     " IteratorSource, or give it a function that makes a new iterator for each pass"
                 )
-            coming.is_consumed = isinstance(self._blocks, Iterator)
-            coming.stream = Stream(self._arriving(self._open()))
+            self.begin(self._open())
         stream = coming.stream
+        assert stream is not None
         try:
             stream.pull(n_rows)
         except BaseException:

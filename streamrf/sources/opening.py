@@ -11,7 +11,6 @@ from streamrf.sources.base import Source
 from streamrf.sources.csv_files import CSVTable, NamesAloneError
 from streamrf.sources.dask_array import DaskArraySource, is_dask_array
 from streamrf.sources.frames import (
-    as_frame,
     check_at_hand,
     is_dask_frame,
     is_frame,
@@ -36,6 +35,7 @@ from streamrf.sources.paths import (
     raise_missing,
     stand_ins,
 )
+from streamrf.sources.plain_tables import as_frame
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.sparse import as_csr, is_scipy_sparse
 from streamrf.sources.store_folders import PARQUET, is_store, listed

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError
+from streamrf.errors import DataError, ShapeError
 from streamrf.sources.arrivals import Form, check_alike
 from streamrf.sources.base import Arrays, Block, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
-from streamrf.sources.frames import FrameTable, as_frame, is_mixed, is_table
+from streamrf.sources.frames import FrameTable, is_mixed, is_table
 from streamrf.sources.iterator import WHERE, IteratorSource
+from streamrf.sources.plain_tables import as_frame, is_of_records, is_of_rows
 from streamrf.sources.stream import Stream, windowed
 from streamrf.sources.table_roles import Wanted
 from streamrf.sources.tables import ARROW_BYTES, PEEK_ROWS, TableSource
@@ -51,6 +52,7 @@ class TableStream(IteratorSource):
         super().__init__(blocks)
         self._wanted = {"x": x, "y": y, "weights": weights}
         self._tables: TableSource | None = None  # says what becomes of columns
+        self._first_table: FrameTable | None = None  # its first rows
         self._checked: FrameTable | None = None  # last found to be like the first ones
 
     @property
@@ -88,11 +90,11 @@ class TableStream(IteratorSource):
     def _ahead(self, n_rows: int) -> Stream:
         stream = super()._ahead(max(n_rows, PEEK_ROWS))
         if self._tables is None:
-            first = stream.head[0].table.names
-            wanted = self._wanted | {role: first[role] for role in _ROLES if role in first}
-            tables: dict[int, FrameTable] = {id(rows.table): rows.table for rows in stream.head}
-            learnt = TableSource([*tables.values()], **wanted, where=WHERE)
-            self._use(learnt.of_table(next(iter(tables.values())).detached(FINGERPRINT_ROWS)))
+            assert self._first_table is not None
+            first = windowed(stream.head, 0, PEEK_ROWS)
+            tables = [rows.table.head(rows.X.stop) for rows in first]
+            learnt = TableSource(tables, **self._wanted | self._first_table.names, where=WHERE)
+            self._use(learnt.of_table(self._first_table))
         return stream
 
     @property
@@ -109,23 +111,30 @@ class TableStream(IteratorSource):
 
     def _part(self, item: Any, where: str) -> "_Rows":
         given = item if isinstance(item, tuple) else (item,)
-        if len(given) > 3:
+        if not 0 < len(given) <= 3:
             raise DataError(
                 f"{where} is a tuple of {len(given)}; expected a table, (table, y) or (table, y, "
                 "weights)"
             )
-        frame, extra = as_frame(given[0]), dict(zip(_ROLES, given[1:], strict=False))
+        frame, extra = as_frame(given[0], where), dict(zip(_ROLES, given[1:], strict=False))
         if not is_table(frame):
             raise DataError(
                 f"{where} is a {type(frame).__name__}, which has no names of columns, and the first"
                 " was a table, or x=, y= or weights= name columns; give tables alone, or arrays "
                 "(X, y) alone to IteratorSource"
             )
+        extra = {role: values for role, values in extra.items() if values is not None}
         for role in [role for role in extra if self._wanted[role] is not None]:
             raise DataError(f"{where} has {role} of its own, and {role}= names a column; give one")
-        extra = {role: values for role, values in extra.items() if values is not None}
+        if not frame.shape[0]:
+            return _Rows(FrameTable(frame, None, where), range(0))
+        if self._first_table is not None and extra.keys() != self._first_table.names.keys():
+            here, there = (" and ".join(x) or "a table" for x in (extra, self._first_table.names))
+            raise ShapeError(f"{where} comes with {here}, but the first with {there}")
         # Copies, because tables wait here while the generator goes on, and it may reuse its memory.
-        table = FrameTable(frame, extra, where).detached()
+        table = FrameTable(frame, extra, where, self._first_table).detached()
+        if self._first_table is None:
+            self._first_table = table.head(FINGERPRINT_ROWS).detached()
         return _Rows(table, range(table.n_rows))
 
     def _joined(self, parts: Sequence["_Rows"]) -> tuple[Arrays, int]:
@@ -156,6 +165,8 @@ class TableStream(IteratorSource):
 def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorSource:
     """Return the source of blocks that are tables, or of arrays; the first block says which.
 
+    It is read at once, and the first pass begins with it.
+
     Parameters
     ----------
     blocks : iterator, iterable, or function that makes one
@@ -165,14 +176,24 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
         return TableStream(blocks, x, y, weights)
     items = iter(blocks() if callable(blocks) else blocks)
     first = list(islice(items, 1))
-    if isinstance(blocks, Iterator):
-        blocks = chain(first, items)
-    elif isinstance(items, Generator):
-        items.close()
-    given = next(iter(first), None)
-    frame = as_frame(given[0] if isinstance(given, tuple) and given else given)
-    is_other = frame is not given and not isinstance(given, tuple)  # which arrays cannot be
-    return TableStream(blocks) if is_other or is_mixed(frame) else IteratorSource(blocks)
+    given = first[0] if first else None
+    given = given[0] if isinstance(given, tuple) and given else given
+    is_plain = isinstance(given, dict) or is_of_records(given) or is_of_rows(given)
+    kind = TableStream if is_plain or is_mixed(given) else IteratorSource
+    source = kind(blocks)
+    source.begin(_put_back(first, items))
+    return source
+
+
+def _put_back(first: list[Any], items: Iterator) -> Iterator[Any]:
+    """Yield the first item again and then the others; close them at the end."""
+    try:
+        while first:
+            yield first.pop()
+        yield from items
+    finally:
+        if isinstance(items, Generator):
+            items.close()
 
 
 class _Rows(NamedTuple):

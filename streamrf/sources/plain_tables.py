@@ -1,0 +1,89 @@
+"""Tables of plain Python and NumPy: dicts of columns, arrays of records, rows that are dicts."""
+
+from typing import Any
+
+import numpy as np
+
+from streamrf.errors import DataError
+from streamrf.sources.arrow_types import arrow
+
+
+def is_of_records(X: Any) -> bool:
+    """Return whether X is an array of records, also a masked one or one of `np.recarray`."""
+    return isinstance(X, np.ndarray) and X.dtype.names is not None and X.ndim == 1
+
+
+def is_of_rows(X: Any) -> bool:
+    """Return whether X is a list of rows that are dicts, and not of tables that are dicts."""
+    return isinstance(X, list) and len(X) > 0 and isinstance(X[0], dict) and _is_row(X[0])
+
+
+def as_frame(X: Any, where: str = "X") -> Any:
+    """Return the Arrow table of what is one in plain Python and NumPy, or X itself.
+
+    Those are a dict of columns, by their names, an array of records, and a list of rows that are
+    dicts. A column of several numbers a row is one of lists. Masked entries are missing, and so are
+    keys that rows do not have.
+    """
+    if is_of_rows(X):
+        if odd := next((row for row in X if not isinstance(row, dict)), None):
+            odd_name = type(odd).__name__
+            raise DataError(f"{where} is a list of dicts and of others, such as a {odd_name}")
+        names = dict.fromkeys(name for row in X for name in row)
+        columns = {name: [row.get(name) for row in X] for name in names}
+    elif is_of_records(X):
+        columns = {name: X[name] for name in X.dtype.names}
+    elif isinstance(X, dict):
+        columns = X
+    else:
+        return X
+    pa = arrow()
+    try:
+        found = [_column(values) for values in columns.values()]
+        return pa.table(found, names=list(map(str, columns)))
+    except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
+        told = " ".join(str(error).split())
+        name = type(X).__name__
+        raise DataError(f"{where} is a {name} that is no table of columns ({told})") from error
+
+
+def _is_row(row: dict[Any, Any]) -> bool:
+    """Return whether some value is one, and not those of a column."""
+    return any(
+        isinstance(value, str | bytes)
+        or not hasattr(value, "__len__")
+        or getattr(value, "shape", None) == ()
+        for value in row.values()
+    )
+
+
+def _column(values: Any) -> Any:
+    """Return a column of any library as Arrow's; what pandas takes for missing is missing."""
+    pa = arrow()
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(values, "__arrow_c_stream__") and getattr(values, "ndim", 1) == 1:
+        return pa.chunked_array(values)
+    is_sequence = isinstance(values, list | tuple)
+    values = list(values) if is_sequence else values if _is_series(values) else _array(values)
+    if not isinstance(values, np.ndarray) or values.dtype.kind == "O":
+        return pa.array(values, from_pandas=True)
+    mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+    values = np.asarray(values)
+    if values.dtype.kind == "S":
+        values = np.strings.decode(values, "utf-8")
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    if values.ndim < 2:
+        return pa.array(values, mask=mask)
+    width = int(np.prod(values.shape[1:]))
+    flat = pa.array(values.reshape(-1), mask=None if mask is None else mask.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, width)
+
+
+def _is_series(values: Any) -> bool:
+    return type(values).__module__.partition(".")[0] == "pandas"
+
+
+def _array(values: Any) -> Any:
+    return values if isinstance(values, np.ndarray) else np.asarray(values)
