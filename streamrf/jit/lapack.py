@@ -5,6 +5,7 @@ a packed matrix in 32 bits, which ends at order 46,340, while LAPACK itself goes
 """
 
 import ctypes
+import functools
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,16 @@ def _call(name: str, *arguments: Any) -> None:
     arrays = [value for value in arguments if isinstance(value, np.ndarray)]
     dtype = arrays[0].dtype
     assert all(array.dtype == dtype for array in arrays), "one dtype for all"
-    address = get_cython_function_address("scipy.linalg.cython_lapack", _LETTERS[dtype] + name)
-    routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arguments))(address)
     kept = [_by_address(value) for value in arguments]
+    routine = _routine(_LETTERS[dtype] + name, len(arguments))
     routine(*[ctypes.cast(value, ctypes.c_void_p) for value in kept])
+
+
+@functools.cache
+def _routine(name: str, n_arguments: int) -> Any:
+    """Return a routine that takes addresses; to look for it takes longer than a small product."""
+    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
 
 def _by_address(value: Any) -> Any:

@@ -72,8 +72,10 @@ class Pass(State):
         if not len(block.X):
             return
         try:
-            for rows in [as_rows(block)] if self.holdout is None else self.holdout.take(block):
-                self._sum(rows)
+            parts = [as_rows(block)] if self.holdout is None else self.holdout.take(block)
+            with computing():  # once, as setting the threads takes longer than small loops
+                for rows in parts:
+                    self._sum(rows)
         except BadRowError as error:
             raise BadRowError(f"{block.where}{self._bad_row(as_rows(block))}: {error}") from error
         self._look()
