@@ -110,8 +110,10 @@ def test_the_first_block_says_whether_a_stream_is_of_tables(n_names):
     assert type(source) is srf.IteratorSource
     assert np.array_equal(np.concatenate([b.X for b in source.blocks(block_rows=7)]), X)
     numbers = srf.open_source(pd.DataFrame(x, columns=[*"abc"]) for x, _ in pairs)
-    assert type(numbers) is srf.IteratorSource
+    assert type(numbers) is srf.sources.TableStream
     assert numbers.columns.outputs == (*"abc",)
+    pages = srf.open_source(iter([[], [], [{"a": 1, "b": "x"}], [], [{"a": 2, "b": "y"}]]))
+    assert [len(block.X) for block in pages.blocks()] == [2]
 
 
 @pytest.mark.parametrize("is_reverse", [False, True])
@@ -216,6 +218,31 @@ def test_the_first_4096_rows_say_what_columns_become(monkeypatch):
 
 
 @pytest.mark.parametrize("y", [3, np.array(1), iter([1]), "yn", b"yn"])
+def test_a_stream_of_numbers_is_read_by_a_model_of_a_table_with_holes():
+    frame = FRAME[["area", "rooms", "sold"]]
+    clf = srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1)
+    clf.fit(srf.open_source(chunks(frame), y="sold"))
+    rows = frame.drop(columns="sold")
+    later = (rows.iloc[i:j] for i, j in ((1, 30), (30, 90)))  # no hole in the first
+    assert np.array_equal(clf.predict(srf.open_source(later)), clf.predict(rows.iloc[1:90]))
+
+
+def test_first_blocks_of_types_that_count_as_alike():
+    first = pd.DataFrame({"city": pd.Categorical([*"xy"]), "flag": [True, False]})
+    later = pd.DataFrame({"city": [*"yz"], "flag": [None, None]})
+    (block,) = srf.open_source([first, later]).blocks()
+    assert block.names == ("city=x", "city=y", "city=z", "flag", "flag missing")
+    assert block.X[:, 4].tolist() == [0, 0, 1, 1]
+    assert block.X[:2, 3].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("y", [5, np.zeros(4), [1, 2], pd.Series([1, 2])])
+def test_names_of_columns_are_texts(y):
+    for blocks in (chunks(), iter([(np.eye(2), np.zeros(2))])):
+        with pytest.raises(ParameterError, match="y= of rows that come in blocks names columns"):
+            srf.open_source(blocks, y=y)
+
+
 def test_what_is_no_value_for_each_row_is_refused(y):
     with pytest.raises(DataError, match="block 0, y must be a value for each row"):
         _ = srf.open_source(iter([(pd.DataFrame({"c": [*"xy"]}), y)])).n_features

@@ -55,7 +55,7 @@ def _as(kind: str | None, values: Any) -> Any:
     """Return values in the one type of their kind: times in UTC, categories as text."""
     pa = arrow()
     as_one = {"date": pa.timestamp("us"), "category": pa.large_string(), "number": pa.float64()}
-    as_one["vector"] = pa.large_list(pa.float64())
+    as_one |= {"vector": pa.large_list(pa.float64()), "boolean": pa.bool_()}
     type_ = as_one.get(str(kind), values.type)
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), type_)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import DataError, ShapeError
+from streamrf.errors import DataError, ParameterError, ShapeError
 from streamrf.sources.arrivals import Form, check_alike
 from streamrf.sources.base import Arrays, Block, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
-from streamrf.sources.frames import FrameTable, is_mixed, is_table
+from streamrf.sources.frames import FrameTable, is_table
 from streamrf.sources.iterator import WHERE, IteratorSource
 from streamrf.sources.plain_tables import as_frame, is_of_records, is_of_rows
 from streamrf.sources.stream import Stream, windowed
@@ -51,6 +51,8 @@ class TableStream(IteratorSource):
     ) -> None:
         super().__init__(blocks)
         self._wanted = {"x": x, "y": y, "weights": weights}
+        for role, names in self._wanted.items():
+            _check_names(role, names)
         self._tables: TableSource | None = None  # says what becomes of columns
         self._first_table: FrameTable | None = None  # its first rows
         self._checked: FrameTable | None = None  # last found to be like the first ones
@@ -110,6 +112,8 @@ class TableStream(IteratorSource):
         self._form = Form.of(first, (tables.n_features,), None, None)
 
     def _part(self, item: Any, where: str) -> "_Rows":
+        if _is_empty(item):
+            return _Rows(None, range(0))
         given = item if isinstance(item, tuple) else (item,)
         if not 0 < len(given) <= 3:
             raise DataError(
@@ -127,7 +131,7 @@ class TableStream(IteratorSource):
         for role in [role for role in extra if self._wanted[role] is not None]:
             raise DataError(f"{where} has {role} of its own, and {role}= names a column; give one")
         if not frame.shape[0]:
-            return _Rows(FrameTable(frame, None, where), range(0))
+            return _Rows(None, range(0))
         if self._first_table is not None and extra.keys() != self._first_table.names.keys():
             here, there = (" and ".join(x) or "a table" for x in (extra, self._first_table.names))
             raise ShapeError(f"{where} comes with {here}, but the first with {there}")
@@ -165,7 +169,8 @@ class TableStream(IteratorSource):
 def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorSource:
     """Return the source of blocks that are tables, or of arrays; the first block says which.
 
-    It is read at once, and the first pass begins with it.
+    It is read at once, and the first pass begins with it. Tables of numbers are read as other
+    tables are, and so as one of them that is whole.
 
     Parameters
     ----------
@@ -175,31 +180,47 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
     if x is not None or y is not None or weights is not None:
         return TableStream(blocks, x, y, weights)
     items = iter(blocks() if callable(blocks) else blocks)
-    first = list(islice(items, 1))
-    given = first[0] if first else None
+    first: list[Any] = []
+    while (not first or _is_empty(first[-1])) and (more := list(islice(items, 1))):
+        first += more
+    given = first[-1] if first else None
     given = given[0] if isinstance(given, tuple) and given else given
     is_plain = isinstance(given, dict) or is_of_records(given) or is_of_rows(given)
-    kind = TableStream if is_plain or is_mixed(given) else IteratorSource
-    source = kind(blocks)
+    source = (TableStream if is_plain or is_table(given) else IteratorSource)(blocks)
     source.begin(_put_back(first, items))
     return source
 
 
 def _put_back(first: list[Any], items: Iterator) -> Iterator[Any]:
-    """Yield the first item again and then the others; close them at the end."""
+    """Yield the first items again and then the others; close them at the end."""
     try:
         while first:
-            yield first.pop()
+            yield first.pop(0)
         yield from items
     finally:
         if isinstance(items, Generator):
             items.close()
 
 
-class _Rows(NamedTuple):
-    """Rows of a table of the stream."""
+def _is_empty(item: Any) -> bool:
+    """Return whether a block is a list of no rows, as a page of a query may be."""
+    return isinstance(item, list) and not item
 
-    table: FrameTable
+
+def _check_names(role: str, wanted: Any) -> None:
+    """Raise ParameterError for what names no columns."""
+    names = wanted if isinstance(wanted, list | tuple) else [wanted]
+    if wanted is not None and not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            f"{role}= of rows that come in blocks names columns of tables, a text or a list of "
+            f"texts, got a {type(wanted).__name__}; values come with each block: (table, y), (X, y)"
+        )
+
+
+class _Rows(NamedTuple):
+    """Rows of a table of the stream; None where there are none."""
+
+    table: Any
     X: range
 
     def take(self, rows: slice) -> "_Rows":
