@@ -747,7 +747,7 @@ def holed(path) -> bytes:
     ],
 )
 def test_outputs_are_checked_before_the_data_are_read(option, path, message, monkeypatch):
-    monkeypatch.setattr(groups, "open_source", lambda *args, **kwargs: pytest.fail("was read"))
+    monkeypatch.setattr(groups, "open_files", lambda *args, **kwargs: pytest.fail("was read"))
     os.symlink("data.h5", "link.h5")
     os.mkfifo("pipe")
     assert refused("fit", "da*.h5", *SMALL, "--model", "new.h5", option, path).startswith(message)
@@ -765,7 +765,7 @@ def test_what_the_system_says_is_told_without_its_number(monkeypatch):
     def fail(*args, **kwargs):
         raise OSError(27, "File too large")
 
-    monkeypatch.setattr(groups, "open_source", fail)
+    monkeypatch.setattr(groups, "open_files", fail)
     assert refused(*FIT) == "a file could not be read or written: File too large"
 
 
@@ -774,7 +774,7 @@ def test_a_machine_out_of_memory_is_one_sentence(reason, monkeypatch):
     def fail(*args, **kwargs):
         raise MemoryError(*filter(None, [reason]))
 
-    monkeypatch.setattr(groups, "open_source", fail)
+    monkeypatch.setattr(groups, "open_files", fail)
     told = f"out of memory: {reason or 'none is left'}; free some, or ask for less"
     assert refused("fit", "data.h5", *SMALL, "--model", "new.h5") == told
 

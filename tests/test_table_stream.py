@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import scipy
 
 import streamrf as srf
 from integers import assert_same_bytes
@@ -246,6 +247,13 @@ def test_names_of_columns_are_texts(y):
 def test_what_is_no_value_for_each_row_is_refused(y):
     with pytest.raises(DataError, match="block 0, y must be a value for each row"):
         _ = srf.open_source(iter([(pd.DataFrame({"c": [*"xy"]}), y)])).n_features
+
+
+def test_a_matrix_of_scipy_that_is_a_dict_is_no_table():
+    X = scipy.sparse.dok_array(np.eye(3))
+    assert np.array_equal(next(srf.open_source(X, y=[0, 1, 1]).blocks()).X, np.eye(3))
+    (block,) = srf.open_source(iter([(X, [0, 1, 1])])).blocks()
+    assert block.X.shape == (3, 3)
 
 
 class Tensor:

@@ -23,7 +23,7 @@ from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed
 from streamrf.sources.derived import check_names, names_of, target_places
 from streamrf.sources.paths import is_paths
-from streamrf.sources.plain_tables import as_frame, is_of_records, is_of_rows
+from streamrf.sources.plain_tables import as_frame, is_of_rows, is_plain
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.table_parts import detached
 from streamrf.sources.tables import Table, TableSource
@@ -208,7 +208,7 @@ def check_at_hand(X: Any) -> None:
     """Raise ParameterError for a path, or what gives rows as they come."""
     if isinstance(X, str | bytes | os.PathLike):
         raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if isinstance(X, dict) or is_of_records(X) or is_of_rows(X):
+    if is_plain(X):
         raise ParameterError(
             f"X is a {type(X).__name__} of columns with names; use open_source(X, y=...)"
         )

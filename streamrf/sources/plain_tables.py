@@ -8,6 +8,11 @@ from streamrf.errors import DataError
 from streamrf.sources.arrow_types import arrow
 
 
+def is_plain(X: Any) -> bool:
+    """Return whether X is a table of plain Python and NumPy, see `as_frame`."""
+    return is_of_records(X) or is_of_rows(X) or _is_of_columns(X)
+
+
 def is_of_records(X: Any) -> bool:
     """Return whether X is an array of records, also a masked one or one of `np.recarray`."""
     return isinstance(X, np.ndarray) and X.dtype.names is not None and X.ndim == 1
@@ -15,7 +20,7 @@ def is_of_records(X: Any) -> bool:
 
 def is_of_rows(X: Any) -> bool:
     """Return whether X is a list of rows that are dicts, and not of tables that are dicts."""
-    return isinstance(X, list) and len(X) > 0 and isinstance(X[0], dict) and _is_row(X[0])
+    return isinstance(X, list) and len(X) > 0 and _is_of_columns(X[0]) and _is_row(X[0])
 
 
 def as_frame(X: Any, where: str = "X") -> Any:
@@ -33,7 +38,7 @@ def as_frame(X: Any, where: str = "X") -> Any:
         columns = {name: [row.get(name) for row in X] for name in names}
     elif is_of_records(X):
         columns = {name: X[name] for name in X.dtype.names}
-    elif isinstance(X, dict):
+    elif _is_of_columns(X):
         columns = X
     else:
         return X
@@ -45,6 +50,11 @@ def as_frame(X: Any, where: str = "X") -> Any:
         told = " ".join(str(error).split())
         name = type(X).__name__
         raise DataError(f"{where} is a {name} that is no table of columns ({told})") from error
+
+
+def _is_of_columns(X: Any) -> bool:
+    """Return whether X is a dict, and no matrix of SciPy that is one."""
+    return isinstance(X, dict) and not hasattr(X, "shape")
 
 
 def _is_row(row: dict[Any, Any]) -> bool:

@@ -15,7 +15,7 @@ from streamrf.sources.columns import Columns
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
 from streamrf.sources.frames import FrameTable, is_table
 from streamrf.sources.iterator import WHERE, IteratorSource
-from streamrf.sources.plain_tables import as_frame, is_of_records, is_of_rows
+from streamrf.sources.plain_tables import as_frame, is_plain
 from streamrf.sources.stream import Stream, windowed
 from streamrf.sources.table_roles import Wanted
 from streamrf.sources.tables import ARROW_BYTES, PEEK_ROWS, TableSource
@@ -185,8 +185,7 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
         first += more
     given = first[-1] if first else None
     given = given[0] if isinstance(given, tuple) and given else given
-    is_plain = isinstance(given, dict) or is_of_records(given) or is_of_rows(given)
-    source = (TableStream if is_plain or is_table(given) else IteratorSource)(blocks)
+    source = (TableStream if is_plain(given) or is_table(given) else IteratorSource)(blocks)
     source.begin(_put_back(first, items))
     return source
 
