@@ -138,6 +138,14 @@ def check_path(path: Any, name: str = "path") -> None:
     check_kind(name, path, str | bytes | os.PathLike, "the name of a file")
 
 
+def check_options(options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ParameterError for a keyword argument that is not among those known."""
+    names = sorted(known)
+    for name in options:
+        if name not in names:
+            raise ParameterError(f"there is no option {name!r}; the options are {', '.join(names)}")
+
+
 def check_unmasked(values: Any, where: str) -> None:
     """Raise DataError for a masked array that hides entries, whose mask NumPy would drop."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):

@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
@@ -235,3 +236,43 @@ def test_a_script_that_leaves_a_reader_half_read_still_ends():
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=30
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_a_generator_that_its_thread_is_still_in_is_closed(monkeypatch):
+    """So it is where an interrupt comes while the thread starts: no one waits for it then."""
+    is_closed, may_go = [], threading.Event()
+
+    def items():
+        try:
+            yield 1
+            may_go.wait(10)
+            yield 2
+        finally:
+            is_closed.append(True)
+
+    shutdown, left = ThreadPoolExecutor.shutdown, []
+
+    def leave(executor, wait, cancel_futures):
+        left.append(executor)
+        threading.Timer(0.05, may_go.set).start()
+
+    reading = read_ahead(items())
+    assert next(reading) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadPoolExecutor, "shutdown", leave)
+        reading.close()
+    shutdown(left[0])
+    assert is_closed == [True]
+
+
+def test_an_error_of_a_generator_that_closes_is_raised():
+    def items():
+        try:
+            yield from range(9)
+        finally:
+            raise ValueError("already executing, it says")
+
+    reading = read_ahead(items())
+    next(reading)
+    with pytest.raises(ValueError, match="it says"):
+        reading.close()

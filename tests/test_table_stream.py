@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import threading
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from integers import assert_same_bytes
 from streamrf import storage
 from streamrf.errors import (
     BadRowError,
+    CheckpointError,
     ConsumedError,
     DataError,
     DatasetNotFoundError,
@@ -178,7 +180,7 @@ def test_masked_entries_and_keys_that_rows_lack_are_missing():
     )
     with pytest.raises(DataError, match="several columns called"):
         srf.open_source({1: [1], "1": [2]})
-    with pytest.raises(DataError, match="no table of columns"):
+    with pytest.raises(DataError, match="column 'a' is no column of a table"):
         srf.open_source({"a": ("x", 1)})
 
 
@@ -243,7 +245,85 @@ def test_names_of_columns_are_texts(y):
             srf.open_source(blocks, y=y)
 
 
-@pytest.mark.parametrize("y", [3, np.array(1), iter([1]), "yn", b"yn"])
+def test_labels_of_xarray_are_no_table():
+    xarray = pytest.importorskip("xarray")
+    D = xarray.DataArray(np.arange(12.0).reshape(4, 3), dims=("row", "c"), coords={"c": [*"abc"]})
+    for blocks in (iter([D, D]), [D, D]):
+        assert not isinstance(srf.open_source(blocks), srf.sources.TableStream)
+    (block,) = srf.open_source(iter([D, D])).blocks()
+    assert block.X.shape == (8, 3)
+
+
+def test_texts_are_not_cut_at_nul():
+    texts = np.array(["a\0b", "a\0c"])
+    assert len(srf.open_source({"c": texts}).columns.outputs) == 2
+    for source in (
+        srf.open_source({"c": [1, 2], "y": texts}, y="y"),
+        srf.open_source(pd.DataFrame({"c": [1, 2]}), y=texts),
+        srf.open_source(iter([(pd.DataFrame({"c": [1, 2]}), texts)])),
+    ):
+        with pytest.raises(DataError, match="NUL"):
+            list(source.blocks())
+
+
+def test_targets_beside_a_table_are_read_as_beside_arrays():
+    frame = pd.DataFrame({"c": [*"xyx"]})
+    for y, expected in (
+        (np.array([b"u", b"v", b"u"]), [*"uvu"]),
+        (np.array([0, 1, 1], ">i4"), [0, 1, 1]),
+    ):
+        (block,) = srf.open_source(iter([(frame, y)])).blocks()
+        assert block.y.tolist() == expected
+
+
+def test_tensors_of_one_shape_are_neither_rows_nor_targets():
+    X = np.arange(6.0).reshape(3, 2)
+    (block,) = srf.IteratorSource([[Tensor(X)]]).blocks()
+    assert np.array_equal(block.X, X)
+    with pytest.raises(DataError, match=r"a list of 2 arrays of the shape \(3, 2\)"):
+        list(srf.IteratorSource([[Tensor(X), Tensor(X)]]).blocks())
+
+
+@pytest.mark.parametrize("changed", [{"x": ["area", "city"]}, {"y": "garden"}])
+def test_a_checkpoint_is_of_the_columns_named(changed, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "MAX_ROWS", 64)
+    monkeypatch.setattr(memory, "MIN_ROWS", 64)
+    monkeypatch.setattr(calibration, "CALIBRATION_ROWS", 100)
+    monkeypatch.setattr(peeking, "PEEK_ROWS", 100)
+    monkeypatch.setattr(srf.sources.table_stream, "PEEK_ROWS", 100)
+    frame = FRAME.assign(sold=FRAME["garden"])
+    settings = {"normalize": "standard", "task": "classification", "checkpoint_every": 0}
+    settings |= {"checkpoint": tmp_path / "pass.checkpoint", "features": MAP}
+    named = {"x": ["area", "city", "rooms"], "y": "sold"}
+
+    def breaks():
+        yield from itertools.islice(chunks(frame, 50), 8)
+        raise OSError("the line is gone")
+
+    with pytest.raises(OSError, match="the line is gone"):
+        srf.accumulate(srf.open_source(breaks, **named), **settings)
+    source = srf.open_source(partial(chunks, frame, 50), **named | changed)
+    with pytest.raises(CheckpointError, match=f"source/{next(iter(changed))} was"):
+        srf.accumulate(source, **settings)
+
+
+@pytest.mark.parametrize("is_function", [False, True])
+def test_an_iterator_stays_in_the_thread_that_calls(is_function):
+    threads = []
+
+    def blocks():
+        for chunk in chunks(pd.concat([FRAME] * 50, ignore_index=True), 100):
+            threads.append(threading.get_ident())
+            yield chunk
+
+    source = srf.open_source(blocks if is_function else blocks(), x=X_NAMES, y="sold")
+    srf.accumulate(source, MAP, normalize="standard")
+    assert len({*threads}) == 1 + is_function
+
+
+@pytest.mark.parametrize(
+    "y", [3, np.array(1), iter([1]), "yn", b"yn", {1, 2}, np.empty((2, 0)), scipy.sparse.eye(2)]
+)
 def test_what_is_no_value_for_each_row_is_refused(y):
     with pytest.raises(DataError, match="block 0, y must be a value for each row"):
         _ = srf.open_source(iter([(pd.DataFrame({"c": [*"xy"]}), y)])).n_features

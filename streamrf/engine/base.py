@@ -57,6 +57,8 @@ class Reading:
     ) -> Iterator[Block]:
         """Yield the checked blocks, read one ahead of their use where there are several.
 
+        An iterator may be bound to the thread that made it, so it is read in this one.
+
         Parameters
         ----------
         progress : called with the number of rows done after each block
@@ -74,7 +76,8 @@ class Reading:
                 yield check_rows(block, self.on_bad_rows)[0]
 
         found = False
-        for block in read_ahead(checked(), 0 if self._is_one_block else 1, n_threads):
+        is_read_here = self._is_one_block or not self.source.is_rereadable
+        for block in read_ahead(checked(), 0 if is_read_here else 1, n_threads):
             found = True
             yield block
             if progress is not None:

@@ -4,12 +4,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streamrf.display import format_bytes
-from streamrf.errors import ParameterError, check_flag, check_kind
+from streamrf.errors import ParameterError, check_flag, check_kind, check_options
 
 if TYPE_CHECKING:  # not imported by `import streamrf`, but by who makes a client
     from distributed import Client
@@ -90,6 +90,12 @@ class RunOptions:
     verbose: bool = False
     progress: Callable[[int], None] | None = None
     outlook: Callable[["Outlook"], None] | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "RunOptions":
+        """Return the options that keyword arguments stand for; ParameterError for others."""
+        check_options(options, {field.name for field in fields(cls)})
+        return cls(**options)
 
     def __post_init__(self) -> None:
         check_flag("verbose", self.verbose)

@@ -65,7 +65,7 @@ class Scorer(ABC):
                 f"{source.where} has {source.n_features} features, but the model was trained on "
                 f"{self.n_features}{cure if source.n_features > self.n_features else ''}"
             )
-        return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions(**options)
+        return Reading(source, start, stop, self._block_rows, on_bad_rows), RunOptions.of(options)
 
     @property
     def _block_rows(self) -> int:

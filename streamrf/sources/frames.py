@@ -23,8 +23,9 @@ from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed
 from streamrf.sources.derived import check_names, names_of, target_places
 from streamrf.sources.paths import is_paths
-from streamrf.sources.plain_tables import as_frame, is_of_rows, is_plain
+from streamrf.sources.plain_tables import as_frame, column_of, is_of_rows, is_plain
 from streamrf.sources.seekable import Ranges
+from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.table_parts import detached
 from streamrf.sources.tables import Table, TableSource
 from streamrf.sources.validation import warn_of_rounded
@@ -175,8 +176,8 @@ def is_frame(X: Any) -> bool:
 
 
 def is_table(X: Any) -> bool:
-    """Return whether X is a table in memory, and not of Dask."""
-    return is_frame(X) and not is_dask_frame(X)
+    """Return whether X is a table in memory, not of Dask and no array with labels of xarray."""
+    return is_frame(X) and not is_dask_frame(X) and _library(X) != "xarray"
 
 
 def check_no_frame(X: Any, reader: str) -> None:
@@ -283,8 +284,9 @@ def _library(X: Any) -> str:
 
 def check_column(values: Any, where: str) -> None:
     """Raise DataError for what has not a value for each row."""
-    is_text = isinstance(values, str | bytes)
-    if is_text or not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
+    shape = getattr(values, "shape", None)
+    is_other = isinstance(values, str | bytes | dict | set | frozenset) or is_scipy_sparse(values)
+    if is_other or not hasattr(values, "__len__") or shape == () or 0 in (shape or ())[1:]:
         raise DataError(f"{where} must be a value for each row, got a {type(values).__name__}")
 
 
@@ -304,6 +306,7 @@ def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
             return _table(values, role), True
         values = np.asarray(values)
     if getattr(values, "ndim", 1) != 2:
+        values = column_of(values) if isinstance(values, np.ndarray) else values
         return _table({role: values}, role), False
     if values.shape[1] == 1:
         return _table({role: values[:, 0]}, role), False

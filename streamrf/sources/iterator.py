@@ -1,6 +1,6 @@
 """Rows that arrive once: a generator, a queue, a network stream."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class IteratorSource(Source):
     ----------
     blocks : iterator, iterable, or function without arguments that makes one
         Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows; X may be a
-        SciPy matrix. Of tables of numbers, later ones are read by the names of columns of the
+        SciPy matrix. Lists of arrays of different shapes, as loaders of batches give them, are
+        such tuples. Of tables of numbers, later ones are read by the names of columns of the
         first; tables of all kinds of columns: `open_source`. An iterator can be read once; a list
         or a function again and again, a new iterator each time.
     position : index of the first row, if this continues a longer stream
@@ -64,7 +65,8 @@ class IteratorSource(Source):
     Notes
     -----
     Errors of the iterator itself pass through as they are. An iterator is closed when its pass
-    ends or is abandoned.
+    ends or is abandoned. It stays in the thread that calls, to which its connection may be bound;
+    what a function makes is begun there, and goes on in a thread that reads ahead.
 
     Examples
     --------
@@ -81,7 +83,7 @@ class IteratorSource(Source):
 
     def __init__(self, blocks: Any, position: int = 0, key: str | None = None) -> None:
         self._blocks = blocks
-        self._open = _opener(blocks)
+        _check_blocks(blocks)
         if not isinstance(position, int | np.integer) or position < 0:
             raise ParameterError(f"position must be an integer of at least 0, got {position!r}")
         if not isinstance(key, str | None):
@@ -92,7 +94,7 @@ class IteratorSource(Source):
         self._coming = _Coming()
 
     def begin(self, items: Iterator) -> None:
-        """Take an iterator that is begun already for the pass that comes next."""
+        """Take items that are begun already for the pass that comes next."""
         self._coming.is_consumed = isinstance(self._blocks, Iterator)
         self._coming.stream = Stream(self._arriving(items))
 
@@ -206,11 +208,7 @@ class IteratorSource(Source):
                 " makes one"
             )
         # A pass that has begun stays behind: the copy can begin its own.
-        return self.__dict__ | {"_coming": _Coming(), "_open": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._open = _opener(self._blocks)
+        return self.__dict__ | {"_coming": _Coming()}
 
     def _known_form(self) -> Form:
         if self._form is None:
@@ -227,7 +225,7 @@ class IteratorSource(Source):
                     "this iterator has been read, and its rows come only once; make a new"
                     " IteratorSource, or give it a function that makes a new iterator for each pass"
                 )
-            self.begin(self._open())
+            self.begin(items_of(self._blocks))
         stream = coming.stream
         assert stream is not None
         try:
@@ -301,17 +299,20 @@ class IteratorSource(Source):
         return Block(*rows, position, key, position, n_rows, None, WHERE, (), n_unseen)
 
 
-def _opener(blocks: Any) -> Callable[[], Iterator]:
+def items_of(blocks: Any) -> Iterator:
+    """Return the blocks from their first one on; of an iterator, those that are left."""
+    return iter(blocks if isinstance(blocks, Iterable) else blocks())
+
+
+def _check_blocks(blocks: Any) -> None:
+    """Raise ParameterError for what cannot give blocks."""
     if isinstance(blocks, np.ndarray | str | bytes | dict):
         raise ParameterError(
             f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
             " that makes one (whole arrays go into an ArraySource, files into an HDF5Source)"
         )
-    if isinstance(blocks, Iterable):
-        return lambda: iter(blocks)
-    if callable(blocks):
-        return lambda: iter(blocks())
-    raise ParameterError(
-        f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function that"
-        " makes one"
-    )
+    if not isinstance(blocks, Iterable) and not callable(blocks):
+        raise ParameterError(
+            f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
+            " that makes one"
+        )

@@ -1,5 +1,6 @@
 """Tables of plain Python and NumPy: dicts of columns, arrays of records, rows that are dicts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ def as_frame(X: Any, where: str = "X") -> Any:
     keys that rows do not have.
     """
     if is_of_rows(X):
-        if odd := next((row for row in X if not isinstance(row, dict)), None):
-            odd_name = type(odd).__name__
+        if odd := [row for row in X if not isinstance(row, dict)]:
+            odd_name = type(odd[0]).__name__
             raise DataError(f"{where} is a list of dicts and of others, such as a {odd_name}")
         names = dict.fromkeys(name for row in X for name in row)
         columns = {name: [row.get(name) for row in X] for name in names}
@@ -43,18 +44,26 @@ def as_frame(X: Any, where: str = "X") -> Any:
     else:
         return X
     pa = arrow()
+    found = []
+    for name in columns:
+        try:
+            found.append(column_of(columns[name]))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            told = " ".join(str(error).split())
+            raise DataError(f"{where}: column {name!r} is no column of a table ({told})") from error
     try:
-        found = [_column(values) for values in columns.values()]
         return pa.table(found, names=list(map(str, columns)))
-    except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
+    except pa.ArrowException as error:
         told = " ".join(str(error).split())
-        name = type(X).__name__
-        raise DataError(f"{where} is a {name} that is no table of columns ({told})") from error
+        kind = type(X).__name__
+        raise DataError(f"{where} is a {kind} that is no table of columns ({told})") from error
 
 
 def _is_of_columns(X: Any) -> bool:
-    """Return whether X is a dict, and no matrix of SciPy that is one."""
-    return isinstance(X, dict) and not hasattr(X, "shape")
+    """Return whether X maps names to columns, and is no matrix, file or set of arrays that does."""
+    library = type(X).__module__.partition(".")[0]
+    is_other = hasattr(X, "shape") or library in ("h5py", "xarray", "zarr")
+    return isinstance(X, Mapping) and not is_other
 
 
 def _is_row(row: dict[Any, Any]) -> bool:
@@ -67,33 +76,34 @@ def _is_row(row: dict[Any, Any]) -> bool:
     )
 
 
-def _column(values: Any) -> Any:
+def column_of(values: Any) -> Any:
     """Return a column of any library as Arrow's; what pandas takes for missing is missing."""
     pa = arrow()
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if hasattr(values, "__arrow_c_stream__") and getattr(values, "ndim", 1) == 1:
         return pa.chunked_array(values)
-    is_sequence = isinstance(values, list | tuple)
-    values = list(values) if is_sequence else values if _is_series(values) else _array(values)
-    if not isinstance(values, np.ndarray) or values.dtype.kind == "O":
+    if isinstance(values, list | tuple):
+        objects = np.empty(len(values), dtype=object)
+        for place, value in enumerate(values):
+            objects[place] = value
+        return pa.array(objects, from_pandas=True)
+    if not isinstance(values, np.ndarray):
+        if type(values).__module__.partition(".")[0] == "pandas":
+            return pa.array(values, from_pandas=True)
+        values = np.asarray(values)
+    if values.dtype.kind == "O":
         return pa.array(values, from_pandas=True)
     mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     values = np.asarray(values)
     if values.dtype.kind == "S":
         values = np.strings.decode(values, "utf-8")
-    if not values.dtype.isnative:
+    if values.dtype.kind == "U":
+        values = values.astype(object)  # of which Arrow cuts no text at a NUL
+    elif not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     if values.ndim < 2:
         return pa.array(values, mask=mask)
     width = int(np.prod(values.shape[1:]))
     flat = pa.array(values.reshape(-1), mask=None if mask is None else mask.reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, width)
-
-
-def _is_series(values: Any) -> bool:
-    return type(values).__module__.partition(".")[0] == "pandas"
-
-
-def _array(values: Any) -> Any:
-    return values if isinstance(values, np.ndarray) else np.asarray(values)

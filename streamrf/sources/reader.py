@@ -1,5 +1,7 @@
 """Read the next blocks while the current one is computed."""
 
+import inspect
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,7 +76,22 @@ def _read_ahead(blocks: Iterator[T], depth: int, n_threads: int | None) -> Gener
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
         if isinstance(blocks, Generator):
+            _close(blocks)
+
+
+def _close(blocks: Generator) -> None:
+    """Close a generator that the thread may still be in.
+
+    It is where an interrupt came while the thread started: the executor does not know of it then.
+    """
+    while True:
+        try:
             blocks.close()
+            return
+        except ValueError:
+            if inspect.getgeneratorstate(blocks) != inspect.GEN_RUNNING:
+                raise
+        time.sleep(0.001)
 
 
 def _read(blocks: Iterator[Any], n_threads: int | None) -> Any:

@@ -277,7 +277,7 @@ class MatrixSource(StoredSource[Matrix]):
             if store.n_features != first.n_features:
                 raise ShapeError(
                     f"{store.where} has {store.n_features} features but {first.where} has"
-                    f" {first.n_features}; all files must have the same columns"
+                    f" {first.n_features}; all must have the same columns"
                 )
         self.n_features, self.row_shape = first.n_features, first.row_shape
         self.has_targets = first.has_targets

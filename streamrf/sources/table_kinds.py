@@ -26,7 +26,7 @@ def joined_types(tables: Sequence[Any], names: list[str]) -> dict[str, Any]:
                 if not table.is_text:
                     raise ShapeError(
                         f"{table.where}: column {name!r} has type {table.types[name]}, but in"
-                        f" {tables[0].where} {types[name]}; all files must have the same columns"
+                        f" {tables[0].where} {types[name]}; all must have the same columns"
                     )
                 types[name] = pa.string()
     return types

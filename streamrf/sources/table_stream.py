@@ -14,7 +14,7 @@ from streamrf.sources.base import Arrays, Block, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
 from streamrf.sources.frames import FrameTable, is_table
-from streamrf.sources.iterator import WHERE, IteratorSource
+from streamrf.sources.iterator import WHERE, IteratorSource, items_of
 from streamrf.sources.plain_tables import as_frame, is_plain
 from streamrf.sources.stream import Stream, windowed
 from streamrf.sources.table_roles import Wanted
@@ -66,6 +66,13 @@ class TableStream(IteratorSource):
     def buffer_bytes(self) -> int:
         """What pyarrow holds."""
         return ARROW_BYTES
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Names of columns, and fingerprints of the targets and weights that come without one."""
+        beside = self._first_table.names if self._first_table is not None else {}
+        found = super().settings
+        return self._known.settings | {role: found[role] for role in _ROLES if role in beside}
 
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableStream":
         """Return the source with columns as learnt before; None means plain numbers.
@@ -179,7 +186,7 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
     """
     if x is not None or y is not None or weights is not None:
         return TableStream(blocks, x, y, weights)
-    items = iter(blocks() if callable(blocks) else blocks)
+    items = items_of(blocks)
     first: list[Any] = []
     while (not first or _is_empty(first[-1])) and (more := list(islice(items, 1))):
         first += more
@@ -190,7 +197,7 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
     return source
 
 
-def _put_back(first: list[Any], items: Iterator) -> Iterator[Any]:
+def _put_back(first: list[Any], items: Iterator) -> Generator[Any, None, None]:
     """Yield the first items again and then the others; close them at the end."""
     try:
         while first:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import BadRowError
 from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.arrow_values import as_doubles
 from streamrf.sources.validation import as_targets
 
 
@@ -39,7 +40,7 @@ def target_of(store: Any, table: Any, row: int, name: str) -> NDArray[Any]:
         values = (levels.cast(pa.large_string()) if is_text else levels).take(values.indices)
     kind = kind_of(values.type)
     if kind in ("number", "empty") and not pa.types.is_integer(values.type):
-        values = values.cast(pa.float64(), safe=False)
+        values = as_doubles(values)
     elif kind != "number" and values.null_count:
         place = values.is_null().to_pylist().index(True)
         raise BadRowError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import DataError, ParameterError, ShapeError, warn
 from streamrf.sources.arrow_types import arrow, kind_of
+from streamrf.sources.arrow_values import as_doubles
 from streamrf.sources.base import Block
 from streamrf.sources.columns import Column, Columns, raw_numbers
 from streamrf.sources.derived import target_places
@@ -358,7 +359,7 @@ class TableSource(StoredSource[Table]):
 
     def _row_weights(self, store: Table, part: Any) -> NDArray[np.float64] | None:
         for name in self._weights:
-            values = part.column(name).cast(arrow().float64(), safe=False).to_numpy()
+            values = as_doubles(part.column(name)).to_numpy()
             return weight_column(values, len(part), f"{store.where}, column {name!r}")
         return None
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.engine import RunOptions
-from streamrf.errors import ParameterError, check_choice, check_flag, check_path
+from streamrf.errors import ParameterError, check_choice, check_flag, check_options, check_path
 from streamrf.features import FeatureMap, check_map
 from streamrf.models import ErrorCorrectingCodes, OneVsRest, check_codes
 from streamrf.preprocessing import BY_MOMENTS, CHOICES, WARPS, Moments, Warp, calibration_class
@@ -274,10 +274,7 @@ def split_options(options: dict[str, Any]) -> tuple[Settings, RunOptions]:
         For a keyword that is neither.
     """
     names = [{field.name for field in fields(kind)} for kind in (Settings, RunOptions)]
-    for name in options:
-        if name not in names[0] | names[1]:
-            known = ", ".join(sorted(names[0] | names[1]))
-            raise ParameterError(f"there is no option {name!r}; the options are {known}")
+    check_options(options, names[0] | names[1])
     of_pass, of_run = ({k: v for k, v in options.items() if k in known} for known in names)
     return Settings(**of_pass), RunOptions(**of_run)
 
