@@ -1,7 +1,8 @@
 #!/usr/bin/env python
 """What a newcomer gets: the estimators without any setting, next to gradient-boosted trees.
 
-    STREAMRF_DATA=... scripts/selection.py [--sets pendigits usps] [--seeds 0 1 2] [--grid]
+    STREAMRF_DATA=... scripts/selection.py [--sets pendigits usps] [--seeds 0 1 2]
+        [--grid [--kept FOLDER]]
 
 Trains `RandomFeatureClassifier(random_state=seed)`, or the regressor, and scikit-learn's
 `HistGradientBoosting` with its defaults on the same training rows, and prints a JSON line a set and
@@ -9,12 +10,15 @@ seed: errors on test rows in % (RMSE for values), seconds, and what was chosen. 
 part are split at random, three quarters to train. No choice looks at the test rows.
 
 With --grid also the error of the best of a grid over every default kernel, scaling and setting, at
-the same width, chosen on a quarter of at most 20,000 training rows and fitted to all of them.
+the same width, chosen on a quarter of at most 20,000 training rows and fitted to all of them. With
+--kept FOLDER a run that was lost, which may take hours, goes on from the trials that are there.
 """
 
 import argparse
 import json
+import pickle
 import time
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -62,19 +66,35 @@ def error(found, y, regression: bool) -> float:
     return float(100 * np.mean(found != y))
 
 
-def best_of_grid(X, y, width: int, seed: int, ours: type):
+class Kept(dict):
+    """Trials that a file keeps, by candidates."""
+
+    def __init__(self, path: Path):
+        super().__init__(pickle.loads(path.read_bytes()) if path.exists() else {})
+        self.path = path
+
+    def __setitem__(self, candidate, trial):
+        super().__setitem__(candidate, trial)
+        new = self.path.with_suffix(".new")
+        new.write_bytes(pickle.dumps(dict(self)))
+        new.replace(self.path)
+
+
+def best_of_grid(X, y, width: int, seed: int, ours: type, kept: Path | None):
     """Return the best candidate of a grid, and its model of all rows."""
     order = np.random.default_rng(seed).permutation(len(X))[:MAX_ROWS]
     regression = ours is srf.RandomFeatureRegressor
     judge = Judge(X[order], y[order], regression=regression, seed=seed)
-    best = grid(judge, width).candidate
+    best = grid(judge, width, {} if kept is None else Kept(kept)).candidate
     map_ = judge.feature_map(best, width, seed)
     fitted = ours(map_, normalize=best.normalize, random_state=seed).fit(srf.ArraySource(X, y))
     return best, fitted
 
 
-def compared(name: str, seed: int, with_trees: bool, with_grid: bool) -> dict:
-    """Return the figures of one set and seed."""
+def compared(
+    name: str, seed: int, with_trees: bool, with_grid: bool, folder: Path | None = None
+) -> dict:
+    """Return the figures of one set and seed; trials of the grid are kept in a folder."""
     X, y, X_test, y_test = rows_of(name, seed)
     regression = name in REGRESSION
     ours, trees = estimators(regression)
@@ -88,7 +108,9 @@ def compared(name: str, seed: int, with_trees: bool, with_grid: bool) -> dict:
     line["n_components"] = encoder.n_components
     if with_grid:
         began = time.perf_counter()
-        best, other = best_of_grid(X, y, encoder.n_components, seed, ours)
+        width = encoder.n_components
+        kept = None if folder is None else folder / f"{name}-{seed}-{width}.pickle"
+        best, other = best_of_grid(X, y, width, seed, ours, kept)
         line["grid_seconds"] = round(time.perf_counter() - began, 1)
         line["grid_error"] = error(other.predict(X_test), y_test, regression)
         line["grid_chosen"] = str(best)
@@ -107,11 +129,13 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--no-trees", action="store_true")
     parser.add_argument("--grid", action="store_true")
+    parser.add_argument("--kept", type=Path)
     options = parser.parse_args()
     print(json.dumps({"circumstances": circumstances()}), flush=True)
     for seed in options.seeds:
         for name in options.sets:
-            line = compared(name, seed, not options.no_trees, options.grid)
+            with_trees = not options.no_trees
+            line = compared(name, seed, with_trees, options.grid, options.kept)
             print(json.dumps(line), flush=True)
 
 

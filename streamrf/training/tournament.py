@@ -5,7 +5,7 @@ Rounds are planned by `planned_seconds`, not by the clock, so the same rows and 
 winner on every machine (design/0009-tournament.md).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -369,8 +369,17 @@ def recipe(candidate: Candidate, kind: str, n_rounds: int) -> Recipe:
     return Recipe(kind, n_rounds=n_rounds)
 
 
-def grid(judge: Judge, width: int) -> Trial:
-    """Return the best of everything at one width on all rows, for studies."""
+def grid(judge: Judge, width: int, kept: MutableMapping[str, Trial] | None = None) -> Trial:
+    """Return the best of everything at one width on all rows, for studies.
+
+    Parameters
+    ----------
+    kept : trials known already, by the texts of candidates; those made here are added
+    """
+    kept = {} if kept is None else kept
     field = crossed(every=True, by_ranks=judge.scaled.asks_for_ranks)
-    trials = [judge.try_(c, width, judge.n_fitted, judge.n_held) for c in field]
-    return order_of(trials)[0]
+    for candidate in field:
+        if str(candidate) not in kept:
+            trial = judge.try_(candidate, width, judge.n_fitted, judge.n_held)
+            kept[str(candidate)] = trial
+    return order_of([kept[str(candidate)] for candidate in field])[0]
