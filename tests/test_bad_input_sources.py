@@ -678,13 +678,13 @@ def test_what_is_not_rows_is_sent_to_the_right_source():
     with refuses(ParameterError, "X is the path 'data.h5'; use open_source('data.h5', y="):
         as_source("data.h5")
     for stream in ((x for x in [X]), lambda: iter([X]), Loader()):
-        with refuses(ParameterError, "X is a", "use IteratorSource(X)"):
+        with refuses(ParameterError, "X is a", "use open_source(X)"):
             as_source(stream)
-    with refuses(ParameterError, "X is a Loader; use IteratorSource(X)"):
+    with refuses(ParameterError, "X is a Loader; use open_source(X)"):
         RandomFeatureClassifier().fit(Loader())
     fitted = RandomFeatureClassifier(RandomFourier(n_components=8)).fit(X, Y)
     for use in (fitted.predict, fitted.decision_function):
-        for given, cure in ((Loader(), "IteratorSource(X)"), ("a.h5", "open_source('a.h5'")):
+        for given, cure in ((Loader(), "open_source(X)"), ("a.h5", "open_source('a.h5'")):
             with refuses(ParameterError, f"use {cure}"):
                 use(given)
     with refuses(ParameterError, "source must be a source of rows, got Loader", "IteratorSource"):

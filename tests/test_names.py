@@ -429,8 +429,8 @@ def test_durations_of_a_frame_are_seconds_wherever_they_are(library, tmp_path):
 @pytest.mark.parametrize(
     ("X", "cure"),
     [
-        (iter([FRAME]), r"X is a list_iterator; use IteratorSource\(X\)"),
-        (pa.table(FRAME).to_reader(), r"X is a RecordBatchReader; use IteratorSource\(X\)"),
+        (iter([FRAME]), r"X is a list_iterator; use open_source\(X\)"),
+        (pa.table(FRAME).to_reader(), r"X is a RecordBatchReader; use open_source\(X\)"),
         ("rows.csv", r"X is the path 'rows.csv'; use open_source\('rows.csv', y=...\)"),
     ],
 )

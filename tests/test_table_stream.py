@@ -508,3 +508,22 @@ def test_what_is_wrong_with_a_stream_is_told():
         for call in (srf.RandomFeatureClassifier(MAP).fit, partial(srf.accumulate, features=MAP)):
             with pytest.raises(ParameterError, match="open_source"):
                 call(given)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([1, "a"], dtype=object),
+        np.array([1j, 2]),
+        np.zeros(2, [("p", int)]),
+        np.array([b"\xe9", b"a"]),
+        np.array(["\ud800", "a"]),
+        [2**70, 1],
+    ],
+    ids=lambda y: type(y).__name__,
+)
+def test_targets_that_are_no_column_are_told(y):
+    frame = pd.DataFrame({"c": [*"xy"]})
+    for blocks, given in ((frame, y), (iter([(frame, y)]), None)):
+        with pytest.raises(DataError, match=r"^[^\n]*y"):
+            _ = srf.open_source(blocks, y=given).n_features

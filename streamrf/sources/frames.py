@@ -214,7 +214,9 @@ def check_at_hand(X: Any) -> None:
             f"X is a {type(X).__name__} of columns with names; use open_source(X, y=...)"
         )
     if not isinstance(X, list) and is_of_blocks(X):
-        raise ParameterError(f"X is a {type(X).__name__}; use IteratorSource(X)")
+        raise ParameterError(
+            f"X is a {type(X).__name__}; use open_source(X), or, of tables, open_source(X, y=...)"
+        )
 
 
 def is_mixed(X: Any) -> bool:
@@ -306,7 +308,7 @@ def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
             return _table(values, role), True
         values = np.asarray(values)
     if getattr(values, "ndim", 1) != 2:
-        values = column_of(values) if isinstance(values, np.ndarray) else values
+        values = column_of(values, role) if isinstance(values, np.ndarray) else values
         return _table({role: values}, role), False
     if values.shape[1] == 1:
         return _table({role: values[:, 0]}, role), False

@@ -282,7 +282,7 @@ def _check_alike(file: File, first: File, names: Names) -> None:
     if file.n_features != first.n_features:
         raise ShapeError(
             f"{where_of(file.name, names.x)} has {file.n_features} features but {first.name} has"
-            f" {first.n_features}; all must have the same columns"
+            f" {first.n_features}; all files must have the same columns"
         )
     is_sparse, was_sparse = (one.n_entries is not None for one in (file, first))
     if is_sparse != was_sparse and file.n_features > MAX_DENSE:
@@ -293,7 +293,7 @@ def _check_alike(file: File, first: File, names: Names) -> None:
     if file.columns != first.columns:
         raise ShapeError(
             f"{where_of(file.name, names.x)} has columns of other names, or in another order, than "
-            f"{first.name}; all must have the same columns"
+            f"{first.name}; all files must have the same columns"
         )
     if file.target != first.target and file.target is not None and first.target is not None:
         raise ShapeError(

@@ -44,13 +44,7 @@ def as_frame(X: Any, where: str = "X") -> Any:
     else:
         return X
     pa = arrow()
-    found = []
-    for name in columns:
-        try:
-            found.append(column_of(columns[name]))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            told = " ".join(str(error).split())
-            raise DataError(f"{where}: column {name!r} is no column of a table ({told})") from error
+    found = [column_of(columns[name], f"{where}: column {name!r}") for name in columns]
     try:
         return pa.table(found, names=list(map(str, columns)))
     except pa.ArrowException as error:
@@ -76,8 +70,20 @@ def _is_row(row: dict[Any, Any]) -> bool:
     )
 
 
-def column_of(values: Any) -> Any:
-    """Return a column of any library as Arrow's; what pandas takes for missing is missing."""
+def column_of(values: Any, where: str) -> Any:
+    """Return a column of any library as Arrow's; what pandas takes for missing is missing.
+
+    DataError for what is none.
+    """
+    pa = arrow()
+    try:
+        return _column(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise DataError(f"{where} is no column of a table ({told})") from error
+
+
+def _column(values: Any) -> Any:
     pa = arrow()
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
