@@ -1,5 +1,7 @@
 """Streams of tables: chunks of frames, batches, dicts and records."""
 
+import collections
+import csv
 import io
 import itertools
 import threading
@@ -64,6 +66,19 @@ def table():
     return pa.Table.from_pandas(FRAME, preserve_index=False)
 
 
+class Tensor:
+    """What has a shape and makes an array, and no more."""
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+
 STREAMS = {
     "pandas": chunks,
     "batches": lambda: table().to_batches(max_chunksize=70),
@@ -98,6 +113,8 @@ def test_tables_may_come_with_arrays_of_targets_and_weights():
     parts = ((c[X_NAMES], c["sold"], c["weight"].to_numpy()) for c in chunks())
     found = srf.accumulate(srf.open_source(parts), **settings)
     assert np.array_equal(found.gram, whole.gram)
+    parts = ([c[X_NAMES], c["sold"], c["weight"]] for c in chunks())  # as a loader's list
+    assert np.array_equal(srf.accumulate(srf.open_source(parts), **settings).gram, whole.gram)
     targets = ((c[X_NAMES], np.asarray(c[["area", "rooms"]].fillna(0))) for c in chunks())
     source = srf.open_source(targets)
     assert next(source.blocks()).y.shape == (N_ROWS, 2)
@@ -178,6 +195,10 @@ def test_masked_entries_and_keys_that_rows_lack_are_missing():
     assert srf.open_source(holes).columns.outputs[1::2] == tuple(
         f"{name} missing" for name in holes
     )
+    rows = [collections.UserDict(a=1), collections.UserDict(a=2)]
+    assert next(srf.open_source(rows).blocks()).X.tolist() == [[1], [2]]
+    whole = {"X": pd.DataFrame({"p": [1, 2], "q": [3, 4]}), "y": [0, 1]}
+    assert next(srf.open_source(whole, y="y").blocks()).X.tolist() == [[1, 3], [2, 4]]
     with pytest.raises(DataError, match="several columns called"):
         srf.open_source({1: [1], "1": [2]})
     with pytest.raises(DataError, match="column 'a' is no column of a table"):
@@ -256,32 +277,49 @@ def test_labels_of_xarray_are_no_table():
 
 def test_texts_are_not_cut_at_nul():
     texts = np.array(["a\0b", "a\0c"])
+    frame = pd.DataFrame({"c": [1, 2]})
     assert len(srf.open_source({"c": texts}).columns.outputs) == 2
     for source in (
         srf.open_source({"c": [1, 2], "y": texts}, y="y"),
-        srf.open_source(pd.DataFrame({"c": [1, 2]}), y=texts),
-        srf.open_source(iter([(pd.DataFrame({"c": [1, 2]}), texts)])),
+        srf.open_source(frame, y=texts),
+        srf.open_source(frame, y=texts[:, None]),
+        srf.open_source(iter([(frame, texts)])),
     ):
         with pytest.raises(DataError, match="NUL"):
             list(source.blocks())
+
+
+@pytest.mark.parametrize("is_named_first", [False, True])
+def test_several_targets_are_read_by_place_where_one_block_has_no_names(is_named_first):
+    frame, Y = pd.DataFrame({"c": [*"xy"]}), np.array([[1, 2], [3, 4]])
+    given = [Y, pd.DataFrame(Y, columns=["p", "q"])]
+    blocks = [(frame, y) for y in (reversed(given) if is_named_first else given)]
+    (block,) = srf.open_source(blocks).blocks()
+    assert block.y.tolist() == [[1, 2], [3, 4]] * 2
+    other = pd.DataFrame(Y, columns=["p", "r"])
+    with pytest.raises(ShapeError, match="has the targets"):
+        list(srf.open_source([(frame, given[1]), (frame, other)]).blocks())
 
 
 def test_targets_beside_a_table_are_read_as_beside_arrays():
     frame = pd.DataFrame({"c": [*"xyx"]})
     for y, expected in (
         (np.array([b"u", b"v", b"u"]), [*"uvu"]),
+        (np.array([[b"u"], [b"v"], [b"u"]]), [*"uvu"]),
         (np.array([0, 1, 1], ">i4"), [0, 1, 1]),
+        (np.array([[0, 1], [1, 2], [1, 3]], ">i4"), [[0, 1], [1, 2], [1, 3]]),
     ):
         (block,) = srf.open_source(iter([(frame, y)])).blocks()
         assert block.y.tolist() == expected
 
 
-def test_tensors_of_one_shape_are_neither_rows_nor_targets():
-    X = np.arange(6.0).reshape(3, 2)
-    (block,) = srf.IteratorSource([[Tensor(X)]]).blocks()
-    assert np.array_equal(block.X, X)
-    with pytest.raises(DataError, match=r"a list of 2 arrays of the shape \(3, 2\)"):
-        list(srf.IteratorSource([[Tensor(X), Tensor(X)]]).blocks())
+@pytest.mark.parametrize("n_arrays", [1, 2, 3])
+@pytest.mark.parametrize("made", [Tensor, np.array])
+def test_a_few_matrices_of_one_shape_are_neither_rows_nor_targets(n_arrays, made):
+    """A list [X] was one row, in silence."""
+    batch = [made(np.arange(6.0).reshape(3, 2))] * n_arrays
+    with pytest.raises(DataError, match=rf"a list of {n_arrays} arrays of the shape \(3, 2\)"):
+        list(srf.IteratorSource([batch]).blocks())
 
 
 @pytest.mark.parametrize("changed", [{"x": ["area", "city"]}, {"y": "garden"}])
@@ -336,19 +374,6 @@ def test_a_matrix_of_scipy_that_is_a_dict_is_no_table():
     assert block.X.shape == (3, 3)
 
 
-class Tensor:
-    """What has a shape and makes an array, and no more."""
-
-    def __init__(self, values):
-        self.values, self.shape = values, values.shape
-
-    def __array__(self, dtype=None, copy=None):
-        return np.asarray(self.values, dtype)
-
-    def __len__(self):
-        return len(self.values)
-
-
 def test_loaders_of_batches_give_lists_of_tensors():
     X = np.arange(60.0).reshape(20, 3)
     y, weights = np.arange(20) % 2, np.arange(1.0, 21)
@@ -361,8 +386,8 @@ def test_loaders_of_batches_give_lists_of_tensors():
     (block,) = srf.IteratorSource([[X[0], X[1]], [[1, 2, 3], [4, 5, 6]]]).blocks()  # rows
     assert block.y is None
     assert block.X.shape == (4, 3)
-    (block,) = srf.IteratorSource([[X[:2], X[2:4]]]).blocks()  # two rows of two lines
-    assert block.X.shape == (2, 6)
+    (block,) = srf.IteratorSource([[X[i : i + 2] for i in range(4)]]).blocks()  # of two lines
+    assert block.X.shape == (4, 6)
 
 
 def test_models_read_streams_by_the_columns_learnt_from():
@@ -502,6 +527,14 @@ def test_what_is_wrong_with_a_stream_is_told():
         _ = srf.open_source(iter([])).n_features
     with pytest.raises(DataError, match="no table of columns"):
         srf.open_source({"a": [1, 2], "b": [1]})
+    with pytest.raises(DataError, match="block 0 is a dict of one row; give lists of such rows"):
+        _ = srf.open_source(csv.DictReader(io.StringIO("a,b\n1,x\n"))).n_features
+    with pytest.raises(DataError, match="X is a dict of one row"):
+        srf.open_source({"a": 1, "b": "x"})
+    dask_frame = pytest.importorskip("dask.dataframe").from_pandas(FRAME, npartitions=2)
+    for options in ({}, {"y": "sold"}):
+        with pytest.raises(DataError, match="block 0 is a Dask data frame"):
+            _ = srf.open_source(iter([dask_frame]), **options).n_features
     with pytest.raises(ParameterError, match="cannot be split"):
         srf.open_source(chunks(), y="sold").split(2)
     for given in ({"a": [1.0, 2]}, np.zeros(3, [("a", float)]), [{"a": 1}, {"a": 2}]):

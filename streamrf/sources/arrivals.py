@@ -55,7 +55,7 @@ class Form(NamedTuple):
 def as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Names]:
     """The arrays of one item, checked and copied, the shape of a row, and names of X and of y."""
     if isinstance(item, list) and _are_arrays(item, where):
-        item = tuple(item) if len(item) > 1 else item[0]
+        item = tuple(item)
     if isinstance(item, tuple) and len(item) not in (2, 3):
         raise DataError(
             f"{where} is a tuple of {len(item)}; expected (X, y) or (X, y, weights), or bare X"
@@ -77,20 +77,19 @@ def as_rows(item: Any, where: str) -> tuple[Arrays, tuple[int, ...], Names, Name
 
 
 def _are_arrays(items: list[Any], where: str) -> bool:
-    """Return whether a list is of X and y, as loaders of tensors give them, and not of rows.
+    """Return whether a list is of X and y, as loaders of batches give them, and not of rows.
 
-    DataError for tensors of one shape, which may be either. Arrays of NumPy of one shape are rows.
+    DataError for one to three matrices of one shape, which may be either.
     """
     shapes = [tuple(getattr(item, "shape", ())) for item in items]
     if not 1 <= len(items) <= 3 or not all(shapes) or len(shapes[0]) < 2:
         return False
-    are_tensors = not any(isinstance(item, np.ndarray) for item in items)
-    if are_tensors and len(items) > 1 and len({*shapes}) == 1:
+    if len({*shapes}) == 1:
         raise DataError(
-            f"{where} is a list of {len(items)} arrays of the shape {shapes[0]}, which may be X and"
-            " y or rows; give a tuple (X, y), or one array of the rows"
+            f"{where} is a list of {len(items)} arrays of the shape {shapes[0]}, which may be rows,"
+            " or X, y and weights: give X, (X, y) or (X, y, weights), or one array of the rows"
         )
-    return len({*shapes}) > 1 or (are_tensors and len(items) == 1)
+    return True
 
 
 def by_names(rows: Arrays, names: Names, wanted: Names, where: str) -> Arrays:

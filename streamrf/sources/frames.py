@@ -23,7 +23,7 @@ from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed
 from streamrf.sources.derived import check_names, names_of, target_places
 from streamrf.sources.paths import is_paths
-from streamrf.sources.plain_tables import as_frame, column_of, is_of_rows, is_plain
+from streamrf.sources.plain_tables import column_of, is_of_rows, is_plain
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.sparse import is_scipy_sparse
 from streamrf.sources.table_parts import detached
@@ -63,7 +63,7 @@ class FrameTable(Table):
     Attributes
     ----------
     names : lists of the columns that `extra` became, by roles; other than those of the first frame
-    given : the names that these had, as "y0" where they came without
+    given : the names that these had, by roles; none where they came without
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class FrameTable(Table):
         self.where = where or self.name
         table = _table(frame, self.where)
         self.names: dict[str, list[str]] = {}
-        self.given: dict[str, list[str]] = {}
+        self.given: dict[str, tuple[str, ...]] = {}
         if first is not None:
             taken = [name for names in first.names.values() for name in names]
             table = table.select([name for name in table.schema.names if name not in taken])
@@ -87,9 +87,14 @@ class FrameTable(Table):
             if len(values) != len(table):
                 raise ShapeError(f"{told} has {len(values)} rows but X has {len(table)}")
             more, is_named = _columns_of(role, values)
+            self.given[role] = (*more.schema.names,) if is_named else ()
             if first is not None:
-                more = _as_first(more, first.given[role], told)
-            self.given[role], self.names[role] = more.schema.names, []
+                if len(more.schema.names) != len(first.names[role]):
+                    n_here, n_first = len(more.schema.names), len(first.names[role])
+                    raise ShapeError(f"{told} has {n_here} columns but the first {n_first}")
+                places = target_places(first.given[role], self.given[role], told)
+                more = more if places is None else more.select(places)
+            self.names[role] = []
             wanted = more.schema.names if first is None else first.names[role]
             for name, column in zip(wanted, more.columns, strict=True):
                 while name in table.schema.names:
@@ -201,7 +206,8 @@ def is_of_blocks(X: Any) -> bool:
     """Return whether X gives blocks of rows: a stream, a function or a list of tables."""
     if isinstance(X, list):
         first = X[0] if X and not is_of_rows(X) else None
-        return is_table(as_frame(first[0] if isinstance(first, tuple) and first else first))
+        first = first[0] if isinstance(first, tuple) and first else first
+        return is_plain(first) or is_table(first)
     return is_stream(X) or (callable(X) and not isinstance(X, type))
 
 
@@ -209,9 +215,9 @@ def check_at_hand(X: Any) -> None:
     """Raise ParameterError for a path, or what gives rows as they come."""
     if isinstance(X, str | bytes | os.PathLike):
         raise ParameterError(f"X is the path {X!r}; use open_source({X!r}, y=...)")
-    if is_plain(X):
+    if is_plain(X) or (isinstance(X, list) and X and is_plain(X[0])):
         raise ParameterError(
-            f"X is a {type(X).__name__} of columns with names; use open_source(X, y=...)"
+            f"X is a {type(X).__name__} with names of columns; use open_source(X, y=...)"
         )
     if not isinstance(X, list) and is_of_blocks(X):
         raise ParameterError(
@@ -292,15 +298,6 @@ def check_column(values: Any, where: str) -> None:
         raise DataError(f"{where} must be a value for each row, got a {type(values).__name__}")
 
 
-def _as_first(more: Any, names: list[str], where: str) -> Any:
-    """Return targets or weights in the order of the first ones; ShapeError for others."""
-    here = more.schema.names
-    if len(here) != len(names):
-        raise ShapeError(f"{where} has {len(here)} columns but the first {len(names)}")
-    places = target_places((*names,), (*here,), where)
-    return more if places is None else more.select([here[place] for place in places])
-
-
 def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
     """Return targets or weights as an Arrow table, and whether they have names of their own."""
     if isinstance(values, Frame) and len(values.shape) == 2:
@@ -308,11 +305,15 @@ def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
             return _table(values, role), True
         values = np.asarray(values)
     if getattr(values, "ndim", 1) != 2:
-        values = column_of(values, role) if isinstance(values, np.ndarray) else values
-        return _table({role: values}, role), False
-    if values.shape[1] == 1:
-        return _table({role: values[:, 0]}, role), False
-    return _table({f"{role}{i}": column for i, column in enumerate(values.T)}, role), False
+        columns = {role: values}
+    elif values.shape[1] == 1:
+        columns = {role: values[:, 0]}
+    else:
+        columns = {f"{role}{i}": column for i, column in enumerate(values.T)}
+    for name, column in columns.items():
+        if isinstance(column, np.ndarray):
+            columns[name] = column_of(column, role)
+    return _table(columns, role), False
 
 
 def _table(frame: Any, where: str) -> Any:

@@ -32,7 +32,7 @@ def as_frame(X: Any, where: str = "X") -> Any:
     keys that rows do not have.
     """
     if is_of_rows(X):
-        if odd := [row for row in X if not isinstance(row, dict)]:
+        if odd := [row for row in X if not isinstance(row, Mapping)]:
             odd_name = type(odd[0]).__name__
             raise DataError(f"{where} is a list of dicts and of others, such as a {odd_name}")
         names = dict.fromkeys(name for row in X for name in row)
@@ -40,6 +40,8 @@ def as_frame(X: Any, where: str = "X") -> Any:
     elif is_of_records(X):
         columns = {name: X[name] for name in X.dtype.names}
     elif _is_of_columns(X):
+        if X and _is_row(X):
+            raise DataError(f"{where} is a dict of one row; give lists of such rows")
         columns = X
     else:
         return X
@@ -78,7 +80,7 @@ def column_of(values: Any, where: str) -> Any:
     pa = arrow()
     try:
         return _column(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+    except (pa.ArrowException, LookupError, OverflowError, TypeError, ValueError) as error:
         told = " ".join(str(error).split())
         raise DataError(f"{where} is no column of a table ({told})") from error
 
@@ -95,7 +97,8 @@ def _column(values: Any) -> Any:
             objects[place] = value
         return pa.array(objects, from_pandas=True)
     if not isinstance(values, np.ndarray):
-        if type(values).__module__.partition(".")[0] == "pandas":
+        is_pandas = type(values).__module__.partition(".")[0] == "pandas"
+        if is_pandas and values.ndim == 1:
             return pa.array(values, from_pandas=True)
         values = np.asarray(values)
     if values.dtype.kind == "O":

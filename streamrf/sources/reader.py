@@ -1,6 +1,5 @@
 """Read the next blocks while the current one is computed."""
 
-import inspect
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -88,9 +87,9 @@ def _close(blocks: Generator) -> None:
         try:
             blocks.close()
             return
-        except ValueError:
-            if inspect.getgeneratorstate(blocks) != inspect.GEN_RUNNING:
-                raise
+        except ValueError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise  # from within the generator
         time.sleep(0.001)
 
 

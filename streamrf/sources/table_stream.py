@@ -13,7 +13,7 @@ from streamrf.sources.arrivals import Form, check_alike
 from streamrf.sources.base import Arrays, Block, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
-from streamrf.sources.frames import FrameTable, is_table
+from streamrf.sources.frames import FrameTable, is_dask_frame, is_table
 from streamrf.sources.iterator import WHERE, IteratorSource, items_of
 from streamrf.sources.plain_tables import as_frame, is_plain
 from streamrf.sources.stream import Stream, windowed
@@ -32,8 +32,8 @@ class TableStream(IteratorSource):
     Parameters
     ----------
     blocks : iterator, iterable, or function without arguments that makes one; of tables of pandas,
-        polars or Arrow, arrays of records, or dicts of columns; also of ``(table, y)`` and
-        ``(table, y, weights)``
+        polars or Arrow, arrays of records, dicts of columns, or lists of rows that are dicts; also
+        of ``(table, y)`` and ``(table, y, weights)``
     x, y, weights : names of columns, see `TableSource`
 
     Raises
@@ -121,13 +121,17 @@ class TableStream(IteratorSource):
     def _part(self, item: Any, where: str) -> "_Rows":
         if _is_empty(item):
             return _Rows(None, range(0))
-        given = item if isinstance(item, tuple) else (item,)
+        given = _given(item)
         if not 0 < len(given) <= 3:
             raise DataError(
                 f"{where} is a tuple of {len(given)}; expected a table, (table, y) or (table, y, "
                 "weights)"
             )
         frame, extra = as_frame(given[0], where), dict(zip(_ROLES, given[1:], strict=False))
+        if is_dask_frame(frame):
+            raise DataError(
+                f"{where} is a Dask data frame; give it whole, or compute its partitions"
+            )
         if not is_table(frame):
             raise DataError(
                 f"{where} is a {type(frame).__name__}, which has no names of columns, and the first"
@@ -190,9 +194,9 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
     first: list[Any] = []
     while (not first or _is_empty(first[-1])) and (more := list(islice(items, 1))):
         first += more
-    given = first[-1] if first else None
-    given = given[0] if isinstance(given, tuple) and given else given
-    source = (TableStream if is_plain(given) or is_table(given) else IteratorSource)(blocks)
+    given = (*_given(first[-1] if first else None), None)[0]
+    is_of_tables = is_plain(given) or is_table(given) or is_dask_frame(given)  # which is refused
+    source = (TableStream if is_of_tables else IteratorSource)(blocks)
     source.begin(_put_back(first, items))
     return source
 
@@ -206,6 +210,13 @@ def _put_back(first: list[Any], items: Iterator) -> Generator[Any, None, None]:
     finally:
         if isinstance(items, Generator):
             items.close()
+
+
+def _given(item: Any) -> tuple[Any, ...]:
+    """Return what a block is of: X, y and weights, of which a loader may give a list."""
+    if isinstance(item, list) and item and not is_plain(item) and is_table(item[0]):
+        return tuple(item)
+    return item if isinstance(item, tuple) else (item,)
 
 
 def _is_empty(item: Any) -> bool:
