@@ -43,10 +43,11 @@ class IteratorSource(Source):
     ----------
     blocks : iterator, iterable, or function without arguments that makes one
         Yields ``(X, y)``, ``(X, y, weights)`` or bare ``X``, of any number of rows; X may be a
-        SciPy matrix. Lists of arrays of different shapes, as loaders of batches give them, are
-        such tuples; of one shape they are refused. Of tables of numbers, later ones are read by the names of columns of the
-        first; tables of all kinds of columns: `open_source`. An iterator can be read once; a list
-        or a function again and again, a new iterator each time.
+        SciPy matrix. Lists of two or three arrays of different shapes, as loaders of batches give
+        them, are such tuples; up to three matrices of one shape are refused, more are rows. Of
+        tables of numbers, later ones are read by the names of columns of the first; tables of all
+        kinds of columns: `open_source`. An iterator can be read once; a list or a function again
+        and again, a new iterator each time.
     position : index of the first row, if this continues a longer stream
     key : ledger key of that stream; None makes one from the first 64 rows
 
