@@ -120,13 +120,13 @@ def test_tables_may_come_with_arrays_of_targets_and_weights():
     assert next(source.blocks()).y.shape == (N_ROWS, 2)
 
 
-@pytest.mark.parametrize("n_names", [0, 1, 2])
-def test_the_first_block_says_whether_a_stream_is_of_tables(n_names):
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_the_first_block_says_whether_a_stream_is_of_tables(form):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
     pairs = [(X[i : i + 30], y[i : i + 30]) for i in range(0, 100, 30)]
     forms = [iter(pairs), lambda: iter(pairs), (pair for pair in pairs)]
-    source = srf.open_source(forms[n_names])
+    source = srf.open_source(forms[form])
     assert type(source) is srf.IteratorSource
     assert np.array_equal(np.concatenate([b.X for b in source.blocks(block_rows=7)]), X)
     numbers = srf.open_source(pd.DataFrame(x, columns=[*"abc"]) for x, _ in pairs)
@@ -191,6 +191,7 @@ def test_masked_entries_and_keys_that_rows_lack_are_missing():
         "c": np.array(["x", np.nan], dtype=object),
         "d": pd.Series(["x", None], dtype="string"),
         "e": pd.Series([True, None], dtype="boolean"),
+        "f": pd.Series([1.0, np.nan]).astype(">f8"),
     }
     assert srf.open_source(holes).columns.outputs[1::2] == tuple(
         f"{name} missing" for name in holes
@@ -213,9 +214,16 @@ def test_no_block_is_lost_to_a_look_at_the_first():
         assert sum(len(block.X) for block in source.blocks()) == 8
 
 
-@pytest.mark.parametrize("options", [{}, {"y": "sold"}])
-@pytest.mark.parametrize("made", [chunks, lambda: (c[["area"]].fillna(0) for c in chunks())])
-def test_a_stream_is_closed_when_its_pass_is_abandoned(options, made):
+@pytest.mark.parametrize(
+    ("made", "options"),
+    [
+        (chunks, {}),
+        (chunks, {"y": "sold"}),
+        (lambda: (c[["rooms"]].to_numpy() for c in chunks()), {}),
+    ],
+    ids=["tables", "named", "arrays"],
+)
+def test_a_stream_is_closed_when_its_pass_is_abandoned(made, options):
     is_closed = False
 
     def blocks():
@@ -225,7 +233,7 @@ def test_a_stream_is_closed_when_its_pass_is_abandoned(options, made):
         finally:
             is_closed = True
 
-    source = srf.open_source(blocks(), **(options if made is chunks else {}))
+    source = srf.open_source(blocks(), **options)
     reading = source.blocks(block_rows=10)
     next(reading)
     reading.close()
@@ -535,6 +543,19 @@ def test_what_is_wrong_with_a_stream_is_told():
     for options in ({}, {"y": "sold"}):
         with pytest.raises(DataError, match="block 0 is a Dask data frame"):
             _ = srf.open_source(iter([dask_frame]), **options).n_features
+    for made in (lambda: FRAME, lambda: 5, lambda: "rows"):
+        with pytest.raises(ParameterError, match="what the function gave is a"):
+            _ = srf.open_source(made, y="sold").n_features
+    clf = srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1)
+    clf.fit(srf.open_source(FRAME[["rooms", "sold"]], y="sold"))
+    short = iter([FRAME[["rooms"]].iloc[:10], FRAME[["area"]].iloc[:90]])
+    with pytest.raises(ShapeError, match="block 1 has not the columns"):
+        clf.predict(srf.open_source(short, x="*"))
+    for call in (clf.predict, clf.evaluate, clf.decision_function):
+        with pytest.raises(ParameterError, match="there is no option 'sample_weight'; the opt"):
+            call(srf.open_source(FRAME), sample_weight=1)
+    with pytest.raises(DataError, match="no table of columns"):
+        srf.open_source({"\ud800": [1, 2]})
     with pytest.raises(ParameterError, match="cannot be split"):
         srf.open_source(chunks(), y="sold").split(2)
     for given in ({"a": [1.0, 2]}, np.zeros(3, [("a", float)]), [{"a": 1}, {"a": 2}]):

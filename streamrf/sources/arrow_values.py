@@ -105,7 +105,7 @@ def n_known(values: Any, kind: str) -> int:
 def as_doubles(values: Any) -> Any:
     """Return numbers of Arrow as those of 64 bits, each the nearest one.
 
-    Arrow's own way from decimals is off by one in the last place, and goes by their text here, as
+    Arrow's own way from decimals is off by one in the last place, so they go by their texts, as
     those of CSV do.
     """
     pa = arrow()

@@ -302,18 +302,22 @@ class IteratorSource(Source):
 
 def items_of(blocks: Any) -> Iterator:
     """Return the blocks from their first one on; of an iterator, those that are left."""
-    return iter(blocks if isinstance(blocks, Iterable) else blocks())
+    if isinstance(blocks, Iterable):
+        return iter(blocks)
+    made = blocks()
+    _check_blocks(made, "what the function gave")
+    return iter(made)
 
 
-def _check_blocks(blocks: Any) -> None:
+def _check_blocks(blocks: Any, name: str = "blocks") -> None:
     """Raise ParameterError for what cannot give blocks."""
-    if isinstance(blocks, np.ndarray | str | bytes | dict):
+    if isinstance(blocks, str | bytes | dict) or hasattr(blocks, "shape"):
         raise ParameterError(
-            f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
+            f"{name} is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
             " that makes one (whole arrays go into an ArraySource, files into an HDF5Source)"
         )
     if not isinstance(blocks, Iterable) and not callable(blocks):
         raise ParameterError(
-            f"blocks is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
+            f"{name} is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
             " that makes one"
         )

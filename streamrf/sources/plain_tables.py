@@ -49,7 +49,7 @@ def as_frame(X: Any, where: str = "X") -> Any:
     found = [column_of(columns[name], f"{where}: column {name!r}") for name in columns]
     try:
         return pa.table(found, names=list(map(str, columns)))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:
         told = " ".join(str(error).split())
         kind = type(X).__name__
         raise DataError(f"{where} is a {kind} that is no table of columns ({told})") from error
@@ -89,7 +89,8 @@ def _column(values: Any) -> Any:
     pa = arrow()
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if hasattr(values, "__arrow_c_stream__") and getattr(values, "ndim", 1) == 1:
+    is_pandas = type(values).__module__.partition(".")[0] == "pandas"
+    if not is_pandas and hasattr(values, "__arrow_c_stream__") and getattr(values, "ndim", 1) == 1:
         return pa.chunked_array(values)
     if isinstance(values, list | tuple):
         objects = np.empty(len(values), dtype=object)
@@ -97,8 +98,7 @@ def _column(values: Any) -> Any:
             objects[place] = value
         return pa.array(objects, from_pandas=True)
     if not isinstance(values, np.ndarray):
-        is_pandas = type(values).__module__.partition(".")[0] == "pandas"
-        if is_pandas and values.ndim == 1:
+        if is_pandas and values.ndim == 1 and not isinstance(values.dtype, np.dtype):
             return pa.array(values, from_pandas=True)
         values = np.asarray(values)
     if values.dtype.kind == "O":

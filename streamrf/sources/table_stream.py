@@ -27,7 +27,7 @@ class TableStream(IteratorSource):
     """Rows of an iterator of tables, each read once; see `open_source` and `IteratorSource`.
 
     What becomes of each column is learnt from the first 4,096 rows, unless `adapted` to columns
-    learnt before. X is float64. Tables are kept as they came until a pass reads them.
+    learnt before. X is float64. Tables are kept whole until a pass reads them.
 
     Parameters
     ----------
@@ -159,17 +159,32 @@ class TableStream(IteratorSource):
     def _encoded(self, rows: "_Rows") -> Iterator[Block]:
         """Yield the rows of a table as numbers."""
         first = self._known_form()
-        if rows.table is not self._checked:
-            self._known.check_alike(rows.table)
-            self._checked = rows.table
+        self._check(rows.table)
         for block in self._known.blocks_of(rows.table, rows.X.start, rows.X.stop):
             check_alike(Form.of(block.arrays, first.row_shape, None, None), first, block.where)
             yield block
 
+    def _check(self, table: FrameTable) -> None:
+        """Raise ShapeError for a table that is not like the first ones; once, as it is read."""
+        if table is not self._checked:
+            self._known.check_alike(table)
+            self._checked = table
+
+    def _read(
+        self, stream: Stream, start: int, stop: int | None, block_rows: int, key: str
+    ) -> Iterator[Block]:
+        try:
+            yield from super()._read(stream, start, stop, block_rows, key)
+        finally:
+            self._checked = None
+
     def _key_of(self) -> str:
         if self._key is None:
             parts = windowed(self._ahead(FINGERPRINT_ROWS).head, 0, FINGERPRINT_ROWS)
-            raw = [self._known.raw_of(rows.table, rows.X.start, rows.X.stop) for rows in parts]
+            raw = []
+            for rows in parts:
+                self._check(rows.table)
+                raw.append(self._known.raw_of(rows.table, rows.X.start, rows.X.stop))
             self._key = fingerprint(np.concatenate(raw))
         return self._key
 
