@@ -548,12 +548,12 @@ def test_what_is_wrong_with_a_stream_is_told():
             _ = srf.open_source(made, y="sold").n_features
     clf = srf.RandomFeatureClassifier(MAP, normalize="standard", alpha=0.1)
     clf.fit(srf.open_source(FRAME[["rooms", "sold"]], y="sold"))
-    short = iter([FRAME[["rooms"]].iloc[:10], FRAME[["area"]].iloc[:90]])
+    short = iter([FRAME[["rooms", "area"]].iloc[:10], FRAME[["area"]].iloc[:90]])
     with pytest.raises(ShapeError, match="block 1 has not the columns"):
-        clf.predict(srf.open_source(short, x="*"))
-    for call in (clf.predict, clf.evaluate, clf.decision_function):
+        clf.predict(srf.open_source(short, x="area"))
+    for call in (clf.predict, clf.evaluate, clf.model_.decision_function):
         with pytest.raises(ParameterError, match="there is no option 'sample_weight'; the opt"):
-            call(srf.open_source(FRAME), sample_weight=1)
+            call(srf.open_source(FRAME, y="sold"), sample_weight=1)
     with pytest.raises(DataError, match="no table of columns"):
         srf.open_source({"\ud800": [1, 2]})
     with pytest.raises(ParameterError, match="cannot be split"):
