@@ -353,6 +353,19 @@ def test_a_checkpoint_is_of_the_columns_named(changed, tmp_path, monkeypatch):
         srf.accumulate(source, **settings)
 
 
+def test_settings_tell_targets_beside_tables_from_others():
+    frame = pd.DataFrame({"c": [*"xyx"]})
+
+    def settings(y, is_read=False):
+        source = srf.open_source(iter([(frame, np.array(y), np.ones(3))]))
+        _ = source.columns if is_read else None
+        return source.settings
+
+    assert settings([0, 1, 1]) == settings([0, 1, 1], is_read=True)
+    assert settings([0, 1, 1])["x"] == "c"
+    assert settings([0, 1, 1])["y"] != settings([0, 1, 0])["y"]
+
+
 @pytest.mark.parametrize("is_function", [False, True])
 def test_an_iterator_stays_in_the_thread_that_calls(is_function):
     threads = []

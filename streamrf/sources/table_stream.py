@@ -70,9 +70,10 @@ class TableStream(IteratorSource):
     @property
     def settings(self) -> dict[str, str | None]:
         """Names of columns, and fingerprints of the targets and weights that come without one."""
-        beside = self._first_table.names if self._first_table is not None else {}
-        found = super().settings
-        return self._known.settings | {role: found[role] for role in _ROLES if role in beside}
+        found = super().settings  # reads the first blocks
+        assert self._first_table is not None
+        beside = {role: found[role] for role in self._first_table.names}
+        return self._known.settings | beside
 
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableStream":
         """Return the source with columns as learnt before; None means plain numbers.
