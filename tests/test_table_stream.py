@@ -353,6 +353,20 @@ def test_a_checkpoint_is_of_the_columns_named(changed, tmp_path, monkeypatch):
         srf.accumulate(source, **settings)
 
 
+@pytest.mark.parametrize("named", [{}, {"y": "sold"}])
+def test_a_list_of_tables_of_one_shape_is_neither_rows_nor_targets(named):
+    """The second was taken for two targets."""
+    blocks = iter([[FRAME.iloc[:5], FRAME.iloc[5:10]]])
+    with pytest.raises(DataError, match="block 0 is a list of 2 tables of the shape"):
+        _ = srf.open_source(blocks, **named).n_features
+
+
+def test_a_loader_may_give_a_list_of_any_table_and_targets():
+    for table in ({"c": [*"xy"]}, [{"c": "x"}, {"c": "y"}], FRAME[["city"]].iloc[:2].to_records()):
+        (block,) = srf.open_source(iter([[table, [0, 1]]] * 2)).blocks()
+        assert block.y.tolist() == [0, 1] * 2
+
+
 def test_settings_tell_targets_beside_tables_from_others():
     frame = pd.DataFrame({"c": [*"xyx"]})
 

@@ -122,7 +122,7 @@ class TableStream(IteratorSource):
     def _part(self, item: Any, where: str) -> "_Rows":
         if _is_empty(item):
             return _Rows(None, range(0))
-        given = _given(item)
+        given = _given(item, where)
         if not 0 < len(given) <= 3:
             raise DataError(
                 f"{where} is a tuple of {len(given)}; expected a table, (table, y) or (table, y, "
@@ -210,7 +210,8 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
     first: list[Any] = []
     while (not first or _is_empty(first[-1])) and (more := list(islice(items, 1))):
         first += more
-    given = (*_given(first[-1] if first else None), None)[0]
+    where = f"{WHERE}, block {max(len(first) - 1, 0)}"
+    given = (*_given(first[-1] if first else None, where), None)[0]
     is_of_tables = is_plain(given) or is_table(given) or is_dask_frame(given)  # which is refused
     source = (TableStream if is_of_tables else IteratorSource)(blocks)
     source.begin(_put_back(first, items))
@@ -228,11 +229,21 @@ def _put_back(first: list[Any], items: Iterator) -> Generator[Any, None, None]:
             items.close()
 
 
-def _given(item: Any) -> tuple[Any, ...]:
-    """Return what a block is of: X, y and weights, of which a loader may give a list."""
-    if isinstance(item, list) and item and not is_plain(item) and is_table(item[0]):
-        return tuple(item)
-    return item if isinstance(item, tuple) else (item,)
+def _given(item: Any, where: str) -> tuple[Any, ...]:
+    """Return what a block is of: X, y and weights, of which a loader may give a list.
+
+    DataError for a list of tables of one shape, which may be rows.
+    """
+    is_list = isinstance(item, list) and bool(item) and not is_plain(item)
+    if not is_list or not (is_plain(item[0]) or is_table(item[0])):
+        return item if isinstance(item, tuple) else (item,)
+    shapes = [as_frame(part, where).shape for part in item if is_plain(part) or is_table(part)]
+    if len(shapes) > 1 and len({*shapes}) == 1:
+        raise DataError(
+            f"{where} is a list of {len(shapes)} tables of the shape {shapes[0]}, which may be "
+            "rows, or X and y: give one table, or a tuple (table, y)"
+        )
+    return tuple(item)
 
 
 def _is_empty(item: Any) -> bool:
