@@ -570,6 +570,8 @@ def test_what_is_wrong_with_a_stream_is_told():
     for options in ({}, {"y": "sold"}):
         with pytest.raises(DataError, match="block 0 is a Dask data frame"):
             _ = srf.open_source(iter([dask_frame]), **options).n_features
+    loader = type("Loader", (list,), {"shape": (2, 3)})([(np.eye(3), [0, 1, 1])])
+    assert srf.IteratorSource(lambda: loader).n_features == 3
     for made in (lambda: FRAME, lambda: 5, lambda: "rows"):
         with pytest.raises(ParameterError, match="what the function gave is a"):
             _ = srf.open_source(made, y="sold").n_features

@@ -311,7 +311,8 @@ def items_of(blocks: Any) -> Iterator:
 
 def _check_blocks(blocks: Any, name: str = "blocks") -> None:
     """Raise ParameterError for what cannot give blocks."""
-    if isinstance(blocks, str | bytes | dict) or hasattr(blocks, "shape"):
+    is_table = hasattr(blocks, "shape") and hasattr(blocks, "__arrow_c_stream__")
+    if is_table or isinstance(blocks, np.ndarray | str | bytes | dict):
         raise ParameterError(
             f"{name} is a {type(blocks).__name__}; expected an iterator of (X, y) or a function"
             " that makes one (whole arrays go into an ArraySource, files into an HDF5Source)"
