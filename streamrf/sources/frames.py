@@ -202,12 +202,17 @@ def is_stream(X: Any) -> bool:
     )
 
 
+def is_tabular(X: Any) -> bool:
+    """Return whether X is a table in memory, of a library or of plain Python and NumPy."""
+    return is_plain(X) or is_table(X)
+
+
 def is_of_blocks(X: Any) -> bool:
     """Return whether X gives blocks of rows: a stream, a function or a list of tables."""
     if isinstance(X, list):
         first = X[0] if X and not is_of_rows(X) else None
         first = first[0] if isinstance(first, tuple) and first else first
-        return is_plain(first) or is_table(first)
+        return is_tabular(first)
     return is_stream(X) or (callable(X) and not isinstance(X, type))
 
 

@@ -13,7 +13,7 @@ from streamrf.sources.arrivals import Form, check_alike
 from streamrf.sources.base import Arrays, Block, joined
 from streamrf.sources.columns import Columns
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprint
-from streamrf.sources.frames import FrameTable, is_dask_frame, is_table
+from streamrf.sources.frames import FrameTable, is_dask_frame, is_table, is_tabular
 from streamrf.sources.iterator import WHERE, IteratorSource, items_of
 from streamrf.sources.plain_tables import as_frame, is_plain
 from streamrf.sources.stream import Stream, windowed
@@ -212,7 +212,7 @@ def open_stream(blocks: Any, x: Wanted, y: Wanted, weights: Wanted) -> IteratorS
         first += more
     where = f"{WHERE}, block {max(len(first) - 1, 0)}"
     given = (*_given(first[-1] if first else None, where), None)[0]
-    is_of_tables = is_plain(given) or is_table(given) or is_dask_frame(given)  # which is refused
+    is_of_tables = is_tabular(given) or is_dask_frame(given)  # which is refused
     source = (TableStream if is_of_tables else IteratorSource)(blocks)
     source.begin(_put_back(first, items))
     return source
@@ -235,9 +235,9 @@ def _given(item: Any, where: str) -> tuple[Any, ...]:
     DataError for a list of tables of one shape, which may be rows.
     """
     is_list = isinstance(item, list) and bool(item) and not is_plain(item)
-    if not is_list or not (is_plain(item[0]) or is_table(item[0])):
+    if not is_list or not is_tabular(item[0]):
         return item if isinstance(item, tuple) else (item,)
-    shapes = [as_frame(part, where).shape for part in item if is_plain(part) or is_table(part)]
+    shapes = [as_frame(part, where).shape for part in item if is_tabular(part)]
     if len(shapes) > 1 and len({*shapes}) == 1:
         raise DataError(
             f"{where} is a list of {len(shapes)} tables of the shape {shapes[0]}, which may be "
