@@ -35,6 +35,7 @@ import streamrf as srf
 from streamrf.display import forget_peak, peak_bytes, watching
 from streamrf.jit import cholesky, hadamard, lanes, lapack, packed
 from streamrf.jit.instructions import AVAILABLE, MAX_BYTE
+from streamrf.jit.runs import PART
 from streamrf.jit.threads import computing
 from streamrf.statistics import gram
 from streamrf.training import benchmark
@@ -194,16 +195,16 @@ def products(n_components: int, scale: Scale) -> dict:
     Q = np.empty((len(block.X), width), dtype=np.float32)
     encoder.encode(block.X, np.ones(len(Q)), Q)
     size = gram.packed_size(width)
-    totals, squares = np.zeros(size), np.empty(width)
+    totals, squares = np.zeros(size), np.empty((-(-len(Q) // PART), width))
     floats, row = gram.FloatProducts(), next(row for row in AVAILABLE if row.limit > MAX_BYTE)
     partial = np.zeros(size, np.int32)
     panels = row.panels(Q)
     steps = {
         "check": lambda: lanes.column_squares(Q, squares),
         "layout": lambda: row.pack(Q, panels),
-        "product": lambda: row.add(panels, width, totals),
+        "product": lambda: row.add(panels, width, totals, np.zeros((1, width))),
         "flush": lambda: packed.flush(partial, totals),
-        "ssfrk": lambda: floats.add(Q, totals),
+        "ssfrk": lambda: floats.add(Q, totals, np.zeros((1, width))),
     }
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     with computing():
@@ -320,7 +321,8 @@ def instructions(n_components: int, scale: Scale) -> dict:
     width, n_rows = scale.width(n_components), gram.PRODUCT_ROWS
     Q = np.random.default_rng(0).normal(0, 24, (n_rows, width)).round().clip(-MAX_BYTE, MAX_BYTE)
     Q = Q.astype(np.float32)
-    totals, squares = np.zeros(gram.packed_size(width)), np.empty(width)
+    totals = np.zeros(gram.packed_size(width))
+    squares = np.empty((-(-n_rows // PART), width))
     single = np.zeros(totals.size, np.float32)
     steps: dict[str, Callable[[], object]] = {
         "check": lambda: lanes.column_squares(Q, squares),
@@ -329,7 +331,9 @@ def instructions(n_components: int, scale: Scale) -> dict:
     for row in AVAILABLE:
         panels = row.panels(Q)
         steps[f"{row.name}, layout"] = functools.partial(row.pack, Q, panels)
-        steps[f"{row.name}, product"] = functools.partial(row.add, panels, width, totals)
+        steps[f"{row.name}, product"] = functools.partial(
+            row.add, panels, width, totals, np.zeros((1, width))
+        )
     least = dict.fromkeys(steps, math.inf)
     with computing(1):
         for _ in range(1 + scale.repeats(15)):

@@ -295,8 +295,9 @@ def store_rounded(Z, shift, inverse_step, root, limit):
 
 
 def column_squares(Q):
-    """``sum_i Q_ij^2``."""
-    return (Q.astype(np.float64) ** 2).sum(axis=0)
+    """``sum_i Q_ij^2`` over every 64 rows."""
+    squares = Q.astype(np.float64) ** 2
+    return np.array([squares[start : start + 64].sum(axis=0) for start in range(0, len(Q), 64)])
 
 
 def products(factors, Q):
@@ -437,27 +438,45 @@ def add_products(panels, width, totals):
     return totals + packed(Q.T @ Q).astype(totals.dtype)
 
 
+# streamrf/jit/runs.py
+
+
+def roots_of_greatest(squares, size):
+    """Roots of the greatest of every `size` columns, (tiles, parts)."""
+    width = squares.shape[1]
+    tiles = [squares[:, start : start + size].max(axis=1) for start in range(0, width, size)]
+    return np.sqrt(tiles)
+
+
+def run_end(left, right, start, stop):
+    """One past the last part whose sum of ``left * right`` from start on is below 2^31."""
+    ends = range(start + 1, stop + 1)
+    fits = [end for end in ends if left[start:end] @ right[start:end] < 2**31 * (1 - 1e-12)]
+    return max([start + 1, *fits])
+
+
 # streamrf/jit/words.py
 
 
 def pack_words(Q, entries):
-    """Rows in panels of 48 features and groups of `entries` rows, after what their sums begin with.
+    """Rows in panels of 48 features and groups of `entries` rows, of 8 bits after a head of sums.
 
     Returns
     -------
-    (n_panels, 1 + n_groups, 48) int32, each the entries of two (16 bits) or four rows (8 bits, 128
-    more each), the first row in the lowest bits; columns past the width are those of zeros
+    (n_panels, n_groups, 48) int32, each the entries of two (16 bits) or four rows (8 bits, 128
+    more each, and one group more at the head), the first row in the lowest bits; columns past the
+    width are those of zeros
     """
     n, width = Q.shape
     n_panels, n_groups, bits = -(-width // 48), -(-n // entries), 32 // entries
     whole = np.zeros((entries * n_groups, 48 * n_panels), dtype=np.int64)
     whole[:n, :width] = Q
-    start = np.zeros(48 * n_panels, dtype=np.int64)
+    start = np.empty((0, 48 * n_panels), dtype=np.int64)
     if entries == 4:
-        start, whole = -128 * whole.sum(axis=0), whole + 128
+        start, whole = -128 * whole.sum(axis=0, keepdims=True), whole + 128
     places = (whole.reshape(n_groups, entries, -1) % 2**bits) << bits * np.arange(entries)[:, None]
-    words = np.concatenate([start[None], places.sum(axis=1)])
-    return words.astype(np.int32).reshape(1 + n_groups, n_panels, 48).transpose(1, 0, 2)
+    words = np.concatenate([start, places.sum(axis=1)])
+    return words.astype(np.int32).reshape(-1, n_panels, 48).transpose(1, 0, 2)
 
 
 def words_pack_shorts(Q):

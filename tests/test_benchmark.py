@@ -199,6 +199,11 @@ RARE |= {
     for name in ("hadamard", "cosines")
     for kernel in ("fwht", "signed_transform")
 }
+RARE |= {  # within those of products
+    f"{name} {kernel}"
+    for name in ("runs", "words", "amx", "gram")
+    for kernel in ("roots_of_greatest", "run_end")
+}
 RARE |= {"hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
 RARE |= {  # and of sparse rows, losses and deformed images
     "columns add_entries",

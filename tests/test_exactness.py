@@ -293,36 +293,31 @@ def test_few_columns_beyond_the_bound_are_exact_without_a_split(products, rng, c
     np.testing.assert_array_equal(unpacked(gram.totals, 18), twin_of(Q))
 
 
-def test_rows_that_did_not_fit_together_are_not_tried_again(rng, monkeypatch):
-    """4,096 rows of such entries reach 2^31 and 2,048 do not; ten times smaller ones fit again."""
+def test_a_block_is_multiplied_at_once_however_great(rng, monkeypatch):
+    """Great columns take runs of their own, and few of them, or few rows, float64 for a part."""
     if PRODUCTS is FloatProducts:
         pytest.skip("products of BLAS end at 2^24")
-    n_rows = []
-    add = PRODUCTS.add
+    n_rows, add = [], PRODUCTS.add
 
-    def counted(self, Q, totals):
+    def counted(self, Q, totals, squares):
         n_rows.append(len(Q))
-        add(self, Q, totals)
+        add(self, Q, totals, squares)
 
     monkeypatch.setattr(PRODUCTS, "add", counted)
-    great = rng.choice([-1000, 1000], (3 * 4096, 16))
-    gram = gram_of(PRODUCTS, great, great // 5, great // 5)
-    assert gram.n_splits == 1
-    assert n_rows[:6] == [2048] * 6
-    assert sorted(set(n_rows[6:])) == [2048, 4096]
-    assert n_rows[-1] == 4096
-    np.testing.assert_array_equal(unpacked(gram.totals, 16), twin_of(great, *[great // 5] * 2))
-
-
-def test_a_bordering_column_costs_no_split(rng):
-    if PRODUCTS is FloatProducts:
-        pytest.skip("products of BLAS do not wrap")
-    Q = np.rint(rng.normal(0, 400, (4096, 16)))
-    Q[::5, 2] = 2000
-    gram = gram_of(PRODUCTS, Q)
-    assert 2**31 < (Q[:, 2] ** 2).sum() < 2**33
-    assert gram.n_splits == 0
-    np.testing.assert_array_equal(unpacked(gram.totals, 16), twin_of(Q))
+    for great, columns, rows, n_added in [
+        (2000, [2], slice(None, None, 5), 1),
+        (5000, slice(None), slice(None), 1),
+        (GREATEST, [2], slice(None), 1),
+        (GREATEST, slice(None), slice(0, 512), 1),
+        (GREATEST, slice(None), slice(0, 514), 0),
+    ]:
+        Q = np.rint(rng.normal(0, 400, (4096, 16)))
+        Q[rows, columns] = great
+        n_rows.clear()
+        gram = gram_of(PRODUCTS, Q)
+        assert n_rows == [4096] * n_added
+        assert gram.n_splits == 1
+        np.testing.assert_array_equal(unpacked(gram.totals, 16), twin_of(Q))
 
 
 @pytest.mark.parametrize("kind", [ExactGram, CompactGram])

@@ -72,7 +72,7 @@ def test_products_are_added_to_the_totals(rng, shape, n_threads):
     totals = rng.integers(-(2**29), 2**29, width * (width + 1) // 2).astype(np.int32)
     expected = naive.add_products(panels, width, totals)
     with computing(n_threads):
-        gram.add_products(copy, width, totals)
+        gram.add_products(copy, width, totals, np.zeros((1, width)))
     np.testing.assert_array_equal(totals, expected, strict=True)
 
 
@@ -82,7 +82,7 @@ def test_totals_of_float64_take_the_products_too(rng, width):
     panels = packed_panels(whole_numbers(rng, (4200, width), 700))
     totals = np.rint(rng.uniform(-(2.0**52), 2.0**52, width * (width + 1) // 2))
     expected = naive.add_products(panels, width, totals)
-    gram.add_products(panels, width, totals)
+    gram.add_products(panels, width, totals, np.zeros((1, width)))
     np.testing.assert_array_equal(totals, expected, strict=True)
 
 
@@ -92,7 +92,7 @@ def test_two_of_the_greatest_entries_fit_a_sum(signs):
     """An instruction adds two products, of the rows next to each other: 2^31 less 131,070."""
     Q = 32767 * np.array([signs, signs], dtype=np.float32)
     totals = np.zeros(3)
-    gram.add_products(packed_panels(Q), 2, totals)
+    gram.add_products(packed_panels(Q), 2, totals, np.zeros((1, 2)))
     square = 2 * 32767**2
     np.testing.assert_array_equal(totals, [square, square, signs[0] * signs[1] * square])
 
@@ -108,6 +108,6 @@ def test_products_are_exact_up_to_the_last_number_of_32_bits(sign):
     rest = 2**31 - 1 - int(square)
     totals = np.array([rest, sign * rest, rest], dtype=np.int32)
     expected = naive.add_products(naive.pack(Q), 2, totals)
-    gram.add_products(packed_panels(Q), 2, totals)
+    gram.add_products(packed_panels(Q), 2, totals, np.zeros((1, 2)))
     np.testing.assert_array_equal(totals, expected)
     assert np.abs(totals.astype(np.int64)).max() == 2**31 - 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import naive
 import streamrf as srf
-from streamrf.jit import columns, cosines, dense, hats, lanes, target_sums
+from streamrf.jit import columns, cosines, dense, hats, lanes, runs, target_sums
 from streamrf.jit.arrays import unlocked
 from streamrf.jit.lanes import LANES
 from streamrf.jit.threads import computing
@@ -205,7 +205,7 @@ def test_rounding_clips_and_counts_whatever_comes(values, root):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_column_squares_are_exact(rng, shape, dtype):
     Q = rng.integers(-LIMIT, LIMIT + 1, shape).astype(dtype)
-    out = np.full(shape[1], np.nan)
+    out = np.full((-(-len(Q) // runs.PART), shape[1]), np.nan)
     lanes.column_squares(Q, out)
     np.testing.assert_array_equal(out, naive.column_squares(Q))
 
@@ -287,14 +287,14 @@ def test_a_rows_bits_do_not_depend_on_its_place_or_the_threads(rng, dtype, n_thr
 def test_sums_have_the_same_bits_whatever_the_threads(rng, n_threads):
     Q = rng.standard_normal((30, 1500)).astype(np.float32)
     groups, factors = rng.integers(0, 3, 30), rng.standard_normal(30)
-    squares, sums = np.empty(1500), np.zeros((3, 1500))
+    squares, sums = np.empty((1, 1500)), np.zeros((3, 1500))
     with computing(n_threads):
         lanes.column_squares(Q, squares)
         target_sums.add_rows(Q, groups, factors, sums)
     np.testing.assert_array_equal(sums, naive.add_rows(Q, groups, factors, np.zeros((3, 1500))))
     terms = Q.astype(np.float64) ** 2
     fours = [(a + b) + (c + d) for a, b, c, d in terms[:28].reshape(7, 4, -1)]
-    np.testing.assert_array_equal(squares, np.cumsum([*fours, *terms[28:]], axis=0)[-1])
+    np.testing.assert_array_equal(squares[0], np.cumsum([*fours, *terms[28:]], axis=0)[-1])
 
 
 def test_lanes_are_stretched_by_their_columns(rng):

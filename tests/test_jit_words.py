@@ -38,8 +38,9 @@ def laid_out(way, Q):
     return panels
 
 
-def added(way, Q, totals):
-    way.add(laid_out(way, Q), Q.shape[1], totals)
+def added(way, Q, totals, squares=None):
+    squares = np.zeros((1, Q.shape[1])) if squares is None else squares
+    way.add(laid_out(way, Q), Q.shape[1], totals, squares)
     return totals
 
 
@@ -137,6 +138,38 @@ def test_products_are_exact_up_to_the_last_number_of_32_bits(way, sign):
     rest = 2**31 - 1 - 128 * 4095**2
     totals = added(way, Q, np.array([rest, rest, sign * rest], dtype=np.int32))
     np.testing.assert_array_equal(totals, np.array([1, 1, sign]) * (2**31 - 1))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, 128, 1000, 4096])
+def test_sums_beyond_32_bits_are_taken_in_runs_of_parts(rng, way, n_rows, n_threads):
+    """Columns of any size, so that runs of all lengths come."""
+    if way.limit == MAX_BYTE:
+        pytest.skip("a block is summed at once")
+    Q = np.rint(rng.normal(0, 1, (n_rows, 130)) * 10 ** rng.uniform(0, 3.2, 130)).clip(-5700, 5700)
+    Q = Q.astype(np.float32)
+    squares = naive.column_squares(Q)
+    assert squares.max() < 2**31
+    assert n_rows < 1000 or squares.sum(axis=0).max() > 2**31
+    expected = expected_products(Q)
+    with computing(n_threads):
+        totals = added(way, Q, np.zeros(len(expected)), squares)
+    np.testing.assert_array_equal(totals, expected, strict=True)
+
+
+def test_products_of_a_part_that_is_too_great_wrap(way):
+    """Other parts are not in its sum, so the multiple of 2^32 that is lacking is known."""
+    if way.limit == MAX_BYTE:
+        pytest.skip("a block is summed at once")
+    Q = np.full((256, 2), 1000, dtype=np.float32)
+    Q[64:128, 0] = MAX_SHORT
+    total = added(way, Q, np.zeros(3), naive.column_squares(Q))
+    square = 64 * MAX_SHORT**2
+    wrapped = (square + 2**31) % 2**32 - 2**31
+    assert wrapped != square
+    rest, mixed = 192 * 1000**2, 192 * 1000**2 + 64 * 1000 * MAX_SHORT
+    expected = [[rest + wrapped, mixed], [mixed, 256 * 1000**2]]
+    np.testing.assert_array_equal(total, naive.packed(np.array(expected, dtype=np.float64)))
 
 
 def test_every_way_gives_the_same_bytes(rng):

@@ -20,11 +20,12 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from streamrf.jit.arrays import F32, I32, Numbers
+from streamrf.jit.arrays import F32, F64, I32, Numbers
 from streamrf.jit.packed import add_tile, holds
+from streamrf.jit.runs import PART, roots_of_greatest, run_end
 
 SIDE = 16  # features of a tile, and words of a feature
-ROWS = 64  # of a step: four in a word
+ROWS = PART  # of a step, four in a word
 BLOCK_BYTES = 1 << 20  # of features that a task multiplies with each panel: half of the cache
 STRETCH = 4  # steps that a task lays out
 
@@ -266,12 +267,12 @@ def _turn(panels: I32, first: int, left: I32) -> None:
                         left[p, step, part, i, j] = panels[first + p, step, part, j, i]
 
 
-def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
+def _make_add(name: str) -> Callable[[I32, int, Numbers, F64], None]:
     """Make `add` for tiles of bytes or shorts, whose name is a constant in it."""
     tall = FEATURES[name]
 
     @njit(nogil=True, cache=True, parallel=True)
-    def add(panels: I32, width: int, totals: Numbers) -> None:
+    def add(panels: I32, width: int, totals: Numbers, squares: F64) -> None:
         """``totals += Q^T Q`` for the rows laid out in `panels`.
 
         Parameters
@@ -279,12 +280,15 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
         panels : as `pack_bytes` or `pack_shorts` fills them
         width : features
         totals : float64 or int32, symmetric (width, width), packed as in `packed`
+        squares : (n_parts, width) float64, column squares of every 64 rows; or (1, width), of all
+            rows, whose sums are below 2^31, as they have to be for 8 bits
         """
         n_panels, n_steps = panels.shape[0], panels.shape[1]
         panel_bytes = n_steps * 8 * SIDE * SIDE
         side = max(1, min(BLOCK_BYTES // panel_bytes, n_panels // 32))
         n_blocks = (n_panels + side - 1) // side
         n_tasks = (n_blocks + 1) // 2
+        n_parts, roots = squares.shape[0], roots_of_greatest(squares, tall)
         for task in prange(n_tasks):
             sums = np.empty((tall, tall), np.int32)
             left = np.empty((side, n_steps, 2, SIDE, SIDE), np.int32)
@@ -298,8 +302,14 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
                         x = (start + p) * tall
                         rows = x, min(x + tall, width)
                         if holds(width, rows, (y, min(y + tall, width))):
-                            _multiply(name, left, p, panels, q, sums)
-                            add_tile(sums, x, y, width, totals)
+                            first = 0
+                            while first < n_parts:
+                                last = run_end(roots[start + p], roots[q], first, n_parts)
+                                stop = n_steps if last == n_parts else last
+                                lhs, rhs = left[:, first:stop], panels[:, first:stop]
+                                _multiply(name, lhs, p, rhs, q, sums)
+                                add_tile(sums, x, y, width, totals)
+                                first = last
             _switch(False)
 
     return add

@@ -14,11 +14,13 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from streamrf.jit.arrays import F32, I16, I32, Numbers
+from streamrf.jit.arrays import F32, F64, I16, I32, Numbers
+from streamrf.jit.runs import PART, roots_of_greatest, run_end
 
 ROWS = 16  # rows of a group: one vector of 16-bit numbers
 PANEL = 3  # features of a panel: 9 sums and 7 operands fill the sixteen registers of AVX2
 DEPTH = 256  # groups multiplied at a time: a panel's 24 KiB stay in the first-level cache
+PART_GROUPS = PART // ROWS
 BLOCK = 64  # panels of a side of a block, at most: its 2 x 1.5 MiB come from the cache behind
 
 
@@ -145,17 +147,19 @@ def pack(Q: F32, panels: I16) -> None:
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def add_products(panels: I16, width: int, totals: Numbers) -> None:
+def add_products(panels: I16, width: int, totals: Numbers, squares: F64) -> None:
     """``totals += Q^T Q`` for the rows laid out in `panels`.
 
-    Each sum joins its total once, whatever the type of the totals: 4,096 rows are one run of groups
-    (`DEPTH`), and totals of 64 bits in the place of 32 took 0 to 4 % longer.
+    Each sum of a run joins its total once, whatever the type of the totals: 4,096 rows are at most
+    `DEPTH` groups, and totals of 64 bits in the place of 32 took 0 to 4 % longer.
 
     Parameters
     ----------
     panels : (ceil(width / 3), n_groups, 3, 16) int16
     width : features
     totals : float64 or int32, symmetric (width, width), packed as in `packed`
+    squares : (n_parts, width) float64, column squares of every 64 rows; or (1, width), of all rows,
+        whose sums are below 2^31
     """
     n_panels, n_groups = panels.shape[0], panels.shape[1]
     if width % 2 == 0:
@@ -164,6 +168,7 @@ def add_products(panels: I16, width: int, totals: Numbers) -> None:
         n_rows, n_columns, offset = width, (width + 1) // 2, 0
     side = max(4, min(BLOCK, n_panels // 16))
     n_blocks = (n_panels + side - 1) // side
+    n_parts, roots = squares.shape[0], roots_of_greatest(squares, PANEL)
     for task in prange(n_blocks * (n_blocks + 1) // 2):
         index = np.int64(task)
         row = 0
@@ -172,17 +177,24 @@ def add_products(panels: I16, width: int, totals: Numbers) -> None:
         column = index - row * (row + 1) // 2
         sums = np.empty(PANEL * PANEL, np.int32)
         for start in range(0, n_groups, DEPTH):
-            groups = min(DEPTH, n_groups - start)
+            stop = min(start + DEPTH, n_groups)
             for a in range(row * side, min((row + 1) * side, n_panels)):
                 for b in range(column * side, min((column + 1) * side, a + 1)):
-                    _tile(panels, a, b, start, groups, sums)
-                    for t in range(PANEL * PANEL):
-                        i = a * PANEL + t // PANEL
-                        j = b * PANEL + t % PANEL
-                        if j > i or i >= width:
-                            continue
-                        if j < n_columns:
-                            totals[j * n_rows + i + offset] += sums[t]
-                        else:
-                            packed_column = i - n_columns + 1 - offset
-                            totals[packed_column * n_rows + j - n_columns] += sums[t]
+                    first = start
+                    while first < stop:
+                        last = stop
+                        if n_parts > 1:
+                            part = run_end(roots[a], roots[b], first // PART_GROUPS, n_parts)
+                            last = min(stop, part * PART_GROUPS)
+                        _tile(panels, a, b, first, last - first, sums)
+                        first = last
+                        for t in range(PANEL * PANEL):
+                            i = a * PANEL + t // PANEL
+                            j = b * PANEL + t % PANEL
+                            if j > i or i >= width:
+                                continue
+                            if j < n_columns:
+                                totals[j * n_rows + i + offset] += sums[t]
+                            else:
+                                packed_column = i - n_columns + 1 - offset
+                                totals[packed_column * n_rows + j - n_columns] += sums[t]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.jit import amx, gram, words
-from streamrf.jit.arrays import F32, Array, Numbers
+from streamrf.jit.arrays import F32, F64, Array, Numbers
 
 MAX_BYTE = 127
 MAX_SHORT = 32767  # not -32768: the sum of two products of 16 bits stays below 2^31
@@ -39,7 +39,8 @@ class Instruction:
     shape : ``shape(n_rows, width)`` of panels
     pack : ``pack(Q, panels)`` lays rows (n, width) float32 out; of 8-bit entries it returns the
         greatest, and the panels are of use only if that is within the limit
-    add : ``add(panels, width, totals)`` adds ``Q^T Q`` to totals, packed as in `packed`
+    add : ``add(panels, width, totals, squares)`` adds ``Q^T Q`` to totals, packed as in `packed`;
+        squares of columns, of parts of the rows, say how many are summed at a time (`runs`)
     permitted : asks the operating system, once the processor has what is needed
     """
 
@@ -49,7 +50,7 @@ class Instruction:
     dtype: type
     shape: Callable[[int, int], tuple[int, ...]]
     pack: Callable[[F32, Any], Any]
-    add: Callable[[Any, int, Numbers], None]
+    add: Callable[[Any, int, Numbers, F64], None]
     permitted: Callable[[], bool] = _always
 
     def panels(self, Q: F32, buffer: NDArray[np.uint8] | None = None) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit, prange
 
 from streamrf.jit.arrays import F32, F64, I64, Numbers
+from streamrf.jit.runs import PART
 
 LANES = 16
 TERMS = 8  # of a sum, added at a time
@@ -196,15 +197,41 @@ def store_rounded(
     n, width = out.shape
     for task in prange(z.shape[0]):
         g = np.int64(task)
-        n_clipped = 0
-        n_invalid = 0
-        for lane in range(min(LANES, n - g * LANES)):
-            i = g * LANES + lane
-            for j in range(width):
-                value = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
-                out[i, j], is_clipped, is_invalid = _rounded(root[i] * value, limit)
-                n_clipped += is_clipped
-                n_invalid += is_invalid
+        n_lanes = min(LANES, n - g * LANES)
+        roots = np.zeros(LANES)
+        for lane in range(n_lanes):
+            roots[lane] = root[g * LANES + lane]
+        tile = np.empty((LANES, LANES), np.float32)  # of as many columns, turned to rows
+        beyond = np.empty(LANES, np.int32)
+        n_clipped = n_invalid = 0
+        for start in range(0, width, LANES):
+            n_columns = min(LANES, width - start)
+            for lane in range(LANES):
+                beyond[lane] = 0
+            for k in range(n_columns):
+                j = start + k
+                for lane in range(LANES):
+                    value = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
+                    value = np.rint(roots[lane] * value)
+                    beyond[lane] |= np.int32(0) if np.abs(value) <= limit else np.int32(1)
+                    tile[k, lane] = np.float32(value)
+            if beyond.any():  # seldom: a loop of its own leaves the other without a branch
+                for k in range(n_columns):
+                    j = start + k
+                    for lane in range(n_lanes):
+                        value = (np.float64(z[g, j, lane]) - shift[j]) * inverse_step[j]
+                        value, is_clipped, is_invalid = _rounded(roots[lane] * value, limit)
+                        tile[k, lane] = value
+                        n_clipped += is_clipped
+                        n_invalid += is_invalid
+            for lane in range(n_lanes):
+                i = g * LANES + lane
+                if n_columns == LANES:  # of known length: written at once
+                    for k in range(LANES):
+                        out[i, start + k] = tile[k, lane]
+                else:
+                    for k in range(n_columns):
+                        out[i, start + k] = tile[k, lane]
         clipped[g] = n_clipped
         invalid[g] = n_invalid
 
@@ -246,32 +273,30 @@ def add_moments(z: F32, n_rows: int, n_before: int, mean: F64, squares: F64) -> 
 
 @njit(nogil=True, cache=True, parallel=True)
 def column_squares(Q: Numbers, out: F64) -> None:
-    """``out[j] = sum_i Q[i, j]^2`` in float64, exact for integers below 2^15."""
+    """``out[t, j] = sum_i Q[i, j]^2`` over the t-th 64 rows, exact for integers below 2^15.
+
+    Parameters
+    ----------
+    Q : (n, width) float32 or float64
+    out : (ceil(n / 64), width) float64
+    """
     n, width = Q.shape
-    rows = 256  # of a task, read as they lie: jumps from row to row wait for memory
-    n_tasks = (n + rows - 1) // rows
-    parts = np.empty((n_tasks, width))  # `np.zeros` would be a parallel loop of its own
-    for task in prange(n_tasks):
-        t = np.int64(task)
-        start = t * rows
-        stop = min(start + rows, n)
+    for task in prange(out.shape[0]):  # read as they lie: jumps from row to row wait for memory
+        start = np.int64(task) * PART
+        stop = min(start + PART, n)
         whole = stop - (stop - start) % 4
+        sums = out[task]
         for j in range(width):
-            parts[t, j] = 0.0
+            sums[j] = 0.0
         for i in range(start, whole, 4):
             for j in range(width):
                 a, b = np.float64(Q[i, j]), np.float64(Q[i + 1, j])
                 c, d = np.float64(Q[i + 2, j]), np.float64(Q[i + 3, j])
-                parts[t, j] += (a * a + b * b) + (c * c + d * d)
+                sums[j] += (a * a + b * b) + (c * c + d * d)
         for i in range(whole, stop):
             for j in range(width):
                 value = np.float64(Q[i, j])
-                parts[t, j] += value * value
-    for j in range(width):
-        out[j] = 0.0
-    for part in parts:
-        for j in range(width):
-            out[j] += part[j]
+                sums[j] += value * value
 
 
 @njit(nogil=True, cache=True, parallel=True)

@@ -20,11 +20,12 @@ from numba import njit, prange
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from streamrf.jit.arrays import F32, I32, Numbers
+from streamrf.jit.arrays import F32, F64, I32, Numbers
 from streamrf.jit.packed import add_tile, holds
+from streamrf.jit.runs import PART, roots_of_greatest, run_end
 
 PANEL = 48  # features of a panel: three vectors of 512 bits
-START = 1  # group at the head of a panel: what the sums of products with each feature begin with
+HEAD = 1  # group of a panel of bytes, the first: what sums of products with each feature begin with
 OFFSET = 128  # of 8-bit entries
 BLOCK = 64  # features that a task multiplies with each panel: they stay in the cache behind
 STRETCH = 64  # groups that a task lays out
@@ -46,6 +47,11 @@ class Tile:
     features: int
     vectors: int
 
+    @property
+    def head(self) -> int:
+        """How many groups of a panel are not of rows."""
+        return HEAD if self.entries == 4 else 0
+
 
 # By names, which are literal types for Numba.
 TILES = {
@@ -58,8 +64,8 @@ TILES = {
 def _make_multiply() -> Any:
     """Make ``f(name, panels, x, y, out)``: products of features from x on and those from y on.
 
-    name : of a tile; panels : (panels, 1 + n_groups, 48) int32, n_groups > 0; out : int32 of the
-    tile, (features, vectors x lanes)
+    name : of a tile; panels : (panels, head + n_groups, 48) int32, n_groups > 0; out : int32 of
+    the tile, (features, vectors x lanes)
     """
     if numba.config.DISABLE_JIT:
 
@@ -69,11 +75,11 @@ def _make_multiply() -> Any:
                 for at, count in zip((x, y), out.shape, strict=True)
             )
             if TILES[name].entries == 2:
-                a, b = (_entries(side[START:], np.int16) for side in (left, right))
+                a, b, begin = *(_entries(side, np.int16) for side in (left, right)), 0
             else:
-                a = _entries(left[START:], np.uint8)
-                b = _entries(right[START:], np.uint8) - OFFSET
-            out[:] = right[0] + np.einsum("gne,gme->nm", a, b)
+                a, begin = _entries(left[HEAD:], np.uint8), right[0]
+                b = _entries(right[HEAD:], np.uint8) - OFFSET
+            out[:] = begin + np.einsum("gne,gme->nm", a, b)
 
         return plain
 
@@ -124,7 +130,9 @@ def _emit(builder: Any, tile: Tile, sides: Any, out: Any) -> None:
         return builder.load(pointer, align=4)
 
     left, right = map(feature, starts)
-    begin = [load(right, index(0), v * tile.lanes, vector) for v in range(tile.vectors)]
+    begin = [ir.Constant(vector, [0] * tile.lanes)] * tile.vectors
+    if tile.head:
+        begin = [load(right, index(0), v * tile.lanes, vector) for v in range(tile.vectors)]
     multiply = _instruction(builder, tile)
     before, loop = builder.block, builder.append_basic_block("groups")
     builder.branch(loop)
@@ -142,7 +150,7 @@ def _emit(builder: Any, tile: Tile, sides: Any, out: Any) -> None:
         for column in columns:
             added.append(multiply(totals[len(added)], word, column))
     following = builder.add(group, index(1))
-    group.add_incoming(index(START), before)
+    group.add_incoming(index(tile.head), before)
     group.add_incoming(following, loop)
     for t, total in enumerate(totals):
         total.add_incoming(begin[t % tile.vectors], before)
@@ -180,7 +188,7 @@ _multiply = _make_multiply()
 
 def panels_shape(n_rows: int, n_components: int, entries: int) -> tuple[int, int, int]:
     """Return the shape of the panels of `n_rows` rows."""
-    return (-(-n_components // PANEL), START + -(-n_rows // entries), PANEL)
+    return (-(-n_components // PANEL), HEAD * (entries == 4) + -(-n_rows // entries), PANEL)
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -190,11 +198,10 @@ def pack_shorts(Q: F32, panels: I32) -> None:
     Parameters
     ----------
     Q : (n, width) float32 of integers within +-32767
-    panels : (ceil(width / 48), 1 + ceil(n / 2), 48) int32; zeros past row and column
+    panels : (ceil(width / 48), ceil(n / 2), 48) int32; zeros past row and column
     """
     n, width = Q.shape
-    n_groups = panels.shape[1] - START
-    panels[:, 0] = 0
+    n_groups = panels.shape[1]
     for task in prange((n_groups + STRETCH - 1) // STRETCH):
         first = np.int64(task) * STRETCH  # prange counts in uint64, and uint64 + int64 is a float
         words = np.zeros(panels.shape[0] * PANEL, np.int32)
@@ -218,7 +225,7 @@ def pack_bytes(Q: F32, panels: I32) -> float:
     panels : (ceil(width / 48), 1 + ceil(n / 4), 48) int32; entries of 0 past the rows
     """
     n, width = Q.shape
-    n_groups = panels.shape[1] - START
+    n_groups = panels.shape[1] - HEAD
     n_tasks = (n_groups + STRETCH - 1) // STRETCH
     parts = np.empty((n_tasks, width), np.float32)  # sums below 2^24, so exact
     greatest = np.empty((n_tasks, width), np.float32)
@@ -242,7 +249,7 @@ def pack_bytes(Q: F32, panels: I32) -> float:
             for j in range(width):
                 ab, cd = _greater(abs(a[j]), abs(b[j])), _greater(abs(c[j]), abs(d[j]))
                 most[j] = _greater(most[j], _greater(ab, cd))
-            _store_words(words, g, panels)
+            _store_words(words, HEAD + g, panels)
     most_of_all = np.float32(0)
     for j in range(width):
         total = np.float32(0)
@@ -263,28 +270,34 @@ def _greater(a: float, b: float) -> float:
 def _store_words(words: I32, group: int, panels: I32) -> None:
     for p in range(panels.shape[0]):
         for k in range(PANEL):
-            panels[p, START + group, k] = words[p * PANEL + k]
+            panels[p, group, k] = words[p * PANEL + k]
 
 
-def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
+def _make_add(name: str) -> Callable[[I32, int, Numbers, F64], None]:
     """Make `add` for a tile, whose name is a constant in it."""
     tile = TILES[name]
     tall, wide = tile.features, tile.vectors * tile.lanes
 
+    part_groups = PART // tile.entries
+
     @njit(nogil=True, cache=True, parallel=True)
-    def add(panels: I32, width: int, totals: Numbers) -> None:
+    def add(panels: I32, width: int, totals: Numbers, squares: F64) -> None:
         """``totals += Q^T Q`` for the rows laid out in `panels`.
 
         Parameters
         ----------
-        panels : (ceil(width / 48), 1 + n_groups, 48) int32
+        panels : (ceil(width / 48), head + n_groups, 48) int32
         width : features
         totals : float64 or int32, symmetric (width, width), packed as in `packed`
+        squares : (n_parts, width) float64, column squares of every 64 rows; or (1, width), of all
+            rows, whose sums are below 2^31, as they have to be for 8 bits
         """
         n_tiles = (width + tall - 1) // tall
         side = max(1, min(BLOCK // tall, n_tiles // 32))
         n_blocks = (n_tiles + side - 1) // side
         n_tasks = (n_blocks + 1) // 2
+        n_parts, n_groups = squares.shape[0], panels.shape[1]
+        left, right = roots_of_greatest(squares, tall), roots_of_greatest(squares, wide)
         for task in prange(n_tasks):
             sums = np.empty((tall, wide), np.int32)
             for block in range(np.int64(task), n_blocks, n_tasks):
@@ -294,8 +307,14 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers], None]:
                     ):
                         rows = x, min(x + tall, width)
                         if holds(width, rows, (y, min(y + wide, width))):
-                            _multiply(name, panels, x, y, sums)
-                            add_tile(sums, x, y, width, totals)
+                            first = 0
+                            while first < n_parts:
+                                last = run_end(left[x // tall], right[y // wide], first, n_parts)
+                                stop = n_groups if last == n_parts else last * part_groups
+                                run = panels[:, first * part_groups : stop]
+                                _multiply(name, run, x, y, sums)
+                                add_tile(sums, x, y, width, totals)
+                                first = last
 
     return add
 

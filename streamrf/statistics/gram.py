@@ -1,7 +1,6 @@
 """``sum_i q_i q_i^T`` of rows of features, in LAPACK's rectangular full packed format."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,17 +9,14 @@ from streamrf.errors import ConsumedError, ParameterError, StreamrfError, check_
 from streamrf.jit import lanes, packed
 from streamrf.jit.arrays import Array, Features, Floats, Indices
 from streamrf.jit.lapack import MAX_COLUMNS, add_product
+from streamrf.jit.runs import PART
 from streamrf.jit.threads import computing
 from streamrf.statistics.products import PRODUCTS, Products
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
-HEAVY_SHARE = 64  # of a block's rows, one at most is heavy; else the block is halved
-SHORT_ROWS = 256  # fewer rows are multiplied in float64 rather than halved
-WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
-MIN_PRODUCT_ROWS = 2048  # rows multiplied at a time, at least, where more did not fit before
-NARROW = 2048  # features, up to which half as many may be: totals are in the cache
-GROWTH_MARGIN = 3  # times the squares of rows must fit, or no more are multiplied next
+HEAVY_SHARE = 8  # of a block's rows, one at most goes apart from the others
+WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 
 
 class GramSum(ABC):
@@ -121,12 +117,8 @@ class IntegerGram(GramSum):
     def add(self, Q: Features) -> None:
         """Add integers Q (n, n_components) float32, entries within +-32767; left as it is."""
         self.check(Q)
-        for block in self._blocks(Q):
+        for block in _blocks(Q):
             self._add_block(block)
-
-    def _blocks(self, Q: Features) -> Iterator[Features]:
-        """Yield the rows, as many at a time as are to be multiplied together."""
-        yield from _blocks(Q)
 
     @abstractmethod
     def _add_block(self, Q: Features) -> None:
@@ -139,13 +131,12 @@ class IntegerGram(GramSum):
 class ExactGram(IntegerGram):
     """Sums of integers in float64.
 
-    While the squares of a block stay below the products' limit, it is multiplied in 32 bits and
-    each sum joins its float64 total once. Above the limit, sums of 32 bits wrap around 2^32: those
-    of two columns whose squares have a product of 2^62 or more. If such columns are few, their
-    products are taken in float64 too, exact to 2^53, and the multiples of 2^32 are added. Else the
-    block is split: a few rows with the greatest entries (outliers, border pixels) are gathered and
-    multiplied in float64; where a few are not enough, the block is halved, and so are those that
-    follow, until their squares are small again.
+    While the column squares of a block stay below the products' limit, it is multiplied in 32 bits
+    and each sum joins its float64 total once. Above the limit it is summed in runs of parts of 64
+    rows. Where a part alone is above it, its sums of two columns whose squares have a product of
+    2^62 or more wrap around 2^32. If such columns are few, their products in the part are taken in
+    float64 too, exact to 2^53, and the multiples of 2^32 are added; else the rows with entries so
+    great that 64 of them may pass the limit are multiplied in float64.
     """
 
     limit = 2.0**53
@@ -156,8 +147,6 @@ class ExactGram(IntegerGram):
     ) -> None:
         super().__init__(n_components, totals, products)
         self._heavy: list[Features] = []  # rows to multiply in float64
-        self._n_rows = PRODUCT_ROWS  # to multiply at a time
-        self._greatest = 0.0  # column sum of squares of the rows at hand
 
     @property
     def totals(self) -> Array:
@@ -165,70 +154,59 @@ class ExactGram(IntegerGram):
         self._flush()
         return super().totals
 
-    def _blocks(self, Q: Features) -> Iterator[Features]:
-        start = 0
-        while start < len(Q):
-            n_rows, self._greatest = self._n_rows, 0.0
-            block = Q[start : start + n_rows]
-            start += len(block)
-            yield block
-            is_whole = len(block) == n_rows
-            if is_whole and GROWTH_MARGIN * self._greatest < self.products.limit:
-                self._n_rows = min(2 * n_rows, PRODUCT_ROWS)
-
     def _add_block(self, Q: Features) -> None:
-        if self.products.add_small(Q, super().totals):
+        totals, limit = super().totals, self.products.limit
+        if self.products.add_small(Q, totals):
             return
-        squares = _column_squares(Q)
-        self._greatest = max(self._greatest, squares.max(initial=0))
-        if self._fits(squares):
-            self._multiply(Q, squares)
+        parts = _part_squares(Q)
+        squares = parts.sum(axis=0, keepdims=True)
+        if squares.max(initial=0) < limit:
+            self.products.add(Q, totals, squares)
             return
         self.n_splits += 1
-        heavy = _heavy_rows(Q, squares, self._fits, len(Q) // HEAVY_SHARE)
-        if len(heavy):
-            self._multiply_light(Q, heavy, squares)
-        elif len(Q) > SHORT_ROWS:
-            least = MIN_PRODUCT_ROWS // 2 if self.n_components <= NARROW else MIN_PRODUCT_ROWS
-            self._n_rows = min(self._n_rows, max(least, len(Q) // 2))
-            for half in np.array_split(Q, 2):
-                self._add_block(half)
+        great = np.flatnonzero(parts.max(axis=1) >= limit)
+        wrapped = _wrapped(parts[great], limit)
+        few = self.n_components // WRAPPED_SHARE if self.products.wraps else 0
+        if len(wrapped) <= few:
+            self.products.add(Q, totals, parts)
+            self._add_lacking(Q, great, wrapped)
         else:
-            self._add_heavy(Q.copy())
+            self._add_apart(Q, great)
 
-    def _multiply_light(self, Q: Features, heavy: Indices, squares: Floats) -> None:
-        """Multiply all rows but a few, in whose place are zeros meanwhile: a copy takes longer."""
+    def _add_lacking(self, Q: Features, great: Indices, columns: Indices) -> None:
+        """Add the multiples of 2^32 by which products of columns in great parts are too small."""
+        if not len(great):
+            return
+        wrap, lacking = 2 * self.products.limit, np.zeros(packed_size(len(columns)))
+        with computing(1):  # of few columns: threads of BLAS wait long where others have their core
+            for part in great:
+                rows = np.ascontiguousarray(_part(Q, part)[:, columns], dtype=np.float64)
+                product = np.zeros_like(lacking)
+                add_product(rows, product)
+                lacking += np.floor(product / wrap + 0.5) * wrap
+        packed.add_selected(lacking, columns, self.n_components, super().totals)
+
+    def _add_apart(self, Q: Features, great: Indices) -> None:
+        """Add the rows of great parts that have great entries in float64, the others as usual."""
+        least = np.sqrt(self.products.limit / PART)
+        found = []
+        for part in great:
+            rows = _part(Q, part)
+            found.append(part * PART + np.flatnonzero((np.abs(rows) >= least).any(axis=1)))
+        heavy = np.concatenate(found)
+        if len(heavy) > len(Q) // HEAVY_SHARE:
+            for start in range(0, len(Q), WIDE_ROWS // 2):
+                self._add_heavy(Q[start : start + WIDE_ROWS // 2].copy())
+            return
         rows = Q[heavy]
         self._add_heavy(rows)
         if not Q.flags.writeable:
             Q = Q.copy()
-        Q[heavy] = 0
+        Q[heavy] = 0  # meanwhile: a copy of the others takes longer
         try:
-            self._multiply(Q, squares - _column_squares(rows))
+            self.products.add(Q, super().totals, _part_squares(Q))
         finally:
             Q[heavy] = rows
-
-    def _fits(self, squares: Floats) -> bool:
-        """Return whether rows with these column squares can be multiplied at once."""
-        if squares.max(initial=0) < self.products.limit:
-            return True
-        few = self.n_components // WRAPPED_SHARE
-        return self.products.wraps and len(self._wrapping(squares)) <= few
-
-    def _wrapping(self, squares: Floats) -> Indices:
-        """Return the columns whose products with each other may reach the limit."""
-        bound = self.products.limit**2 * (1 - 1e-12)  # a product of squares is rounded
-        return np.flatnonzero(squares * squares.max(initial=0) >= bound)
-
-    def _multiply(self, Q: Features, squares: Floats) -> None:
-        totals = super().totals
-        self.products.add(Q, totals)
-        columns = self._wrapping(squares)
-        if len(columns):
-            product = _wide_product(np.ascontiguousarray(Q[:, columns]))
-            wrap = 2 * self.products.limit
-            lacking = np.floor(product / wrap + 0.5) * wrap
-            packed.add_selected(lacking, columns, self.n_components, totals)
 
     def _add_heavy(self, Q: Features) -> None:
         self._heavy.append(Q)
@@ -279,7 +257,7 @@ class CompactGram(IntegerGram):
         squares = _column_squares(Q)
         if not self.products.add_small(Q, self.totals):
             if squares.max(initial=0) < self.products.limit:
-                self.products.add(Q, self.totals)
+                self.products.add(Q, self.totals, squares[np.newaxis])
             else:  # only where BLAS multiplies
                 self.n_splits += 1
                 if len(Q) > 1:
@@ -321,10 +299,25 @@ def _blocks(Q: Features) -> list[Features]:
     return [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
 
 
-def _column_squares(Q: Features) -> Floats:
-    squares = np.empty(Q.shape[1])
+def _part(Q: Features, part: int) -> Features:
+    return Q[part * PART : (part + 1) * PART]
+
+
+def _part_squares(Q: Features) -> Floats:
+    """Return the column squares of every part of the rows."""
+    squares = np.empty((-(-len(Q) // PART), Q.shape[1]))
     lanes.column_squares(Q, squares)
     return squares
+
+
+def _column_squares(Q: Features) -> Floats:
+    return _part_squares(Q).sum(axis=0)
+
+
+def _wrapped(parts: Floats, limit: float) -> Indices:
+    """Return the columns of which products with each other may reach the limit within a part."""
+    bound = limit**2 * (1 - 1e-12)  # a product of squares is rounded
+    return np.flatnonzero((parts * parts.max(axis=1, keepdims=True) >= bound).any(axis=0))
 
 
 def _wide_product(Q: Features) -> Floats:
@@ -332,16 +325,3 @@ def _wide_product(Q: Features) -> Floats:
     with computing(1):  # of few columns: threads of BLAS wait long where another has their core
         add_product(Q.astype(np.float64), product)
     return product
-
-
-def _heavy_rows(
-    Q: Features, squares: Floats, fits: Callable[[Floats], bool], max_rows: int
-) -> Indices:
-    """Return rows whose removal leaves squares that fit; none if over `max_rows`."""
-    order = np.argsort(-np.maximum(Q.max(axis=1), -Q.min(axis=1)), kind="stable")
-    count = 1
-    while count <= max_rows:
-        if fits(squares - _column_squares(Q[order[:count]])):
-            return order[:count]
-        count *= 2
-    return order[:0]

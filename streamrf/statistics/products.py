@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from streamrf.jit import packed
-from streamrf.jit.arrays import Array, Features
+from streamrf.jit.arrays import Array, Features, Floats
 from streamrf.jit.instructions import (
     AVAILABLE,
     MAX_BYTE,
@@ -17,10 +17,11 @@ from streamrf.jit.instructions import (
     fastest,
 )
 from streamrf.jit.lapack import add_product
+from streamrf.jit.runs import PART
 
 
 class Products(ABC):
-    """A way to multiply integers that is exact for blocks whose column squares are below `limit`.
+    """A way to multiply integers that is exact for rows whose column squares are below `limit`.
 
     Attributes
     ----------
@@ -33,8 +34,14 @@ class Products(ABC):
     wraps: ClassVar[bool] = False
 
     @abstractmethod
-    def add(self, Q: Features, totals: Array) -> None:
-        """Add the products of the rows Q (n, n_components) to packed totals."""
+    def add(self, Q: Features, totals: Array, squares: Floats) -> None:
+        """Add the products of the rows Q (n, n_components) to packed totals.
+
+        Parameters
+        ----------
+        squares : (n_parts, n_components), column squares of every `PART` rows, or of all at once;
+            the products of each part are below the limit
+        """
 
     def add_small(self, Q: Features, totals: Array) -> bool:
         """Add the products if all entries are so small that none reaches the limit; or do nothing.
@@ -63,9 +70,18 @@ class FloatProducts(Products):
     def __init__(self) -> None:
         self._partial = np.empty(0, dtype=np.float32)
 
-    def add(self, Q: Features, totals: Array) -> None:
+    def add(self, Q: Features, totals: Array, squares: Floats) -> None:
         if self._partial.size != totals.size:
             self._partial = np.zeros(totals.size, dtype=np.float32)
+        start, bound = 0, np.zeros(Q.shape[1])
+        for part, more in enumerate(squares):
+            bound = bound + more
+            if part and bound.max(initial=0) >= self.limit:
+                self._flush(Q[start * PART : part * PART], totals)
+                start, bound = part, more
+        self._flush(Q[start * PART :], totals)
+
+    def _flush(self, Q: Features, totals: Array) -> None:
         add_product(Q, self._partial)
         packed.flush(self._partial, totals)
 
@@ -96,10 +112,10 @@ class IntegerProducts(Products):
         self._bytes = small if small.limit < MAX_SHORT else None
         self._buffer = aligned_buffer(0)
 
-    def add(self, Q: Features, totals: Array) -> None:
+    def add(self, Q: Features, totals: Array, squares: Floats) -> None:
         panels = self._panels(self._shorts, Q)
         self._shorts.pack(Q, panels)
-        self._shorts.add(panels, Q.shape[1], totals)
+        self._shorts.add(panels, Q.shape[1], totals, squares)
 
     def add_small(self, Q: Features, totals: Array) -> bool:
         if self._bytes is None or len(Q) * MAX_BYTE**2 >= self.limit:
@@ -108,7 +124,7 @@ class IntegerProducts(Products):
         if self._bytes.pack(Q, panels) > MAX_BYTE:
             self._bytes = None
             return False
-        self._bytes.add(panels, Q.shape[1], totals)
+        self._bytes.add(panels, Q.shape[1], totals, np.zeros((1, Q.shape[1])))
         return True
 
     def _panels(self, instruction: Instruction, Q: Features) -> Array:

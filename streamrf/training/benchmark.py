@@ -175,10 +175,12 @@ def product_rates(width: int, n_threads: int | None = None) -> dict[str, float]:
         np.zeros(width * (width + 1) // 2, dtype) for dtype in (np.float64, np.float32)
     )
 
+    small = np.zeros((1, width))  # squares, so that all rows are summed at once
+
     def by(instruction: Instruction) -> None:
         panels = instruction.panels(block)
         instruction.pack(block, panels)
-        instruction.add(panels, width, totals)
+        instruction.add(panels, width, totals, small)
 
     found = [fastest(limit) for limit in (MAX_SHORT, MAX_BYTE)]
     steps = {row.name: partial(by, row) for row in found if row is not None}
