@@ -453,6 +453,43 @@ def test_a_model_of_a_table_refuses_another(tmp_path):
 # --------------------------------------------------------------------- faults
 
 
+@pytest.mark.parametrize("group", ["group/", ""])
+@pytest.mark.parametrize(
+    ("x", "columns"),
+    [
+        ("{0}pt,{0}p", ["pt", "p_0", "p_1"]),
+        (["{0}p", "{0}u"], ["p_0", "p_1", "u"]),
+        ("{0}u,p_1", ["u", "p_1"]),
+        ("{0}u,pt", ["u", "pt"]),
+        ("{0}p*,{0}u", ["p_0", "p_1", "pt", "u"]),
+        ("-{0}u,-u", ["pt"]),  # rows of several numbers are no columns unless they are named
+        ("{0}*,-p,-cls", ["pt", "u"]),
+    ],
+)
+def test_columns_beside_rows_of_numbers(tmp_path, group, x, columns):
+    names = [x.format(group)] if isinstance(x, str) else [name.format(group) for name in x]
+    rows = {"pt": RNG.normal(size=N), "u": RNG.normal(size=N), "p": RNG.normal(size=(N, 2))}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file[f"{group}cls"] = RNG.integers(0, 2, N)
+        for name, values in rows.items():
+            file[f"{group}{name}"] = values
+    source = open_source(tmp_path / "a.h5", x=",".join(names), y=f"{group}cls")
+    rows |= {f"p_{j}": rows["p"][:, j] for j in range(2)}
+    expected = np.stack([rows[name] for name in columns], axis=1)
+    np.testing.assert_array_equal(next(source.blocks()).X, expected)
+
+
+def test_a_field_of_several_values_is_named_as_one(tmp_path):
+    records = np.zeros(N, [("pt", "f4"), ("hits", "f4", 3), ("label", "i4")])
+    records["hits"], records["label"] = RNG.normal(size=(N, 3)), RNG.integers(0, 2, N)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["events"] = records
+    source = open_source(tmp_path / "a.h5", x="events/hits,events/pt", y="label")
+    np.testing.assert_array_equal(next(source.blocks()).X[:, :3], records["hits"])
+    assert source.n_features == 4
+    assert open_source(tmp_path / "a.h5", x="events,-hits", y="label").n_features == 1
+
+
 def test_pickled_text_is_told(tmp_path):
     path = write_fixed(
         tmp_path / "rows.h5", FRAME.assign(word=np.array(["a", "b"] * (N // 2), object))

@@ -48,6 +48,13 @@ class Cell(NamedTuple):
     levels: str = ""
     missing: str | None = None
 
+    @property
+    def array(self) -> str | None:
+        """Name of the dataset or field of several values a row that this is a place of, or None."""
+        if self.place is None:
+            return None
+        return ".".join(self.fields) or self.item.rpartition("/")[2]
+
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the column out of rows of the item."""
         for field in self.fields:

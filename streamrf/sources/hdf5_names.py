@@ -109,6 +109,24 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
     return owners[0] if len(owners) == 1 else None
 
 
+def columns_named(item: Any, cells: Cells, names: list[str]) -> list[str]:
+    """Return the columns of a table that names mean, or names after "-", which leave them out.
+
+    A dataset or field of several values a row is all its columns. Such datasets beside columns are
+    in no table by themselves, so where names only leave out, they leave these out too.
+    """
+    found = []
+    for name in names:
+        sign = "-" if name.startswith("-") and name not in cells else ""
+        bare = name.removeprefix(sign)
+        places = [] if bare in cells else [n for n, cell in cells.items() if cell.array == bare]
+        found += [sign + column for column in places or [bare]]
+    is_loose = isinstance(item, h5py.Group) and whole_cells(item) is None
+    if is_loose and all(name.startswith("-") for name in found):
+        found += [f"-{name}" for name, cell in cells.items() if cell.array is not None]
+    return found
+
+
 def item_of(whole: Any, name: str) -> Any:
     """Return what a name means in a file or an item of one, which may be itself, or None."""
     return whole.get(name.strip("/")) if name.strip("/") else whole

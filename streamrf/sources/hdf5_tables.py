@@ -28,6 +28,7 @@ from streamrf.sources.hdf5_layouts import (
 )
 from streamrf.sources.hdf5_names import (
     cell_named,
+    columns_named,
     entries_of,
     item_of,
     tables_of,
@@ -294,20 +295,30 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
                 return None, name
             if x is None:
                 return _by_targets(file, _listed(y))
-        found = _table_of(file, entries[0].removeprefix("-"))
-        return (None, entries[0]) if found is None else (found, _local(found, entries))
+        found = _table_of(file, [entry.removeprefix("-") for entry in entries])
+        if found is None:
+            return None, entries[0]
+        names = _local(found, entries) or []
+        cells = _cells(file, found, f"{path}, table {found or '/'!r}")
+        return found, columns_named(item_of(file, found), cells, names) or None
 
 
-def _table_of(file: h5py.File, entry: str) -> str | None:
-    """Return the table that a name or pattern of a column is of by its path, or the only one."""
-    path = entry.strip("/")
+def _table_of(file: h5py.File, entries: list[str]) -> str | None:
+    """Return the table that names or patterns of columns are of by their paths, or the only one."""
+    paths = [entry.strip("/") for entry in entries]
+    if loose := [path for path in paths if _is_loose(file, path)]:
+        return loose[0].rpartition("/")[0]
+    entry, path = entries[0], paths[0]
     while path:
         item = file.get(path)
         if cells_of(item) is not None or width_of(item) > 1:
             return path
         path = path.rpartition("/")[0]
     tables = tables_of(file)
-    found = [table for table, cells in tables.items() if fnmatch.filter(cells, entry)] or [*tables]
+    found = [table for table, cells in tables.items() if fnmatch.filter(cells, entry)]
+    if not found and fnmatch.filter(cells_of(file) or (), entry):
+        return ""  # columns in no group, beside a dataset of several
+    found = found or [*tables]
     return found[0] if len(found) == 1 else None
 
 
