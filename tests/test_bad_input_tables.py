@@ -493,7 +493,7 @@ def test_columns_that_only_later_files_have_are_told(x, left_out, tmp_path, monk
     told = [sorted(re.findall("'(.*?)'", message)) for message in caplog.messages]
     assert told == ([left_out] if left_out else [])
     for message in caplog.messages:
-        assert message.startswith("1.csv lacks columns that later files have, such as 2.csv")
+        assert message.startswith("1.csv lacks columns that later ones have, such as 2.csv")
 
 
 @pytest.mark.parametrize("names", [["1.csv", "2.csv"], ["2.csv", "1.csv"]])

@@ -80,7 +80,8 @@ class FrameTable(Table):
         self.given: dict[str, tuple[str, ...]] = {}
         if first is not None:
             taken = [name for names in first.names.values() for name in names]
-            table = table.select([name for name in table.schema.names if name not in taken])
+            renamed = [name + "_" * (name in taken) for name in table.schema.names]
+            table = table.rename_columns(renamed)  # no columns of the first one
         for role, values in (extra or {}).items():
             told = f"{where}, {role}" if where else role
             check_column(values, told)

@@ -51,7 +51,7 @@ def check_targets(tables: Sequence[Any], targets: Sequence[str]) -> None:
             flags, numbers = first["boolean"], first["number"]
             raise ShapeError(
                 f"{flags.where}: the target {name!r} is True or False, but in {numbers.where}"
-                f" {numbers.types[name]}; write it in one way in all files"
+                f" {numbers.types[name]}; write it in one way everywhere"
             )
 
 

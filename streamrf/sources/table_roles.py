@@ -99,8 +99,8 @@ def warn_of_more(tables: Sequence[Any], x: Wanted, used: Sequence[str]) -> None:
     if left_out:
         others = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
         logger.warning(
-            "%s lacks columns that later files have, such as %s, and they are left out: %s%s; to "
-            "take them give all files the same columns",
+            "%s lacks columns that later ones have, such as %s, and they are left out: %s%s; to "
+            "take them give all the same columns",
             first.where,
             more[left_out[0]].where,
             left_out[:_SHOWN],

@@ -56,6 +56,7 @@ class TableStream(IteratorSource):
         self._tables: TableSource | None = None  # says what becomes of columns
         self._first_table: FrameTable | None = None  # its first rows
         self._checked: FrameTable | None = None  # last found to be like the first ones
+        self._seen: frozenset[str] = frozenset()  # names of columns so far
 
     @property
     def columns(self) -> Columns:
@@ -105,6 +106,7 @@ class TableStream(IteratorSource):
             tables = [rows.table.head(rows.X.stop) for rows in first]
             learnt = TableSource(tables, **self._wanted | self._first_table.names, where=WHERE)
             self._use(learnt.of_table(self._first_table))
+            self._seen = frozenset(chain.from_iterable(table.types for table in tables))
         return stream
 
     @property
@@ -169,6 +171,9 @@ class TableStream(IteratorSource):
         """Raise ShapeError for a table that is not like the first ones; once, as it is read."""
         if table is not self._checked:
             self._known.check_alike(table)
+            if not self._seen.issuperset(table.types):
+                self._seen |= table.types.keys()
+                self._known.tell_more(table)
             self._checked = table
 
     def _read(

@@ -118,6 +118,7 @@ class TableSource(StoredSource[Table]):
         where: str | None = None,
     ) -> None:
         first = tables[0]
+        self._wanted_x = x
         x_names, self._targets, self._weights = roles(first, x, y, weights)
         self.has_targets = bool(self._targets)
         self.has_weights = bool(self._weights)
@@ -172,6 +173,12 @@ class TableSource(StoredSource[Table]):
         check_columns(self._columns, table)
         joined_types([self._list[0], table], [*self._targets, *self._weights])
         check_targets([self._list[0], table], self._targets)
+
+    def tell_more(self, table: Table) -> None:
+        """Log which columns of a later table would be in X if these had them, too."""
+        names = [column.name for column in self._columns.columns]
+        used = (*names, *self._targets, *self._weights)
+        warn_of_more([self._list[0], table], self._wanted_x, used)
 
     def blocks_of(self, table: Table, start: int, stop: int) -> Iterator[Block]:
         """Yield rows of a table that is like these."""
