@@ -145,6 +145,19 @@ def test_outputs_of_many_classes_are_planned():
         plan(Sizes(**sizes, n_outputs=3000, n_classes=3000), "900 MiB")
 
 
+@pytest.mark.parametrize("n_classes", [40, 3000])
+def test_classes_that_come_later_are_told_where_they_do_not_fit(n_classes, recwarn):
+    X, labels = np.linspace(0, 1, 80_000).reshape(40_000, 2), np.arange(40_000) % n_classes
+    labels[:20_000] %= 20  # those looked at before the pass
+    blocks = ((X[i : i + 4000], labels[i : i + 4000]) for i in range(0, 40_000, 4000))
+    source = srf.IteratorSource(blocks)
+    srf.accumulate(source, features(64), hold_out=True, memory_limit="800 MiB")
+    told = [str(warning.message) for warning in recwarn]
+    assert len(told) == (n_classes == 3000)
+    assert all("more classes came than the rows looked at before had" in text for text in told)
+    assert all("of 3,000 classes" in text for text in told)
+
+
 @pytest.mark.parametrize("codes", [None, srf.ErrorCorrectingCodes(n_bits=20)])
 def test_classes_of_the_rows_looked_at_are_planned_for_before_the_pass(codes):
     """Without classes=, which tells them; agreed bits need less of them."""

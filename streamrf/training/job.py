@@ -287,6 +287,9 @@ class Job:
         fold(reading, pass_, Pass.update, counted(self.run), store)
         if self.like is not None:
             pass_.warn_of_drift(self.like.moments)
+        if self.run.memory_limit is not None:  # which was for the classes known then
+            with memory.only_told("more classes came than the rows looked at before had"):
+                self.plan(pass_, prune, searched)
         self.check_read(pass_)
         check_named(self.settings.class_weight, pass_.statistics.labels, "the rows read", "some")
         return pass_

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Real
 
@@ -10,7 +11,7 @@ import numpy as np
 import psutil
 
 from streamrf.display import format_bytes
-from streamrf.errors import MemoryBudgetError, ParameterError
+from streamrf.errors import MemoryBudgetError, ParameterError, warn
 from streamrf.jit.cholesky import abreast_bytes, spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import JOINED_ROWS, max_kept
@@ -202,6 +203,15 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     rows = int(min(MAX_ROWS, (limit - sizes.fixed_bytes) // sizes.row_bytes))
     most = max(sizes.blockless_bytes, sizes.clipped(rows) * sizes.row_bytes)
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
+
+
+@contextmanager
+def only_told(why: str) -> Iterator[None]:
+    """Warn of a plan that does not fit and say why, where it is too late to refuse."""
+    try:
+        yield
+    except MemoryBudgetError as error:
+        warn(f"{why}, so what follows may take more memory than is allowed: {error}")
 
 
 def _refusal(sizes: Sizes, limit: int) -> str:
