@@ -117,7 +117,8 @@ def write_table(path, frame, name="df", data_columns=False, **layout):
     with h5py.File(path, "a") as file:
         group = file.create_group(name)
         group.attrs["pandas_type"] = np.bytes_("frame_table")
-        group.attrs["nan_rep"], group.attrs["levels"] = np.bytes_("nan"), np.int64(1)
+        group.attrs["nan_rep"] = np.bytes_(pickle.dumps(None, 0))  # which means "nan"
+        group.attrs["levels"] = np.int64(1)
         made = group.create_dataset("table", data=records, **layout)
         made.attrs.update(attributes)
         group.create_dataset("_i_table/index/bounds", data=np.zeros((2, 3)))
@@ -147,7 +148,12 @@ def write_vaex(path, frame, name="table"):
         file.create_group(name).attrs["type"] = "table"
         file.create_group(f"{name}/columns").attrs["column_order"] = ",".join(frame)
         for column in frame:
-            file[f"{name}/columns/{column}/data"] = frame[column].to_numpy()
+            group, values = file.create_group(f"{name}/columns/{column}"), frame[column]
+            if isinstance(values.dtype, pd.Int64Dtype):
+                group["mask"], values = values.isna().to_numpy(), values.fillna(0).astype(np.int64)
+            group["data"] = as_integers(values.to_numpy())
+            if values.dtype.kind in "mM":
+                group["data"].attrs["dtype"] = str(values.dtype)
     return str(path)
 
 
@@ -868,6 +874,86 @@ def test_rows_and_labels_in_two_frames(tmp_path, y):
     path = write_fixed(tmp_path / "rows.h5", FRAME.drop(columns="label"), "rows")
     write_fixed(path, FRAME[["label"]], "labels")
     assert_same_rows(open_source(path, y=y), FRAME, y="label")
+
+
+def test_missing_labels_of_pandas_are_no_class(tmp_path):
+    words = pd.Series(np.array(["a", None], object)[RNG.integers(0, 2, N)], dtype="str")
+    path = write_table(tmp_path / "rows.h5", FRAME.assign(word=words))
+    with pytest.raises(BadRowError, match="'word' is missing, and a missing label"):
+        read(open_source(path, y="word"))
+
+
+def test_dates_durations_and_holes_of_vaex(tmp_path):
+    frame = FRAME.assign(
+        day=pd.to_datetime(RNG.integers(0, 10**9, N), unit="s").astype("datetime64[ns]"),
+        took=pd.to_timedelta(RNG.integers(0, 10**6, N), unit="ms").astype("timedelta64[ns]"),
+        hits=pd.Series(RNG.integers(0, 9, N), dtype="Int64").where(RNG.random(N) < 0.9),
+    )
+    frame.loc[::9, "day"] = frame.loc[::7, "took"] = pd.NaT
+    path = write_vaex(tmp_path / "rows.hdf5", frame)
+    assert_same_rows(open_source(path, y="label"), frame, y="label")
+
+
+def test_columns_of_observations_with_holes(tmp_path):
+    """As AnnData writes categories, text, flags and whole numbers of which some are missing."""
+    there = RNG.random(N) < 0.9
+    words = pd.Series(RNG.choice(["a", "b", "c"], N))
+    frame = FRAME[["pt", "label"]].assign(
+        kind=words.where(there).astype("category"),
+        word=words.where(~there[::-1]),
+        flag=pd.Series(RNG.random(N) < 0.5, dtype="boolean").where(there),
+        count=pd.Series(RNG.integers(0, 9, N), dtype="Int64").where(there[::-1]),
+        nothing=pd.Series([None] * N, dtype="category"),
+    )
+    with h5py.File(tmp_path / "cells.h5ad", "w") as file:
+        obs = file.create_group("obs")
+        obs.attrs.update({"encoding-type": "dataframe", "column-order": [*frame]})
+        for name in ("pt", "label"):
+            obs[name] = frame[name]
+        for name in ("kind", "nothing"):
+            obs[f"{name}/codes"] = frame[name].cat.codes
+            levels = np.array([*frame[name].cat.categories], dtype=h5py.string_dtype())
+            obs[f"{name}/categories"] = levels
+        for name, kind in (("word", "string-array"), ("flag", "boolean"), ("count", "integer")):
+            values = frame[name].fillna({"word": "", "flag": False, "count": 0}[name])
+            dtype = {"word": object, "flag": bool, "count": np.int64}[name]
+            obs[f"{name}/values"] = values.to_numpy().astype(dtype)
+            obs[f"{name}/mask"] = frame[name].isna().to_numpy()
+            obs[name].attrs["encoding-type"] = f"nullable-{kind}"
+        for name in ("kind", "nothing"):
+            obs[name].attrs["encoding-type"] = "categorical"
+    named = [*frame.columns.drop("label")]
+    found = open_source(tmp_path / "cells.h5ad", x=[f"obs/{name}" for name in named], y="label")
+    assert_same_rows(found, frame, x=named, y="label")
+    for name in ("kind", "word", "flag"):
+        with pytest.raises(BadRowError, match="is missing, and a missing label"):
+            read(open_source(tmp_path / "cells.h5ad", x="obs/pt", y=f"obs/{name}"))
+
+
+def test_a_type_that_numpy_lacks_spoils_nothing_else(tmp_path):
+    path = write_records(tmp_path / "rows.h5", FRAME)
+    with h5py.File(path, "a") as file:
+        space = h5py.h5s.create_simple((N,))
+        file["more/pt"], file["more/eta"] = FRAME.pt, FRAME.eta
+        for name in (b"when", b"more/when"):
+            h5py.h5d.create(file.id, name, h5py.h5t.UNIX_D64LE, space)
+    for x in (None, "events", "events/pt,events/run"):
+        assert open_source(path, x=x, y="events/label").n_rows == N
+    assert open_source(path, x="more/pt", y="events/label").n_features == 1
+    assert CliRunner().invoke(app, ["info", path]).exit_code == 0
+    with pytest.raises(DataError, match="'when' has values of a type that NumPy lacks"):
+        open_source(path, x="when", y="events/label")
+
+
+@pytest.mark.parametrize(
+    "x", ["events/pt,events/phi", "events,-charge,events/eta", "events/pt,-/charge", "charge,pt"]
+)
+def test_a_dataset_of_the_name_of_a_column_is_not_meant(tmp_path, x):
+    path = write_records(tmp_path / "rows.h5", FRAME.assign(charge=1.0))
+    with h5py.File(path, "a") as file:
+        file["charge"] = np.zeros(N)
+    found = open_source(path, x=x, y="events/label")
+    assert {column.name for column in found.columns.columns} <= {*FRAME, "charge"}
 
 
 def test_the_text_of_missing_values_may_be_empty(tmp_path):

@@ -64,7 +64,10 @@ class FrameTable(Table):
     ----------
     names : lists of the columns that `extra` became, by roles; other than those of the first frame
     given : the names that these had, by roles; none where they came without
+    left_out : columns that are called as those of `extra` of the first table
     """
+
+    left_out: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -80,8 +83,8 @@ class FrameTable(Table):
         self.given: dict[str, tuple[str, ...]] = {}
         if first is not None:
             taken = [name for names in first.names.values() for name in names]
-            renamed = [name + "_" * (name in taken) for name in table.schema.names]
-            table = table.rename_columns(renamed)  # no columns of the first one
+            self.left_out = tuple(name for name in taken if name in table.schema.names)
+            table = table.drop_columns([*self.left_out])
         for role, values in (extra or {}).items():
             told = f"{where}, {role}" if where else role
             check_column(values, told)

@@ -24,6 +24,7 @@ from streamrf.sources.hdf5_chunks import Bands
 from streamrf.sources.hdf5_columns import Column, Picked, Plain, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import as_text, column_of
+from streamrf.sources.hdf5_layouts import is_of_numpy
 from streamrf.sources.hdf5_names import MAX_SHOWN, cell_named, entries_of, turned_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot
@@ -284,6 +285,11 @@ def _dataset(file: h5py.File, name: str, wanted: str, role: str) -> Column:
         item = file.get(f"obs/{wanted}")
     if isinstance(item, h5py.Dataset) and item.shape is None:
         raise ShapeError(f"{place} is empty, without a shape; expected rows")
+    if isinstance(item, h5py.Dataset) and not is_of_numpy(item):
+        raise DataError(
+            f"{place} has values of a type that NumPy lacks, as times of HDF5 (PyTables' Time64Col)"
+            " are; write them as numbers, or leave it out"
+        )
     found = None if item is None else column_of(item, place, role != "x")
     if found is None and role != "x":
         found = _picked(file, wanted, place)

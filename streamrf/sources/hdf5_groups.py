@@ -81,10 +81,15 @@ class Sparse(Column):
 
 
 class Categories(Column):
-    """Labels as numbers of a list of categories, which are text or numbers."""
+    """Labels as numbers of a list of categories, which are text or numbers.
 
-    def __init__(self, codes: h5py.Dataset, categories: h5py.Dataset, where: str) -> None:
-        self.parts, self.others = (codes,), (categories,)
+    `masks` as of `column_of`.
+    """
+
+    def __init__(
+        self, codes: h5py.Dataset, categories: h5py.Dataset, where: str, masks: bool
+    ) -> None:
+        self.parts, self.others, self._masks = (codes,), (categories,), masks
         n = len(categories)
         self._categories = as_targets(read_rows(categories, 0, n, where), n, where)
         self.shape, self.dtype = codes.shape, self._categories.dtype
@@ -94,25 +99,32 @@ class Categories(Column):
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
         """Return the labels."""
         codes = fetch(0, low, high)
-        _check_there(codes < 0, low, where)
+        is_missing = codes < 0
+        if not self._masks:
+            _check_there(is_missing, low, where)
+        if is_missing.all():
+            return np.ma.masked_all(len(codes), self.dtype)
         if len(codes) and int(codes.max()) >= len(self._categories):
             raise CorruptFileError(
                 f"{where}: rows {low} to {high - 1} are of categories that there are none of; "
                 "write it again"
             )
-        return self._categories[codes]
+        return _masked(self._categories[np.maximum(codes, 0)], is_missing)
 
 
 class Masked(Column):
-    """Values next to which it is said which are missing."""
+    """Values next to which it is said which are missing; `masks` as of `column_of`."""
 
-    def __init__(self, group: h5py.Group, where: str, values_name: str = "values") -> None:
+    def __init__(
+        self, group: h5py.Group, where: str, masks: bool, values_name: str = "values"
+    ) -> None:
+        self._masks = masks
         self.parts = tuple(_part(group, name, where) for name in (values_name, "mask"))
         values, mask = self.parts
         self.shape, self.dtype = values.shape, np.dtype(np.float64)
         if h5py.check_string_dtype(values.dtype) is not None:
             self.dtype = np.dtype(np.str_)
-        elif values.dtype.kind == "b":
+        elif values.dtype.kind == "b" or masks:
             self.dtype = values.dtype
         is_alike = mask.shape == values.shape and mask.dtype.kind in "biu"
         if not is_alike or not (self.is_text or values.dtype.kind in "biuf"):
@@ -121,6 +133,8 @@ class Masked(Column):
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
         """Return the values, NaN for numbers that are missing."""
         values, is_missing = fetch(0, low, high), fetch(1, low, high).astype(bool)
+        if self._masks:
+            return _masked(values, is_missing)
         if self.dtype.kind == "f":
             return np.where(is_missing, np.nan, values)
         _check_there(is_missing, low, where)
@@ -267,34 +281,45 @@ def _number(dataset: h5py.Dataset, name: str, default: float, where: str) -> flo
     return float(found[0])
 
 
-def column_of(item: Any, where: str, keeps_integers: bool = False) -> Column | None:
+def column_of(
+    item: Any, where: str, keeps_integers: bool = False, masks: bool = False
+) -> Column | None:
     """Return what a dataset or a group of a file is as rows; None where it is nothing like it.
 
-    `keeps_integers` as of `Packed`.
+    Parameters
+    ----------
+    keeps_integers : as of `Packed`
+    masks : whether values that are missing are masked; else they are NaN, and labels an error
     """
     if isinstance(item, h5py.Dataset):
         categories = item.attrs.get("categories")  # before version 0.8 of AnnData
         if isinstance(categories, h5py.Reference) and categories:
             named = item.file[categories]
             if isinstance(named, h5py.Dataset) and named.ndim == 1:
-                return Categories(item, named, where)
+                return Categories(item, named, where, masks)
         return Packed(item, where, keeps_integers) if _is_packed(item) else Plain(item)
     if not isinstance(item, h5py.Group):
         return None
     if item.parent.name.endswith("/columns") and "data" in item:  # of vaex, whose texts have more
         is_text = "indices" in item
-        return None if is_text else _of_vaex(item, where)
+        return None if is_text else _of_vaex(item, where, masks)
     encoding = encoding_of(item)
     if encoding in ("csr_matrix", "csc_matrix"):
         return Sparse(item, where)
     if encoding == "categorical":
         codes, categories = (_part(item, name, where) for name in ("codes", "categories"))
-        return Categories(codes, categories, where)
-    return Masked(item, where) if encoding.startswith("nullable-") else None
+        return Categories(codes, categories, where, masks)
+    return Masked(item, where, masks) if encoding.startswith("nullable-") else None
 
 
-def _of_vaex(group: h5py.Group, where: str) -> Column:
-    return Masked(group, where, "data") if "mask" in group else Plain(_part(group, "data", where))
+def _of_vaex(group: h5py.Group, where: str, masks: bool) -> Column:
+    if "mask" in group:
+        return Masked(group, where, masks, "data")
+    return Plain(_part(group, "data", where))
+
+
+def _masked(values: NDArray[Any], is_missing: NDArray[np.bool_]) -> NDArray[Any]:
+    return np.ma.array(values, mask=is_missing) if is_missing.any() else values
 
 
 def sparse_shape(group: h5py.Group) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from streamrf.errors import CorruptFileError, ShapeError
 from streamrf.sources.hdf5_groups import as_text, column_of, encoding_of
 
 MAX_COLUMNS = 100_000  # of a table; what claims more is damaged, or rows of numbers
+_PICKLED_NONE = ("N.", "\x80\x02N.")  # as PyTables keeps it
 _SCALE_ALONE = "This is a netCDF dimension but not a netCDF variable"
 
 
@@ -122,7 +123,7 @@ def _records(item: Any) -> Cells | None:
     """Columns of a dataset of records, also as PyTables and pandas (`format="table"`) write it."""
     if not isinstance(item, h5py.Dataset) or item.shape is None or item.ndim != 1:
         return None
-    if item.dtype.names is None:
+    if not is_of_numpy(item) or item.dtype.names is None:
         return None
     told = {key: item.attrs.get(key) for key in item.attrs if key.endswith(("_kind", "_dtype"))}
     is_pandas = "index_kind" in told
@@ -137,12 +138,25 @@ def _records(item: Any) -> Cells | None:
         if is_pandas:
             if as_text(item.attrs.get(f"{field}_meta")) == "category":
                 levels = f"meta/{field}/meta/table"
-            told_missing = item.parent.attrs.get("nan_rep")
-            missing = None if told_missing is None else as_text(told_missing)
+            missing = _missing_text(item.parent.attrs.get("nan_rep"))
         base = Cell("", kind=kind, levels=levels, missing=missing)
         names = _names(_unpickled(told.get(f"{field}_kind")))
         _add(cells, _of_field(base, (field,), item.dtype[field], field, names))
     return _ordered(cells, _order_of(item.parent)) if is_pandas else cells
+
+
+def _missing_text(told: Any) -> str:
+    """Return the text that pandas writes for missing ones: "nan", unless it was told another."""
+    is_told = told is not None and as_text(told) not in _PICKLED_NONE
+    return as_text(told) if is_told else "nan"
+
+
+def is_of_numpy(dataset: h5py.Dataset) -> bool:
+    """Return whether NumPy has the type of values, or of records: it has none of HDF5's times."""
+    try:
+        return dataset.dtype is not None
+    except TypeError:
+        return False
 
 
 def _add(cells: Cells, more: Iterable[tuple[str, Cell]]) -> None:
@@ -230,7 +244,11 @@ def _vaex(item: Any) -> Cells | None:
     columns = item.get("columns") if isinstance(item, h5py.Group) else None
     if not isinstance(columns, h5py.Group) or as_text(item.attrs.get("type")) != "table":
         return None
-    found = {n: Cell(f"columns/{n}") for n, group in children(columns) if "data" in group}
+    found = {
+        n: Cell(f"columns/{n}", kind=_time_of(as_text(group["data"].attrs.get("dtype"))))
+        for n, group in children(columns)
+        if "data" in group
+    }
     order = as_text(columns.attrs.get("column_order")).split(",")
     return {n: found[n] for n in dict.fromkeys((*order, *found)) if n in found}
 
@@ -275,6 +293,8 @@ _LAYOUTS: tuple[_Layout, ...] = (*_TOLD, _frame, _loose)
 def _is_column(item: Any) -> bool:
     """Return whether a dataset may be a loose column, and is no empty axis of netCDF."""
     if not isinstance(item, h5py.Dataset) or not 1 <= len(item.shape or ()) <= 2:
+        return False
+    if not is_of_numpy(item):
         return False
     is_value = item.dtype.kind in "biuf" or h5py.check_string_dtype(item.dtype) is not None
     is_value = is_value and width_of(item) <= MAX_COLUMNS

@@ -1,5 +1,6 @@
 """What names in an HDF5 file mean: datasets, tables, and columns of these."""
 
+import fnmatch
 import os
 from collections.abc import Container
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from streamrf.sources.hdf5_layouts import (
     Cells,
     cells_of,
     children,
+    is_of_numpy,
     matrix_cells,
     pandas_type,
     told_cells,
@@ -48,7 +50,7 @@ def entries_of(file: h5py.File) -> dict[str, Entry]:
             return
         if (entry := _entry_of(item)) is not None:
             found[name] = entry
-        elif isinstance(item, h5py.Dataset):
+        elif isinstance(item, h5py.Dataset) and is_of_numpy(item):
             found[name] = Entry(item, item.shape)
 
     file.visititems(visit)
@@ -107,6 +109,12 @@ def cell_named(file: h5py.File, wanted: str) -> Cell | None:
         return found
     owners = [cells[name] for cells in tables_of(file).values() if name in cells]
     return owners[0] if len(owners) == 1 else None
+
+
+def has_all(cells: Cells, names: list[str]) -> bool:
+    """Return whether a table has a column for each of some names and patterns."""
+    arrays = {cell.array for cell in cells.values()}
+    return all(n in cells or n in arrays or fnmatch.filter(cells, n) for n in names)
 
 
 def columns_named(item: Any, cells: Cells, names: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ from streamrf.sources.hdf5_layouts import (
     Cells,
     cells_of,
     index_of,
+    is_of_numpy,
     matrix_cells,
     width_of,
 )
@@ -30,6 +31,7 @@ from streamrf.sources.hdf5_names import (
     cell_named,
     columns_named,
     entries_of,
+    has_all,
     item_of,
     tables_of,
     turned_of,
@@ -76,7 +78,7 @@ class HDF5Table(Table):
             columns: dict[str, Column | None] = {}
             for cell in self._cells.values():
                 if cell.kind not in _UNREAD and cell.item not in columns:
-                    columns[cell.item] = column_of(file.get(cell.item), self.where, True)
+                    columns[cell.item] = column_of(file.get(cell.item), self.where, True, True)
             typed = ((n, _type_of(file, c, columns.get(c.item))) for n, c in self._cells.items())
             self.types = dict(typed)
             found = {item: column for item, column in columns.items() if column is not None}
@@ -135,7 +137,7 @@ class HDF5Table(Table):
             opened(self._path, self._given, rdcc_nbytes=size, rdcc_nslots=slots) as file,
             decoding(self._given),
         ):
-            columns = [column_of(file.get(item), item, True) for item in items]
+            columns = [column_of(file.get(item), item, True, True) for item in items]
             if any(column is None or len(column) < self.n_rows for column in columns):
                 raise ChangedFileError(
                     f"{self.where} has fewer rows or columns than when it was opened; open it "
@@ -221,30 +223,33 @@ def _type_of(file: h5py.File, cell: Cell, column: Column | None) -> Any:
 
 
 def _as_arrow(values: NDArray[Any], cell: Cell, levels: Any, where: str) -> Any:
-    """Return values of a column as an Arrow array."""
+    """Return values of a column, some of which may be masked, as an Arrow array."""
     pa = arrow()
+    mask = np.ma.getmaskarray(values) if np.ma.isMaskedArray(values) else None
+    values = np.ma.getdata(values)
     if cell.levels:
         codes = values.astype(np.int32)
         if len(codes) and int(codes.max()) >= len(levels):
             raise CorruptFileError(f"{where}: a category has no name; write the file again")
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), levels)
     if cell.kind == "bool":
-        return pa.array(values.astype(bool))
+        return pa.array(values.astype(bool), mask=mask)
     if cell.kind:
         unit = cell.kind[:-1].partition("[")[2]
         is_date = cell.kind.startswith("datetime64")
         type_ = pa.timestamp(unit) if is_date else pa.duration(unit)
         ticks = values.astype(np.int64)
-        return pa.array(ticks, pa.int64(), mask=ticks == _NAT).cast(type_)
+        is_missing = ticks == _NAT if mask is None else mask | (ticks == _NAT)
+        return pa.array(ticks, pa.int64(), mask=is_missing).cast(type_)
     if values.dtype.kind in "biuf":
         dtype = values.dtype.newbyteorder("=")
         if dtype.kind == "f" and dtype.itemsize not in (4, 8):
             dtype = np.dtype(np.float32 if dtype.itemsize < 4 else np.float64)
-        return pa.array(np.ascontiguousarray(values, dtype))
+        return pa.array(np.ascontiguousarray(values, dtype), mask=mask)
     if values.dtype.kind == "U":
-        return pa.array(values, pa.string())
+        return pa.array(values, pa.string(), mask=mask)
     texts = values.astype(object)
-    missing = None if cell.missing is None else texts == cell.missing.encode()
+    missing = mask if cell.missing is None else texts == cell.missing.encode()
     try:
         return pa.array(texts, pa.binary(), mask=missing).cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -305,10 +310,10 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
 
 def _table_of(file: h5py.File, entries: list[str]) -> str | None:
     """Return the table that names or patterns of columns are of by their paths, or the only one."""
-    paths = [entry.strip("/") for entry in entries]
-    if loose := [path for path in paths if _is_loose(file, path)]:
-        return loose[0].rpartition("/")[0]
-    entry, path = entries[0], paths[0]
+    entry, path = entries[0], entries[0].strip("/")
+    group = path.rpartition("/")[0]
+    if has_all(cells_of(item_of(file, group)) or {}, _local(group, entries) or []):
+        return group
     while path:
         item = file.get(path)
         if cells_of(item) is not None or width_of(item) > 1:
@@ -354,7 +359,7 @@ def _is_loose(file: h5py.File, name: str) -> bool:
     """Return whether a dataset of one axis is a column of the table that its group is."""
     item = item_of(file, name)
     is_column = isinstance(item, h5py.Dataset) and len(item.shape or ()) == 1
-    if not is_column or item.dtype.names is not None:
+    if not is_column or not is_of_numpy(item) or item.dtype.names is not None:
         return False
     group, _, column = name.rpartition("/")
     return column in (cells_of(item_of(file, group)) or ())

@@ -1,5 +1,6 @@
 """Tables that arrive once, block by block: chunks of a database, batches of Arrow."""
 
+import logging
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -19,6 +20,8 @@ from streamrf.sources.plain_tables import as_frame, is_plain
 from streamrf.sources.stream import Stream, windowed
 from streamrf.sources.table_roles import Wanted
 from streamrf.sources.tables import ARROW_BYTES, PEEK_ROWS, TableSource
+
+logger = logging.getLogger("streamrf")
 
 _ROLES = ("y", "weights")
 
@@ -57,6 +60,7 @@ class TableStream(IteratorSource):
         self._first_table: FrameTable | None = None  # its first rows
         self._checked: FrameTable | None = None  # last found to be like the first ones
         self._seen: frozenset[str] = frozenset()  # names of columns so far
+        self._told_left_out = False
 
     @property
     def columns(self) -> Columns:
@@ -174,6 +178,14 @@ class TableStream(IteratorSource):
             if not self._seen.issuperset(table.types):
                 self._seen |= table.types.keys()
                 self._known.tell_more(table)
+            if table.left_out and self._wanted["x"] is None and not self._told_left_out:
+                self._told_left_out = True
+                logger.warning(
+                    "%s has a column %r, which the first table lacks and targets beside it are "
+                    "called; it is left out",
+                    table.where,
+                    table.left_out[0],
+                )
             self._checked = table
 
     def _read(
