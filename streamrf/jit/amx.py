@@ -281,7 +281,7 @@ def _make_add(name: str) -> Callable[[I32, int, Numbers, F64], None]:
         width : features
         totals : float64 or int32, symmetric (width, width), packed as in `packed`
         squares : (n_parts, width) float64, column squares of every 64 rows; or (1, width), of all
-            rows, whose sums are below 2^31, as they have to be for 8 bits
+            rows, to be summed at once, as those of 8 bits are
         """
         n_panels, n_steps = panels.shape[0], panels.shape[1]
         panel_bytes = n_steps * 8 * SIDE * SIDE

@@ -159,7 +159,7 @@ def add_products(panels: I16, width: int, totals: Numbers, squares: F64) -> None
     width : features
     totals : float64 or int32, symmetric (width, width), packed as in `packed`
     squares : (n_parts, width) float64, column squares of every 64 rows; or (1, width), of all rows,
-        whose sums are below 2^31
+        to be summed at once
     """
     n_panels, n_groups = panels.shape[0], panels.shape[1]
     if width % 2 == 0:

@@ -59,8 +59,8 @@ class TableStream(IteratorSource):
         self._tables: TableSource | None = None  # says what becomes of columns
         self._first_table: FrameTable | None = None  # its first rows
         self._checked: FrameTable | None = None  # last found to be like the first ones
-        self._seen: frozenset[str] = frozenset()  # names of columns so far
-        self._told_left_out = False
+        self._seen: set[str] = set()  # names of columns so far, for adapted sources, too
+        self._beside: set[str] = set()  # those called as what comes beside the tables
 
     @property
     def columns(self) -> Columns:
@@ -110,7 +110,7 @@ class TableStream(IteratorSource):
             tables = [rows.table.head(rows.X.stop) for rows in first]
             learnt = TableSource(tables, **self._wanted | self._first_table.names, where=WHERE)
             self._use(learnt.of_table(self._first_table))
-            self._seen = frozenset(chain.from_iterable(table.types for table in tables))
+            self._seen.update(chain.from_iterable(table.types for table in tables))
         return stream
 
     @property
@@ -175,18 +175,24 @@ class TableStream(IteratorSource):
         """Raise ShapeError for a table that is not like the first ones; once, as it is read."""
         if table is not self._checked:
             self._known.check_alike(table)
-            if not self._seen.issuperset(table.types):
-                self._seen |= table.types.keys()
-                self._known.tell_more(table)
-            if table.left_out and self._wanted["x"] is None and not self._told_left_out:
-                self._told_left_out = True
-                logger.warning(
-                    "%s has a column %r, which the first table lacks and targets beside it are "
-                    "called; it is left out",
-                    table.where,
-                    table.left_out[0],
-                )
+            self._tell_more(table)
             self._checked = table
+
+    def _tell_more(self, table: FrameTable) -> None:
+        """Log columns that come with a later table for the first time, and are left out."""
+        new = [name for name in table.types if name not in self._seen]
+        self._seen.update(new)
+        if new:
+            self._known.tell_more(table, new)
+        beside = [name for name in table.left_out if name not in self._beside]
+        self._beside.update(beside)
+        if beside and self._wanted["x"] is None:
+            logger.warning(
+                "%s has columns called as the targets or weights beside the tables are, which the "
+                "first one lacks: %s; they are left out",
+                table.where,
+                beside,
+            )
 
     def _read(
         self, stream: Stream, start: int, stop: int | None, block_rows: int, key: str

@@ -3,6 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -174,11 +175,13 @@ class TableSource(StoredSource[Table]):
         joined_types([self._list[0], table], [*self._targets, *self._weights])
         check_targets([self._list[0], table], self._targets)
 
-    def tell_more(self, table: Table) -> None:
-        """Log which columns of a later table would be in X if these had them, too."""
+    def tell_more(self, table: Table, new: Sequence[str]) -> None:
+        """Log which new columns of a later table would be in X if these had them, too."""
         names = [column.name for column in self._columns.columns]
         used = (*names, *self._targets, *self._weights)
-        warn_of_more([self._list[0], table], self._wanted_x, used)
+        types = {name: table.types[name] for name in new}
+        later = SimpleNamespace(types=types, index=table.index, where=table.where)
+        warn_of_more([self._list[0], later], self._wanted_x, used)
 
     def blocks_of(self, table: Table, start: int, stop: int) -> Iterator[Block]:
         """Yield rows of a table that is like these."""

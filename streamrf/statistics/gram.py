@@ -15,7 +15,8 @@ from streamrf.statistics.products import PRODUCTS, Products
 
 PRODUCT_ROWS = 4096  # rows multiplied at a time
 WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
-HEAVY_SHARE = 8  # of a block's rows, one at most goes apart from the others
+HEAVY_SHARE = 16  # of a block's rows, one at most goes apart from the others
+GREAT_SHARE = 4  # of the parts, one at most is great where they are summed in runs
 WIDE_ROWS = 512  # multiplied in float64 at a time, to hold little memory
 
 
@@ -135,8 +136,9 @@ class ExactGram(IntegerGram):
     and each sum joins its float64 total once. Above the limit it is summed in runs of parts of 64
     rows. Where a part alone is above it, its sums of two columns whose squares have a product of
     2^62 or more wrap around 2^32. If such columns are few, their products in the part are taken in
-    float64 too, exact to 2^53, and the multiples of 2^32 are added; else the rows with entries so
-    great that 64 of them may pass the limit are multiplied in float64.
+    float64 too, exact to 2^53, and the multiples of 2^32 are added; the whole block is one part
+    then if many are. Else the rows with entries so great that 64 of them may pass the limit are
+    multiplied in float64.
     """
 
     limit = 2.0**53
@@ -164,23 +166,29 @@ class ExactGram(IntegerGram):
             self.products.add(Q, totals, squares)
             return
         self.n_splits += 1
-        great = np.flatnonzero(parts.max(axis=1) >= limit)
-        wrapped = _wrapped(parts[great], limit)
         few = self.n_components // WRAPPED_SHARE if self.products.wraps else 0
+        great = np.flatnonzero(parts.max(axis=1) >= limit)
+        if len(great) > len(parts) // GREAT_SHARE:  # most tiles would be cut at each part
+            wrapped = _wrapped(squares, limit)
+            if len(wrapped) <= few:
+                self.products.add(Q, totals, squares)
+                self._add_lacking([Q], wrapped)
+                return
+        wrapped = _wrapped(parts[great], limit)
         if len(wrapped) <= few:
             self.products.add(Q, totals, parts)
-            self._add_lacking(Q, great, wrapped)
+            self._add_lacking([_part(Q, part) for part in great.tolist()], wrapped)
         else:
             self._add_apart(Q, great)
 
-    def _add_lacking(self, Q: Features, great: Indices, columns: Indices) -> None:
-        """Add the multiples of 2^32 by which products of columns in great parts are too small."""
-        if not len(great):
+    def _add_lacking(self, pieces: list[Features], columns: Indices) -> None:
+        """Add multiples of 2^32 by which products of columns, summed by piece, are too small."""
+        if not len(columns):
             return
         wrap, lacking = 2 * self.products.limit, np.zeros(packed_size(len(columns)))
         with computing(1):  # of few columns: threads of BLAS wait long where others have their core
-            for part in great:
-                rows = np.ascontiguousarray(_part(Q, part)[:, columns], dtype=np.float64)
+            for piece in pieces:
+                rows = np.ascontiguousarray(piece[:, columns], dtype=np.float64)
                 product = np.zeros_like(lacking)
                 add_product(rows, product)
                 lacking += np.floor(product / wrap + 0.5) * wrap
@@ -202,8 +210,8 @@ class ExactGram(IntegerGram):
         self._add_heavy(rows)
         if not Q.flags.writeable:
             Q = Q.copy()
-        Q[heavy] = 0  # meanwhile: a copy of the others takes longer
         try:
+            Q[heavy] = 0  # meanwhile: a copy of the others takes longer
             self.products.add(Q, super().totals, _part_squares(Q))
         finally:
             Q[heavy] = rows
@@ -322,6 +330,5 @@ def _wrapped(parts: Floats, limit: float) -> Indices:
 
 def _wide_product(Q: Features) -> Floats:
     product = np.zeros(packed_size(Q.shape[1]))
-    with computing(1):  # of few columns: threads of BLAS wait long where another has their core
-        add_product(Q.astype(np.float64), product)
+    add_product(Q.astype(np.float64), product)
     return product

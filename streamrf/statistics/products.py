@@ -40,7 +40,7 @@ class Products(ABC):
         Parameters
         ----------
         squares : (n_parts, n_components), column squares of every `PART` rows, or of all at once;
-            the products of each part are below the limit
+            what passes the limit in one of them wraps, where products do
         """
 
     def add_small(self, Q: Features, totals: Array) -> bool:
