@@ -894,6 +894,52 @@ def test_dates_durations_and_holes_of_vaex(tmp_path):
     assert_same_rows(open_source(path, y="label"), frame, y="label")
 
 
+def test_masks_of_astropy(tmp_path):
+    """A field called `name.mask` says which values are missing; what lies there is no value."""
+    there = RNG.random(N) < 0.9
+    kinds = RNG.choice(["a", "b"], N)
+    records = np.zeros(
+        N,
+        [
+            ("pt", "f8"),
+            ("flux", "f8"),
+            ("flux.mask", "?"),
+            ("two", "f4", 2),
+            ("two.mask", "?", 2),
+            ("kind", "S3"),
+            ("kind.mask", "?"),
+            ("run", "i4"),
+            ("odd.mask", "i4"),
+        ],
+    )
+    records["pt"], records["run"], records["odd.mask"] = FRAME.pt, FRAME.run, 5
+    records["flux"], records["flux.mask"] = np.where(there, FRAME.eta, 1e20), ~there
+    records["two"], records["two.mask"][:, 1] = FRAME[["eta", "phi"]], ~there
+    records["kind"], records["kind.mask"] = kinds, ~there[::-1]
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["tab"] = records
+        file["X"] = np.zeros((N, 2))
+    frame = pd.DataFrame(
+        {
+            "pt": FRAME.pt.astype(np.float64),
+            "flux": FRAME.eta.astype(np.float64).where(there),
+            "two_0": FRAME.eta,
+            "two_1": FRAME.phi.where(there),
+            "kind": pd.Series(kinds).where(there[::-1]),
+            "odd.mask": 5,
+            "run": FRAME.run,
+        }
+    )
+    source = open_source(tmp_path / "rows.h5", x="tab", y="tab/run")
+    assert {column.name for column in source.columns.columns} == {*frame.columns} - {"run"}
+    named = [column.name for column in source.columns.columns]
+    assert_same_rows(source, frame, x=named, y="run")
+    with pytest.raises(BadRowError, match="'kind' is missing, and a missing label"):
+        read(open_source(tmp_path / "rows.h5", x="tab/pt", y="tab/kind"))
+    with pytest.raises(ShapeError, match="or has a mask"):
+        open_source(tmp_path / "rows.h5", x="X", y="tab/kind")
+
+
 def test_columns_of_observations_with_holes(tmp_path):
     """As AnnData writes categories, text, flags and whole numbers of which some are missing."""
     there = RNG.random(N) < 0.9

@@ -40,6 +40,7 @@ class Cell(NamedTuple):
     levels : path of the dataset of categories that integers number, from the group that the item
         is in, or ""
     missing : text that stands for a missing one, or None
+    mask : field that says which values are missing, or ""
     """
 
     item: str
@@ -48,6 +49,7 @@ class Cell(NamedTuple):
     kind: str = ""
     levels: str = ""
     missing: str | None = None
+    mask: str = ""
 
     @property
     def array(self) -> str | None:
@@ -57,7 +59,11 @@ class Cell(NamedTuple):
         return ".".join(self.fields) or self.item.rpartition("/")[2]
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the column out of rows of the item."""
+        """Return the column out of rows of the item, masked where some are missing by a field."""
+        if self.mask:
+            is_missing = self._replace(fields=(self.mask,), mask="").of(values)
+            values = self._replace(mask="").of(values)
+            return np.ma.array(values, mask=is_missing) if is_missing.any() else values
         for field in self.fields:
             values = values[field]
         if self.place is None:
@@ -129,8 +135,9 @@ def _records(item: Any) -> Cells | None:
     is_pandas = "index_kind" in told
     stored = item.id.get_type()
     cells: Cells = {}
+    masks = _masks_of(item.dtype)
     for position, field in enumerate(item.dtype.names):
-        if is_pandas and field == "index":
+        if (is_pandas and field == "index") or field in masks.values():
             continue
         is_bits = stored.get_member_type(position).get_class() == h5py.h5t.BITFIELD
         kind = _time_of(as_text(told.get(f"{field}_dtype"))) or ("bool" if is_bits else "")
@@ -139,10 +146,21 @@ def _records(item: Any) -> Cells | None:
             if as_text(item.attrs.get(f"{field}_meta")) == "category":
                 levels = f"meta/{field}/meta/table"
             missing = _missing_text(item.parent.attrs.get("nan_rep"))
-        base = Cell("", kind=kind, levels=levels, missing=missing)
+        base = Cell("", (), None, kind, levels, missing, masks.get(field, ""))
         names = _names(_unpickled(told.get(f"{field}_kind")))
         _add(cells, _of_field(base, (field,), item.dtype[field], field, names))
     return _ordered(cells, _order_of(item.parent)) if is_pandas else cells
+
+
+def _masks_of(dtype: np.dtype[Any]) -> dict[str, str]:
+    """Return the fields that say which values of others are missing, as astropy writes them."""
+    names = dtype.names or ()
+    pairs = ((name, f"{name}.mask") for name in names if f"{name}.mask" in names)
+    return {
+        name: mask
+        for name, mask in pairs
+        if dtype[mask].base.kind == "b" and dtype[mask].shape == dtype[name].shape
+    }
 
 
 def _missing_text(told: Any) -> str:
