@@ -308,6 +308,7 @@ def test_a_block_is_multiplied_at_once_however_great(rng, monkeypatch):
         (2000, [2], slice(None, None, 5), 1),
         (5000, slice(None), slice(None), 1),
         (GREATEST, [2], slice(None), 1),
+        (GREATEST, [2, 7], slice(70, 130), 1),
         (GREATEST, slice(None), slice(0, 256), 1),
         (GREATEST, slice(None), slice(0, 258), 0),
     ]:
