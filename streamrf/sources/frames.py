@@ -84,7 +84,7 @@ class FrameTable(Table):
         if first is not None:
             taken = [name for names in first.names.values() for name in names]
             self.left_out = tuple(name for name in taken if name in table.schema.names)
-            table = table.drop_columns([*self.left_out])
+            table = table.select([name for name in table.schema.names if name not in taken])
         for role, values in (extra or {}).items():
             told = f"{where}, {role}" if where else role
             check_column(values, told)

@@ -102,7 +102,7 @@ class Categories(Column):
         is_missing = codes < 0
         if not self._masks:
             _check_there(is_missing, low, where)
-        if is_missing.all():
+        if len(codes) and is_missing.all():  # there may be no categories
             return np.ma.masked_all(len(codes), self.dtype)
         if len(codes) and int(codes.max()) >= len(self._categories):
             raise CorruptFileError(

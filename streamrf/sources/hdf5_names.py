@@ -123,12 +123,15 @@ def columns_named(item: Any, cells: Cells, names: list[str]) -> list[str]:
     A dataset or field of several values a row is all its columns. Such datasets beside columns are
     in no table by themselves, so where names only leave out, they leave these out too.
     """
+    places: dict[str | None, list[str]] = {}
+    for column, cell in cells.items():
+        places.setdefault(cell.array, []).append(column)
     found = []
     for name in names:
         sign = "-" if name.startswith("-") and name not in cells else ""
         bare = name.removeprefix(sign)
-        places = [] if bare in cells else [n for n, cell in cells.items() if cell.array == bare]
-        found += [sign + column for column in places or [bare]]
+        several = [] if bare in cells else places.get(bare, [])
+        found += [sign + column for column in several or [bare]]
     is_loose = isinstance(item, h5py.Group) and whole_cells(item) is None
     if is_loose and all(name.startswith("-") for name in found):
         found += [f"-{name}" for name, cell in cells.items() if cell.array is not None]
