@@ -881,6 +881,23 @@ def test_missing_labels_of_pandas_are_no_class(tmp_path):
     path = write_table(tmp_path / "rows.h5", FRAME.assign(word=words))
     with pytest.raises(BadRowError, match="'word' is missing, and a missing label"):
         read(open_source(path, y="word"))
+    with h5py.File(path, "a") as file:
+        file["X"] = np.zeros((N, 2))
+    with pytest.raises(BadRowError, match=r"row \d+: the target is missing"):
+        read(open_source(path, x="X", y="df/word"))
+
+
+@pytest.mark.parametrize("told", [None, "?"])
+def test_the_text_of_missing_values_may_be_told_for_each_column(tmp_path, told):
+    """As pandas 3.1 does, so that "nan" may be a text."""
+    words = np.array(["a", "nan", "?"], object)[RNG.integers(0, 3, N)]
+    path = write_table(tmp_path / "rows.h5", FRAME.assign(word=words), data_columns=True)
+    with h5py.File(path, "a") as file:
+        file["df"].attrs["data_col_nan_rep"] = np.uint8(1)
+        if told is not None:
+            file["df/table"].attrs["word_nan_rep"] = np.bytes_(told)
+    expected = FRAME.assign(word=[None if word == told else word for word in words])
+    assert_same_rows(open_source(path, y="label"), expected, y="label")
 
 
 def test_dates_durations_and_holes_of_vaex(tmp_path):
@@ -936,8 +953,36 @@ def test_masks_of_astropy(tmp_path):
     assert_same_rows(source, frame, x=named, y="run")
     with pytest.raises(BadRowError, match="'kind' is missing, and a missing label"):
         read(open_source(tmp_path / "rows.h5", x="tab/pt", y="tab/kind"))
-    with pytest.raises(ShapeError, match="or has a mask"):
-        open_source(tmp_path / "rows.h5", x="X", y="tab/kind")
+    with pytest.raises(BadRowError, match=r"row \d+: the target is missing"):
+        read(open_source(tmp_path / "rows.h5", x="X", y="tab/kind"))
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "datetime64[M]", "timedelta64[h]"])
+def test_coarse_dates_and_durations_of_vaex(tmp_path, kind):
+    ticks = RNG.integers(0, 500, N)
+    values = ticks.astype(kind)
+    values[::9] = "NaT"
+    path = write_vaex(tmp_path / "rows.hdf5", FRAME)
+    with h5py.File(path, "a") as file:
+        file["table/columns/when/data"] = values.view(np.int64)
+        file["table/columns/when/data"].attrs["dtype"] = kind
+    expected = FRAME.assign(when=values.astype(kind.partition("[")[0] + "[s]"))
+    assert_same_rows(open_source(path, y="label"), expected, y="label")
+
+
+def test_durations_of_months_are_numbers(tmp_path):
+    path = write_vaex(tmp_path / "rows.hdf5", FRAME)
+    with h5py.File(path, "a") as file:
+        file["table/columns/pt/data"].attrs["dtype"] = "timedelta64[M]"
+    assert_same_rows(open_source(path, y="label"), FRAME, y="label")
+
+
+def test_columns_that_share_a_name_with_a_place_are_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["g/p"], file["g/p_1"], file["g/pt"] = np.zeros((N, 3)), np.ones(N), np.ones(N)
+    with pytest.raises(ParameterError, match="columns of 'p' are called as other datasets"):
+        open_source(tmp_path / "a.h5", x="g/pt,g/p", y=None)
+    assert open_source(tmp_path / "a.h5", x="g/p", y=None).n_features == 3
 
 
 def test_columns_of_observations_with_holes(tmp_path):

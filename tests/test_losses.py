@@ -442,6 +442,6 @@ def test_digits_are_told_of_the_last_step_alone(rows, caplog):
     source = srf.ArraySource(twice, y)
     model = srf.accumulate(source, srf.Identity(), precision="float64").solve(1e-10)
     caplog.clear()
-    refine(replace(model, alpha=1e-13), source, max_passes=1)
+    refine(replace(model, alpha=3e-12), source, max_passes=1)
     told = [record.message for record in caplog.records if "digit" in record.message]
     assert len(told) == 1  # of three classes

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from streamrf.errors import BadRowError
 from streamrf.jit.threads import n_granted
 from streamrf.sources.hdf5_chunks import RowReader, read_rows, read_slices
 from streamrf.sources.seekable import Ranges
@@ -164,8 +165,19 @@ class Picked(Column):
         return self.dtype.kind == "U" or h5py.check_string_dtype(self.dtype) is not None
 
     def joined(self, low: int, high: int, fetch: Fetch, where: str) -> NDArray[Any]:
-        """Return the column."""
-        return self._pick(self._column.joined(low, high, fetch, where))
+        """Return the column, of which no value may be missing."""
+        found = self._pick(self._column.joined(low, high, fetch, where))
+        check_labels(np.ma.getmaskarray(found), low, where)
+        return np.ma.getdata(found)
+
+
+def check_labels(is_missing: NDArray[np.bool_], low: int, where: str) -> None:
+    """Raise BadRowError for a label that is missing."""
+    if is_missing.any():
+        raise BadRowError(
+            f"{where}, row {low + int(is_missing.argmax())}: the target is missing, and a missing "
+            "label cannot be filled in; take such rows out"
+        )
 
 
 class Pixels(Column):

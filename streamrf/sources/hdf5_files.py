@@ -316,10 +316,8 @@ def _picked(file: h5py.File, wanted: str, where: str) -> Column | None:
     column = None if cell is None else column_of(file.get(cell.item), where, True)
     if cell is None or column is None:
         return None
-    if cell.kind or cell.levels or cell.mask:
-        raise ShapeError(
-            f"{where} is no column of numbers or text, or has a mask; name columns of one table"
-        )
+    if cell.kind or cell.levels:
+        raise ShapeError(f"{where} is no column of numbers or text; expected these")
     return Picked(column, cell.of)
 
 

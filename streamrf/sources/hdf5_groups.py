@@ -12,9 +12,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from streamrf.errors import BadRowError, CorruptFileError, ShapeError
+from streamrf.errors import CorruptFileError, ShapeError
 from streamrf.sources.hdf5_chunks import read_rows
-from streamrf.sources.hdf5_columns import Column, Fetch, Plain
+from streamrf.sources.hdf5_columns import Column, Fetch, Plain, check_labels
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.sparse import Numbers, as_csr, sparse_or_dense
 from streamrf.sources.validation import as_targets, matrix_dtype
@@ -101,7 +101,7 @@ class Categories(Column):
         codes = fetch(0, low, high)
         is_missing = codes < 0
         if not self._masks:
-            _check_there(is_missing, low, where)
+            check_labels(is_missing, low, where)
         if len(codes) and is_missing.all():  # there may be no categories
             return np.ma.masked_all(len(codes), self.dtype)
         if len(codes) and int(codes.max()) >= len(self._categories):
@@ -137,7 +137,7 @@ class Masked(Column):
             return _masked(values, is_missing)
         if self.dtype.kind == "f":
             return np.where(is_missing, np.nan, values)
-        _check_there(is_missing, low, where)
+        check_labels(is_missing, low, where)
         return values
 
 
@@ -354,12 +354,3 @@ def _part(group: h5py.Group, name: str, where: str) -> h5py.Dataset:
             "write it again"
         )
     return found
-
-
-def _check_there(is_missing: NDArray[np.bool_], low: int, where: str) -> None:
-    """Raise BadRowError for a label that is missing."""
-    if is_missing.any():
-        raise BadRowError(
-            f"{where}, row {low + int(is_missing.argmax())}: the target is missing, and a missing "
-            "label cannot be filled in; take such rows out"
-        )

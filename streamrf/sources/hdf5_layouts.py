@@ -59,12 +59,17 @@ class Cell(NamedTuple):
         return ".".join(self.fields) or self.item.rpartition("/")[2]
 
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the column out of rows of the item, masked where some are missing by a field."""
+        """Return the column out of rows of the item, masked where a field or text says so."""
+        found = self._values(values, self.fields)
+        is_missing = np.zeros(0, bool)
         if self.mask:
-            is_missing = self._replace(fields=(self.mask,), mask="").of(values)
-            values = self._replace(mask="").of(values)
-            return np.ma.array(values, mask=is_missing) if is_missing.any() else values
-        for field in self.fields:
+            is_missing = self._values(values, (self.mask,))
+        elif self.missing is not None and found.dtype.kind in "SO":
+            is_missing = found.astype(object) == self.missing.encode()
+        return np.ma.array(found, mask=is_missing) if is_missing.any() else found
+
+    def _values(self, values: NDArray[Any], fields: tuple[str, ...]) -> NDArray[Any]:
+        for field in fields:
             values = values[field]
         if self.place is None:
             return values if values.ndim == 1 else values.reshape(len(values))
@@ -145,7 +150,7 @@ def _records(item: Any) -> Cells | None:
         if is_pandas:
             if as_text(item.attrs.get(f"{field}_meta")) == "category":
                 levels = f"meta/{field}/meta/table"
-            missing = _missing_text(item.parent.attrs.get("nan_rep"))
+            missing = _missing_text(item, field)
         base = Cell("", (), None, kind, levels, missing, masks.get(field, ""))
         names = _names(_unpickled(told.get(f"{field}_kind")))
         _add(cells, _of_field(base, (field,), item.dtype[field], field, names))
@@ -163,8 +168,17 @@ def _masks_of(dtype: np.dtype[Any]) -> dict[str, str]:
     }
 
 
-def _missing_text(told: Any) -> str:
-    """Return the text that pandas writes for missing ones: "nan", unless it was told another."""
+def _missing_text(table: h5py.Dataset, field: str) -> str | None:
+    """Return the text that pandas writes for missing ones of a field, None if none is.
+
+    Since version 3.1 it is told for each field, and before for the table: "nan" unless another.
+    """
+    attributes = table.parent.attrs
+    is_level = bool(attributes.get("mi_level_nan_rep")) and field in index_of(table)
+    if is_level or attributes.get("data_col_nan_rep"):
+        told = table.attrs.get(f"{field}_nan_rep")
+        return None if told is None or as_text(told) in _PICKLED_NONE else as_text(told)
+    told = attributes.get("nan_rep")
     is_told = told is not None and as_text(told) not in _PICKLED_NONE
     return as_text(told) if is_told else "nan"
 
@@ -339,6 +353,8 @@ def _time_of(text: str) -> str:
     """Return a dtype of dates or durations with its unit, "" of others."""
     if not text.startswith(("datetime64", "timedelta64")):
         return "bool" if text == "bool" else ""
+    if text in ("timedelta64[M]", "timedelta64[Y]"):
+        return ""  # of no length in seconds
     return text.split(",")[0].rstrip("]") + "]" if "[" in text else f"{text}[ns]"
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import h5py
 
+from streamrf.errors import ParameterError
 from streamrf.sources.hdf5_groups import encoding_of, sparse_shape
 from streamrf.sources.hdf5_layouts import (
     Cell,
@@ -131,6 +132,11 @@ def columns_named(item: Any, cells: Cells, names: list[str]) -> list[str]:
         sign = "-" if name.startswith("-") and name not in cells else ""
         bare = name.removeprefix(sign)
         several = [] if bare in cells else places.get(bare, [])
+        if several and isinstance(item, h5py.Group) and len(several) < width_of(item.get(bare)):
+            raise ParameterError(
+                f"columns of {bare!r} are called as other datasets there are, such as "
+                f"'{bare}_0'; name those that are meant, or rename one of the datasets"
+            )
         found += [sign + column for column in several or [bare]]
     is_loose = isinstance(item, h5py.Group) and whole_cells(item) is None
     if is_loose and all(name.startswith("-") for name in found):

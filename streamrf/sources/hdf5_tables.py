@@ -235,10 +235,11 @@ def _as_arrow(values: NDArray[Any], cell: Cell, levels: Any, where: str) -> Any:
     if cell.kind == "bool":
         return pa.array(values.astype(bool), mask=mask)
     if cell.kind:
-        unit = cell.kind[:-1].partition("[")[2]
-        is_date = cell.kind.startswith("datetime64")
-        type_ = pa.timestamp(unit) if is_date else pa.duration(unit)
+        word, _, unit = cell.kind[:-1].partition("[")
         ticks = values.astype(np.int64)
+        if unit not in ("s", "ms", "us", "ns"):  # which Arrow has no other of
+            unit, ticks = "s", ticks.view(cell.kind).astype(f"{word}[s]").view(np.int64)
+        type_ = pa.timestamp(unit) if word == "datetime64" else pa.duration(unit)
         is_missing = ticks == _NAT if mask is None else mask | (ticks == _NAT)
         return pa.array(ticks, pa.int64(), mask=is_missing).cast(type_)
     if values.dtype.kind in "biuf":
@@ -249,9 +250,8 @@ def _as_arrow(values: NDArray[Any], cell: Cell, levels: Any, where: str) -> Any:
     if values.dtype.kind == "U":
         return pa.array(values, pa.string(), mask=mask)
     texts = values.astype(object)
-    missing = mask if cell.missing is None else texts == cell.missing.encode()
     try:
-        return pa.array(texts, pa.binary(), mask=missing).cast(pa.string())
+        return pa.array(texts, pa.binary(), mask=mask).cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise DataError(f"{where} holds strings that are not UTF-8 text ({error})") from error
 
