@@ -188,9 +188,7 @@ class ExactGram(IntegerGram):
         wrap, lacking = 2 * self.products.limit, np.zeros(packed_size(len(columns)))
         with computing(1):  # of few columns: threads of BLAS wait long where others have their core
             for piece in pieces:
-                rows = np.ascontiguousarray(piece[:, columns], dtype=np.float64)
-                product = np.zeros_like(lacking)
-                add_product(rows, product)
+                product = _wide_product(np.ascontiguousarray(piece[:, columns]))
                 lacking += np.floor(product / wrap + 0.5) * wrap
         packed.add_selected(lacking, columns, self.n_components, super().totals)
 
