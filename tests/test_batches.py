@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import streamrf as srf
+from streamrf.engine import base
 from streamrf.errors import BadRowError, DataError, MergeError, StreamrfError
 from streamrf.sources import uniform
 from streamrf.statistics.gram import ExactGram
@@ -81,7 +82,8 @@ def test_a_cure_that_a_failed_call_names_works():
 
 
 @pytest.mark.parametrize("is_source", [True, False])
-def test_an_interrupt_inside_the_sums_leaves_the_estimator_as_it_was(is_source):
+def test_an_interrupt_inside_the_sums_leaves_the_estimator_as_it_was(is_source, monkeypatch):
+    monkeypatch.setattr(base, "MAX_ROWS", 4096)  # of two blocks
     batch = ROWS[400:], LABELS[400:]
     batch = (srf.ArraySource(*batch),) if is_source else batch
     model, other = begun("partial_fit", alpha=0.1), begun("partial_fit", alpha=0.1)

@@ -13,6 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 import cases
 import streamrf as srf
 from integers import assert_same_bytes
+from streamrf.engine import base
 from streamrf.errors import ChangedFileError, CheckpointError, CorruptFileError, StreamrfError
 
 N = 9000
@@ -228,6 +229,7 @@ def test_a_store_of_zarr_that_is_gone_before_the_pass(tmp_path):
 
 @pytest.mark.parametrize("when", ["before", "during", "at the moment"])
 def test_a_part_of_a_virtual_dataset_that_is_taken_away(when, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "MAX_ROWS", 4096)
     X, y = rows(0)
     layouts = h5py.VirtualLayout(X.shape, X.dtype), h5py.VirtualLayout(y.shape, y.dtype)
     third = N // 3

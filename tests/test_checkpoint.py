@@ -28,7 +28,7 @@ from commands import answer, streamrf
 from integers import assert_same_bytes, features
 from passes import job_of
 from streamrf import storage
-from streamrf.engine import checkpoint, samples
+from streamrf.engine import base, checkpoint, samples
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -77,7 +77,7 @@ def small_blocks(monkeypatch):
 
 def blocks_of(monkeypatch, n_rows):
     """Make blocks of a pass so long."""
-    monkeypatch.setattr(memory, "MAX_ROWS", n_rows)
+    monkeypatch.setattr(base, "MAX_ROWS", n_rows)
     monkeypatch.setattr(memory, "MIN_ROWS", min(n_rows, 256))
 
 

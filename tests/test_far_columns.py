@@ -50,6 +50,14 @@ def test_large_integers_that_are_not_scaled_are_told(X, normalize):
             estimator.fit(keys, X[:, 0])
 
 
+@pytest.mark.parametrize("size", [0.3, -7e5])
+def test_floats_that_are_not_scaled_are_told(X, size):
+    X[:, 1] = size * (1 + 2e-13 * X[:, 1])
+    for estimator in fits("standard"):
+        with pytest.warns(srf.errors.StreamrfWarning, match="column 1 of X: .* so little that"):
+            estimator.fit(X, X[:, 0])
+
+
 @pytest.mark.parametrize("value", [1e5, 0.1, -273.15])
 def test_a_constant_column_is_seldom_far(X, value):
     X[:, 1] = value

@@ -299,6 +299,18 @@ def test_loose_columns_of_the_most_frequent_length(tmp_path):
     assert_same_rows(open_source(path, y="label"), FRAME[sorted(FRAME)], y="label")
 
 
+def test_the_numbers_of_rows_that_xarray_writes_are_no_column(tmp_path):
+    path = write_loose(tmp_path / "rows.h5", FRAME, "")
+    with h5py.File(path, "a") as file:
+        file["index"], file["day"] = np.arange(N), np.arange(N) % 7
+        for name in ("index", "day"):
+            file[name].make_scale(name)
+            file["eta"].dims[0].attach_scale(file[name])
+    with_days = FRAME.assign(day=np.arange(N) % 7)
+    assert_same_rows(open_source(path, y="label"), with_days[sorted(with_days)], y="label")
+    assert open_source(path, x="index,eta", y="label").n_features == 2
+
+
 def test_several_files_and_what_differs(tmp_path):
     first = write_records(tmp_path / "a.h5", FRAME[:200])
     write_fixed(tmp_path / "b.h5", FRAME[200:], "events")

@@ -425,7 +425,7 @@ def test_workers_are_planned_nothing_that_stays_with_the_caller():
     found = loss_plan(width, 1, source, run, 0, True, {"any": 8 << 30})
     sizes = memory.Sizes(width, 50, 1, n_rows=100_000, n_folds=1)
     bare = memory.worker_plan(sizes, {"any": 8 << 30})
-    assert found.total_bytes - bare.total_bytes == 4 * memory.MAX_ROWS * width  # within the margin
+    assert found.total_bytes - bare.total_bytes == 4 * sizes.most_rows * width  # within the margin
 
 
 def test_values_are_told_before_the_memory_for_a_loss_of_classes():

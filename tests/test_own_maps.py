@@ -19,6 +19,7 @@ import streamrf as srf
 from cases import Waves, write_hdf5
 from commands import refused, told
 from integers import assert_same_bytes
+from streamrf.engine import base
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -481,7 +482,7 @@ def named_waves(function):
 @pytest.mark.parametrize("hold_out", [False, True])
 def test_a_restart_takes_the_code_of_the_program(tmp_path, monkeypatch, hold_out):
     monkeypatch.setattr(memory, "MIN_ROWS", 100)
-    monkeypatch.setattr(memory, "MAX_ROWS", 100)
+    monkeypatch.setattr(base, "MAX_ROWS", 100)
     path = tmp_path / "pass.checkpoint"
 
     def run(function, **options):

@@ -16,6 +16,7 @@ import scipy
 import streamrf as srf
 from integers import assert_same_bytes
 from streamrf import storage
+from streamrf.engine import base
 from streamrf.errors import (
     BadRowError,
     CheckpointError,
@@ -332,7 +333,7 @@ def test_a_few_matrices_of_one_shape_are_neither_rows_nor_targets(n_arrays, made
 
 @pytest.mark.parametrize("changed", [{"x": ["area", "city"]}, {"y": "garden"}])
 def test_a_checkpoint_is_of_the_columns_named(changed, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MAX_ROWS", 64)
+    monkeypatch.setattr(base, "MAX_ROWS", 64)
     monkeypatch.setattr(memory, "MIN_ROWS", 64)
     monkeypatch.setattr(calibration, "CALIBRATION_ROWS", 100)
     monkeypatch.setattr(peeking, "PEEK_ROWS", 100)
@@ -453,7 +454,7 @@ def test_levels_of_later_rows_are_counted_once(tmp_path, monkeypatch):
         found = srf.accumulate(source, **settings)
     assert found.n_unseen == 500
     assert found.encoder.table.columns[2].levels == ("Rome",)
-    monkeypatch.setattr(memory, "MAX_ROWS", 64)
+    monkeypatch.setattr(base, "MAX_ROWS", 64)
     monkeypatch.setattr(memory, "MIN_ROWS", 64)
     settings |= {"checkpoint": tmp_path / "pass.checkpoint", "checkpoint_every": 0}
 

@@ -1,6 +1,15 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
-from streamrf.engine.base import Reading, Runner, SideBySide, StateStore, Summary, Update
+from streamrf.engine.base import (
+    WIDE_ROWS,
+    Reading,
+    Runner,
+    SideBySide,
+    StateStore,
+    Summary,
+    Update,
+    usual_rows,
+)
 from streamrf.engine.checkpoint import Checkpoint, State
 from streamrf.engine.cluster import ClusterAddress, connected
 from streamrf.engine.folding import fold, map_blocks, runner
@@ -13,6 +22,7 @@ from streamrf.engine.worker import ShardTask
 
 __all__ = [
     "CHECKPOINT_SECONDS",
+    "WIDE_ROWS",
     "Checkpoint",
     "ClusterAddress",
     "Outlook",
@@ -38,5 +48,6 @@ __all__ = [
     "map_reduce",
     "runner",
     "state_of",
+    "usual_rows",
     "workers",
 ]

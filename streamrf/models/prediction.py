@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamrf.engine import Reading, RunOptions, fold, map_blocks
+from streamrf.engine import Reading, RunOptions, fold, map_blocks, usual_rows
 from streamrf.errors import BadRowError, DataError, ParameterError, ShapeError, check_choice, warn
 from streamrf.jit.arrays import Array, Floats, Indices
 from streamrf.models.metrics import ErrorSums, Evaluation
@@ -16,7 +16,7 @@ from streamrf.models.posterior import Posterior
 from streamrf.preprocessing import Encoder
 from streamrf.sources import Block, Source, as_source, check_each_once, warn_of_unseen
 
-BLOCK_BYTES = 64 << 20  # rows or features of a block
+BLOCK_BYTES = 64 << 20  # rows, features or scores of a block
 Rows = Source | ArrayLike  # to score: a source, or an array (n, n_features)
 
 
@@ -69,8 +69,8 @@ class Scorer(ABC):
 
     @property
     def _block_rows(self) -> int:
-        width = max(self.encoder.n_components, self.n_features)
-        return int(np.clip(BLOCK_BYTES // (8 * width), 64, 4096))
+        width = max(self.encoder.n_components, self.n_features, self.n_scores)
+        return int(np.clip(BLOCK_BYTES // (8 * width), 64, usual_rows(width)))
 
     def scored(
         self, source: Rows, start: int = 0, stop: int | None = None, **options: Any

@@ -4,11 +4,8 @@ A layout is how some library stores a table (PyTables, "HDF5 file format"; panda
 AnnData). A new one is a function and a row of `_LAYOUTS`.
 """
 
-import io
 import math
 import os
-import pickle
-import pickletools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, ShapeError
 from streamrf.sources.hdf5_groups import as_text, column_of, encoding_of
+from streamrf.sources.plain_pickles import unpickled
 
 MAX_COLUMNS = 100_000  # of a table; what claims more is damaged, or rows of numbers
 _PICKLED_NONE = ("N.", "\x80\x02N.")  # as PyTables keeps it
@@ -101,9 +99,15 @@ def _within(cells: Cells, path: str) -> Cells:
 
 
 def index_of(item: Any) -> tuple[str, ...]:
-    """Return the columns that pandas keeps the levels of an index as; it leaves out others."""
+    """Return columns that are levels of an index of pandas, which are left out unless named.
+
+    xarray writes an index without a name as the axis "index" of netCDF.
+    """
     group = item.parent if isinstance(item, h5py.Dataset) else item
-    return tuple(_names(_unpickled(group.attrs.get("levels"))))
+    levels, axis = _names(unpickled(group.attrs.get("levels"))), group.get("index")
+    if isinstance(axis, h5py.Dataset) and as_text(axis.attrs.get("NAME")) == "index":
+        levels.append("index")
+    return tuple(levels)
 
 
 def told_cells(item: Any, path: str = "") -> Cells | None:
@@ -152,7 +156,7 @@ def _records(item: Any) -> Cells | None:
                 levels = f"meta/{field}/meta/table"
             missing = _missing_text(item, field)
         base = Cell("", (), None, kind, levels, missing, masks.get(field, ""))
-        names = _names(_unpickled(told.get(f"{field}_kind")))
+        names = _names(unpickled(told.get(f"{field}_kind")))
         _add(cells, _of_field(base, (field,), item.dtype[field], field, names))
     return _ordered(cells, _order_of(item.parent)) if is_pandas else cells
 
@@ -204,7 +208,7 @@ def _ordered(cells: Cells, names: Iterable[str]) -> Cells:
 
 def _order_of(group: h5py.Group) -> list[str]:
     """Return the names of columns as the frame had them that pandas wrote as a table."""
-    axes = _unpickled(group.attrs.get("non_index_axes"))
+    axes = unpickled(group.attrs.get("non_index_axes"))
     is_known = isinstance(axes, list) and len(axes) == 1 and isinstance(axes[0], tuple)
     return _names(axes[0][-1]) if is_known and axes[0] else []
 
@@ -255,8 +259,7 @@ def _pandas_fixed(item: Any) -> Cells | None:
         return None if values is None else {name: Cell("values", kind=_kind_of(values))}
     found: Cells = {}
     for block in range(int(item.attrs.get("nblocks", 0))):
-        path = f"block{block}_values"
-        values, items = item.get(path), item.get(f"block{block}_items")
+        values, items = item.get(path := f"block{block}_values"), item.get(f"block{block}_items")
         if not isinstance(values, h5py.Dataset):
             raise CorruptFileError(
                 f"{_shown(item)!r} is a frame of pandas without its block {block}; write it again"
@@ -324,9 +327,8 @@ _LAYOUTS: tuple[_Layout, ...] = (*_TOLD, _frame, _loose)
 
 def _is_column(item: Any) -> bool:
     """Return whether a dataset may be a loose column, and is no empty axis of netCDF."""
-    if not isinstance(item, h5py.Dataset) or not 1 <= len(item.shape or ()) <= 2:
-        return False
-    if not is_of_numpy(item):
+    is_dataset = isinstance(item, h5py.Dataset) and is_of_numpy(item)
+    if not is_dataset or not 1 <= len(item.shape or ()) <= 2:
         return False
     is_value = item.dtype.kind in "biuf" or h5py.check_string_dtype(item.dtype) is not None
     is_value = is_value and width_of(item) <= MAX_COLUMNS
@@ -373,26 +375,6 @@ def _names(values: Any) -> list[str]:
 
 
 _NAMES = (str, bytes, int, float)
-
-
-class _Plain(pickle.Unpickler):
-    """What makes lists, texts and numbers of pickles, and nothing of any class."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is asked for")
-
-
-def _unpickled(value: Any) -> Any:
-    """Return what PyTables has pickled in an attribute, None if that is not only plain values."""
-    if not isinstance(value, bytes):
-        return None
-    try:
-        # room is made for what is remembered by the greatest number that it is remembered as
-        puts = [arg for op, arg, _ in pickletools.genops(value) if op.name.endswith("PUT")]
-        is_small = max(filter(None, puts), default=0) <= len(value)
-        return _Plain(io.BytesIO(value)).load() if is_small else None
-    except Exception:  # any that a crafted one raises
-        return None
 
 
 def width_of(item: Any) -> int:

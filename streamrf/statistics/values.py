@@ -61,7 +61,7 @@ class ValueSums(TargetSums):
             else:
                 self.sums += found[:-1]
         self.feature_sums += found[-1]
-        self.weight += float(roots @ roots)
+        self.weight += _float_product(roots, roots)
         for j, t in enumerate(y.T):
             product = _exact_product if isinstance(self.squares[j], int) else _float_product
             self.totals[j] += product(roots, t)
@@ -215,4 +215,5 @@ def _halves(t: Floats) -> tuple[tuple[Floats, int], ...]:
 
 
 def _float_product(s: Floats, t: Floats) -> float:
-    return float(s @ t)
+    """Return ``sum s t``; BLAS would take threads for it, which then wait for more in a loop."""
+    return float((s * t).sum())

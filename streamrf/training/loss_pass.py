@@ -184,7 +184,7 @@ def loss_plan(
         other_bytes=other_bytes + source.buffer_bytes,
     )
     features = (4 if exact else 8) * n_components
-    within_margin = features * sizes.clipped(memory.MAX_ROWS)  # of a block, once more
+    within_margin = features * sizes.clipped(sizes.most_rows)  # of a block, once more
     held_bytes = LEFT_BYTES + features * sizes.clipped(CALIBRATION_ROWS)
     held_bytes += min(max_kept(n_components), 4 * n_components * n_held)
     held_bytes += min(MAX_BYTES, 8 * source.n_features * n_held)

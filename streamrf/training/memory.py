@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 
 from streamrf.display import format_bytes
+from streamrf.engine import usual_rows
 from streamrf.errors import MemoryBudgetError, ParameterError, warn
 from streamrf.jit.cholesky import abreast_bytes, spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
@@ -21,8 +22,7 @@ INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, h5py and sciki
 BUFFER_BYTES = 32 << 20  # lanes of a panel, HDF5's chunk cache, what threads keep
 QUANTILE_BYTES = 4 << 10  # of each column, while its ranks are learnt and kept
 SPARSE_BYTES = 256 << 20  # pieces and the rows that a map is drawn from, while dense
-MAX_ROWS = 4096  # larger blocks measured no faster
-MIN_ROWS = 256
+MIN_ROWS = 256  # of a block
 # How often the outputs of rows held out, and their scores by class, are there at once; and matrices
 # of outputs by outputs, as discriminants have them. Measured with thousands of classes.
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
@@ -123,6 +123,11 @@ class Sizes:
         return features + 8 * (4 * self.n_features + TARGET_COPIES * self.n_values)
 
     @property
+    def most_rows(self) -> int:
+        """Rows of the largest block."""
+        return usual_rows(max(self.n_components, self.n_features, self.n_values))
+
+    @property
     def blockless_bytes(self) -> int:
         """Bytes of the most that is there while there are no blocks."""
         column = SAMPLE_VALUE_BYTES * self.clipped(CALIBRATION_ROWS)
@@ -200,7 +205,7 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     limit = parse_bytes(memory_limit)
     if sizes.min_bytes > limit:
         raise MemoryBudgetError(_refusal(sizes, limit))
-    rows = int(min(MAX_ROWS, (limit - sizes.fixed_bytes) // sizes.row_bytes))
+    rows = int(min(sizes.most_rows, (limit - sizes.fixed_bytes) // sizes.row_bytes))
     most = max(sizes.blockless_bytes, sizes.clipped(rows) * sizes.row_bytes)
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
 

@@ -17,6 +17,7 @@ from streamrf.training.wide_steps import warn_of_equal_features
 
 FAR = 2.0**18  # deviations from 0, where float32 has 32 numbers a deviation
 TINY = 1e-37  # from where on down float32 holds less and less of a value
+ROUNDED = 2.0**-46  # of a constant, by which float64 may vary: 64 times its rounding
 _CODE = re.compile(r"-?9{2,}|-?\d(\.\d+)?e\+\d+|-?214748364[78]")
 UNSEEN = 1e-3  # of the greatest deviation of a column
 
@@ -88,8 +89,8 @@ def _warn_of_far(encoder: Encoder, columns: Columns) -> bool:
 
     Those that no scaling moves to 0 and that vary by little next to what they are, as times do, or
     all columns vary by little next to one that is constant; of those that one moves there, but
-    takes as constant and does not scale, those of large integers, as keys are; and those near 0 of
-    which nothing is left.
+    takes as constant and does not scale, those of large integers, as keys are, and of floats that
+    vary by more than is rounded of them; and those near 0 of which nothing is left.
     """
     is_moved = encoder.preprocessing.normalize in COLUMNWISE
     middle, spread, varies = columns.mean, columns.spread, columns.varies
@@ -98,7 +99,8 @@ def _warn_of_far(encoder: Encoder, columns: Columns) -> bool:
     is_told = _warn_of_tiny(encoder, columns)
     size = np.abs(middle)
     if is_moved:
-        is_far = varies & (spread < FAINT * size) & (size > 2.0**53)
+        is_more = (size > 2.0**53) | (spread > ROUNDED * size)  # than roundings of a constant
+        is_far = varies & (spread < FAINT * size) & is_more
         wrong = "so little that they are not scaled; take a constant from them before"
     else:
         is_far = (np.where(varies, spread, apart) * FAR < size) & varies.any()
