@@ -368,7 +368,7 @@ def column(vector, n, j):
 def add_selected(values, columns, n, vector):
     """The packed vector of G with V added to some of its rows and columns."""
     G = full(vector, n)
-    G[np.ix_(columns, columns)] += full(values, len(columns))
+    G[np.ix_(columns, columns)] += values
     return packed(G)
 
 

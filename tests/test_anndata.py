@@ -48,7 +48,6 @@ def dense(X):
 @pytest.mark.parametrize("layout", [{}, {"chunks": (37,), "compression": "gzip"}])
 @pytest.mark.parametrize("n_columns", [D, 5000])
 def test_sums_are_those_of_dense_rows(tmp_path, layout, n_columns, monkeypatch):
-    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
     monkeypatch.setattr(hdf5_chunks, "TASK_BYTES", 300)
     rows = np.zeros((N, n_columns), np.float32)
     rows[:, -D:] = X

@@ -61,8 +61,7 @@ def file():
 
 @pytest.fixture(autouse=True)
 def _cut_finely(monkeypatch):
-    """Chunks of a few hundred bytes count, and make more than one task."""
-    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
+    """Chunks of a few hundred bytes make more than one task."""
     monkeypatch.setattr(hdf5_chunks, "TASK_BYTES", 600)
 
 
@@ -153,8 +152,7 @@ def test_other_layouts_are_left_to_the_library(unknown, file, left):
         h5py.enum_dtype({"no": 0, "yes": 1}, basetype="i2"),
     ],
 )
-def test_values_of_no_known_width_are_left_to_the_library(dtype, file, monkeypatch):
-    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
+def test_values_of_no_known_width_are_left_to_the_library(dtype, file):
     dataset = file.create_dataset("y", (300,), dtype, chunks=(100,), compression="gzip")
     assert (Bands.of(dataset, 2) is None) == (dtype.kind in "Oc")
     assert read(dataset, [(0, 300)], 300)[0].tolist() == dataset[:].tolist()
@@ -222,9 +220,27 @@ def test_damage_is_told_by_the_library(known, tmp_path):
     assert len(list(source.blocks(600, block_rows=100))) == 4
 
 
+@pytest.mark.parametrize("n_rows", [1, 50, 99])
+@pytest.mark.parametrize("known", [*KNOWN, "left out"])
+def test_a_chunk_that_ends_early_is_refused(known, n_rows, tmp_path):
+    """The library reads on, in whatever is in memory after it."""
+    rows, layout = values((1000, 20), "f4"), KNOWN.get(known, KNOWN["gzip"])
+    with h5py.File("other.h5", "w", driver="core", backing_store=False) as other:
+        one = other.create_dataset("X", data=rows[:n_rows], chunks=(n_rows, 20), **layout)
+        mask, data = one.id.read_direct_chunk((0, 0))
+    if known == "left out":
+        mask, data = 0b11, rows[:n_rows].tobytes()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", data=rows, chunks=(100, 20), **layout)
+        file["X"].id.write_direct_chunk((500, 0), data, mask)
+    source = HDF5Source(tmp_path / "a.h5", y=None)
+    with pytest.raises(CorruptFileError, match=r"'X': a chunk of the rows \d.* fewer bytes"):
+        list(source.blocks(block_rows=100))
+
+
 def test_a_decompressor_that_fails_does_not_lose_rows(file, left, monkeypatch):
     dataset = file.create_dataset("X", data=values((500, 6), "f4"), chunks=(40, 6), **KNOWN["gzip"])
-    monkeypatch.setitem(hdf5_filters.COMPRESSIONS, 1, lambda data, n_bytes: b"short")
+    monkeypatch.setitem(hdf5_filters.COMPRESSIONS, 1, lambda data, n_bytes: bytes(n_bytes + 1))
     assert np.array_equal(np.concatenate(read(dataset, [(0, 500)], 100)), dataset[:])
     assert len(left) == 5
 

@@ -189,7 +189,6 @@ def assert_same_rows(source, frame, **roles):
 @pytest.mark.parametrize("layout", [{}, CHUNKED])
 @pytest.mark.parametrize("kind", WRITERS)
 def test_rows_are_those_of_the_frame(tmp_path, kind, layout, monkeypatch):
-    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
     monkeypatch.setattr(hdf5_chunks, "TASK_BYTES", 300)
     if layout and kind == "fixed":
         layout = layout | {"chunks": True}

@@ -29,7 +29,6 @@ def test_pixels_of_hdf5_are_rows_where_each_has_a_target(
 ):
     X, y, weights = grids(n_axes)
     y = np.array(["a", "b", "c"])[y] if text else y
-    monkeypatch.setattr(hdf5_chunks, "MIN_CHUNK_BYTES", 1)
     monkeypatch.setattr(hdf5_chunks, "TASK_BYTES", 300)
     layout = {} if chunks is None else {"chunks": (chunks, *X.shape[1:]), "compression": "gzip"}
     path = write_hdf5(tmp_path / "cube.h5", X, y, weights, **layout)

@@ -158,23 +158,20 @@ def select(packed: Numbers, n: int, columns: I64, out: Numbers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def add_selected(values: Numbers, columns: I64, n: int, packed: Numbers) -> None:
+def add_selected(values: F64, columns: I64, n: int, packed: Numbers) -> None:
     """``G[columns][:, columns] += V``, in place.
 
     Parameters
     ----------
-    values : the packed (m, m) matrix V
+    values : (m, m) symmetric V
     columns : (m,) int64, rows and columns of G
     n : order of G
     packed : the packed (n, n) matrix
     """
     n_rows, n_columns, offset = layout(n)
-    of_rows, of_columns, of_offset = layout(columns.size)
-    for column in range(of_columns):
-        for row in range(of_rows):
-            i, j = _entry(row, column, of_columns, of_offset)
-            k = _index(columns[i], columns[j], n_rows, n_columns, offset)
-            packed[k] += values[column * of_rows + row]
+    for i in range(columns.size):
+        for j in range(i + 1):
+            packed[_index(columns[i], columns[j], n_rows, n_columns, offset)] += values[i, j]
 
 
 @njit(nogil=True, cache=True)

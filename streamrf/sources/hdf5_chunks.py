@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError
-from streamrf.sources.hdf5_filters import Pipeline
+from streamrf.sources.hdf5_filters import Pipeline, ShortChunkError
 from streamrf.sources.seekable import Ranges
 
 TASK_BYTES = 1 << 19  # that a thread decompresses at a time, or one chunk
 AHEAD_BYTES = 32 << 20  # of a dataset, decompressed ahead of their use
-MIN_CHUNK_BYTES = 1 << 12  # smaller ones are decompressed as fast as they are handed over
 
 
 def read_rows(dataset: h5py.Dataset, low: int, high: int, where: str) -> NDArray[Any]:
@@ -79,7 +78,7 @@ class Bands:
     def of(cls, dataset: h5py.Dataset, n_threads: int) -> "Bands | None":
         """Return those of a dataset; None where the library reads it."""
         pipeline = Pipeline.of(dataset)
-        if pipeline is None or pipeline.n_bytes < MIN_CHUNK_BYTES:
+        if pipeline is None:
             return None
         sizes = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
         across = math.prod(-(-size // chunk) for size, chunk in sizes) * pipeline.n_bytes
@@ -138,7 +137,13 @@ class RowReader:
                 break
             if bounds[1] > low:
                 begun.append(_Band(self._dataset, bands.pipeline, *bounds, self._pool))
-        parts = [band.rows(low, high) for band in begun if band.start < high]
+        try:
+            parts = [band.rows(low, high) for band in begun if band.start < high]
+        except ShortChunkError as error:
+            raise CorruptFileError(
+                f"{self._where}: a chunk of the rows {low} to {high - 1} holds fewer bytes than a "
+                "chunk has; the file is damaged there: copy or write it again"
+            ) from error
         found = [part for part in parts if part is not None]
         if len(found) < len(parts):  # a chunk never written, or damaged: the library knows
             return read_rows(self._dataset, low, high, self._where)
@@ -176,6 +181,8 @@ class _Band:
         try:
             for task in self._tasks or ():
                 task.result()
+        except ShortChunkError:
+            raise
         except Exception:  # any that a decompressor raises
             self._tasks = None
         if self._tasks is None:

@@ -13,7 +13,8 @@ from streamrf.jit.runs import PART
 from streamrf.jit.threads import computing
 from streamrf.statistics.products import PRODUCTS, Products
 
-PRODUCT_ROWS = 4096  # rows multiplied at a time
+PRODUCT_ROWS = 4096  # rows multiplied at a time, at least; of narrow ones, up to so many features:
+PRODUCT_VALUES, MAX_PRODUCT_ROWS = 1 << 22, 32_768  # no sum of bytes reaches 2^31
 WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
 HEAVY_SHARE = 16  # of a block's rows, one at most goes apart from the others
 GREAT_SHARE = 4  # of the parts, one at most is great where they are summed in runs
@@ -185,11 +186,11 @@ class ExactGram(IntegerGram):
         """Add multiples of 2^32 by which products of columns, summed by piece, are too small."""
         if not len(columns):
             return
-        wrap, lacking = 2 * self.products.limit, np.zeros(packed_size(len(columns)))
+        wrap, lacking = 2 * self.products.limit, np.zeros((len(columns), len(columns)))
         with computing(1):  # of few columns: threads of BLAS wait long where others have their core
             for piece in pieces:
-                product = _wide_product(np.ascontiguousarray(piece[:, columns]))
-                lacking += np.floor(product / wrap + 0.5) * wrap
+                rows = piece[:, columns].astype(np.float64)
+                lacking += np.floor(rows.T @ rows / wrap + 0.5) * wrap
         packed.add_selected(lacking, columns, self.n_components, super().totals)
 
     def _add_apart(self, Q: Features, great: Indices) -> None:
@@ -302,7 +303,8 @@ def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
 
 
 def _blocks(Q: Features) -> list[Features]:
-    return [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
+    size = min(MAX_PRODUCT_ROWS, max(PRODUCT_ROWS, PRODUCT_VALUES // Q.shape[1]))
+    return [Q[start : start + size] for start in range(0, len(Q), size)]
 
 
 def _part(Q: Features, part: int) -> Features:
