@@ -7,6 +7,7 @@ ways between them. A twin gives its result, in float64 where the kernel rounds t
 """
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -699,6 +700,23 @@ def gated(X, directions, offsets, n_tree, width):
                 z[start : start + len(row) + 1] = gate * np.append(1, row)
                 k = 2 * k + (2 if gate >= 0 else 1)
     return out[:, :width]
+
+
+# streamrf/jit/csv_quotes.py
+
+
+def row_ends(data, delimiter):
+    """Places of newlines outside fields in quotes, and whether such a field has no end."""
+    field = rb'"(?:[^"]|"")*+(?:"[^%b\r\n]*+|\Z)|[^"%b\r\n][^%b\r\n]*+' % ((delimiter,) * 3)
+    ends, place, is_open = [], 0, False
+    while place < len(data):
+        match = re.compile(field).match(data, place)
+        is_open = match is not None and re.fullmatch(rb'"(?:[^"]|"")*+', match[0]) is not None
+        place = place if match is None else match.end()
+        if data[place : place + 1] == b"\n":
+            ends.append(place)
+        place += 1
+    return ends, is_open
 
 
 # streamrf/jit/lzf.py

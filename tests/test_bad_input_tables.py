@@ -118,7 +118,22 @@ BAD = [
     (text("a.csv", 'a,"b,y\n1,2,0\n3,"4",1\n'), {}, "a.csv: a quote in the first line is not"),
     (text("a.csv", CSV.replace("\n70,140", "\n70,140,5")), {}, "a.csv, row 70 has 4 fields"),
     (text("a.csv", CSV.replace("\n70,140,", "\n70,")), {}, "a.csv, row 70 has 2 fields"),
-    (text("a.csv", CSV.replace("\n70,140", '\n70,"140')), {}, "a.csv, row 70 has 2 fields"),
+    (
+        text("a.csv", CSV.replace("\n70,140", '\n70,"140')),
+        {},
+        "a.csv, row 70: a quote there begins",
+    ),
+    (
+        text("a.csv", CSV + '1,2,"0'),
+        {},
+        "a.csv, row 100: a quote there begins a field that nothing",
+    ),
+    (text("a.tsv", CSV.replace(",", "\t") + '1\t2\t"0\n'), {}, "a.tsv, row 100: a quote there"),
+    (
+        text("a.csv.gz", gzip.compress((CSV.replace("\n70,", '\n"70,')).encode())),
+        {},
+        "a.csv.gz, row 70: a quote there begins a field that nothing ends; close it",
+    ),
     (text("a.csv", CSV.replace("\n70,140", "\n70,inf")), {}, "a.csv, row 70: column 'b' is inf"),
     (text("a.csv", CSV.replace("\n70,140,0", "\n70,140,")), {}, "a.csv, row 70: the target is NaN"),
     (

@@ -205,7 +205,8 @@ RARE |= {  # within those of products
     for kernel in ("roots_of_greatest", "run_end")
 }
 RARE |= {"hadamard fwht_groups"} | ({"packed flush"} if AVAILABLE else set())
-RARE |= {  # and of sparse rows, losses and deformed images
+RARE |= {  # and of sparse rows, losses, deformed images and fields in quotes
+    "csv_quotes row_ends",
     "columns add_entries",
     "lanes load_entries",
     "lanes outputs",

@@ -186,6 +186,17 @@ def test_objects_within_objects_are_texts_that_no_model_needs(tmp_path):
         open_text(["[1, [2]]"], str(tmp_path / "rows.csv"))
 
 
+@pytest.mark.parametrize("lines", [["[1, 2]", "[3, 4]"], ["1,2\n", "3,4\n"]])
+def test_rows_without_names_are_read_by_place(tmp_path, lines):
+    source = open_text(lines, str(tmp_path / "rows.csv"))
+    learnt = srf.open_source(pyarrow.table({"b": [5.0, 2.0], "a": [1, 2]})).columns
+    (block,) = source.adapted(learnt).blocks(0, 2)
+    np.testing.assert_array_equal(block.X, [[1, 2], [3, 4]])
+    of_words = srf.open_source(pyarrow.table({"b": [5.0, 2.0], "a": ["x", "y"]})).columns
+    with pytest.raises(srf.errors.ShapeError, match=r"lacks \['b', 'a'\]"):
+        source.adapted(of_words)
+
+
 def test_texts_of_json_keep_their_line_ends(tmp_path):
     words = ["a\rb", "a\nb", "a\r\nb", 'a"b', "a,b", "x"]
     lines = [json.dumps({"n": i, "word": word}) + "\n" for i, word in enumerate(words * 5)]

@@ -1108,3 +1108,9 @@ def test_streams_of_one_key_are_told_apart_by_the_key():
         first.ledger.add("mine", "iterator", 10, 20)
     moved = srf.IteratorSource([(X[100:], y[100:])], position=100, key="mine")
     assert (first + srf.accumulate(moved, like=first)).n_rows == 200
+
+
+def test_labels_in_half_precision_are_classes(rng):
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 3, 200).astype(np.float16)
+    found = srf.accumulate(srf.ArraySource(X, y), srf.Identity())
+    assert found.labels.tolist() == [0, 1, 2]

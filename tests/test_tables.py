@@ -548,6 +548,18 @@ def test_quotes_inside_names_are_no_quotes(tmp_path):
     assert source.columns.outputs == ('a 5" b', "c")
 
 
+@pytest.mark.parametrize("chunk_bytes", [5, 1 << 20])
+def test_quotes_inside_fields_are_no_quotes(chunk_bytes, tmp_path):
+    sizes = ['5" pipe', 'a"b"c', '"a ""b"" c"', '"two\nlines"', '""', 'open"']
+    rows = [f"{i},{sizes[i % 6]},{i % 2}\n" for i in range(60)]
+    (tmp_path / "a.csv").write_text("a,size,y\n" + "".join(rows))
+    source = opened(tmp_path / "a.csv", chunk_bytes=chunk_bytes, y="y")
+    wanted = pytest.importorskip("pandas").read_csv(tmp_path / "a.csv")
+    assert source.n_rows == len(wanted) == 60
+    np.testing.assert_array_equal(everything(source)[0][:, 0], wanted["a"])
+    assert source.columns.columns[1].levels == tuple(sorted(set(wanted["size"].dropna())))
+
+
 def test_lines_that_are_empty_are_no_rows(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n\n1,2\n\r\n3,4\n\n\n5,6\n\n")
     source = opened(tmp_path / "a.csv", chunk_bytes=4)

@@ -440,3 +440,21 @@ def test_the_command_has_both_options(inside, monkeypatch):
     answer("fit", *words, "--allow-external")
     assert "--allow-external" in refused("predict", "m.h5", "data.h5", "-o", "p.h5")
     answer("predict", "m.h5", "data.h5", "-o", "p.h5", "--allow-external", "--allow-sparse")
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.2, 0.9])
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_blosc_chunk_of_a_zarr_store_that_ends_early_is_refused(version, kept, tmp_path):
+    """The codec reads on, in whatever is in memory."""
+    zarr, numcodecs = pytest.importorskip("zarr"), pytest.importorskip("numcodecs")
+    rows = np.random.default_rng(0).integers(0, 9, (2000, 4)).astype("i2")
+    codec = numcodecs.Blosc() if version == 2 else zarr.codecs.BloscCodec()
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version)
+    group.create_array("X", data=rows, chunks=(100, 3), compressors=[codec])
+    source = srf.open_source(tmp_path / "a.zarr", y=None)
+    np.testing.assert_array_equal(np.concatenate([b.X for b in source.blocks()]), rows)
+    name = "7.1" if version == 2 else "c/7/1"
+    chunk = tmp_path / "a.zarr" / "X" / name
+    os.truncate(chunk, int(kept * chunk.stat().st_size))
+    with pytest.raises(CorruptFileError, match=f"the chunk {name} of array 'X' ends early"):
+        list(source.blocks())

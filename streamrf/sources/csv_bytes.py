@@ -5,19 +5,18 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import CorruptFileError, StreamrfError
+from streamrf.jit.csv_quotes import FIELD, NEWLINE, QUOTED, RETURN, START, row_ends
 from streamrf.sources.arrow_types import arrow
-
-_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 
 
 class Lines:
     """Counts rows as lines come: those that are not empty, and end outside quotes."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, delimiter: str) -> None:
         self.n_rows = 0
         self.n_between = 0  # empty lines with rows after them
         self._n_empty = 0  # those with none so far
-        self._in_quotes = False
+        self._delimiter, self._state = ord(delimiter), START
         self._offset = offset  # of the next byte
         self._line = offset  # where the line begun last began
         self._last = 0  # the byte before the next
@@ -25,14 +24,15 @@ class Lines:
     def ends(self, data: bytes) -> int:
         """Count the rows that end in `data`; return the place after the last end, 0 for none."""
         bytes_ = np.frombuffer(data, dtype=np.uint8)
-        ends = np.flatnonzero(bytes_ == _NEWLINE)
-        if self._in_quotes or b'"' in data:
-            inside = np.cumsum(bytes_ == _QUOTE, dtype=np.int64) + self._in_quotes
-            ends = ends[inside[ends] % 2 == 0]
-            self._in_quotes = bool(inside[-1] % 2)
+        ends = np.flatnonzero(bytes_ == NEWLINE)
+        if self._state == QUOTED or b'"' in data:
+            n_ends, self._state = row_ends(bytes_, self._delimiter, self._state, ends)
+            ends = ends[:n_ends]
+        else:
+            self._state = START if data[-1] in (NEWLINE, RETURN, self._delimiter) else FIELD
         lengths = np.diff(ends + self._offset, prepend=self._line - 1)
         before = np.where(ends > 0, bytes_[ends - 1], self._last)
-        empty = (lengths == 1) | ((lengths == 2) & (before == _RETURN))
+        empty = (lengths == 1) | ((lengths == 2) & (before == RETURN))
         self.n_rows += len(ends) - int(np.count_nonzero(empty))
         self._n_empty += int(np.count_nonzero(empty))
         if not empty.all():  # some may follow the last row
@@ -44,6 +44,11 @@ class Lines:
         self._offset += len(data)
         self._last = data[-1]
         return int(ends[-1]) + 1 if len(ends) else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a quote has opened a field that none has closed yet."""
+        return self._state == QUOTED
 
     def finish(self, length: int) -> int:
         """Return the rows, with a last line of some length that has no end."""

@@ -295,13 +295,19 @@ class CSVTable(Table):
         """Find the offsets and rows where pieces begin; return some pieces from all over."""
         seen: list[tuple[int, bytes]] = []
         stride, n_pieces = 1, 0
-        lines = Lines(self._offsets[0])
+        lines = Lines(self._offsets[0], self._delimiter)
         with self._opened() as file:
             self._skip(file, 0, self._offsets[0])
             left = b""
             while True:
                 data = file.read(self._piece_bytes)
                 ends = lines.ends(data) if data else len(left)
+                if not data and lines.is_open:
+                    raise CorruptFileError(
+                        f"{self.where}, row {lines.n_rows}: a quote there begins a field that "
+                        "nothing ends; close it, or double it and quote the field if it is part of "
+                        "the text; if the file was cut off, copy it again"
+                    )
                 if data and not ends:  # a line longer than a piece
                     left += data
                     continue

@@ -198,7 +198,7 @@ class TableSource(StoredSource[Table]):
 
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> "TableSource":
         """Return the source with columns as learnt before; None means plain numbers."""
-        if columns is not None and columns.is_bare:
+        if columns is not None and (columns.is_bare or self._has_places_of(columns)):
             columns = self._as_here(columns)
         if columns is None:
             if not self._columns.is_plain:
@@ -264,10 +264,15 @@ class TableSource(StoredSource[Table]):
                 return self.of_values()
         return self
 
+    def _has_places_of(self, columns: Columns) -> bool:
+        """Return whether here are no names, and the numbers of columns are as they came."""
+        here = [column.name for column in self._columns.columns]
+        is_counted = here == [str(i) for i in range(len(here))]
+        return is_counted and columns.are_as_given and not {*here} & {*columns.outputs}
+
     def _as_here(self, columns: Columns) -> Columns | None:
         """Return columns of known names as what they hold here; None if here are only places."""
-        here = [column.name for column in self._columns.columns]
-        if here == [str(i) for i in range(len(here))] and not {*here} & {*columns.outputs}:
+        if self._has_places_of(columns):
             return None
         kinds = [kinds_of(table) for table in self._list]
         flags = {name for name in kinds[0] if all(k.get(name) == "boolean" for k in kinds)}

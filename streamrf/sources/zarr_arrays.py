@@ -1,15 +1,22 @@
 """Zarr stores, of version 2 or 3, read by chunks."""
 
+import contextlib
 import math
 import os
 import re
 from collections.abc import Iterator
 from heapq import nsmallest
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from streamrf.errors import DatasetNotFoundError, MissingPackageError, ShapeError
+from streamrf.errors import (
+    CorruptFileError,
+    DatasetNotFoundError,
+    MissingPackageError,
+    ShapeError,
+)
 from streamrf.sources.base import Arrays
 from streamrf.sources.hdf5_trust import (
     MIN_STORED,
@@ -27,6 +34,7 @@ Name = str | None
 
 N_LOOKED_AT = 3  # chunks of targets or weights, whether these are in an order
 LOOKED_AT_ROWS = 4096  # of each
+_BLOSC_BYTES = 16  # of a header, whose last four are the length of all
 _CHUNK = re.compile(r"(c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
 
 
@@ -76,6 +84,9 @@ class ZarrMatrix(LazyMatrix):
 
     def read(self, start: int, stop: int) -> Arrays:
         """Return some rows; ChangedFileError where the store is gone, which zarr reads as zeros."""
+        for array in self._arrays:
+            if array is not None:
+                _check_whole(array, os.path.join(self._path, array.path), start, stop, self.where)
         found = super().read(start, stop)
         check_there([self._path], self.where)
         return found
@@ -113,6 +124,27 @@ class ZarrMatrix(LazyMatrix):
                 + how_to_name(role)
             )
         return store[name]
+
+
+def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> None:
+    """Raise CorruptFileError for a chunk of rows that ends before its Blosc header says.
+
+    The codec reads on, in whatever is in memory.
+    """
+    codecs = [type(codec).__name__ for codec in array.compressors]
+    if codecs not in (["Blosc"], ["BloscCodec"]) or getattr(array, "shards", None):
+        return
+    rows, *others = array.chunks
+    columns = (range(-(-n // c)) for n, c in zip(array.shape[1:], others, strict=True))
+    for place in product(range(start // rows, -(-stop // rows)), *columns):
+        key = array.metadata.encode_chunk_key(place)
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, key), "rb") as file:
+            head, size = file.read(_BLOSC_BYTES), os.fstat(file.fileno()).st_size
+            if size < max(_BLOSC_BYTES, int.from_bytes(head[12:], "little")):
+                raise CorruptFileError(
+                    f"{where}: the chunk {key} of array {array.path!r} ends early; it is damaged, "
+                    "or was not copied whole: copy or write it again"
+                )
 
 
 def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:

@@ -212,7 +212,7 @@ def _is_of_values(y: Array) -> bool:
     """Return whether floats have fractions, or are many beyond those that could have."""
     if (y != np.floor(y)).any():
         return True
-    return bool((np.abs(y) >= WHOLE).any() and len(np.unique(y)) > MAX_NUMBERED)
+    return bool((np.abs(y) >= np.float64(WHOLE)).any() and len(np.unique(y)) > MAX_NUMBERED)
 
 
 def _has_gaps(y: Array, n_classes: int) -> bool:
