@@ -222,7 +222,7 @@ def test_damage_is_told_by_the_library(known, tmp_path):
 
 @pytest.mark.parametrize("n_rows", [1, 50, 99])
 @pytest.mark.parametrize("known", [*KNOWN, "left out"])
-def test_a_chunk_that_ends_early_is_refused(known, n_rows, tmp_path):
+def test_a_chunk_that_ends_early_is_refused(known, n_rows, tmp_path, monkeypatch):
     """The library reads on, in whatever is in memory after it."""
     rows, layout = values((1000, 20), "f4"), KNOWN.get(known, KNOWN["gzip"])
     with h5py.File("other.h5", "w", driver="core", backing_store=False) as other:
@@ -233,9 +233,14 @@ def test_a_chunk_that_ends_early_is_refused(known, n_rows, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("X", data=rows, chunks=(100, 20), **layout)
         file["X"].id.write_direct_chunk((500, 0), data, mask)
-    source = HDF5Source(tmp_path / "a.h5", y=None)
-    with pytest.raises(CorruptFileError, match=r"'X': a chunk of the rows \d.* fewer bytes"):
-        list(source.blocks(block_rows=100))
+        sparse = file.create_dataset("sparse", (300, 20), "f4", chunks=(100, 20), **layout)
+        sparse[:100] = rows[:100]
+        sparse.id.write_direct_chunk((200, 0), data, mask)
+    monkeypatch.setattr(hdf5_chunks, "TASK_BYTES", 1 << 20)
+    for name in "X", "sparse":
+        source = HDF5Source(tmp_path / "a.h5", name, y=None, allow_sparse=True)
+        with pytest.raises(CorruptFileError, match=f"{name!r}: a chunk of the rows .* fewer bytes"):
+            list(source.blocks(block_rows=100))
 
 
 def test_a_decompressor_that_fails_does_not_lose_rows(file, left, monkeypatch):

@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -17,6 +17,7 @@ from streamrf.sources.hdf5_filters import Pipeline, ShortChunkError
 from streamrf.sources.seekable import Ranges
 
 TASK_BYTES = 1 << 19  # that a thread decompresses at a time, or one chunk
+MAX_TASK_CHUNKS = 256  # of which a few rows may want few
 AHEAD_BYTES = 32 << 20  # of a dataset, decompressed ahead of their use
 
 
@@ -81,8 +82,9 @@ class Bands:
         if pipeline is None:
             return None
         sizes = zip(dataset.shape[1:], dataset.chunks[1:], strict=True)
-        across = math.prod(-(-size // chunk) for size, chunk in sizes) * pipeline.n_bytes
-        n_chunks = max(1, TASK_BYTES // across)
+        n_across = math.prod(-(-size // chunk) for size, chunk in sizes)
+        across = n_across * pipeline.n_bytes
+        n_chunks = max(1, min(TASK_BYTES // across, MAX_TASK_CHUNKS // n_across))
         n_ahead = min(n_threads, AHEAD_BYTES // (n_chunks * across))
         rows = n_chunks * dataset.chunks[0]
         return cls(pipeline, rows, n_chunks * across, n_ahead) if n_ahead else None
@@ -162,11 +164,13 @@ class _Band:
         steps = [range(0, size, chunk) for size, chunk in columns]
         offsets = product(range(start, stop, pipeline.shape[0]), *steps)
         fetch = dataset.id.read_direct_chunk
-        self._tasks: list[Future[None]] | None = None
-        try:
-            chunks = [(*fetch(offset), self._place(offset, pipeline.shape)) for offset in offsets]
-        except (OSError, RuntimeError, MemoryError):  # not written, or the file is truncated
-            return
+        self._is_whole = True
+        chunks = []
+        for offset in offsets:
+            try:
+                chunks.append((*fetch(offset), self._place(offset, pipeline.shape)))
+            except (OSError, RuntimeError, MemoryError):  # not written, or the file is truncated
+                self._is_whole = False
         size = max(1, TASK_BYTES // pipeline.n_bytes)
         parts = [chunks[first : first + size] for first in range(0, len(chunks), size)]
         self._tasks = [pool.submit(_fill, pipeline, part) for part in parts]
@@ -177,15 +181,21 @@ class _Band:
         return self._rows[tuple(slice(f, f + n) for f, n in zip(first, shape, strict=True))]
 
     def rows(self, low: int, high: int) -> NDArray[Any] | None:
-        """Return the rows of ``[low, high)`` here; None if a chunk cannot be had in this way."""
-        try:
-            for task in self._tasks or ():
+        """Return the rows of ``[low, high)`` here; None if a chunk cannot be had in this way.
+
+        Raises
+        ------
+        ShortChunkError
+            If one of those that can ends early.
+        """
+        for task in self._tasks:
+            try:
                 task.result()
-        except ShortChunkError:
-            raise
-        except Exception:  # any that a decompressor raises
-            self._tasks = None
-        if self._tasks is None:
+            except ShortChunkError:
+                raise
+            except Exception:  # any that a decompressor raises
+                self._is_whole = False
+        if not self._is_whole:
             return None
         return self._rows[max(low - self.start, 0) : high - self.start]
 

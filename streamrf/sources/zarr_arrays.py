@@ -141,9 +141,10 @@ def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> 
         with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, key), "rb") as file:
             head, size = file.read(_BLOSC_BYTES), os.fstat(file.fileno()).st_size
             if size < max(_BLOSC_BYTES, int.from_bytes(head[12:], "little")):
+                name = f"{array.path}/{key}".strip("/")
                 raise CorruptFileError(
-                    f"{where}: the chunk {key} of array {array.path!r} ends early; it is damaged, "
-                    "or was not copied whole: copy or write it again"
+                    f"{where}: the chunk {name} ends early; it is damaged, or was not copied whole:"
+                    " copy or write it again"
                 )
 
 
