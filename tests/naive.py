@@ -706,17 +706,23 @@ def gated(X, directions, offsets, n_tree, width):
 
 
 def row_ends(data, delimiter):
-    """Places of newlines outside fields in quotes, and whether such a field has no end."""
-    field = rb'"(?:[^"]|"")*+(?:"[^%b\r\n]*+|\Z)|[^"%b\r\n][^%b\r\n]*+' % ((delimiter,) * 3)
-    ends, place, is_open = [], 0, False
+    """Places of newlines outside fields in quotes, and how it ended: "", "open" or "broken"."""
+    rest = b"[^%b\r\n]*+" % delimiter
+    quoted, plain = rb'"((?:[^"]|"")*+)("?)', rb'[^"%b\r\n]' % delimiter + rest
+    ends, place, end = [], 0, ""
     while place < len(data):
-        match = re.compile(field).match(data, place)
-        is_open = match is not None and re.fullmatch(rb'"(?:[^"]|"")*+', match[0]) is not None
-        place = place if match is None else match.end()
+        if match := re.compile(quoted).match(data, place):
+            end, place = "" if match[2] else "open", match.end()
+            after = re.compile(rest).match(data, place)
+            if after[0] and b"\n" in match[1]:
+                return ends, "broken"
+            place = after.end()
+        elif match := re.compile(plain).match(data, place):
+            place = match.end()
         if data[place : place + 1] == b"\n":
             ends.append(place)
         place += 1
-    return ends, is_open
+    return ends, end
 
 
 # streamrf/jit/lzf.py

@@ -19,6 +19,7 @@ from streamrf.sources.hdf5_chunks import Bands
 from streamrf.sources.hdf5_columns import Plain, readers
 
 KNOWN = {
+    "shuffle": {"shuffle": True},
     "gzip": {"compression": "gzip"},
     "gzip, shuffle": {"compression": "gzip", "shuffle": True},
     "lzf": {"compression": "lzf"},
@@ -31,7 +32,6 @@ KNOWN = {
 LEFT = {  # to the library
     "contiguous": {"chunks": None},
     "plain chunks": {},
-    "shuffle": {"shuffle": True},
     "fletcher32": {"compression": "gzip", "fletcher32": True},
     "scale and offset": {"scaleoffset": 3},
     "lz4": dict(hdf5plugin.LZ4()),
@@ -202,7 +202,7 @@ def test_filters_that_a_chunk_went_without_are_passed_over(known, mask, file, le
     assert left == []
 
 
-@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize("known", sorted({*KNOWN} - {"shuffle"}))  # of which nothing tells
 def test_damage_is_told_by_the_library(known, tmp_path):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:

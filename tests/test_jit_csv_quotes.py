@@ -6,7 +6,7 @@ import pytest
 from pyarrow import csv
 
 import naive
-from streamrf.jit.csv_quotes import QUOTED, START, row_ends
+from streamrf.jit.csv_quotes import BROKEN, LINES, QUOTED, START, row_ends
 
 WORDS = [b'"', b'""', b",", b"\n", b"\r\n", b"a", b"5", b" "]
 
@@ -20,7 +20,9 @@ def found(data, delimiter=b",", cuts=()):
         n_ends, state = row_ends(part, delimiter[0], state, ends)
         places += (ends[:n_ends] + start).tolist()
         start = stop
-    return places, state == QUOTED
+        if state == BROKEN:
+            break
+    return places, {QUOTED: "open", LINES: "open", BROKEN: "broken"}.get(state, "")
 
 
 def texts(rng, n):
@@ -50,9 +52,15 @@ def test_rows_are_those_of_pyarrow(rng):
     names = csv.ReadOptions(column_names=["a", "b"], use_threads=False)
     for text in texts(rng, 2000):
         text = b"x," + text + b"\nlast,row\n"
-        ends, is_open = found(text)
+        ends, end = found(text)
+        if end == "broken":  # which pyarrow reads on
+            continue
         table = csv.read_csv(pa.BufferReader(text), names, options)
         ended = ends[-2:-1] == [len(text) - len(b"last,row\n") - 1]
         is_read = table.column("a").to_pylist()[-1:] == ["last"]
-        assert not is_open or not is_read, text
-        assert is_read == (ended and not is_open), text
+        assert is_read == (ended and not end), text
+
+
+def test_a_quote_forgotten_before_another_field_in_quotes_is_found():
+    assert found(b'1,"a"\n2,"b\n3,"c"\n4,"d"\n') == ([5], "broken")
+    assert found(b'1,"a"x\n2,"two\nlines"\n') == ([6, 20], "")

@@ -15,7 +15,7 @@ from pyarrow import feather, parquet
 
 import streamrf as srf
 from integers import accumulate, assert_same_bytes, features
-from streamrf.engine import RunOptions, usual_rows
+from streamrf.engine import RunOptions
 from streamrf.errors import MemoryBudgetError, ParameterError
 from streamrf.sources import parquet_files
 from streamrf.sources.parquet_files import open_parquet
@@ -118,16 +118,17 @@ def test_a_plan_fits_its_budget_or_names_what_does(limit, sizes):
         assert refusal(lambda: planned(int(width * 1.03) + 2))
     found = planned(width)
     assert found.total_bytes <= limit
-    assert memory.MIN_ROWS <= found.block_rows <= usual_rows(width)
+    assert memory.MIN_ROWS <= found.block_rows <= 32_768
 
 
 @pytest.mark.parametrize(
-    ("width", "n_rows"), [(1, 32_768), (256, 16_384), (512, 8192), (1024, 4096), (16_384, 4096)]
+    ("width", "n_rows"), [(1, 32_768), (100, 32_768), (512, 8107), (1024, 4096), (16_384, 4096)]
 )
 def test_narrow_rows_come_in_larger_blocks(width, n_rows):
-    for sizes in Sizes(width, 1, 1), Sizes(1, width, 1), Sizes(1, 1, width):
-        assert plan(sizes, "8 GiB").block_rows == n_rows
-    assert plan(Sizes(1, 1, width, n_classes=width), "8 GiB").block_rows == 32_768
+    assert plan(Sizes(width, 1, 0), "8 GiB").block_rows == n_rows
+    for sizes in Sizes(1, width, 1), Sizes(1, 1, width):
+        found = plan(sizes, "8 GiB").block_rows
+        assert found == min(32_768, max(4096, (24 << 20) // sizes.row_bytes)) <= n_rows
 
 
 @given(LIMITS, LIMITS, st.fixed_dictionaries({"n_components": st.integers(1, 3000), **SIZES}))
@@ -241,7 +242,7 @@ def test_a_small_budget_changes_the_blocks_and_not_the_sums(rows):
     X = np.tile(rows[0], (30, 1)) + np.arange(6000)[:, np.newaxis]
     source = srf.ArraySource(X, np.tile(rows[1], 30))
     limit = memory.INTERPRETER_BYTES + memory.BUFFER_BYTES + (1 << 20)
-    assert plan(Sizes(64, 3, 32), limit).block_rows < usual_rows(64)
+    assert plan(Sizes(64, 3, 32), limit).block_rows < 4096
     small = srf.accumulate(source, features(64), memory_limit=limit)
     assert_same_bytes(small.to_tree(), accumulate(source, features(64)).to_tree())
 

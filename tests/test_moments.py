@@ -86,6 +86,8 @@ def test_moments_are_the_same_for_any_order_block_and_flush(rng, monkeypatch):
     assert_same(counted(X, sample, 7, rng.permutation(len(X))), whole)
     monkeypatch.setattr("streamrf.preprocessing.moments.JOIN_ROWS", 2 * columns.MAX_ROWS)
     assert_same(counted(X, sample, 50), whole)
+    many = np.tile(X, (-(-5 * columns.MAX_ROWS // len(X)), 1))
+    assert_same(counted(many, sample, len(many)), counted(many, sample, 50))
 
 
 def test_moments_add_and_subtract(rng):

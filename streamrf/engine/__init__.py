@@ -1,7 +1,7 @@
 """`fold`: add a source's blocks into a summary, here or on the workers of a Dask cluster."""
 
 from streamrf.engine.base import (
-    WIDE_ROWS,
+    BLOCK_ROWS,
     Reading,
     Runner,
     SideBySide,
@@ -21,8 +21,8 @@ from streamrf.engine.tasks import map_in_order, map_reduce, workers
 from streamrf.engine.worker import ShardTask
 
 __all__ = [
+    "BLOCK_ROWS",
     "CHECKPOINT_SECONDS",
-    "WIDE_ROWS",
     "Checkpoint",
     "ClusterAddress",
     "Outlook",

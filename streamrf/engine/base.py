@@ -13,15 +13,15 @@ R = TypeVar("R")
 S = TypeVar("S", bound="Summary")
 Update = Callable[[S, Block], None]
 Progress = Callable[[int], None]
-WIDE_ROWS = 4096  # of a block of wide rows, of which more measured no faster
+BLOCK_ROWS = 4096  # of a block of wide rows, of which more measured no faster
 # Of narrow ones. What a block costs besides its rows, and threads that wait for the next loop to
 # begin, took a tenth of a pass and a fifth of predictions by 512 features, in blocks of 4,096 rows.
-BLOCK_VALUES, MAX_ROWS = 1 << 22, 32_768
+BLOCK_BYTES, MAX_ROWS = 24 << 20, 32_768
 
 
-def usual_rows(width: int) -> int:
-    """Return how many rows of `width` features, raw numbers or outputs a block has."""
-    return min(MAX_ROWS, max(WIDE_ROWS, BLOCK_VALUES // max(width, 1)))
+def usual_rows(row_bytes: int) -> int:
+    """Return how many rows a block has, by the bytes that one takes with all made of it."""
+    return min(MAX_ROWS, max(BLOCK_ROWS, BLOCK_BYTES // row_bytes))
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Reading:
     source: Source
     start: int = 0
     stop: int | None = None
-    block_rows: int = WIDE_ROWS
+    block_rows: int = BLOCK_ROWS
     on_bad_rows: str = "raise"
     worker_bytes: int = 0
     sizes: tuple[tuple[str, int], ...] = ()

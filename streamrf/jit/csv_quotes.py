@@ -11,7 +11,9 @@ from streamrf.jit.arrays import I64
 U8 = NDArray[np.uint8]
 
 NEWLINE, RETURN, QUOTE = b'\n\r"'
-START, FIELD, QUOTED, CLOSED = range(4)  # of a field; in one; in its quotes; after one in them
+# Where a byte stands: at the start of a field; in one; in its quotes; after one in them. The same
+# of quotes with an end of a line in them; and after those, in what a quote was forgotten before.
+START, FIELD, QUOTED, CLOSED, LINES, CLOSED_LINES, BROKEN = range(7)
 
 
 @njit(nogil=True, cache=True)
@@ -19,7 +21,8 @@ def row_ends(data: Any, delimiter: int, state: int, ends: I64) -> tuple[int, int
     """Fill `ends` with the places of newlines that end rows; return how many, and the state.
 
     A quote has a meaning at the beginning of a field alone, and in what it opens, where two are
-    one (RFC 4180, and as pyarrow and pandas read it).
+    one (RFC 4180, and as pyarrow and pandas read it). Text after the quotes of several lines is
+    where the next field in quotes begins, after one that nothing closed: there it stops.
 
     Parameters
     ----------
@@ -31,9 +34,11 @@ def row_ends(data: Any, delimiter: int, state: int, ends: I64) -> tuple[int, int
     n_ends = 0
     for place in range(len(data)):
         byte = data[place]
-        if state == QUOTED:
+        if state in (QUOTED, LINES):
             if byte == QUOTE:
-                state = CLOSED
+                state = CLOSED if state == QUOTED else CLOSED_LINES
+            elif byte == NEWLINE:
+                state = LINES
         elif byte == NEWLINE:
             ends[n_ends] = place
             n_ends += 1
@@ -42,6 +47,10 @@ def row_ends(data: Any, delimiter: int, state: int, ends: I64) -> tuple[int, int
             state = START
         elif byte == QUOTE and state in (START, CLOSED):
             state = QUOTED
+        elif byte == QUOTE and state == CLOSED_LINES:
+            state = LINES
+        elif state == CLOSED_LINES:
+            return n_ends, BROKEN
         else:
             state = FIELD
     return n_ends, state

@@ -69,8 +69,8 @@ class Scorer(ABC):
 
     @property
     def _block_rows(self) -> int:
-        width = max(self.encoder.n_components, self.n_features, self.n_scores)
-        return int(np.clip(BLOCK_BYTES // (8 * width), 64, usual_rows(width)))
+        row_bytes = 8 * max(self.encoder.n_components, self.n_features, self.n_scores)
+        return int(np.clip(BLOCK_BYTES // row_bytes, 64, usual_rows(row_bytes)))
 
     def scored(
         self, source: Rows, start: int = 0, stop: int | None = None, **options: Any

@@ -143,13 +143,13 @@ class Moments(Card, Unlocked):
     def count(self, X: Any) -> None:
         """Add rows X (n, d) of a `Block`, which were checked."""
         sample, d = self.sample, self.n_features
-        if self._partial is None:
-            shapes = (d, 2), (d, columns.N_CLASSES), (d, columns.N_CLASSES)
-            fine, sums, squares = (np.zeros(shape, dtype=np.int64) for shape in shapes)
-            self._partial = fine, sums, squares
         scales = sample.centre, sample.reach, sample.grid
         for start in range(0, len(X), columns.MAX_ROWS):
             rows = X[start : start + columns.MAX_ROWS]
+            if self._partial is None:  # at first, and since they were joined
+                shapes = (d, 2), (d, columns.N_CLASSES), (d, columns.N_CLASSES)
+                fine, sums, squares = (np.zeros(shape, dtype=np.int64) for shape in shapes)
+                self._partial = fine, sums, squares
             if isinstance(rows, SparseRows):
                 values, places, _ = rows.entries
                 ones = np.ones_like(places)

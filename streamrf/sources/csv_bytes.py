@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 
 from streamrf.errors import CorruptFileError, StreamrfError
-from streamrf.jit.csv_quotes import FIELD, NEWLINE, QUOTED, RETURN, START, row_ends
+from streamrf.jit.csv_quotes import (
+    BROKEN,
+    CLOSED,
+    FIELD,
+    LINES,
+    NEWLINE,
+    QUOTED,
+    RETURN,
+    START,
+    row_ends,
+)
 from streamrf.sources.arrow_types import arrow
 
 
@@ -25,7 +35,7 @@ class Lines:
         """Count the rows that end in `data`; return the place after the last end, 0 for none."""
         bytes_ = np.frombuffer(data, dtype=np.uint8)
         ends = np.flatnonzero(bytes_ == NEWLINE)
-        if self._state == QUOTED or b'"' in data:
+        if self._state not in (START, FIELD, CLOSED) or b'"' in data:
             n_ends, self._state = row_ends(bytes_, self._delimiter, self._state, ends)
             ends = ends[:n_ends]
         else:
@@ -48,7 +58,12 @@ class Lines:
     @property
     def is_open(self) -> bool:
         """Whether a quote has opened a field that none has closed yet."""
-        return self._state == QUOTED
+        return self._state in (QUOTED, LINES)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the quote that closes a field was forgotten before the last row that ends."""
+        return self._state == BROKEN
 
     def finish(self, length: int) -> int:
         """Return the rows, with a last line of some length that has no end."""

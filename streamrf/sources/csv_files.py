@@ -302,7 +302,7 @@ class CSVTable(Table):
             while True:
                 data = file.read(self._piece_bytes)
                 ends = lines.ends(data) if data else len(left)
-                if not data and lines.is_open:
+                if lines.is_broken or (lines.is_open and not data):
                     raise CorruptFileError(
                         f"{self.where}, row {lines.n_rows}: a quote there begins a field that "
                         "nothing ends; close it, or double it and quote the field if it is part of "

@@ -60,7 +60,7 @@ class Pipeline:
         codes = tuple(code for code, *_ in found)
         known = [code in COMPRESSIONS for code in codes if code != SHUFFLE]
         widths = [values[0] for code, _, values, _ in found if code == SHUFFLE]
-        if known != [True] or widths not in ([], [dataset.dtype.itemsize]):
+        if not codes or known not in ([True], []) or widths not in ([], [dataset.dtype.itemsize]):
             return None
         return cls(codes, dataset.chunks, dataset.dtype)
 

@@ -19,7 +19,7 @@ from streamrf.sources.iterator import WHERE, IteratorSource, items_of
 from streamrf.sources.plain_tables import as_frame, is_plain
 from streamrf.sources.stream import Stream, windowed
 from streamrf.sources.table_roles import Wanted
-from streamrf.sources.tables import ARROW_BYTES, PEEK_ROWS, TableSource
+from streamrf.sources.tables import ARROW_BYTES, MIXED_ROWS, PEEK_ROWS, TableSource
 
 logger = logging.getLogger("streamrf")
 
@@ -198,7 +198,7 @@ class TableStream(IteratorSource):
         self, stream: Stream, start: int, stop: int | None, block_rows: int, key: str
     ) -> Iterator[Block]:
         try:
-            yield from super()._read(stream, start, stop, block_rows, key)
+            yield from super()._read(stream, start, stop, min(block_rows, MIXED_ROWS), key)
         finally:
             self._checked = None
 

@@ -26,6 +26,7 @@ from streamrf.sources.table_targets import label_types, of_kind, target_of
 from streamrf.sources.validation import weight_column
 
 PEEK_ROWS = 4096  # that columns are learnt from
+MIXED_ROWS = 4096  # of a block, at most, with text, which may be long and no plan of memory counts
 ARROW_BYTES = 80 << 20  # pyarrow and its pools after a peek at a CSV file, measured
 
 
@@ -266,7 +267,7 @@ class TableSource(StoredSource[Table]):
 
     def _has_places_of(self, columns: Columns) -> bool:
         """Return whether here are no names, and the numbers of columns are as they came."""
-        here = [column.name for column in self._columns.columns]
+        here = [*self._list[0].types]
         is_counted = here == [str(i) for i in range(len(here))]
         return is_counted and columns.are_as_given and not {*here} & {*columns.outputs}
 
@@ -342,6 +343,8 @@ class TableSource(StoredSource[Table]):
         self, store: Table, ranges: Ranges, block_rows: int, first: int, key: str
     ) -> Iterator[Block]:
         types = self._types(self._columns.columns)
+        if not all(kind_of(type_) in ("number", "boolean", "empty") for type_ in types.values()):
+            block_rows = min(block_rows, MIXED_ROWS)
         for start, table in store.read(ranges, types, block_rows):
             for row in range(start, start + len(table), block_rows):
                 part = table.slice(row - start, block_rows)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamrf.engine import WIDE_ROWS, Reading, RunOptions, Summary, fold
+from streamrf.engine import BLOCK_ROWS, Reading, RunOptions, Summary, fold
 from streamrf.errors import ConsumedError, DataError, MemoryBudgetError, ParameterError
 from streamrf.features import FeatureMap
 from streamrf.jit import lanes
@@ -180,7 +180,7 @@ def _block_rows(
             f"k-means with {width} components needs about {memory.shown(needed)}, above the memory "
             f"limit of {memory.shown(limit)}; take fewer components, or raise memory_limit"
         )
-    return min(WIDE_ROWS, (limit - fixed_bytes) // row_bytes)
+    return min(BLOCK_ROWS, (limit - fixed_bytes) // row_bytes)
 
 
 def _source(sample: Block) -> Source:

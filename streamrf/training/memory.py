@@ -26,7 +26,7 @@ MIN_ROWS = 256  # of a block
 # How often the outputs of rows held out, and their scores by class, are there at once; and matrices
 # of outputs by outputs, as discriminants have them. Measured with thousands of classes.
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
-TARGET_COPIES = 4  # of the targets of a block, that are values: as they came, whole, rounded
+TARGET_COPIES = 6  # of the targets of a block, that are values: as they came, rounded, halved
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
@@ -125,7 +125,7 @@ class Sizes:
     @property
     def most_rows(self) -> int:
         """Rows of the largest block."""
-        return usual_rows(max(self.n_components, self.n_features, self.n_values))
+        return usual_rows(self.row_bytes)
 
     @property
     def blockless_bytes(self) -> int:
