@@ -13,8 +13,7 @@ from streamrf.jit.runs import PART
 from streamrf.jit.threads import computing
 from streamrf.statistics.products import PRODUCTS, Products
 
-PRODUCT_ROWS = 4096  # rows multiplied at a time, at least; of narrow ones, up to so many features:
-PRODUCT_VALUES, MAX_PRODUCT_ROWS = 1 << 22, 32_768  # no sum of bytes reaches 2^31
+PRODUCT_ROWS = 4096  # rows multiplied at a time
 WRAPPED_SHARE = 8  # of the columns, one at most has products that wrap around 2^32
 HEAVY_SHARE = 16  # of a block's rows, one at most goes apart from the others
 GREAT_SHARE = 4  # of the parts, one at most is great where they are summed in runs
@@ -303,8 +302,7 @@ def gram_class(exact: bool, totals: str = "float64") -> type[GramSum]:
 
 
 def _blocks(Q: Features) -> list[Features]:
-    size = min(MAX_PRODUCT_ROWS, max(PRODUCT_ROWS, PRODUCT_VALUES // Q.shape[1]))
-    return [Q[start : start + size] for start in range(0, len(Q), size)]
+    return [Q[start : start + PRODUCT_ROWS] for start in range(0, len(Q), PRODUCT_ROWS)]
 
 
 def _part(Q: Features, part: int) -> Features:
