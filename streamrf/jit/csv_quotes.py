@@ -2,13 +2,9 @@
 
 from typing import Any
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from streamrf.jit.arrays import I64
-
-U8 = NDArray[np.uint8]
 
 NEWLINE, RETURN, QUOTE = b'\n\r"'
 # Where a byte stands: at the start of a field; in one; in its quotes; after one in them. The same

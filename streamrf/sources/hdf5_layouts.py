@@ -259,7 +259,8 @@ def _pandas_fixed(item: Any) -> Cells | None:
         return None if values is None else {name: Cell("values", kind=_kind_of(values))}
     found: Cells = {}
     for block in range(int(item.attrs.get("nblocks", 0))):
-        values, items = item.get(path := f"block{block}_values"), item.get(f"block{block}_items")
+        path = f"block{block}_values"
+        values, items = item.get(path), item.get(f"block{block}_items")
         if not isinstance(values, h5py.Dataset):
             raise CorruptFileError(
                 f"{_shown(item)!r} is a frame of pandas without its block {block}; write it again"
