@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -528,6 +529,15 @@ def test_info_of_a_model():
     assert "RandomMaclaurin(" in text
     assert re.search(r"classes +10: 0, 1, 2", text)
     assert re.search(r"targets +1\n", told("info", "values.h5"))
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", ".parquet"])
+def test_info_of_a_model_by_the_name_of_data(ending, tmp_path):
+    shutil.copy("m.h5", name := str(tmp_path / f"model{ending}"))
+    assert answer("info", name)["kind"] == "model"
+    with open(name, "r+b") as file:
+        file.truncate(3000)
+    assert "is cut short" in refused("info", name)
 
 
 def test_info_of_statistics():

@@ -1,6 +1,8 @@
 """What a run will hold is said before the first row is read."""
 
 import re
+import tracemalloc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import dask.array as da
@@ -23,7 +25,14 @@ from streamrf.sources.table_parts import detached
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
 from streamrf.training.job import Job
-from streamrf.training.memory import Sizes, parse_bytes, plan, room_to_peek
+from streamrf.training.memory import (
+    WORD_BYTES,
+    Sizes,
+    parse_bytes,
+    plan,
+    room_to_peek,
+    worker_plan,
+)
 from streamrf.training.peeking import peek
 from streamrf.training.settings import Settings
 
@@ -153,6 +162,22 @@ def test_outputs_of_many_classes_are_planned():
     )
     with pytest.raises(MemoryBudgetError, match=match):
         plan(Sizes(**sizes, n_outputs=3000, n_classes=3000), "900 MiB")
+
+
+def test_code_books_of_many_classes_are_planned():
+    """One number for each class and bit, which no worker has, nor what solves nothing."""
+    sizes = Sizes(64, 4, 5000, 5000, n_rows=1000)
+    book = WORD_BYTES * 5000**2
+    assert sizes.min_bytes - replace(sizes, solves=False).min_bytes > 0.9 * book
+    assert worker_plan(sizes, {}).total_bytes < plan(sizes, "1 GiB").total_bytes - 0.4 * book
+    with pytest.raises(MemoryBudgetError, match=r"and codewords, of 5,000 classes, 238\.4"):
+        plan(sizes, "450 MiB")
+    tracemalloc.start()
+    try:
+        srf.OneVsRest().book(1000)
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * WORD_BYTES * 1000**2
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("n_classes", [40, 3000])

@@ -1,6 +1,7 @@
 """`streamrf info`: what a file holds."""
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -67,17 +68,21 @@ def _answer(file: str, kind: str, figures: dict[str, Any]) -> Answer:
 
 
 def _kind(path: str) -> str:
-    """Return "model", "statistics", "moments", "data", or "rows" of other formats than HDF5."""
-    if is_known(path):
+    """Return "model", "statistics", "moments", "data", or "rows" of other formats than HDF5.
+
+    What we saved is that by whatever name, such as model.npz.
+    """
+    is_file, is_ours = os.path.isfile(path), False
+    if is_file:
+        with open(path, "rb") as file:
+            is_ours = re.match(rb"streamrf \d", file.read(10)) is not None
+    if is_known(path) and not is_ours:
         return "rows"
     try:
         return storage.read_kind(path)
     except FormatError:
-        if not os.path.isfile(path):
-            raise
-        with open(path, "rb") as file:
-            ours = file.read(9) == b"streamrf "
-        if ours or not h5py.is_hdf5(path):  # HDF5 may begin after a header of another program
+        # HDF5 may begin after a header of another program
+        if is_ours or not is_file or not h5py.is_hdf5(path):
             raise
         return "data"
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
-from streamrf.jit.arrays import Floats, Indices, Mask
+from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.models import code_search
 from streamrf.models.decoders import AUTO, DECODERS, Decoder, Euclidean, make_decoder, read_only
 from streamrf.storage import Fields
@@ -189,8 +189,8 @@ class OneVsRest(Parametrized):
         ParameterError if there are fewer than two classes, or no such decoding.
         """
         is_one = self.n_outputs(n_classes) == 1
-        matrix = np.array([[-1.0], [1.0]]) if is_one else 2 * np.eye(n_classes) - 1
-        return CodeBook(matrix, make_decoder(self.decode))
+        words: Array = 2 * np.eye(n_classes, dtype=np.int8) - 1  # an eighth of float64
+        return CodeBook(words[:, 1:] if is_one else words, make_decoder(self.decode))
 
 
 class ErrorCorrectingCodes(Parametrized):

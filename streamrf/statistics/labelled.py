@@ -68,7 +68,7 @@ class ClassSums(TargetSums):
         return matrix.T @ self.sums / root_scale, matrix.T @ self.weights / root_scale
 
     def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
-        return np.square(matrix).T @ self.weights / root_scale**2
+        return np.full(matrix.shape[1], self.total / root_scale**2)  # of -1 and 1
 
     def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         if not len(self.labels):
@@ -223,7 +223,7 @@ class BitSums(TargetSums):
         return self.sums / root_scale, self.matrix.T @ self.weights / root_scale
 
     def squares_of(self, matrix: Floats, root_scale: float) -> Floats:
-        return np.square(self.matrix).T @ self.weights / root_scale**2
+        return np.full(self.matrix.shape[1], self.total / root_scale**2)  # of -1 and 1
 
     def book(self, codes: Codes, random_state: Seed = 0) -> CodeBook:
         n_bits, wanted = self.matrix.shape[1], getattr(codes, "n_bits", None)

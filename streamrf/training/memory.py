@@ -26,6 +26,7 @@ MIN_ROWS = 256  # of a block
 # How often the outputs of rows held out, and their scores by class, are there at once; and matrices
 # of outputs by outputs, as discriminants have them. Measured with thousands of classes.
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
+WORD_BYTES = 10  # of a bit of a code book: a float64, and two bytes while the book is made
 TARGET_COPIES = 6  # of the targets of a block, that are values: as they came, rounded, halved
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
@@ -75,6 +76,7 @@ class Sizes:
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
+    solves : whether a model is made of the sums, too
     """
 
     n_components: int
@@ -90,6 +92,7 @@ class Sizes:
     peeked_rows: int = 0
     other_bytes: int = 0
     spare_totals: int = 0
+    solves: bool = True
 
     @property
     def n_values(self) -> int:
@@ -98,10 +101,11 @@ class Sizes:
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes of outputs of rows held out, and of what decides on them."""
+        """Bytes of outputs of rows held out and what decides on them, or of the code book alone."""
+        book = WORD_BYTES * self.n_outputs * self.n_classes if self.solves else 0
         compared = OUTPUT_COPIES * self.n_outputs + SCORE_COPIES * self.n_classes
         squares = bool(self.scored_rows) * SQUARE_COPIES * self.n_outputs**2
-        return 8 * (self.scored_rows * compared + squares)
+        return max(book, 8 * (self.scored_rows * compared + squares))
 
     @property
     def fixed_bytes(self) -> int:
@@ -230,7 +234,8 @@ def _refusal(sizes: Sizes, limit: int) -> str:
         if sizes.answer_bytes > BUFFER_BYTES:
             n_sums = max(sizes.n_outputs, sizes.n_classes)
             kind = "classes" if sizes.n_classes else "outputs"
-            fits += f", and outputs of the rows held out, of {n_sums:,} {kind}, "
+            what = "outputs of the rows held out" if sizes.scored_rows else "codewords"
+            fits += f", and {what}, of {n_sums:,} {kind}, "
             fits += shown(sizes.answer_bytes)
         of_rows = replace(sizes, n_components=1, n_outputs=1, n_classes=0).rows_bytes
         if of_rows > BUFFER_BYTES:
@@ -267,7 +272,7 @@ def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
 
     Parameters
     ----------
-    sizes : of the run; a worker factors nothing, chooses no features and scores no rows
+    sizes : of the run; a worker solves nothing, chooses no features and scores no rows
     limits : bytes of the workers, by their addresses; `SAFE_SHARE` of the least are used
 
     Raises
@@ -283,6 +288,7 @@ def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
         scored_rows=0,
         peeked_rows=0,
         spare_totals=SPARE_TOTALS,
+        solves=False,
     )
     try:
         return plan(own, None if worker is None else int(SAFE_SHARE * limits[worker]))
