@@ -420,6 +420,18 @@ def test_classes_never_predicted_are_told():
     assert class_finding(labels, np.array([80, 3, 8]), np.array([90, 0, 10])) is None
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.5])
+def test_no_more_width_is_asked_for_where_no_row_held_out_errs(gap):
+    values = np.sin(3 * X[:, 0]) * np.cos(3 * X[:, 1])
+    is_kept = np.abs(values) > gap
+    features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 64, random_state=0)
+    source = srf.ArraySource(X[is_kept][:, :2], values[is_kept] > 0)
+    job = Job.of(source, Settings(features=features, hold_out=True, random_state=0))
+    model = finish(job.fold(begin(job)), "auto")[0]
+    is_asked_for = any("so the width still limits" in note for note in model.notes)
+    assert is_asked_for == (gap == 0), model.notes
+
+
 def test_a_model_keeps_what_was_found_doubtful(tmp_path):
     y = np.sin(3 * X[:, 0]) * np.cos(3 * X[:, 1])
     features = srf.RandomFourier(srf.Gaussian(gamma=2.0), 64, random_state=0)

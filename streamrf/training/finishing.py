@@ -349,7 +349,7 @@ class _Search:
     def _width_note(self, statistics: Statistics, leader: Trial, narrow: list[Trial]) -> str | None:
         """Return a sentence if some of the features, half if none were tried, do clearly worse."""
         width = statistics.encoder.n_components
-        if width < 2:
+        if width < 2 or leader.figure == 0:  # nothing is to be gained
             return None
         if not narrow:
             solve = self._solver(_part(statistics, width // 2))[0]
