@@ -13,7 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import streamrf as srf
 from streamrf.errors import FormatError, ParameterError
 from streamrf.models.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
-from streamrf.models.decoders import Discriminant, Hamming
+from streamrf.models.decoders import Discriminant, Hamming, make_decoder
 from streamrf.training import Settings
 
 
@@ -152,6 +152,48 @@ def test_one_vs_rest_takes_the_largest_output(n_classes, rng):
     outputs = rng.normal(size=(40, n_classes))
     np.testing.assert_array_equal(book.scores(outputs).argmax(axis=1), outputs.argmax(axis=1))
     assert book.minimum_distance == 2
+
+
+@pytest.mark.parametrize("decode", ["euclidean", "hamming", "discriminant"])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_outputs_of_one_vs_rest_are_scored_without_the_codewords(n_classes, decode, rng):
+    decoder = make_decoder(decode)
+    if decode == "discriminant":
+        decoder = Discriminant(rng.normal(size=(n_classes,) * 2), rng.normal(size=n_classes))
+    book = CodeBook(2 * np.eye(n_classes) - 1, decoder)
+    assert book.is_one_vs_rest
+    outputs = rng.normal(size=(40, n_classes))
+    expected = decoder.scores(book.matrix, outputs)
+    np.testing.assert_allclose(book.scores(outputs), expected, atol=1e-12)
+    assert (decoder.own_scores(outputs) is not None) == (decode == "euclidean")
+    coef, intercept = rng.normal(size=(n_classes, 7)), rng.normal(size=n_classes)
+    if decode == "hamming":
+        assert book.scoring(coef, intercept) is None
+        return
+    features = rng.normal(size=(40, 7))
+    by_class, offset = book.scoring(coef, intercept)
+    assert by_class.flags.c_contiguous
+    expected = decoder.scores(book.matrix, features @ coef.T + intercept)
+    np.testing.assert_allclose(features @ by_class.T + offset, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        OneVsRest().book(2).matrix,
+        -OneVsRest().book(4).matrix,
+        OneVsRest().book(4).matrix[[1, 0, 2, 3]],
+        OneVsRest().book(4).matrix[:, :3],
+        [[1, 1, -1], [-1, 1, 1], [1, -1, 1]],
+        [[1, -1, -1], [1, 1, -1], [-1, -1, 1]],
+    ],
+)
+def test_other_codewords_are_not_taken_for_one_vs_rest(matrix, rng):
+    book = CodeBook(matrix)
+    assert not book.is_one_vs_rest
+    assert book.minimum_distance == fewest_wrong_bits(book.matrix)
+    outputs = rng.normal(size=(5, book.n_bits))
+    np.testing.assert_allclose(book.scores(outputs), outputs @ book.matrix.T, atol=1e-12)
 
 
 def test_two_classes_need_one_output():

@@ -71,11 +71,20 @@ class CodeBook:
         return self.matrix.shape[1]
 
     @cached_property
+    def is_one_vs_rest(self) -> bool:
+        """Whether each class has a bit of its own, in order, that is +1 for it alone."""
+        is_square = self.n_bits == self.n_classes
+        is_own = is_square and (self.matrix.diagonal() == 1).all()
+        return bool(is_own and (self.matrix.sum(axis=0) == 2 - self.n_classes).all())
+
+    @cached_property
     def minimum_distance(self) -> int:
         """Bits in which the two most alike codewords differ.
 
         Fewer than half as many wrong bits leave the right class nearest.
         """
+        if self.is_one_vs_rest:
+            return 2
         words = self.matrix.astype(np.float32)  # integers below 2^24: exact
         closest = -self.n_bits
         for start in range(0, self.n_classes, 1024):
@@ -91,11 +100,6 @@ class CodeBook:
         return self.decoder.margin(self.minimum_distance)
 
     @property
-    def linear(self) -> tuple[Floats, Floats] | None:
-        """Slope and offset of the scores over the outputs, see `Decoder.linear`."""
-        return self.decoder.linear(self.matrix)
-
-    @property
     def is_absent(self) -> Mask:
         """Whether the decoder had no rows of a class to learn from, bool (n_classes,)."""
         return self.decoder.is_absent(self.n_classes)
@@ -109,7 +113,26 @@ class CodeBook:
 
     def scores(self, outputs: Floats) -> Floats:
         """Closeness of outputs (n, n_bits) to each codeword, float64 (n, n_classes)."""
-        return self.decoder.scores(self.matrix, outputs)
+        own = self._own_scores(outputs)
+        return self.decoder.scores(self.matrix, outputs) if own is None else own
+
+    def scoring(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats] | None:
+        """Return coefficients and intercepts by class, (n_classes, n_components) and (n_classes,).
+
+        A model of `coef` (n_bits, n_components) and `intercept` (n_bits,) scores features by these
+        at once. None where scores are not linear.
+        """
+        linear = self.decoder.linear(self.matrix)
+        if linear is None:
+            return None
+        own = self._own_scores(coef.T)
+        if own is not None:
+            return np.ascontiguousarray(own.T), self.scores(intercept[np.newaxis])[0]
+        slope, offset = linear
+        return slope @ coef, slope @ intercept + offset
+
+    def _own_scores(self, outputs: Floats) -> Floats | None:
+        return self.decoder.own_scores(outputs) if self.is_one_vs_rest else None
 
     def restrict_classes(self, index: Indices) -> "CodeBook":
         """Return the book of some classes, by their indices (n,)."""

@@ -41,8 +41,14 @@ class Decoder(ABC):
     def linear(self, matrix: Floats) -> tuple[Floats, Floats] | None:
         """Return slope (n_classes, n_bits) and offset (n_classes,) of the scores over the outputs.
 
-        A model can then score features by class at once. None where scores are not linear;
-        `matrix` (n_classes, n_bits) holds the codewords.
+        None where scores are not linear; `matrix` (n_classes, n_bits) holds the codewords.
+        """
+        return None
+
+    def own_scores(self, outputs: Floats) -> Floats | None:
+        """Return the scores of outputs (n, n_classes) where each class has one, as one-vs-rest has.
+
+        None where they take the codewords, as products of all outputs with all classes.
         """
         return None
 
@@ -114,6 +120,9 @@ class Euclidean(Decoder):
 
     def linear(self, matrix: Floats) -> tuple[Floats, Floats]:
         return matrix, np.zeros(len(matrix))
+
+    def own_scores(self, outputs: Floats) -> Floats:
+        return 2 * outputs - outputs.sum(axis=1, keepdims=True)
 
     def margin(self, minimum_distance: int) -> float:
         return 2.0 * minimum_distance

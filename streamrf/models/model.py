@@ -112,10 +112,7 @@ class Model(Card, Predictor):
     @functools.cached_property
     def _class_coef(self) -> tuple[Floats, Floats] | None:
         """Coefficients and intercepts of the scores, or None where they are not linear."""
-        if self.book is None or self.book.linear is None:
-            return None
-        slope, offset = self.book.linear
-        return slope @ self.coef, slope @ self.intercept + offset
+        return None if self.book is None else self.book.scoring(self.coef, self.intercept)
 
     def decide(self, scores: Floats) -> Array:
         """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
