@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
+from scipy.special import softmax
 from scipy.stats import norm
 from sklearn import metrics
 
@@ -19,11 +20,13 @@ from streamrf.errors import (
     StreamrfWarning,
     UnknownLabelError,
 )
-from streamrf.models.class_metrics import ClassErrors, log_odds
+from streamrf.models import prediction
+from streamrf.models.class_metrics import CACHED_ENTRIES, ClassErrors, log_odds
 from streamrf.models.codes import CodeBook
 from streamrf.models.decoders import Euclidean, Hamming
 from streamrf.models.metrics import ValueErrors
 from streamrf.models.model import Model
+from streamrf.models.probabilities import Probabilities
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -227,11 +230,49 @@ def test_areas_are_right_where_probabilities_round_to_one():
     assert report["auc"] == pytest.approx(1.0, abs=report["auc_error"])
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_figures_of_many_classes_are_those_of_scikit_learn(weighted, rng):
+    """Which are added up a few rows at a time."""
+    n, k = 1000, 300
+    logits, y = 3 * rng.normal(size=(n, k)), rng.integers(k, size=n)
+    logits[np.arange(n), y] += 4
+    weights = rng.random(n) if weighted else None
+    errors = ClassErrors(np.arange(k), Probabilities(1.0, n))
+    errors.add(y, logits, weights)
+    assert logits.size > 10 * CACHED_ENTRIES
+    report, likely = errors.report(), softmax(logits, axis=1)
+    options = {"labels": np.arange(k), "sample_weight": weights}
+    confusion = metrics.confusion_matrix(y, logits.argmax(axis=1), **options)
+    np.testing.assert_allclose(report["confusion_matrix"], confusion, rtol=1e-12)
+    assert report["log_loss"] == pytest.approx(metrics.log_loss(y, likely, **options), rel=1e-6)
+    for places, share in enumerate(report["top_k_accuracy"], 1):
+        expected = metrics.top_k_accuracy_score(y, logits, k=places, **options)
+        assert share == pytest.approx(expected, rel=1e-12)
+    others = (1 - likely).clip(1e-300)
+    np.testing.assert_allclose(log_odds(logits), np.log(likely / others), rtol=1e-9, atol=1e-9)
+    odds, own = log_odds(logits), y[:, np.newaxis] == np.arange(k)
+    some = own.any(axis=0)
+    areas = [
+        metrics.roc_auc_score(own[:, c], odds[:, c], sample_weight=weights)
+        for c in some.nonzero()[0]
+    ]
+    assert report["auc"] == pytest.approx(np.mean(areas), abs=report["auc_error"])
+
+
 def test_models_without_probabilities_leave_their_figures_out(classifier, rows):
     report = classifier.evaluate(rows[0], NAMES[rows[1]])
     for name in ("log_loss", "brier", "calibration_error", "reliability"):
         assert report[name] is None
     assert 0.5 < report["auc"] < 1
+
+
+def test_many_bits_of_a_row_are_read_in_fewer_rows(rng, monkeypatch):
+    X, y = rng.normal(size=(3000, 2)), np.arange(3000) % 12
+    stats = accumulate(srf.ArraySource(X, y), features(8))
+    models = [stats.solve(1.0, codes=srf.ErrorCorrectingCodes(n)) for n in (12, 900)]
+    monkeypatch.setattr(prediction, "BLOCK_BYTES", 8 * 900 * 100)
+    few, many = (max(len(scores) for _, scores in model.scored(X)) for model in models)
+    assert many == 100 < few
 
 
 def test_a_class_without_rows_has_no_area_and_no_recall(classifier, rows):

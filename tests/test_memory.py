@@ -414,3 +414,8 @@ def test_targets_that_are_many_values_are_planned_for():
     few, many, classes = (Sizes(64, 3, n, k, n_rows=200) for n, k in ((2, 0), (502, 0), (502, 502)))
     assert many.row_bytes == few.row_bytes + 8 * memory.TARGET_COPIES * 500
     assert classes.row_bytes == Sizes(64, 3, 2, 2).row_bytes
+    bits = Sizes(64, 3, 500, 502)  # codewords of the rows of a block, to be summed by bit
+    assert bits.row_bytes == few.row_bytes + 8 * (
+        memory.BIT_COPIES * 500 - memory.TARGET_COPIES * 2
+    )
+    assert bits.most_rows < few.most_rows

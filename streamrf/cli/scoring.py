@@ -88,7 +88,7 @@ def _confusions(figures: dict[str, Any]) -> Iterator[str]:
     wrong = np.array(figures["confusion_matrix"])
     np.fill_diagonal(wrong, 0)
     labels = figures["labels"]
-    for index in np.argsort(-wrong, axis=None, kind="stable")[:MAX_CONFUSIONS]:
-        true, taken = np.unravel_index(index, wrong.shape)
-        if wrong[true, taken]:
-            yield f"{labels[true]} taken for {labels[taken]} ({wrong[true, taken]:g})"
+    cells = np.argwhere(wrong)  # few of all where classes are thousands
+    order = np.argsort(-wrong[tuple(cells.T)], kind="stable")
+    for true, taken in cells[order[:MAX_CONFUSIONS]]:
+        yield f"{labels[true]} taken for {labels[taken]} ({wrong[true, taken]:g})"

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-import scipy
 
 from streamrf.errors import MergeError, ShapeError, UnknownLabelError
 from streamrf.jit.arrays import Array, Floats, Indices
@@ -17,6 +16,7 @@ UNIT = 2.0**24  # losses are summed in this share, as integers: exact for any or
 MIN_LOG = float(np.log(np.finfo(np.float64).eps))  # least log probability, as in scikit-learn
 MAX_POINTS = 400  # of a curve
 ODDS_ENTRIES = 1 << 20  # of a histogram, over all classes
+CACHED_ENTRIES = 1 << 14  # scores that are added up at a time, in arrays of which memory is kept
 MIN_ODDS_BINS, MAX_ODDS_BINS = 256, 8192
 
 
@@ -73,11 +73,18 @@ class ClassErrors(ErrorSums):
     def add(self, y: Array, predicted: Array, weights: Floats | None = None) -> None:
         """Add rows with true labels y (n,) and scores by class (n, n_classes)."""
         index = class_indices(self.labels, y)
-        k, n = len(self.labels), len(index)
+        n, step = len(index), max(1, CACHED_ENTRIES // len(self.labels))
         w = np.ones(n) if weights is None else weights
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            self._add(index[rows], predicted[rows], w[rows])
+        self.n_rows += n
+
+    def _add(self, index: Indices, predicted: Floats, w: Floats) -> None:
+        """Add a few rows, by the indices (n,) of their true labels."""
+        k, n = len(self.labels), len(index)
         found = predicted.argmax(axis=1)
-        cells = np.bincount(index * k + found, w, minlength=k * k)
-        self.sums["confusion"] += cells.reshape(k, k)
+        np.add.at(self.sums["confusion"].reshape(-1), index * k + found, w)
         own = predicted[np.arange(n), index][:, np.newaxis]
         before = (predicted == own) & (np.arange(k) < index[:, np.newaxis])  # as argmax decides
         ranks = np.minimum(((predicted > own) | before).sum(axis=1), MAX_TOP)
@@ -86,7 +93,6 @@ class ClassErrors(ErrorSums):
             self._add_losses(self.probabilities.log_of(predicted, self.margin), index, found, w)
         slope = (self.probabilities or Probabilities.default()).slope
         self._add_odds(slope / self.margin * predicted, index, w)
-        self.n_rows += n
 
     def _add_losses(self, logs: Floats, index: Indices, found: Indices, w: Floats) -> None:
         """Add the losses of logarithms of probabilities (n, n_classes)."""
@@ -104,16 +110,17 @@ class ClassErrors(ErrorSums):
     def _add_odds(self, logits: Floats, index: Indices, w: Floats) -> None:
         """Count the log odds of the classes; of two classes, those of the second."""
         _, n_curves, n_bins = self.sums["odds"].shape
-        if n_curves == 1:
-            odds, is_own = logits[:, 1:] - logits[:, :1], (index == 1)[:, np.newaxis]
-        else:
-            odds, is_own = log_odds(logits), index[:, np.newaxis] == np.arange(n_curves)
-        odds = np.nan_to_num(np.arcsinh(odds))  # finest at 0; scores may overflow
-        bins = ((odds / (1 + np.abs(odds)) + 1) / 2 * n_bins).astype(np.int64)
-        bins = np.minimum(bins, n_bins - 1) + n_bins * np.arange(n_curves)
-        for counts, mask in zip(self.sums["odds"], (np.ones_like(is_own), is_own), strict=True):
-            found = np.bincount(bins[mask], (mask * w[:, np.newaxis])[mask], minlength=counts.size)
-            counts += found.reshape(counts.shape)
+        own = np.flatnonzero(index) if n_curves == 1 else np.arange(len(index))
+        odds = logits[:, 1:] - logits[:, :1] if n_curves == 1 else log_odds(logits)
+        np.nan_to_num(np.arcsinh(odds, out=odds), copy=False)  # finest at 0; scores may overflow
+        odds /= 1 + np.abs(odds)  # new memory costs more than the arithmetic
+        odds += 1
+        odds *= n_bins / 2
+        bins = np.minimum(odds, n_bins - 1, out=odds).astype(np.int64)
+        bins += n_bins * np.arange(n_curves)
+        of_all, of_own = self.sums["odds"].reshape(2, -1)
+        np.add.at(of_all, bins.reshape(-1), np.repeat(w, n_curves))
+        np.add.at(of_own, bins[own, 0 if n_curves == 1 else index], w[own])
 
     def __add__(self, other: Self) -> Self:
         self._check_kind(other)
@@ -207,10 +214,13 @@ def log_odds(logits: Floats) -> Floats:
     """
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
     shifted = logits - logits[rows, top][:, np.newaxis]
-    shares = np.exp(shifted)
-    left = shares.sum(axis=1)[:, np.newaxis] - shares
+    left = np.exp(shifted)
+    np.subtract(left.sum(axis=1)[:, np.newaxis], left, out=left)
     left[rows, top] = 1.0
-    odds: Floats = shifted - np.log(left)
+    odds: Floats = np.subtract(shifted, np.log(left, out=left), out=left)
     shifted[rows, top] = -np.inf
-    odds[rows, top] = -scipy.special.logsumexp(shifted, axis=1)
+    second = np.nan_to_num(shifted.max(axis=1))
+    shifted -= second[:, np.newaxis]
+    with np.errstate(divide="ignore"):  # the others may be infinitely far
+        odds[rows, top] = -second - np.log(np.exp(shifted, out=shifted).sum(axis=1))
     return odds

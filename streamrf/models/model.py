@@ -93,7 +93,11 @@ class Model(Card, Predictor):
 
     @property
     def n_scores(self) -> int:
-        return len(self.intercept if self.labels is None else self.labels)
+        return self.n_outputs if self.labels is None else len(self.labels)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.intercept)
 
     def outputs(self, X: Array) -> Floats:
         """Return the raw outputs of rows X (n, n_features), float64 (n, n_outputs)."""

@@ -40,6 +40,11 @@ class Scorer(ABC):
     def n_scores(self) -> int:
         """Scores of a row: classes or targets."""
 
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of a row, of which its scores are made."""
+        return self.n_scores
+
     def scores(self, X: Array) -> Floats:
         """Return the closeness of rows X to each class (n, n_classes), or values (n, n_targets)."""
         return self._scores(self.encoder.raw(X))
@@ -69,7 +74,8 @@ class Scorer(ABC):
 
     @property
     def _block_rows(self) -> int:
-        row_bytes = 8 * max(self.encoder.n_components, self.n_features, self.n_scores)
+        widths = self.encoder.n_components, self.n_features, self.n_scores, self.n_outputs
+        row_bytes = 8 * max(widths)
         return int(np.clip(BLOCK_BYTES // row_bytes, 64, usual_rows(row_bytes)))
 
     def scored(

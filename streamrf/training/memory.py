@@ -28,6 +28,7 @@ MIN_ROWS = 256  # of a block
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
 WORD_BYTES = 10  # of a bit of a code book: a float64, and two bytes while the book is made
 TARGET_COPIES = 6  # of the targets of a block, that are values: as they came, rounded, halved
+BIT_COPIES = 4  # of the codewords of a block's rows, where sums are by bit
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
@@ -124,7 +125,9 @@ class Sizes:
     def row_bytes(self) -> int:
         """Bytes of each row of a block."""
         features = self.n_components * (6 if self.gram.exact else 8)  # 4 as floats, 2 in panels
-        return features + 8 * (4 * self.n_features + TARGET_COPIES * self.n_values)
+        n_bits = self.n_outputs if self.n_outputs < self.n_classes else 0
+        targets = TARGET_COPIES * self.n_values + BIT_COPIES * n_bits
+        return features + 8 * (4 * self.n_features + targets)
 
     @property
     def most_rows(self) -> int:
