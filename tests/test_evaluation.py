@@ -266,6 +266,20 @@ def test_models_without_probabilities_leave_their_figures_out(classifier, rows):
     assert 0.5 < report["auc"] < 1
 
 
+@pytest.mark.parametrize(("n_bits", "are_outputs_first"), [(8, True), (30, False)])
+def test_scores_of_codes_take_the_cheaper_way(n_bits, are_outputs_first, rng):
+    """And a row has the same bits among any others."""
+    X, y = rng.normal(size=(3000, 2)), np.arange(3000) % 40
+    model = accumulate(srf.ArraySource(X, y), features(100)).solve(
+        1.0, codes=srf.ErrorCorrectingCodes(n_bits)
+    )
+    assert (model._class_coef is None) == are_outputs_first
+    scores = model.scores(X)
+    np.testing.assert_allclose(scores, model.outputs(X) @ model.book.matrix.T, atol=1e-9)
+    for some in (slice(0, 1), slice(7, 150), slice(2000, 2999)):
+        np.testing.assert_array_equal(model.scores(X[some]), scores[some])
+
+
 def test_many_bits_of_a_row_are_read_in_fewer_rows(rng, monkeypatch):
     X, y = rng.normal(size=(3000, 2)), np.arange(3000) % 12
     stats = accumulate(srf.ArraySource(X, y), features(8))

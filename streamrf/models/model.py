@@ -115,8 +115,11 @@ class Model(Card, Predictor):
 
     @functools.cached_property
     def _class_coef(self) -> tuple[Floats, Floats] | None:
-        """Coefficients and intercepts of the scores, or None where they are not linear."""
-        return None if self.book is None else self.book.scoring(self.coef, self.intercept)
+        """Coefficients and intercepts of the scores, or None: not linear, or outputs cost less."""
+        book, width = self.book, self.encoder.n_components
+        if book is None or book.n_bits * (width + 2 * book.n_classes) < book.n_classes * width:
+            return None
+        return book.scoring(self.coef, self.intercept)
 
     def decide(self, scores: Floats) -> Array:
         """Turn scores into labels (n,), or values (n, n_targets) into (n,) if there is one."""
