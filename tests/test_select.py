@@ -661,6 +661,8 @@ def test_rows_that_are_all_equal_are_told_in_words_of_what_was_asked():
     constant = np.ones((300, 3))
     with pytest.raises(DataError, match="X: the 300 sample rows are all equal, so no features"):
         srf.RandomFeatureClassifier().fit(constant, np.arange(300) % 2)
+    with pytest.raises(DataError, match="X: one sample row is too few to choose features by"):
+        srf.RandomFeatureRegressor().fit(constant[:1], np.ones(1))
 
 
 @pytest.mark.parametrize("n_rare", [1, 2])

@@ -139,6 +139,9 @@ def choose(
     sample = weighing(sample)
     if isinstance(sample.X, SparseRows):
         sample = replace(sample, X=sample.X.dense())
+    if len(sample.X) == 1:
+        few = "one sample row is too few to choose features by"
+        raise DataError(f"{sample.where}: {few}; give more, or name a map: features= (--map)")
     if (sample.X[:1] == sample.X).all():
         raise DataError(
             f"{sample.where}: the {len(sample.X):,} sample rows are all equal, so no features can "
