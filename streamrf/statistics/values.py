@@ -13,6 +13,7 @@ from streamrf.statistics.targets import EXACT_FLOAT64, TargetSums, products
 from streamrf.storage import Fields
 
 EXACT_PAIR = 2.0**100  # integers below it are exact in two float64
+TOGETHER = 16  # targets whose squares are summed at a time
 
 
 @dataclass
@@ -62,10 +63,13 @@ class ValueSums(TargetSums):
                 self.sums += found[:-1]
         self.feature_sums += found[-1]
         self.weight += _float_product(roots, roots)
-        for j, t in enumerate(y.T):
-            product = _exact_product if isinstance(self.squares[j], int) else _float_product
-            self.totals[j] += product(roots, t)
-            self.squares[j] += product(t, t)
+        multiplied = _exact_products if self._is_exact else _float_products
+        for first in range(0, y.shape[1], TOGETHER):
+            t = np.ascontiguousarray(y[:, first : first + TOGETHER])
+            pairs = zip(multiplied(roots[:, np.newaxis], t), multiplied(t, t), strict=True)
+            for j, (total, square) in enumerate(pairs, first):
+                self.totals[j] += total
+                self.squares[j] += square
 
     @property
     def total(self) -> float:
@@ -182,19 +186,29 @@ def _left(left: float, removed: float) -> float:
     return max(left, type(left)(0))
 
 
-def _exact_product(s: Floats, t: Floats) -> int:
-    """Return ``sum s t`` of integers below 2^41 as an int of any size, without rounding."""
-    product = 0
+def _exact_products(s: Floats, t: Floats) -> list[int]:
+    """Return ``sum_i s_ij t_ij`` of integers below 2^41 as ints of any size, without rounding.
+
+    s (n, 1) or (n, m), t (n, m).
+    """
+    products = np.zeros(t.shape[1], dtype=object)
     for a, a_shift in _halves(s):
         for b, b_shift in _halves(t):
-            product += int((a * b).astype(np.int64).sum()) << (a_shift + b_shift)
-    return product
+            products += (a * b).astype(np.int64).sum(axis=0).astype(object) << (a_shift + b_shift)
+    return list(products)
+
+
+def _float_products(s: Floats, t: Floats) -> list[float]:
+    """Return ``sum_i s_ij t_ij``, s (n, 1) or (n, m) and t (n, m)."""
+    columns = zip(np.broadcast_to(s, t.shape).T, t.T, strict=True)
+    return [_float_product(one, other) for one, other in columns]
 
 
 def _add_exactly(sums: Floats, rest: Floats, more: Floats) -> None:
     """Add integers to ``sums + rest`` without error, below 2^100; `sums` is the float64 nearest."""
-    high, low = _two_sum(sums, more)
-    sums[:], rest[:] = _two_sum(high, rest + low)
+    for total, left, part in zip(sums, rest, more, strict=True):  # a row at a time stays in cache
+        high, low = _two_sum(total, part)
+        total[:], left[:] = _two_sum(high, left + low)
 
 
 def _greatest(values: Array) -> float:
