@@ -538,6 +538,9 @@ def test_info_of_a_model_by_the_name_of_data(ending, tmp_path):
     with open(name, "r+b") as file:
         file.truncate(3000)
     assert "is cut short" in refused("info", name)
+    if ending == ".csv":
+        Path(name).write_text("streamrf 2.5 speed,b\n1,2\n3,4\n")
+        assert answer("info", name)["n_rows"] == 2
 
 
 def test_info_of_statistics():

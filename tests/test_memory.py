@@ -24,6 +24,7 @@ from streamrf.sources.parquet_files import open_parquet
 from streamrf.sources.table_parts import detached
 from streamrf.statistics.gram import CompactGram, ExactGram, FloatGram
 from streamrf.training import memory
+from streamrf.training.accumulation import begin
 from streamrf.training.job import Job
 from streamrf.training.memory import (
     WORD_BYTES,
@@ -162,6 +163,31 @@ def test_outputs_of_many_classes_are_planned():
     )
     with pytest.raises(MemoryBudgetError, match=match):
         plan(Sizes(**sizes, n_outputs=3000, n_classes=3000), "900 MiB")
+
+
+def test_long_labels_are_read_in_fewer_rows():
+    X, y = np.linspace(0, 1, 40_000).reshape(20_000, 2), np.arange(20_000) % 3
+    long = np.array([letter * 2000 for letter in "abc"])
+
+    def most_rows(labels, **options):
+        settings = Settings(**({"features": features(16)} | options))
+        job = Job.of(srf.ArraySource(X, labels), settings)
+        return job.plan(begin(job)).block_rows
+
+    assert most_rows(long[y]) < 5000 < most_rows(y)
+    assert most_rows(long[y], classes=long) < 5000
+    earlier = srf.accumulate(srf.ArraySource(X, long[y]), features(16))
+    assert most_rows(long[y], features=None, like=earlier) < 5000
+
+
+def test_statistics_alone_are_not_refused_for_a_code_book():
+    """Which `solve` makes later."""
+    labels = np.arange(4000).astype(str)
+    source = srf.ArraySource(np.linspace(0, 1, 8000).reshape(4000, 2), labels)
+    srf.accumulate(source, features(16), classes=np.unique(labels), memory_limit="400 MiB")
+    machine = srf.RandomFeatureClassifier(features(16), alpha=1.0, memory_limit="400 MiB")
+    with pytest.raises(MemoryBudgetError, match="and codewords, of 4,000 classes"):
+        machine.fit(source)
 
 
 def test_code_books_of_many_classes_are_planned():
@@ -414,6 +440,8 @@ def test_targets_that_are_many_values_are_planned_for():
     few, many, classes = (Sizes(64, 3, n, k, n_rows=200) for n, k in ((2, 0), (502, 0), (502, 502)))
     assert many.row_bytes == few.row_bytes + 8 * memory.TARGET_COPIES * 500
     assert classes.row_bytes == Sizes(64, 3, 2, 2).row_bytes
+    text = Sizes(64, 3, 2, 2, label_bytes=1000)
+    assert text.row_bytes == classes.row_bytes + 1000 * memory.LABEL_COPIES
     bits = Sizes(64, 3, 500, 502)  # codewords of the rows of a block, to be summed by bit
     assert bits.row_bytes == few.row_bytes + 8 * (
         memory.BIT_COPIES * 500 - memory.TARGET_COPIES * 2

@@ -296,7 +296,9 @@ def test_targets_that_are_clipped_are_told(rng):
     y = X.copy()
     first = srf.accumulate(srf.ArraySource(X, y), srf.RandomFourier(n_components=16))
     y[70, 1] = -1e20
-    with pytest.warns(StreamrfWarning, match=r"1 targets are over 1,048,576 times as far .* check"):
+    with pytest.warns(
+        StreamrfWarning, match=r"1 targets so far are over 1,048,576 times as far .* check"
+    ):
         srf.accumulate(srf.ArraySource(X[:500], y[:500]), like=first)
 
 

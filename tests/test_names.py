@@ -262,7 +262,7 @@ def test_the_index_of_a_frame_is_no_column(kind, tmp_path, caplog):
         sources = [
             srf.open_source(tmp_path / f"{name}.parquet", y="y") for name in ("named", "shuffled")
         ]
-        assert "id, the index of pandas, is left out; to take it name it" in caplog.text
+        assert "id, the index of pandas, is left out unless a model has it; to" in caplog.text
         taken = srf.open_source(tmp_path / "named.parquet", x="id,a", y="y")
         assert taken.columns.outputs == ("id", "a")
         assert srf.open_source(tmp_path / "named.parquet", x="a", y="id").n_features == 1

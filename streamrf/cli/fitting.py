@@ -200,7 +200,8 @@ def fit(
                 n_threads=options.threads,
                 outlook=outlooks.append,
             )
-            job = replace(Job.of(source, settings, run), loss=targets.loss)
+            solves = output.model is not None
+            job = replace(Job.of(source, settings, run), loss=targets.loss, solves=solves)
             pass_, figures = _train(job, targets, output)
             trained, sums = _finish(job, pass_, targets, output)
             figures["cluster"] = _cluster_figures(outlooks, client)
@@ -298,7 +299,7 @@ def _file_bytes(pass_: Pass) -> int:
     encoder, n_folds = statistics.encoder, max(1, statistics.n_folds)
     number_bytes = np.dtype(statistics.sums.gram_class.dtype).itemsize
     gram = number_bytes * packed_size(encoder.n_components)
-    n_targets = max(1, pass_.n_peeked, len(encoder.calibration.target_shift))
+    n_targets = max(1, len(pass_.peeked), len(encoder.calibration.target_shift))
     targets = 8 * n_targets * encoder.n_components
     return n_folds * (gram + targets) + tree_bytes(encoder.to_tree())
 

@@ -75,7 +75,7 @@ def _kind(path: str) -> str:
     is_file, is_ours = os.path.isfile(path), False
     if is_file:
         with open(path, "rb") as file:
-            is_ours = re.match(rb"streamrf \d", file.read(10)) is not None
+            is_ours = re.match(rb"streamrf \d+\nkind ", file.read(32)) is not None
     if is_known(path) and not is_ours:
         return "rows"
     try:

@@ -329,7 +329,7 @@ class RandomFeatureEstimator(BaseEstimator):
         check_loss(self.loss)
         settings = replace(self._settings(), classes=classes)
         options = RunOptions(memory_limit=self.memory_limit, n_threads=self.n_threads, **run)
-        return replace(Job.of(source, settings, options), loss=self.loss)
+        return replace(Job.of(source, settings, options), loss=self.loss, solves=True)
 
     @property
     def _codes(self) -> Any:

@@ -32,9 +32,10 @@ def roles(
     used = (*names, *targets, *weighing)
     left_out = [name for name in table.index if name not in used and not name.startswith(INDEX)]
     if left_out:
-        message = "%s: %s, the index of pandas, is left out; to take it name it: x= (--x)"
+        told = "%s: %s, the index of pandas, is left out unless a model has it; "
+        cure = "to take it name it: x= (--x)"
         shown = ", ".join(name or "the first column, without a name" for name in left_out)
-        logger.warning(message, table.where, shown)
+        logger.warning(told + cure, table.where, shown)
     _check(table, names, targets, weighing)
     return names, targets, weighing
 

@@ -15,6 +15,7 @@ from streamrf.errors import (
     ShapeError,
 )
 from streamrf.features import FeatureMap
+from streamrf.jit.arrays import Array
 from streamrf.models import CodeBook, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS, MAX_ROOT, WARPS, Encoder, Moments, Sample, Warp
 from streamrf.solving import LOSSES
@@ -127,18 +128,18 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
     statistics = Statistics(encoder, in_folds, Ledger(), moments=moments)
     pass_ = Pass(statistics, _holdout(job, sample) if settings.hold_out else None)
     if not settings.regression:
-        pass_.n_peeked = _n_classes(sample)
+        pass_.peeked = _labels(sample)
         if job.like is None and chosen is not None and chosen.trials:
             pass_.chosen_by = np.unique(as_labels(np.asarray(learnt_from.y)))
     return pass_
 
 
-def _n_classes(sample: Block) -> int:
-    """Return how many classes rows show; 0 where the pass is going to refuse labels, by the row."""
+def _labels(sample: Block) -> Array:
+    """Return the labels that rows show; none where the pass is going to refuse them, by the row."""
     try:
-        return len(np.unique(as_labels(np.asarray(sample.y))))
+        return np.unique(as_labels(np.asarray(sample.y)))
     except DataError:
-        return 0
+        return np.empty(0)
 
 
 def _holdout(job: Job, sample: Block) -> Holdout:

@@ -69,6 +69,7 @@ class Job:
     start, stop : rows to read; a stop of None means to the end, wherever that is
     scales : moments that columns are scaled by, or None
     loss : of the model, which others than the squared one read the rows again for
+    solves : whether a model is made of the sums
     """
 
     source: Source
@@ -81,6 +82,7 @@ class Job:
     stop: int | None
     scales: Moments | None = None
     loss: str = SQUARED
+    solves: bool = False
 
     @classmethod
     def of(cls, source: Source, settings: Settings, run: RunOptions | None = None) -> "Job":
@@ -217,6 +219,8 @@ class Job:
             n_folds=self.n_folds,
             peeked_rows=tried_rows(self.source) if chooses else 0,
             other_bytes=other_bytes,
+            solves=self.solves,
+            label_bytes=memory.label_bytes(None if pass_ is None else pass_.peeked),
         )
         held_bytes += 8 * sizes.n_values * n_held
         sizes = replace(sizes, held_bytes=held_bytes)
@@ -232,9 +236,7 @@ class Job:
         here = memory.plan(own, self.run.memory_limit)
         if limits is None and pass_ is not None:
             limits = self.runner.memory_limits
-        if limits is None:
-            return here
-        return memory.worker_plan(sizes, limits)
+        return here if limits is None else memory.worker_plan(sizes, limits)
 
     def _holds_out(self, pass_: Pass | None) -> bool:
         return self.settings.hold_out if pass_ is None else pass_.holdout is not None
@@ -244,7 +246,7 @@ class Job:
         codes, classes = self.settings.codes, self.settings.classes
         known = 0 if classes is None else len(classes)
         if pass_ is not None:
-            known = max(pass_.n_peeked, len(pass_.statistics.sums.targets.sums))
+            known = max(len(pass_.peeked), len(pass_.statistics.sums.targets.sums))
         known = max(32, known)
         n_outputs = codes.n_bits if isinstance(codes, ErrorCorrectingCodes) else known
         return n_outputs, 0 if self.settings.regression else known

@@ -9,7 +9,7 @@ import numpy as np
 from streamrf.engine import RunOptions, Summary, runner
 from streamrf.errors import DataError, MemoryBudgetError, UnknownLabelError
 from streamrf.jit import lanes
-from streamrf.jit.arrays import Features, Floats
+from streamrf.jit.arrays import Array, Features, Floats
 from streamrf.jit.threads import computing
 from streamrf.models import Model, OneVsRest
 from streamrf.preprocessing import CALIBRATION_ROWS, Encoder
@@ -161,6 +161,7 @@ def loss_plan(
     holds_out: bool,
     limits: dict[str, int] | None = None,
     exact: bool = True,
+    label_bytes: int = 0,
 ) -> memory.Plan:
     """Return what a pass is going to hold; MemoryBudgetError if it does not fit.
 
@@ -172,6 +173,7 @@ def loss_plan(
     holds_out : whether rows held out, and their features, are there all the time
     limits : bytes of workers, None to ask them
     exact : whether features are rounded to integers
+    label_bytes : of a label that is text
     """
     n_held = most_rows(source.n_rows) if holds_out else 0
     sizes = memory.Sizes(
@@ -182,6 +184,7 @@ def loss_plan(
         gram=gram_class(exact),
         n_folds=n_outputs,
         other_bytes=other_bytes + source.buffer_bytes,
+        label_bytes=label_bytes,
     )
     features = (4 if exact else 8) * n_components
     within_margin = features * sizes.clipped(sizes.most_rows)  # of a block, once more
@@ -204,8 +207,21 @@ def loss_plan(
 
 
 def encoder_plan(
-    encoder: Encoder, n_outputs: int, source: Source, run: RunOptions, holds_out: bool
+    encoder: Encoder,
+    n_outputs: int,
+    source: Source,
+    run: RunOptions,
+    holds_out: bool,
+    labels: Array | None = None,
 ) -> memory.Plan:
-    """Return `loss_plan` of the features of an encoder."""
-    width, exact = encoder.n_components, encoder.calibration.exact
-    return loss_plan(width, n_outputs, source, run, encoder.n_bytes, holds_out, exact=exact)
+    """Return `loss_plan` of the features of an encoder, for rows of labels such as those known."""
+    return loss_plan(
+        encoder.n_components,
+        n_outputs,
+        source,
+        run,
+        encoder.n_bytes,
+        holds_out,
+        exact=encoder.calibration.exact,
+        label_bytes=memory.label_bytes(labels),
+    )

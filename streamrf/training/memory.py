@@ -13,6 +13,7 @@ import psutil
 from streamrf.display import format_bytes
 from streamrf.engine import usual_rows
 from streamrf.errors import MemoryBudgetError, ParameterError, warn
+from streamrf.jit.arrays import Array
 from streamrf.jit.cholesky import abreast_bytes, spare_bytes
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import JOINED_ROWS, max_kept
@@ -28,6 +29,7 @@ MIN_ROWS = 256  # of a block
 OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
 WORD_BYTES = 10  # of a bit of a code book: a float64, and two bytes while the book is made
 TARGET_COPIES = 6  # of the targets of a block, that are values: as they came, rounded, halved
+LABEL_COPIES = 5  # of labels of a block that are text: as they came, sorted, looked for
 BIT_COPIES = 4  # of the codewords of a block's rows, where sums are by bit
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
@@ -78,6 +80,7 @@ class Sizes:
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
     solves : whether a model is made of the sums, too
+    label_bytes : of a label that is text
     """
 
     n_components: int
@@ -94,6 +97,7 @@ class Sizes:
     other_bytes: int = 0
     spare_totals: int = 0
     solves: bool = True
+    label_bytes: int = 0
 
     @property
     def n_values(self) -> int:
@@ -127,7 +131,8 @@ class Sizes:
         features = self.n_components * (6 if self.gram.exact else 8)  # 4 as floats, 2 in panels
         n_bits = self.n_outputs if self.n_outputs < self.n_classes else 0
         targets = TARGET_COPIES * self.n_values + BIT_COPIES * n_bits
-        return features + 8 * (4 * self.n_features + targets)
+        labels = LABEL_COPIES * self.label_bytes
+        return features + labels + 8 * (4 * self.n_features + targets)
 
     @property
     def most_rows(self) -> int:
@@ -215,6 +220,11 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     rows = int(min(sizes.most_rows, (limit - sizes.fixed_bytes) // sizes.row_bytes))
     most = max(sizes.blockless_bytes, sizes.clipped(rows) * sizes.row_bytes)
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
+
+
+def label_bytes(labels: Array | None) -> int:
+    """Return the bytes of a label that is text; others are counted as numbers are."""
+    return 0 if labels is None or labels.dtype.kind not in "SU" else labels.itemsize
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class OddTargets:
         if n_far:
             self._told_far = True
             warn(
-                f"{n_far:,} targets are over {TARGET_LIMIT // TARGET_LEVELS:,} times as far from "
-                "the mean as those of the rows looked at before the pass, and were clipped there; "
+                f"{n_far:,} targets so far are over {TARGET_LIMIT // TARGET_LEVELS:,} times as far "
+                "from the mean as those of the rows looked at before the pass, and were clipped; "
                 "the model follows them all the same: check the data for values that stand for "
                 "missing ones, or shuffle the rows"
             )

@@ -54,7 +54,8 @@ class Pass(State):
         self._next_look: float = 0  # rows at which columns are looked at again
         self._clipping = Clipping(np.zeros(statistics.encoder.n_components))
         self.chosen_by: Array | None = None  # labels of the rows that features were chosen by
-        self.n_peeked = 0  # classes of the rows looked at before the pass, for its memory
+        labels = statistics.labels
+        self.peeked = np.empty(0) if labels is None else labels  # those known, for the memory
         self._variation = None if statistics.moments is None else Variation(statistics.moments)
         self._features = np.empty((0, statistics.encoder.n_components))
 

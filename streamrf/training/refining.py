@@ -234,7 +234,7 @@ def _refined(
     source = reread(source).adapted(model.encoder.table, model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     encoder, n_outputs, holds_out = model.encoder, len(model.coef), bool(held.rows)
-    planned = encoder_plan(encoder, n_outputs, source, run, holds_out)
+    planned = encoder_plan(encoder, n_outputs, source, run, holds_out, model.labels)
     reading = Reading(source, *rows, planned.block_rows, on_bad_rows, planned.total_bytes)
     with computing(run.n_threads):
         sample = EncodedRows.of(model, as_rows(sampled), sampled.where)
@@ -344,7 +344,7 @@ def check_job(job: Job, pass_: Pass, max_passes: int) -> None:
     y = None if settings.labels is not None else job.source.sample(CALIBRATION_ROWS).y
     n_outputs = loss_outputs(settings, y)
     holds_out = pass_.holdout is not None
-    encoder_plan(encoder, n_outputs, job.source, job.run, holds_out)
+    encoder_plan(encoder, n_outputs, job.source, job.run, holds_out, pass_.peeked)
 
 
 def _chosen(newton: _Newton, alpha: float, held: HeldOut) -> Trial:
