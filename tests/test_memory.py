@@ -192,16 +192,20 @@ def test_statistics_alone_are_not_refused_for_a_code_book():
 
 def test_code_books_of_many_classes_are_planned():
     """One number for each class and bit, which no worker has, nor what solves nothing."""
-    sizes = Sizes(64, 4, 5000, 5000, n_rows=1000)
+    sizes = Sizes(64, 4, 5000, 5000, n_rows=1000, bit_bytes=WORD_BYTES)
     book = WORD_BYTES * 5000**2
-    assert sizes.min_bytes - replace(sizes, solves=False).min_bytes > 0.9 * book
+    assert sizes.min_bytes - replace(sizes, bit_bytes=0).min_bytes > 0.9 * book
     assert worker_plan(sizes, {}).total_bytes < plan(sizes, "1 GiB").total_bytes - 0.4 * book
     with pytest.raises(MemoryBudgetError, match=r"and codewords, of 5,000 classes, 238\.4"):
         plan(sizes, "450 MiB")
     tracemalloc.start()
     try:
-        srf.OneVsRest().book(1000)
-        assert tracemalloc.get_traced_memory()[1] < 1.1 * WORD_BYTES * 1000**2
+        for codes in (srf.OneVsRest(), srf.ErrorCorrectingCodes(900)):
+            tracemalloc.reset_peak()
+            matrix = codes.book(1000).matrix
+            n_bytes = memory.bit_bytes(codes) * matrix.size
+            assert tracemalloc.get_traced_memory()[1] < 1.1 * n_bytes
+        assert n_bytes < memory.bit_bytes(srf.OneVsRest("discriminant")) * matrix.size
     finally:
         tracemalloc.stop()
 

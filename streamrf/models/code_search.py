@@ -80,13 +80,15 @@ def _linear_code(numbers: Indices, n_words: int, n_bits: int, rng: np.random.Gen
     """
     powers = 2 ** np.arange(int(n_words - 1).bit_length())
     masks = _pool(powers, n_words - 1, n_bits, n_words - 1, rng)
-    separates = _parity(masks[:, None] & np.arange(1, n_words))
+    separates = _parities(masks, np.arange(1, n_words))
     chosen = masks[_far_apart(separates, len(powers), n_bits, rng)]
-    return _parity(numbers[:, None] & chosen)
+    return _parities(numbers, chosen)
 
 
-def _parity(numbers: Indices) -> Mask:
-    return (np.bitwise_count(numbers) & 1).astype(bool)
+def _parities(a: Indices, b: Indices) -> Mask:
+    """Return whether ``a_i & b_j`` has an odd number of bits, (len(a), len(b)) bool."""
+    both = a.astype(np.int32)[:, np.newaxis] & b.astype(np.int32)  # half of the memory
+    return (np.bitwise_count(both) & 1).astype(bool)
 
 
 def _pool(

@@ -7,6 +7,7 @@ given to the class whose codeword is nearest (Dietterich & Bakiri 1994; Hamid et
 outputs is learnt from the same sums, without the rows (design/0007-discriminants.md).
 """
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,8 @@ from streamrf.storage import Fields
 
 DECODINGS = (*DECODERS, AUTO)
 Seed = int | np.random.Generator
+
+DISTANCE_ROWS = 1024  # codewords that are compared with all others at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +86,7 @@ class CodeBook:
 
         Fewer than half as many wrong bits leave the right class nearest.
         """
-        if self.is_one_vs_rest:
-            return 2
-        words = self.matrix.astype(np.float32)  # integers below 2^24: exact
-        closest = -self.n_bits
-        for start in range(0, self.n_classes, 1024):
-            agreement = words[start : start + 1024] @ words.T
-            own = np.arange(len(agreement))
-            agreement[own, start + own] = -self.n_bits
-            closest = max(closest, int(agreement.max()))
-        return (self.n_bits - closest) // 2
+        return 2 if self.is_one_vs_rest else _least_distance(self.matrix)
 
     @property
     def margin(self) -> float:
@@ -288,8 +282,21 @@ class ErrorCorrectingCodes(Parametrized):
         n_classes = int(n_classes)
         found = code_search.candidates(n_classes, n_bits, rng)
         decoder = make_decoder(self.decode)
-        books = [CodeBook(np.where(bits, 1.0, -1.0), decoder) for bits in found]
-        return max(books, key=lambda book: book.minimum_distance)
+        books: Iterator[Array] = (np.where(bits, np.int8(1), np.int8(-1)) for bits in found)
+        return CodeBook(max(books, key=_least_distance), decoder)
+
+
+def _least_distance(matrix: Array) -> int:
+    """Return the bits in which the two most alike rows of -1 and 1 differ, (n_classes, n_bits)."""
+    words = matrix.astype(np.float32)  # integers below 2^24: exact
+    n_classes, n_bits = words.shape
+    closest = -n_bits
+    for start in range(0, n_classes, DISTANCE_ROWS):
+        agreement = words[start : start + DISTANCE_ROWS] @ words.T
+        own = np.arange(len(agreement))
+        agreement[own, start + own] = -n_bits
+        closest = max(closest, int(agreement.max()))
+    return (n_bits - closest) // 2
 
 
 def check_codes(codes: Any) -> None:

@@ -15,6 +15,7 @@ from streamrf.engine import usual_rows
 from streamrf.errors import MemoryBudgetError, ParameterError, warn
 from streamrf.jit.arrays import Array
 from streamrf.jit.cholesky import abreast_bytes, spare_bytes
+from streamrf.models import Codes, OneVsRest, needs_class_sums
 from streamrf.preprocessing import CALIBRATION_ROWS
 from streamrf.solving import JOINED_ROWS, max_kept
 from streamrf.statistics import ExactGram, GramSum
@@ -30,6 +31,7 @@ OUTPUT_COPIES, SCORE_COPIES, SQUARE_COPIES = 2, 2, 5
 WORD_BYTES = 10  # of a bit of a code book: a float64, and two bytes while the book is made
 TARGET_COPIES = 6  # of the targets of a block, that are values: as they came, rounded, halved
 LABEL_COPIES = 5  # of labels of a block that are text: as they came, sorted, looked for
+SEARCHED_BYTES, DISCRIMINANT_BYTES = 40, 80  # of one of a book that is searched for, or learnt
 BIT_COPIES = 4  # of the codewords of a block's rows, where sums are by bit
 MODELS = 14  # of penalties that are compared on rows held out, and copies of one
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
@@ -79,7 +81,8 @@ class Sizes:
     other_bytes : arrays of the map, lanes of its panels and the cache of a file, where they are
         more than `BUFFER_BYTES`
     spare_totals : totals of other sums that are held next to these
-    solves : whether a model is made of the sums, too
+    bit_bytes : of each bit of a code book while a model is made of the sums, 0 if none is; see
+        `bit_bytes`
     label_bytes : of a label that is text
     """
 
@@ -96,7 +99,7 @@ class Sizes:
     peeked_rows: int = 0
     other_bytes: int = 0
     spare_totals: int = 0
-    solves: bool = True
+    bit_bytes: int = 0
     label_bytes: int = 0
 
     @property
@@ -107,7 +110,7 @@ class Sizes:
     @property
     def answer_bytes(self) -> int:
         """Bytes of outputs of rows held out and what decides on them, or of the code book alone."""
-        book = WORD_BYTES * self.n_outputs * self.n_classes if self.solves else 0
+        book = self.bit_bytes * self.n_outputs * self.n_classes
         compared = OUTPUT_COPIES * self.n_outputs + SCORE_COPIES * self.n_classes
         squares = bool(self.scored_rows) * SQUARE_COPIES * self.n_outputs**2
         return max(book, 8 * (self.scored_rows * compared + squares))
@@ -222,6 +225,13 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
 
 
+def bit_bytes(codes: Codes) -> int:
+    """Return the bytes of each bit of a book that a model is made with, and of what decides."""
+    if codes is not None and needs_class_sums(codes.decode):
+        return DISCRIMINANT_BYTES
+    return WORD_BYTES if codes is None or isinstance(codes, OneVsRest) else SEARCHED_BYTES
+
+
 def label_bytes(labels: Array | None) -> int:
     """Return the bytes of a label that is text; others are counted as numbers are."""
     return 0 if labels is None or labels.dtype.kind not in "SU" else labels.itemsize
@@ -301,7 +311,7 @@ def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
         scored_rows=0,
         peeked_rows=0,
         spare_totals=SPARE_TOTALS,
-        solves=False,
+        bit_bytes=0,
     )
     try:
         return plan(own, None if worker is None else int(SAFE_SHARE * limits[worker]))
