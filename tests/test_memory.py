@@ -203,9 +203,11 @@ def test_code_books_of_many_classes_are_planned():
         for codes in (srf.OneVsRest(), srf.ErrorCorrectingCodes(900)):
             tracemalloc.reset_peak()
             matrix = codes.book(1000).matrix
-            n_bytes = memory.bit_bytes(codes) * matrix.size
+            n_bytes = memory.bit_bytes(codes, solves=True) * matrix.size
             assert tracemalloc.get_traced_memory()[1] < 1.1 * n_bytes
-        assert n_bytes < memory.bit_bytes(srf.OneVsRest("discriminant")) * matrix.size
+        learnt = srf.OneVsRest("discriminant")
+        assert n_bytes < memory.bit_bytes(learnt, solves=True) * matrix.size
+        assert memory.bit_bytes(codes, solves=False) > 0 == memory.bit_bytes(learnt, solves=False)
     finally:
         tracemalloc.stop()
 

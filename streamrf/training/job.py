@@ -219,7 +219,7 @@ class Job:
             n_folds=self.n_folds,
             peeked_rows=tried_rows(self.source) if chooses else 0,
             other_bytes=other_bytes,
-            bit_bytes=memory.bit_bytes(settings.codes) if self.solves or settings.codes else 0,
+            bit_bytes=memory.bit_bytes(settings.codes, self.solves),
             label_bytes=memory.label_bytes(None if pass_ is None else pass_.peeked),
         )
         held_bytes += 8 * sizes.n_values * n_held

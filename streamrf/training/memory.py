@@ -225,11 +225,16 @@ def plan(sizes: Sizes, memory_limit: int | str | None = None) -> Plan:
     return Plan(max(rows, MIN_ROWS), sizes.fixed_bytes + most)
 
 
-def bit_bytes(codes: Codes) -> int:
-    """Return the bytes of each bit of a book that a model is made with, and of what decides."""
+def bit_bytes(codes: Codes, solves: bool) -> int:
+    """Return the bytes of each bit of a book, and of what decides, whether or not a run solves.
+
+    Books that are searched for may be made before the pass; see `BitSums`.
+    """
     if codes is not None and needs_class_sums(codes.decode):
-        return DISCRIMINANT_BYTES
-    return WORD_BYTES if codes is None or isinstance(codes, OneVsRest) else SEARCHED_BYTES
+        return DISCRIMINANT_BYTES if solves else 0
+    if codes is None or isinstance(codes, OneVsRest):
+        return WORD_BYTES if solves else 0
+    return SEARCHED_BYTES
 
 
 def label_bytes(labels: Array | None) -> int:
