@@ -19,6 +19,7 @@ import numpy as np
 from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
+from streamrf.jit.dense import inner_products
 from streamrf.models import code_search
 from streamrf.models.decoders import AUTO, DECODERS, Decoder, Euclidean, make_decoder, read_only
 from streamrf.storage import Fields
@@ -109,6 +110,14 @@ class CodeBook:
         """Closeness of outputs (n, n_bits) to each codeword, float64 (n, n_classes)."""
         own = self._own_scores(outputs)
         return self.decoder.scores(self.matrix, outputs) if own is None else own
+
+    def scores_by_row(self, outputs: Floats) -> Floats:
+        """Return `scores` of which a row's bits depend on the row alone, by the calling thread."""
+        linear = self.decoder.linear(self.matrix)
+        if linear is None or self.is_one_vs_rest:
+            return self.scores(outputs)
+        slope, offset = linear
+        return inner_products(outputs, slope) + offset
 
     def scoring(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats] | None:
         """Return coefficients and intercepts by class, (n_classes, n_components) and (n_classes,).

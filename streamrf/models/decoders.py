@@ -11,7 +11,6 @@ import numpy as np
 
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
-from streamrf.jit.dense import inner_products
 from streamrf.models.probabilities import DEFAULT_SLOPE
 from streamrf.storage import Fields
 
@@ -58,7 +57,7 @@ class Decoder(ABC):
         linear = self.linear(matrix)
         assert linear is not None  # or the scores are a decoder's own
         slope, offset = linear
-        return inner_products(outputs, slope) + offset  # a row's bits depend on it alone
+        return outputs @ slope.T + offset
 
     @abstractmethod
     def margin(self, minimum_distance: int) -> float:

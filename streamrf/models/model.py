@@ -110,7 +110,7 @@ class Model(Card, Predictor):
         if self.book is None:
             return self._outputs(X)
         if self._class_coef is None:
-            return self.book.scores(self._outputs(X))
+            return self.book.scores_by_row(self._outputs(X))
         return self.encoder.linear(X, *self._class_coef)  # once by classes, not twice by bits
 
     @functools.cached_property
