@@ -84,6 +84,10 @@ def test_zarr_stores_in_folders_and_patterns_are_rows(days):
         group["X"][0, 0] = ord(name)
     for entry in ("runs", "runs/*.zarr", "runs/*"):
         assert srf.open_source(entry, x="X", y="y").n_rows == 100
+    shown = answer("info", "runs/a.zarr")
+    assert (shown["n_rows"], shown["n_features"]) == (50, 3)
+    os.mkdir("empty.zarr")
+    assert "No group found" in refused("info", "empty.zarr")
     (days / "d0.csv").rename("runs/d0.csv")
     with pytest.raises(ParameterError, match="of several formats"):
         srf.open_source("runs", y="y")

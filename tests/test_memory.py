@@ -191,13 +191,15 @@ def test_statistics_alone_are_not_refused_for_a_code_book():
 
 
 def test_code_books_of_many_classes_are_planned():
-    """One number for each class and bit, which no worker has, nor what solves nothing."""
+    """One number for each class and bit, which workers have of codes that may be summed by bit."""
     sizes = Sizes(64, 4, 5000, 5000, n_rows=1000, bit_bytes=WORD_BYTES)
     book = WORD_BYTES * 5000**2
     assert sizes.min_bytes - replace(sizes, bit_bytes=0).min_bytes > 0.9 * book
     assert worker_plan(sizes, {}).total_bytes < plan(sizes, "1 GiB").total_bytes - 0.4 * book
     with pytest.raises(MemoryBudgetError, match=r"and codewords, of 5,000 classes, 238\.4"):
         plan(sizes, "450 MiB")
+    searched = replace(sizes, bit_bytes=memory.SEARCHED_BYTES)
+    assert worker_plan(searched, {}).total_bytes > worker_plan(sizes, {}).total_bytes + 2 * book
     tracemalloc.start()
     try:
         for codes in (srf.OneVsRest(), srf.ErrorCorrectingCodes(900)):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 
 import h5py
 import numpy as np
@@ -296,6 +297,20 @@ def test_targets_that_are_missing_or_lie_in_columns_are_looked_at(
         srf.open_source(tmp_path / "a.zarr", y="y")
 
 
+@pytest.mark.parametrize("name", ["y", "w"])
+@pytest.mark.parametrize("n_chunks", [1, 3])
+def test_targets_of_which_nothing_is_there_are_told(name, n_chunks, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("X", data=np.ones((300, 2)), chunks=(100, 2))
+    for array in ("y", "w"):
+        group.create_array(array, data=np.arange(1.0, 301.0), chunks=(300 // n_chunks,))
+    shutil.rmtree(tmp_path / "a.zarr" / name / "c")
+    found = f"array '{name}': {n_chunks} of {n_chunks} chunks of rows are not there"
+    with pytest.warns(StreamrfWarning, match=found):
+        srf.open_source(tmp_path / "a.zarr", y="y", weights="w")
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_the_chunks_of_a_store_that_is_one_array_are_counted(version, tmp_path):
     zarr = pytest.importorskip("zarr")
@@ -457,4 +472,59 @@ def test_a_blosc_chunk_of_a_zarr_store_that_ends_early_is_refused(version, kept,
     chunk = tmp_path / "a.zarr" / "X" / name
     os.truncate(chunk, int(kept * chunk.stat().st_size))
     with pytest.raises(CorruptFileError, match=f"the chunk X/{name} ends early"):
+        list(source.blocks())
+
+
+@pytest.mark.parametrize("shards", [None, (500, 3)])
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_an_empty_file_of_a_zarr_store_is_refused(name, shards, tmp_path):
+    """zarr takes an empty shard for one that is not there."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    options = {"X": {"chunks": (100, 3), "shards": shards}, "y": {"chunks": (500,)}}
+    if shards is not None:
+        options["y"] = {"chunks": (100,), "shards": (500,)}
+    for array, shape in (("X", (2000, 6)), ("y", (2000,))):
+        group.create_array(array, data=np.ones(shape), **options[array])
+    key = {"X": "c/2/0", "y": "c/2"}[name]
+    source = srf.open_source(tmp_path / "a.zarr", y="y")
+    assert sum(len(block.X) for block in source.blocks()) == 2000
+    os.truncate(tmp_path / "a.zarr" / name / key, 0)
+    source = srf.open_source(tmp_path / "a.zarr", y="y")
+    with pytest.raises(CorruptFileError, match=f"the chunk {name}/{key} ends early"):
+        list(source.blocks())
+    with pytest.raises(CorruptFileError, match=f"the chunk {name}/{key} ends early"):
+        source.sample(2000)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("name", ["X", "y"])
+@pytest.mark.parametrize("kind", ["link", "folder", "other"])
+def test_what_lies_in_the_place_of_a_zarr_chunk_is_no_chunk(kind, name, version, tmp_path):
+    """Links of git-annex, say, or a chunk as another version calls it."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=version)
+    y = np.random.default_rng(0).integers(1, 3, 2000)
+    group.create_array("X", data=np.ones((2000, 3)), chunks=(500, 3))
+    group.create_array("y", data=y, chunks=(500,))
+    key, other = {"X": ("2.0", "c/2/0"), "y": ("2", "c/2")}[name]
+    if version == 3:
+        key, other = other, key
+    chunk, folder = tmp_path / "a.zarr" / name / key, tmp_path / "a.zarr" / name
+    chunk.unlink()
+    if kind == "other":
+        (folder / other).parent.mkdir(parents=True, exist_ok=True)
+        (folder / other).write_bytes(b"x")
+        with pytest.warns(StreamrfWarning, match="1 of 4 chunks of rows are not there"):
+            srf.open_source(tmp_path / "a.zarr", y="y")
+        return
+    if kind == "link":
+        chunk.symlink_to("../../objects/gone")
+    else:
+        chunk.mkdir()
+    found = r"is a link to '\.\./\.\./objects/gone'" if kind == "link" else "is a folder"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StreamrfWarning)
+        source = srf.open_source(tmp_path / "a.zarr", y="y")
+    with pytest.raises(CorruptFileError, match=f"the chunk {name}/{key} {found}"):
         list(source.blocks())

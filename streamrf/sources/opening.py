@@ -191,7 +191,7 @@ def open_files(
         where = names[0] if names else "X"
         y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
         check_roles(y, weights, where)
-    more: dict[str, Any] = {name: trust[name] for name in _TRUST.get(opener, ())}
+    more: dict[str, Any] = {n: trust[n] for n in _TRUST.get(opener, ()) if n in trust}
     if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
         more["pattern"] = os.fsdecode(entries[0])
     if opener not in (*_LOCAL, open_libsvm):

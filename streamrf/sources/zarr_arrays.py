@@ -1,12 +1,13 @@
 """Zarr stores, of version 2 or 3, read by chunks."""
 
-import contextlib
 import math
 import os
 import re
 from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import product
+from operator import lt
+from stat import S_ISDIR
 from typing import Any
 
 import numpy as np
@@ -127,25 +128,44 @@ class ZarrMatrix(LazyMatrix):
 
 
 def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> None:
-    """Raise CorruptFileError for a chunk of rows that ends before its Blosc header says.
+    """Raise CorruptFileError for a file of a chunk or shard of rows that is not whole.
 
-    The codec reads on, in whatever is in memory.
+    Those that are not there are told by `_checked`. An empty shard, or a link that leads to
+    nothing, is read as if it were not there, and Blosc reads on in whatever is in memory where a
+    chunk ends before its header says. Other codecs fail by themselves.
     """
     codecs = [type(codec).__name__ for codec in array.compressors]
-    if codecs not in (["Blosc"], ["BloscCodec"]) or getattr(array, "shards", None):
-        return
-    rows, *others = array.chunks
+    shards = getattr(array, "shards", None)
+    has_header = codecs in (["Blosc"], ["BloscCodec"]) and shards is None
+    rows, *others = shards or array.chunks
     columns = (range(-(-n // c)) for n, c in zip(array.shape[1:], others, strict=True))
     for place in product(range(start // rows, -(-stop // rows)), *columns):
         key = array.metadata.encode_chunk_key(place)
-        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, key), "rb") as file:
-            head, size = file.read(_BLOSC_BYTES), os.fstat(file.fileno()).st_size
-            if size < max(_BLOSC_BYTES, int.from_bytes(head[12:], "little")):
-                name = f"{array.path}/{key}".strip("/")
-                raise CorruptFileError(
-                    f"{where}: the chunk {name} ends early; it is damaged, or was not copied whole:"
-                    " copy or write it again"
-                )
+        if fault := _fault(os.path.join(folder, key), has_header):
+            name = f"{array.path}/{key}".strip("/")
+            raise CorruptFileError(
+                f"{where}: the chunk {name} {fault}; it is damaged, or was not copied whole: copy "
+                "or write it again"
+            )
+
+
+def _fault(path: str, has_header: bool) -> str:
+    """Return what is wrong with the file of a chunk, "" if nothing is or it is not there.
+
+    It is empty, or shorter than its Blosc header says, or no file.
+    """
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        is_link = os.path.islink(path)
+        return f"is a link to {os.readlink(path)!r}, which is not there" if is_link else ""
+    if S_ISDIR(status.st_mode):
+        return "is a folder"
+    if not has_header:
+        return "" if status.st_size else "ends early"
+    with open(path, "rb") as file:
+        n_bytes = int.from_bytes(file.read(_BLOSC_BYTES)[12:], "little")
+    return "ends early" if status.st_size < max(_BLOSC_BYTES, n_bytes) else ""
 
 
 def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
@@ -161,15 +181,17 @@ def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
     shape = getattr(array, "shards", None) or array.chunks
     grid = [-(-n // c) for n, c in zip(array.shape, shape, strict=True)]
     n_pieces, n_bytes = math.prod(grid), math.prod(array.shape) * array.dtype.itemsize
-    n_files = sum(1 for _ in _chunk_files(folder, grid))  # of which there may be millions
+    n_files = sum(1 for _ in _chunk_files(array, folder, grid))  # of which there may be millions
     is_large = n_bytes > SMALL_BYTES and not may_be_sorted
     if is_large and n_files < MIN_STORED * n_pieces:
-        stored = sum(os.path.getsize(file) for file, _ in _chunk_files(folder, grid))
+        stored = sum(os.path.getsize(file) for file, _ in _chunk_files(array, folder, grid))
         raise not_stored(where, array.shape[0], n_bytes, stored)
     if n_files >= n_pieces:
         return ""
-    if may_be_sorted:
-        chunks = nsmallest(N_LOOKED_AT, {indices[0] for _, indices in _chunk_files(folder, grid)})
+    if may_be_sorted and n_files:
+        chunks = nsmallest(
+            N_LOOKED_AT, {indices[0] for _, indices in _chunk_files(array, folder, grid)}
+        )
         with decoding(where):
             if not any(_is_mixed(array, chunk * shape[0], shape[0]) for chunk in chunks):
                 return ""
@@ -196,16 +218,17 @@ def _is_mixed(array: Any, start: int, n_rows: int) -> bool:
     return False
 
 
-def _chunk_files(folder: str, grid: list[int]) -> Iterator[tuple[str, list[int]]]:
+def _chunk_files(array: Any, folder: str, grid: list[int]) -> Iterator[tuple[str, list[int]]]:
     """Yield the files of the chunks of an array, each with its indices in the grid of chunks.
 
-    Others tell of the array, or are left by who copied it.
+    Others tell of the array, or are left by who copied it, or are of another version.
     """
     for file in stored_files(folder):
         name = file[len(folder) :].lstrip(os.sep)
         if _CHUNK.fullmatch(name):
             indices = [int(number) for number in re.findall(r"\d+", name)]
-            if len(indices) == len(grid) and all(i < n for i, n in zip(indices, grid, strict=True)):
+            is_inside = len(indices) == len(grid) and all(map(lt, indices, grid))
+            if is_inside and array.metadata.encode_chunk_key(tuple(indices)) == name:
                 yield file, indices
 
 

@@ -222,7 +222,7 @@ class Job:
             bit_bytes=memory.bit_bytes(settings.codes, self.solves),
             label_bytes=memory.label_bytes(None if pass_ is None else pass_.peeked),
         )
-        held_bytes += 8 * sizes.n_values * n_held
+        held_bytes += (8 * sizes.n_values + 2 * sizes.label_bytes) * n_held  # as they came, sorted
         sizes = replace(sizes, held_bytes=held_bytes)
         is_kept = pass_ is not None and self.checkpoint is not None  # copied to be written
         kept_bytes = 0 if prune is None else 8 * check_kept(prune, int(width), "prune") * int(width)

@@ -316,7 +316,7 @@ def worker_plan(sizes: Sizes, limits: Mapping[str, int]) -> Plan:
         scored_rows=0,
         peeked_rows=0,
         spare_totals=SPARE_TOTALS,
-        bit_bytes=0,
+        bit_bytes=sizes.bit_bytes * (sizes.bit_bytes == SEARCHED_BYTES),  # in totals by bit
     )
     try:
         return plan(own, None if worker is None else int(SAFE_SHARE * limits[worker]))
