@@ -23,6 +23,7 @@ from streamrf.models import Model
 from streamrf.preprocessing import (
     CALIBRATION_ROWS,
     FAINT,
+    WARPS,
     Encoder,
     Preprocessing,
     Warp,
@@ -54,6 +55,7 @@ CLEAR_GAIN = 0.05  # of the squared error held out, for which the next round is 
 LEVELS = np.arange(1, 10) / 10  # between bins of a column
 CHANCE = 3  # deviations of what bins of noise explain
 MAX_KNOWN = 0.8  # of the squared distance between rows, for columns that explain much alone
+LEARNING_BYTES = 68 << 20  # of few columns, measured
 MAX_FULL = 2000  # columns of a full warp: its products take 2 d^2 operations a row
 
 
@@ -240,10 +242,15 @@ def width(n_rows: int) -> int:
 
 
 def learning_bytes(n_features: int, kind: str) -> int:
-    """Return the bytes of the matrices that a warp is learnt from; "auto" tries none of many."""
+    """Return the bytes that a warp is learnt in; "auto" tries none of many columns.
+
+    It counts the matrices for a choice of features, which has room for the rest, and all for a map
+    that is named.
+    """
+    least = LEARNING_BYTES if kind in WARPS else 0
     if n_features <= MAX_FULL:
-        return 32 * n_features**2
-    return 24 * MAX_WIDTH * n_features if kind == "diagonal" else 0
+        return least + 32 * n_features**2
+    return least + 24 * MAX_WIDTH * n_features if kind == "diagonal" else least
 
 
 def _diagonal(product: Floats) -> Floats:
