@@ -1,7 +1,6 @@
 """`streamrf info`: what a file holds."""
 
 import os
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -72,10 +71,8 @@ def _kind(path: str) -> str:
 
     What we saved is that by whatever name, such as model.npz.
     """
-    is_file, is_ours = os.path.isfile(path), False
-    if is_file:
-        with open(path, "rb") as file:
-            is_ours = re.match(rb"streamrf \d+\nkind ", file.read(32)) is not None
+    is_file = os.path.isfile(path)
+    is_ours = is_file and storage.is_saved(path)
     if is_known(path) and not is_ours:
         return "rows"
     try:

@@ -110,8 +110,11 @@ class ClassErrors(ErrorSums):
     def _add_odds(self, logits: Floats, index: Indices, w: Floats) -> None:
         """Count the log odds of the classes; of two classes, those of the second."""
         _, n_curves, n_bins = self.sums["odds"].shape
-        own = np.flatnonzero(index) if n_curves == 1 else np.arange(len(index))
-        odds = logits[:, 1:] - logits[:, :1] if n_curves == 1 else log_odds(logits)
+        column: int | Indices  # of the class of each of the rows
+        if n_curves == 1:
+            odds, rows, column = logits[:, 1:] - logits[:, :1], np.flatnonzero(index), 0
+        else:
+            odds, rows, column = log_odds(logits), np.arange(len(index)), index
         np.nan_to_num(np.arcsinh(odds, out=odds), copy=False)  # finest at 0; scores may overflow
         odds /= 1 + np.abs(odds)  # new memory costs more than the arithmetic
         odds += 1
@@ -120,7 +123,7 @@ class ClassErrors(ErrorSums):
         bins += n_bins * np.arange(n_curves)
         of_all, of_own = self.sums["odds"].reshape(2, -1)
         np.add.at(of_all, bins.reshape(-1), np.repeat(w, n_curves))
-        np.add.at(of_own, bins[own, 0 if n_curves == 1 else index], w[own])
+        np.add.at(of_own, bins[rows, column], w[rows])
 
     def __add__(self, other: Self) -> Self:
         self._check_kind(other)

@@ -7,7 +7,6 @@ given to the class whose codeword is nearest (Dietterich & Bakiri 1994; Hamid et
 outputs is learnt from the same sums, without the rows (design/0007-discriminants.md).
 """
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -114,7 +113,7 @@ class CodeBook:
     def scores_by_row(self, outputs: Floats) -> Floats:
         """Return `scores` of which a row's bits depend on the row alone, by the calling thread."""
         linear = self.decoder.linear(self.matrix)
-        if linear is None or self.is_one_vs_rest:
+        if linear is None:  # of integers then, which are exact
             return self.scores(outputs)
         slope, offset = linear
         return inner_products(outputs, slope) + offset
@@ -291,8 +290,9 @@ class ErrorCorrectingCodes(Parametrized):
         n_classes = int(n_classes)
         found = code_search.candidates(n_classes, n_bits, rng)
         decoder = make_decoder(self.decode)
-        books: Iterator[Array] = (np.where(bits, np.int8(1), np.int8(-1)) for bits in found)
-        return CodeBook(max(books, key=_least_distance), decoder)
+        books: list[Array] = [np.where(bits, np.int8(1), np.int8(-1)) for bits in found]
+        best = books[0] if len(books) == 1 else max(books, key=_least_distance)
+        return CodeBook(best, decoder)
 
 
 def _least_distance(matrix: Array) -> int:

@@ -5,6 +5,7 @@ from streamrf.storage.datasets import Datasets
 from streamrf.storage.describe import digest, from_tree, to_tree, tree_bytes
 from streamrf.storage.fields import Fields, loading
 from streamrf.storage.files import alone, identity, reason, replacing
+from streamrf.storage.header import is_saved
 from streamrf.storage.trees import read, read_kind, write
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "digest",
     "from_tree",
     "identity",
+    "is_saved",
     "loading",
     "read",
     "read_kind",

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from streamrf.errors import FormatError
 from streamrf.storage.base import FORMAT_VERSION, HDF5_SIGNATURE, KIND, USER_BLOCK, StoredArray
 
+_START = rb"streamrf (\d{1,9})\nkind "
 _HEADER = re.compile(
-    rb"(streamrf (\d{1,9})\nkind (%b)\nlength (\d{1,18})\n"
-    rb"tree (\d{1,18}) (\d{1,18})\n)sha256 ([0-9a-f]{64})\n" % KIND.pattern.encode()
+    rb"(%b(%b)\nlength (\d{1,18})\n"
+    rb"tree (\d{1,18}) (\d{1,18})\n)sha256 ([0-9a-f]{64})\n" % (_START, KIND.pattern.encode())
 )
 _NOTE = "\nHDF5 from byte 512 on. A file that another program changed is refused when loaded.\n"
 
@@ -41,6 +42,12 @@ def render(lines: bytes, sha256: str) -> bytes:
     """Return the user block."""
     block = lines + f"sha256 {sha256}\n{_NOTE}".encode("ascii")
     return block.ljust(USER_BLOCK - 1) + b"\n"
+
+
+def is_saved(path: str) -> bool:
+    """Return whether a file begins as those that are saved do, whole or not."""
+    with open(path, "rb") as file:
+        return re.match(_START, file.read(USER_BLOCK)) is not None
 
 
 def parse(file: io.BufferedReader, name: str) -> Header:
