@@ -80,6 +80,7 @@ from streamrf.kernels import (
 )
 from streamrf.sources import csv_files, libsvm_files
 from streamrf.sources.derived import Named
+from streamrf.sources.handles import WithTargets
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,19 @@ def _xarray_file(folder, X, y=None, weights=None):
     made.to_zarr(folder / "x.zarr", mode="w", encoding=chunks, consolidated=False)
     opened = xarray.open_zarr(folder / "x.zarr", chunks=None, consolidated=False)
     return sources.open_source(opened["X"], None, y, weights)
+
+
+def _hdf5_open(folder, X, y=None, weights=None):
+    write_hdf5(folder / "open.h5", X, chunks=(20, *X.shape[1:]))
+    with h5py.File(folder / "open.h5") as file:
+        return sources.open_source(file["X"], None, y, weights)
+
+
+def _zarr_open(folder, X, y=None, weights=None):
+    zarr = pytest.importorskip("zarr")
+    path, chunks = folder / "open.zarr", (20, *X.shape[1:])
+    array = zarr.create_array(path, data=np.asarray(X), chunks=chunks, overwrite=True)
+    return sources.open_source(array, None, y, weights)
 
 
 def _xarray_dask(folder, X, y=None, weights=None):
@@ -514,6 +528,8 @@ SOURCES = [
     SourceCase("array", sources.ArraySource, _array),
     SourceCase("array-mapped", sources.ArraySource, _memmap),
     SourceCase("dask-array", sources.DaskArraySource, _dask),
+    SourceCase("hdf5-open", WithTargets, _hdf5_open),
+    SourceCase("zarr-open", WithTargets, _zarr_open),
     SourceCase("xarray", sources.MatrixSource, _xarray),
     SourceCase("xarray-file", sources.MatrixSource, _xarray_file),
     SourceCase("xarray-dask", sources.DaskArraySource, _xarray_dask),

@@ -475,6 +475,50 @@ def test_a_blosc_chunk_of_a_zarr_store_that_ends_early_is_refused(version, kept,
         list(source.blocks())
 
 
+@pytest.mark.parametrize("codec", ["BloscCodec", "ZstdCodec", None])
+def test_a_shard_with_its_index_at_the_start_that_ends_early_is_refused(codec, tmp_path):
+    """zarr takes the chunks that lie beyond its end for such as are not there."""
+    zarr = pytest.importorskip("zarr")
+    codecs = getattr(zarr.codecs, codec)() if codec else None
+    rows = np.random.default_rng(0).integers(0, 9, (2000, 6)).astype("i2")
+    shards = {"shape": (500, 3), "index_location": "start"}
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    array = group.create_array(
+        "X", shape=rows.shape, dtype=rows.dtype, chunks=(100, 3), shards=shards, compressors=codecs
+    )
+    array[:1400] = rows[:1400]
+    source = srf.open_source(tmp_path / "a.zarr", y=None, allow_sparse=True)
+    found = np.concatenate([block.X for block in source.blocks(block_rows=50)])
+    np.testing.assert_array_equal(found, np.where(np.arange(2000)[:, None] < 1400, rows, 0))
+    shard = tmp_path / "a.zarr" / "X" / "c" / "1" / "0"
+    whole, n_bytes = shard.read_bytes(), shard.stat().st_size
+    offsets = np.frombuffer(whole[:80], "<u8").reshape(5, 2)[:, 0]
+    for end in {1, 79, *offsets.tolist(), n_bytes - 20, n_bytes - 1}:
+        shard.write_bytes(whole[:end])
+        for rows_of_block in 50, 4096:
+            with pytest.raises(CorruptFileError, match="the chunk X/c/1/0 ends early"):
+                list(source.blocks(block_rows=rows_of_block))
+
+
+def test_blosc_after_other_codecs_is_looked_at(tmp_path):
+    zarr, numcodecs = pytest.importorskip("zarr"), pytest.importorskip("numcodecs")
+    rows = np.random.default_rng(0).integers(0, 9, (2000, 6)).astype("i2")
+    two = [zarr.codecs.ZstdCodec(), zarr.codecs.BloscCodec()]
+    stores = {
+        "c/7/0": {"zarr_format": 3, "compressors": two},
+        "7.0": {"zarr_format": 2, "filters": [numcodecs.Blosc()], "compressors": None},
+    }
+    for key, options in stores.items():
+        path = tmp_path / key[0]
+        array = zarr.create_array(path, data=rows, chunks=(100, 6), **options)
+        np.testing.assert_array_equal(array[:], rows)
+        source = srf.open_source(path.rename(path.with_suffix(".zarr")), y=None)
+        chunk = path.with_suffix(".zarr") / key
+        os.truncate(chunk, chunk.stat().st_size - 4)
+        with pytest.raises(CorruptFileError, match=f"the chunk {key} ends early"):
+            list(source.blocks())
+
+
 @pytest.mark.parametrize("shards", [None, (500, 3)])
 @pytest.mark.parametrize("name", ["X", "y"])
 def test_an_empty_file_of_a_zarr_store_is_refused(name, shards, tmp_path):

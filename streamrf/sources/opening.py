@@ -20,6 +20,7 @@ from streamrf.sources.frames import (
     is_stream,
     open_frame,
 )
+from streamrf.sources.handles import is_open_array, is_open_group, open_handle
 from streamrf.sources.hdf5_files import has_signature
 from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
@@ -116,12 +117,13 @@ def open_source(
     ----------
     data : path, pattern, URL or folder, or a list of them, all of one format; or a table of pandas,
         polars, Arrow or Dask, a dict of columns, an array of records or a list of rows that are
-        dicts; or an array, also a sparse one of SciPy or a DataArray of xarray; or what gives
-        blocks of rows that are arrays, see `IteratorSource`, or such tables: an iterator, a list of
-        tables, or a function without arguments that makes an iterator, whose first block may be
-        read at once. The formats are HDF5, CSV and TSV (also .gz, .zst, .bz2), Parquet, Arrow,
-        `.npy`, `.npz` (also sparse), libsvm text and zarr. Folders such as ``year=2024`` in a
-        folder or pattern are columns of its tables
+        dicts; or an array, also a sparse one of SciPy, a DataArray of xarray, or a dataset or array
+        that h5py or zarr has open, or its file or group, which are read by their paths; or what
+        gives blocks of rows that are arrays, see `IteratorSource`, or such tables: an iterator, a
+        list of tables, or a function without arguments that makes an iterator, whose first block
+        may be read at once. The formats are HDF5, CSV and TSV (also .gz, .zst, .bz2), Parquet,
+        Arrow, `.npy`, `.npz` (also sparse), libsvm text and zarr. Folders such as ``year=2024`` in
+        a folder or pattern are columns of its tables
     x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
         patterns, a list or one text with commas, where "-name" leaves one out, by default all
         that are no targets or weights;
@@ -150,9 +152,12 @@ def open_source(
     """
     if isinstance(data, bytes):
         data = os.fsdecode(data)
+    trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
     if is_paths(data):
-        trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
         return open_files(data, x, y, weights, **trust)
+    opened = open_handle(data, x, y, weights, **trust)
+    if opened is not None:
+        return opened
     if is_of_blocks(data):
         return open_stream(data, x, y, weights)
     data = as_frame(data)
@@ -320,8 +325,10 @@ def _of_sparse(X: Any, y: Any, weights: Any) -> MatrixSource:
 
 
 def is_lazy(X: Any) -> bool:
-    """Return whether X is a source, or is read by one a part at a time: of Dask or xarray."""
-    return isinstance(X, Source) or is_dask_array(X) or is_dask_frame(X) or is_xarray(X)
+    """Return whether X is a source, or is read by one a part at a time: of Dask, xarray or open."""
+    is_of_dask = is_dask_array(X) or is_dask_frame(X)
+    is_open = is_open_array(X) or is_open_group(X)
+    return isinstance(X, Source) or is_of_dask or is_xarray(X) or is_open
 
 
 def is_for_source(X: Any, y: Any = None) -> bool:

@@ -3,12 +3,12 @@
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from itertools import product
 from operator import lt
 from stat import S_ISDIR
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -130,18 +130,17 @@ class ZarrMatrix(LazyMatrix):
 def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> None:
     """Raise CorruptFileError for a file of a chunk or shard of rows that is not whole.
 
-    Those that are not there are told by `_checked`. An empty shard, or a link that leads to
-    nothing, is read as if it were not there, and Blosc reads on in whatever is in memory where a
-    chunk ends before its header says. Other codecs fail by themselves.
+    Those that are not there are told by `_checked`. An empty shard, a link that leads to nothing,
+    and what lies beyond the end of a shard whose index is at its start are read as if they were not
+    there, and Blosc reads on in whatever is in memory where a chunk ends before its header says.
+    Other codecs fail by themselves.
     """
-    codecs = [type(codec).__name__ for codec in array.compressors]
-    shards = getattr(array, "shards", None)
-    has_header = codecs in (["Blosc"], ["BloscCodec"]) and shards is None
-    rows, *others = shards or array.chunks
+    head = _Head.of(array)
+    rows, *others = getattr(array, "shards", None) or array.chunks
     columns = (range(-(-n // c)) for n, c in zip(array.shape[1:], others, strict=True))
     for place in product(range(start // rows, -(-stop // rows)), *columns):
         key = array.metadata.encode_chunk_key(place)
-        if fault := _fault(os.path.join(folder, key), has_header):
+        if fault := _fault(os.path.join(folder, key), head):
             name = f"{array.path}/{key}".strip("/")
             raise CorruptFileError(
                 f"{where}: the chunk {name} {fault}; it is damaged, or was not copied whole: copy "
@@ -149,10 +148,47 @@ def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> 
             )
 
 
-def _fault(path: str, has_header: bool) -> str:
+class _Head(NamedTuple):
+    """What the first bytes of the file of a chunk or shard tell of its length.
+
+    Parameters
+    ----------
+    n_bytes : how many these are; 0 where they tell nothing
+    length : returns what they say
+    """
+
+    n_bytes: int
+    length: Callable[[bytes], int]
+
+    @classmethod
+    def of(cls, array: Any) -> "_Head":
+        """Return that of the chunks or shards of an array."""
+        shards = getattr(array, "shards", None)
+        if shards is not None:
+            (sharding,) = array.metadata.codecs
+            if sharding.index_location.value != "start":
+                return cls(0, len)  # whose index is damaged where the file ends early
+            n_chunks = math.prod(s // c for s, c in zip(shards, array.chunks, strict=True))
+            order = sharding.index_codecs[0].endian
+            kind = np.dtype("u8").newbyteorder(">" if order and order.value == "big" else "<")
+            return cls(n_chunks * 2 * kind.itemsize, lambda index: _end_of(index, kind))
+        last = [*array.filters, *array.compressors][-1:]
+        if [type(codec).__name__ for codec in last] not in (["Blosc"], ["BloscCodec"]):
+            return cls(0, len)
+        return cls(_BLOSC_BYTES, lambda header: int.from_bytes(header[12:], "little"))
+
+
+def _end_of(index: bytes, kind: np.dtype[Any]) -> int:
+    """Return where the last chunk of a shard ends, by its index of offsets and lengths."""
+    entries = np.frombuffer(index, kind).reshape(-1, 2)
+    stored = entries[(entries != np.iinfo("u8").max).all(axis=1)]
+    return max((int(offset) + int(length) for offset, length in stored), default=0)
+
+
+def _fault(path: str, head: _Head) -> str:
     """Return what is wrong with the file of a chunk, "" if nothing is or it is not there.
 
-    It is empty, or shorter than its Blosc header says, or no file.
+    It is empty, or shorter than its head says, or no file.
     """
     try:
         status = os.stat(path)
@@ -161,11 +197,13 @@ def _fault(path: str, has_header: bool) -> str:
         return f"is a link to {os.readlink(path)!r}, which is not there" if is_link else ""
     if S_ISDIR(status.st_mode):
         return "is a folder"
-    if not has_header:
-        return "" if status.st_size else "ends early"
+    if status.st_size < max(1, head.n_bytes):
+        return "ends early"
+    if not head.n_bytes:
+        return ""
     with open(path, "rb") as file:
-        n_bytes = int.from_bytes(file.read(_BLOSC_BYTES)[12:], "little")
-    return "ends early" if status.st_size < max(_BLOSC_BYTES, n_bytes) else ""
+        n_bytes = head.length(file.read(head.n_bytes))
+    return "ends early" if status.st_size < n_bytes else ""
 
 
 def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:

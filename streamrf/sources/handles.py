@@ -1,0 +1,155 @@
+"""What h5py and zarr have open is read by the path of its file: in blocks, and never whole."""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import h5py
+
+from streamrf.errors import ParameterError
+from streamrf.sources.base import Block, Store
+from streamrf.sources.derived import names_of
+from streamrf.sources.fingerprints import column_fingerprint
+from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.hdf5_tables import open_hdf5
+from streamrf.sources.seekable import Ranges, SeekableSource
+from streamrf.sources.validation import check_no_grid, targets_and_weights
+from streamrf.sources.zarr_arrays import open_zarr
+
+
+class WithTargets(SeekableSource):
+    """The rows of a source that has no targets or weights, with those of arrays.
+
+    Parameters
+    ----------
+    source : the other
+    y, weights : as of an `ArraySource`
+    """
+
+    def __init__(self, source: SeekableSource, y: Any, weights: Any) -> None:
+        self._source = source
+        self.names, self.target_names = source.names, names_of(y, "y")
+        self.where, self.n_rows = source.where, source.n_rows
+        self.n_features, self.row_shape = source.n_features, source.row_shape
+        self.has_targets, self.has_weights = y is not None, weights is not None
+        self._y, self._weights = targets_and_weights(y, weights, source.n_rows)
+        check_no_grid((source.n_rows, *source.row_shape), self._y, source.where)
+
+    @property
+    def stores(self) -> list[Store]:
+        return self._source.stores
+
+    @property
+    def files(self) -> list[str]:
+        return self._source.files
+
+    @property
+    def versions(self) -> list[str]:
+        return self._source.versions
+
+    @property
+    def buffer_bytes(self) -> int:
+        return self._source.buffer_bytes
+
+    @property
+    def settings(self) -> dict[str, str | None]:
+        """Those of the rows, and fingerprints of targets and weights."""
+        given = {"y": self._y, "weights": self._weights}
+        return self._source.settings | {
+            n: column_fingerprint(column) for n, column in given.items()
+        }
+
+    @property
+    def known_targets(self) -> Any:
+        return None if self._y is None else (self._y, self._weights)
+
+    def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
+        for block in self._source._read(ranges, block_rows):
+            rows = slice(block.position, block.position + block.span)
+            y, weights = (None if c is None else c[rows] for c in (self._y, self._weights))
+            yield replace(block, y=y, weights=weights)
+
+    def _chunk(self, row: int) -> tuple[int, int]:
+        return self._source._chunk(row)
+
+    def _sampled_from(self, row: int) -> int:
+        return self._source._sampled_from(row)
+
+
+def is_open_array(X: Any) -> bool:
+    """Return whether X is a matrix of numbers that h5py or zarr has open, in a file here."""
+    if not (isinstance(X, h5py.Dataset) or _is_zarr(X, "Array")) or _path_of(X) is None:
+        return False
+    return X.ndim > 1 and X.dtype.kind in "biuf" and 0 not in X.shape
+
+
+def is_open_group(X: Any) -> bool:
+    """Return whether X is a file or group that h5py or zarr has open."""
+    return isinstance(X, h5py.Group) or _is_zarr(X, "Group")
+
+
+def open_handle(
+    X: Any, x: Any, y: Any, weights: Any, allow_sparse: bool, allow_external: bool
+) -> SeekableSource | None:
+    """Return the rows of what is open; None of anything else, or what is in no file here.
+
+    Parameters
+    ----------
+    x, y, weights : as of `open_source`; beside an array, y and weights are arrays, too
+    allow_sparse, allow_external : as of `open_source`; a dataset that h5py has opened may be in
+        files of any folder
+    """
+    path = _path_of(X)
+    if is_open_group(X):
+        if path is None:
+            raise ParameterError(f"X is {X!r}, in no file that has a path; give arrays")
+        if not isinstance(X, h5py.Group):
+            return open_zarr([path], x, y, weights, allow_sparse)
+        if X.name != "/":
+            raise ParameterError(
+                f"X is the group {X.name!r} of an HDF5 file; use open_source({path!r}, "
+                f"x={X.name[1:] + '/X'!r}, y=...)"
+            )
+        trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
+        return open_hdf5([path], x, y, weights, **trust)
+    if path is None or not is_open_array(X):
+        return None
+    if x is not None:
+        raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
+    source: SeekableSource
+    if isinstance(X, h5py.Dataset):
+        source = HDF5Source(
+            [path], X.name[1:], None, allow_sparse=allow_sparse, allow_external=True
+        )
+    else:
+        source = open_zarr([path], None, None, None, allow_sparse)
+    return source if y is None and weights is None else WithTargets(source, y, weights)
+
+
+def _is_zarr(X: Any, kind: str) -> bool:
+    """Return whether X is of a class of zarr, without importing it."""
+    zarr = sys.modules.get("zarr")
+    return zarr is not None and isinstance(X, getattr(zarr, kind))
+
+
+def _path_of(X: Any) -> str | None:
+    """Return the path of the file, or folder, of what is open; None of what can be read by none."""
+    if isinstance(X, h5py.Dataset | h5py.Group):
+        return _file_of(X) if X and X.name else None
+    if _is_zarr(X, "Array") or _is_zarr(X, "Group"):
+        root = getattr(X.store, "root", None)  # of a store in a folder
+        return os.path.abspath(root / X.path) if isinstance(root, os.PathLike) else None
+    return None
+
+
+def _file_of(X: Any) -> str | None:
+    """Return the path of an HDF5 file, what was written flushed, if it is the one that is open."""
+    file = X.file
+    path = os.path.abspath(os.fsdecode(file.filename))
+    if file.driver != "sec2" or not os.path.isfile(path):
+        return None
+    if file.mode != "r":
+        file.flush()
+    return path if os.path.samestat(os.fstat(file.id.get_vfd_handle()), os.stat(path)) else None

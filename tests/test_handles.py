@@ -1,0 +1,135 @@
+"""What h5py and zarr have open is read by its path."""
+
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+
+import streamrf as srf
+from streamrf.errors import DataError, ParameterError, ShapeError
+
+ROWS = np.random.default_rng(0).normal(size=(3000, 4, 3))
+LABELS = np.where(ROWS[:, 0, 0] > 0, "up", "down")
+
+
+@pytest.fixture(params=["h5py", "h5py, written", "zarr"])
+def handle(request, tmp_path):
+    """Return an open group with X, the texts y, and weights."""
+    arrays = {"X": ROWS, "w": np.arange(3000) + 1.0}
+    if request.param == "zarr":
+        zarr = pytest.importorskip("zarr")
+        group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+        for name, array in (arrays | {"y": LABELS.astype("T")}).items():
+            chunks = (70, *array.shape[1:])
+            group.create_array(name, shape=array.shape, dtype=array.dtype, chunks=chunks)[:] = array
+        yield group
+        return
+    file = h5py.File(tmp_path / "a.h5", "w")
+    for name, array in (arrays | {"y": LABELS.astype("S")}).items():
+        file.create_dataset(name, data=array, chunks=(70, *array.shape[1:]), compression="gzip")
+    if request.param == "h5py":
+        file.close()
+        file = h5py.File(tmp_path / "a.h5")
+    with file:
+        yield file
+
+
+def rows_of(source):
+    blocks = list(source.blocks(block_rows=64))
+    return [np.concatenate([getattr(b, name) for b in blocks]) for name in ("X", "y", "weights")]
+
+
+def test_an_array_is_read_in_blocks_beside_targets_that_are_arrays(handle):
+    source = srf.open_source(handle["X"], y=LABELS, weights=np.arange(3000) + 1)
+    assert not isinstance(source, srf.ArraySource)
+    assert source.stores[0].n_rows == 3000
+    assert source.files
+    assert (source.row_shape, source.has_targets, source.has_weights) == ((4, 3), True, True)
+    assert max(len(block.X) for block in source.blocks(block_rows=64)) < 100
+    for opened in source, pickle.loads(pickle.dumps(source)):
+        X, y, weights = rows_of(opened)
+        np.testing.assert_array_equal(X, ROWS.reshape(3000, 12))
+        np.testing.assert_array_equal(y, LABELS)
+        np.testing.assert_array_equal(weights, np.arange(3000) + 1)
+    sample = source.sample(100)
+    np.testing.assert_array_equal(sample.y, LABELS[sample.kept])
+    np.testing.assert_array_equal(sample.X, ROWS.reshape(3000, 12)[sample.kept])
+    (block,) = source.blocks(2990, 2995)
+    np.testing.assert_array_equal(block.y, LABELS[2990:2995])
+
+
+def test_a_group_is_read_by_the_names_of_its_arrays(handle):
+    X, y, weights = rows_of(srf.open_source(handle, y="y", weights="w"))
+    np.testing.assert_array_equal(X, ROWS.reshape(3000, 12))
+    np.testing.assert_array_equal(y, LABELS)
+    np.testing.assert_array_equal(weights, np.arange(3000) + 1)
+
+
+def test_estimators_do_with_what_is_open_as_with_arrays(handle):
+    features = srf.RandomFourier(srf.Gaussian(0.1), n_components=64)
+    given, opened, streamed = (
+        srf.RandomFeatureClassifier(features, alpha=1e-3, normalize=None, random_state=0)
+        for _ in range(3)
+    )
+    flat = ROWS.reshape(3000, 12)
+    given.fit(flat, LABELS)
+    for fitted in (opened.fit(handle["X"], LABELS), streamed.partial_fit(handle["X"], LABELS)):
+        np.testing.assert_array_equal(fitted.predict(handle["X"]), given.predict(flat))
+        np.testing.assert_array_equal(fitted.predict(handle), given.predict(flat))
+        assert fitted.score(handle["X"], LABELS) == given.score(flat, LABELS)
+        assert fitted.evaluate(handle["X"], LABELS)["error"] == 1 - given.score(flat, LABELS)
+    assert opened.fit(handle, "y").n_features_in_ == 12
+    regressor = srf.KernelRidgeRegressor(srf.Gaussian(0.1), alpha=1e-3, normalize=None, n_rows=3000)
+    regressor.fit(handle["X"], flat[:, 1])
+    np.testing.assert_allclose(
+        regressor.predict(handle["X"]), regressor.predict(flat), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_a_chunk_that_was_lost_is_told(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(tmp_path / "a.zarr", data=ROWS, chunks=(70, 4, 3))
+    (tmp_path / "a.zarr" / "c" / "7" / "0" / "0").unlink()
+    with pytest.warns(UserWarning, match="1 of 43 chunks of rows are not there"):
+        srf.open_source(array, y=LABELS)
+    srf.open_source(array, y=LABELS, allow_sparse=True)
+
+
+def test_what_is_in_no_file_is_an_array(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.create_array(zarr.storage.MemoryStore(), data=ROWS)
+    with h5py.File(tmp_path / "a.h5", "w", driver="core", backing_store=False) as file:
+        for array in stored, file.create_dataset("X", data=ROWS):
+            source = srf.open_source(array, y=LABELS)
+            assert isinstance(source, srf.ArraySource)
+            np.testing.assert_array_equal(rows_of_first(source), ROWS[:5].reshape(5, 12))
+        with pytest.raises(ParameterError, match="in no file that has a path"):
+            srf.open_source(file, y="y")
+
+
+def rows_of_first(source):
+    return next(iter(source.blocks(0, 5))).X
+
+
+def test_a_file_that_was_replaced_is_not_read_by_its_path(tmp_path):
+    for name, rows in {"a": ROWS, "b": -ROWS}.items():
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["X"] = rows
+    with h5py.File(tmp_path / "a.h5") as file:
+        (tmp_path / "b.h5").replace(tmp_path / "a.h5")
+        source = srf.open_source(file["X"])
+        np.testing.assert_array_equal(rows_of_first(source), ROWS[:5].reshape(5, 12))
+
+
+def test_slips_are_told(handle, tmp_path):
+    with pytest.raises(ShapeError, match="y has 10 rows"):
+        srf.open_source(handle["X"], y=LABELS[:10])
+    with pytest.raises(ParameterError, match="x= names a dataset"):
+        srf.open_source(handle["X"], x="X")
+    with pytest.raises(DataError, match="has no targets"):
+        srf.RandomFeatureClassifier().fit(handle["X"])
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        group = file.create_group("a")
+        with pytest.raises(ParameterError, match="x='a/X'"):
+            srf.open_source(group, y="y")
