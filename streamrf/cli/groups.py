@@ -209,8 +209,8 @@ class CodeOptions:
     codes: str | None = option_from(Settings, "codes", words=CODES)
     bits: int | None = option("Bits of error-correcting codes.", min=1)
     decode: str | None = option(
-        "How outputs name a class; euclidean. auto: another where rows held out of a pass clearly "
-        "err less by it, as of fit without codes.",
+        "How outputs name a class; euclidean. auto, in a pass alone: another where rows held out "
+        "clearly err less by it, as of fit without codes.",
         words=DECODINGS,
     )
     class_weight: str | dict[str, float] | None = option_from(

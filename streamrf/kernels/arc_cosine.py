@@ -21,7 +21,7 @@ class ArcCosine(DotProductKernel):
     -----
     Cho and Saul, Kernel Methods for Deep Learning, NIPS 2009. At ``t = 1`` the tail of the series
     shrinks only as ``1/sqrt(N)`` (order 0) and ``N^(-3/2)`` (order 1), so order 0 needs a tolerance
-    of 0.02 on rows of unit length.
+    of 0.01 on rows of unit length.
 
     Examples
     --------
