@@ -219,6 +219,19 @@ def test_words_for_numbers_are_read_and_others_refused():
         srf.accumulate(srf.ArraySource(X, y), fourier(8), class_weight={"yes": 2.0})
 
 
+def test_words_for_labels_that_are_booleans_are_read_and_others_refused():
+    source = srf.ArraySource(X, SIGNAL > 0)
+    by_label, *by_words = (
+        srf.accumulate(source, fourier(8), class_weight=w, random_state=0).solve()
+        for w in ({True: 2.0, False: 3.0}, {"True": 2, "False": 3}, {"true": 2, "false": 3})
+    )
+    for model in by_words:
+        np.testing.assert_array_equal(model.coef, by_label.coef)
+    assert not np.array_equal(by_label.coef, srf.accumulate(source, fourier(8)).solve().coef)
+    with pytest.raises(ParameterError, match="class_weight names 'no', and labels are such as F"):
+        srf.accumulate(source, fourier(8), class_weight={"no": 2.0})
+
+
 @pytest.mark.parametrize("alpha", ["auto", 0.1])
 @pytest.mark.parametrize(
     "make", [srf.OneVsRest, lambda word: srf.ErrorCorrectingCodes(6, decode=word)]

@@ -16,6 +16,7 @@ from streamrf.sources.rows import of_targets
 
 BALANCED = "balanced"
 ClassWeight = str | Mapping[Any, float]  # "balanced", or factors by label
+_TRUTH = {"false": "0", "true": "1"}  # how commands and tables write labels that are booleans
 
 
 def check_class_weight(class_weight: Any) -> None:
@@ -59,6 +60,8 @@ def named_factors(
     names = as_labels(np.array(list(class_weight)))
     is_text = labels.dtype.kind == "U"
     if is_text != (names.dtype.kind == "U"):
+        if labels.dtype.kind == "b":
+            names = np.array([_TRUTH.get(name.lower(), name) for name in names.tolist()])
         try:
             names = names.astype(str if is_text else np.float64)
         except ValueError:
