@@ -104,7 +104,7 @@ def open_handle(
     path = _path_of(X)
     if is_open_group(X):
         if path is None:
-            raise ParameterError(f"X is {X!r}, in no file that has a path; give arrays")
+            raise ParameterError(f"X is {X!r}, in no file that can be opened again; give arrays")
         if not isinstance(X, h5py.Group):
             return open_zarr([path], x, y, weights, allow_sparse)
         if X.name != "/":
@@ -145,11 +145,9 @@ def _path_of(X: Any) -> str | None:
 
 
 def _file_of(X: Any) -> str | None:
-    """Return the path of an HDF5 file, what was written flushed, if it is the one that is open."""
+    """Return the path of an HDF5 file, if it is the one that is open, and open to read alone."""
     file = X.file
     path = os.path.abspath(os.fsdecode(file.filename))
-    if file.driver != "sec2" or not os.path.isfile(path):
+    if file.driver != "sec2" or file.mode != "r" or file.swmr_mode or not os.path.isfile(path):
         return None
-    if file.mode != "r":
-        file.flush()
     return path if os.path.samestat(os.fstat(file.id.get_vfd_handle()), os.stat(path)) else None

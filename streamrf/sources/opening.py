@@ -118,12 +118,12 @@ def open_source(
     data : path, pattern, URL or folder, or a list of them, all of one format; or a table of pandas,
         polars, Arrow or Dask, a dict of columns, an array of records or a list of rows that are
         dicts; or an array, also a sparse one of SciPy, a DataArray of xarray, or a dataset or array
-        that h5py or zarr has open, or its file or group, which are read by their paths; or what
-        gives blocks of rows that are arrays, see `IteratorSource`, or such tables: an iterator, a
-        list of tables, or a function without arguments that makes an iterator, whose first block
-        may be read at once. The formats are HDF5, CSV and TSV (also .gz, .zst, .bz2), Parquet,
-        Arrow, `.npy`, `.npz` (also sparse), libsvm text and zarr. Folders such as ``year=2024`` in
-        a folder or pattern are columns of its tables
+        that h5py or zarr has open to read, or such a file or group, which are read by their paths;
+        or what gives blocks of rows that are arrays, see `IteratorSource`, or such tables: an
+        iterator, a list of tables, or a function without arguments that makes an iterator, whose
+        first block may be read at once. The formats are HDF5, CSV and TSV (also .gz, .zst, .bz2),
+        Parquet, Arrow, `.npy`, `.npz` (also sparse), libsvm text and zarr. Folders such as
+        ``year=2024`` in a folder or pattern are columns of its tables
     x : dataset or columns of X: of HDF5, zarr and `.npz` a name, "X" by default; of tables names or
         patterns, a list or one text with commas, where "-name" leaves one out, by default all
         that are no targets or weights;
