@@ -683,6 +683,27 @@ def test_a_fill_value_of_more_digits_than_the_numbers(tmp_path, fill):
     np.testing.assert_array_equal(np.isnan(block.X), [[0, 1], [0, 0]])
 
 
+@pytest.mark.parametrize(
+    ("kind", "fill"),
+    [("f4", 9.969209968386869e36), ("f8", 9.969209968386869e36), ("i2", -32767), ("u4", 2**32 - 1)],
+)
+@pytest.mark.parametrize("case", ["netCDF", "own", "other", "bytes"])
+def test_what_netcdf_has_not_written_is_missing(tmp_path, kind, fill, case):
+    """Its own fill value has no attribute; libraries that fill with others have it as a number."""
+    stored = RNG.integers(0, 5, (40, 3)).astype("i1" if case == "bytes" else kind)
+    dtype, fill = stored.dtype, (-127 if case == "bytes" else fill)
+    stored[7, 1] = fill
+    with h5py.File(tmp_path / "rows.nc", "w") as file:
+        file.create_dataset("X", data=stored, fillvalue=0 if case == "other" else fill)
+        if case == "own":
+            file["X"].attrs["_FillValue"] = dtype.type(4)
+    (block,) = open_source(tmp_path / "rows.nc").blocks()
+    expected = stored.astype(float)
+    if case in ("netCDF", "own"):
+        expected[stored == dtype.type(fill if case == "netCDF" else 4)] = np.nan
+    np.testing.assert_array_equal(block.X, expected.astype(block.X.dtype))
+
+
 @pytest.mark.parametrize("text", ["true", np.array(["true"], object)])
 def test_text_of_attributes_is_read_in_both_forms(tmp_path, text):
     stored = np.array([[200, 1], [3, 255]], np.uint8)

@@ -165,6 +165,7 @@ class Packed(Plain):
         self._is_scaled = (self._scale, self._offset) != (1.0, 0.0)
         found = (dataset.attrs.get(name) for name in _FILLS)
         fills = [value for value in map(np.ravel, found) if value.dtype.kind in "iuf"]
+        fills.append(_default_fill(dataset))
         if self._stored_as is not None:
             fills = [value.astype(signed).view(self._stored_as) for value in fills]
         elif not is_integer:
@@ -228,6 +229,17 @@ class Packed(Plain):
 ROUNDING = 0.01  # of a step of stored integers, by which bounds that are not stored are wider
 _FILLS = ("_FillValue", "missing_value")
 _PACKING = ("scale_factor", "add_offset", *_FILLS)
+# Of variables without a `_FillValue`, where nothing was written; of bytes there are none.
+_NETCDF_FILLS = {
+    "f4": 9.969209968386869e36,
+    "f8": 9.969209968386869e36,
+    "i2": -32767,
+    "i4": -2147483647,
+    "i8": -9223372036854775806,
+    "u2": 65535,
+    "u4": 4294967295,
+    "u8": 18446744073709551614,
+}
 
 
 def _is_unsigned(dataset: h5py.Dataset) -> bool:
@@ -241,7 +253,7 @@ def _is_packed(dataset: h5py.Dataset) -> bool:
         return False
     if _is_unsigned(dataset):
         return True
-    if any(len(bound) for bound in _bounds(dataset)):
+    if any(len(bound) for bound in _bounds(dataset)) or len(_default_fill(dataset)):
         return True
     values = [dataset.attrs.get(name) for name in _PACKING]
     plain = ((1.0,), (0.0,), (), ())
@@ -249,6 +261,18 @@ def _is_packed(dataset: h5py.Dataset) -> bool:
         value is not None and not _is_one_of(value, numbers)
         for value, numbers in zip(values, plain, strict=True)
     )
+
+
+def _default_fill(dataset: h5py.Dataset) -> NDArray[Any]:
+    """Return netCDF's own fill value, in an array, where that is the one of a dataset; else none.
+
+    No other library fills so, and netCDF does where a `_FillValue` does not say otherwise.
+    """
+    number = _NETCDF_FILLS.get(f"{dataset.dtype.kind}{dataset.dtype.itemsize}")
+    if number is None or "_FillValue" in dataset.attrs:
+        return np.empty(0, dataset.dtype)
+    own = np.array([number], dataset.dtype)
+    return own if dataset.fillvalue == own[0] else own[:0]
 
 
 def _bounds(dataset: h5py.Dataset) -> list[NDArray[Any]]:
