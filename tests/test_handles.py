@@ -135,3 +135,6 @@ def test_slips_are_told(handle, tmp_path):
         group = file["a"]
         with pytest.raises(ParameterError, match="x='a/X'"):
             srf.open_source(group, y="y")
+    for closed in file, group:
+        with pytest.raises(ParameterError, match=r"Closed HDF5 .*; open its file again"):
+            srf.open_source(closed)

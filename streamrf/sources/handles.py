@@ -2,80 +2,54 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import h5py
+import numpy as np
+from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
-from streamrf.sources.base import Block, Store
-from streamrf.sources.derived import names_of
+from streamrf.sources.base import Block, Source
+from streamrf.sources.derived import Derived
 from streamrf.sources.fingerprints import column_fingerprint
 from streamrf.sources.hdf5 import HDF5Source
 from streamrf.sources.hdf5_tables import open_hdf5
-from streamrf.sources.seekable import Ranges, SeekableSource
+from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.validation import check_no_grid, targets_and_weights
 from streamrf.sources.zarr_arrays import open_zarr
 
 
-class WithTargets(SeekableSource):
+class WithTargets(Derived):
     """The rows of a source that has no targets or weights, with those of arrays.
 
     Parameters
     ----------
-    source : the other
+    source : the other, which can be read from any row on
     y, weights : as of an `ArraySource`
     """
 
     def __init__(self, source: SeekableSource, y: Any, weights: Any) -> None:
-        self._source = source
-        self.names, self.target_names = source.names, names_of(y, "y")
-        self.where, self.n_rows = source.where, source.n_rows
-        self.n_features, self.row_shape = source.n_features, source.row_shape
+        super().__init__(source)
         self.has_targets, self.has_weights = y is not None, weights is not None
         self._y, self._weights = targets_and_weights(y, weights, source.n_rows)
         check_no_grid((source.n_rows, *source.row_shape), self._y, source.where)
 
     @property
-    def stores(self) -> list[Store]:
-        return self._source.stores
-
-    @property
-    def files(self) -> list[str]:
-        return self._source.files
-
-    @property
-    def versions(self) -> list[str]:
-        return self._source.versions
-
-    @property
-    def buffer_bytes(self) -> int:
-        return self._source.buffer_bytes
-
-    @property
     def settings(self) -> dict[str, str | None]:
         """Those of the rows, and fingerprints of targets and weights."""
         given = {"y": self._y, "weights": self._weights}
-        return self._source.settings | {
-            n: column_fingerprint(column) for n, column in given.items()
-        }
+        return super().settings | {name: column_fingerprint(given[name]) for name in given}
 
     @property
-    def known_targets(self) -> Any:
+    def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
+        """Those of the arrays."""
         return None if self._y is None else (self._y, self._weights)
 
-    def _read(self, ranges: Ranges, block_rows: int) -> Iterator[Block]:
-        for block in self._source._read(ranges, block_rows):
-            rows = slice(block.position, block.position + block.span)
-            y, weights = (None if c is None else c[rows] for c in (self._y, self._weights))
-            yield replace(block, y=y, weights=weights)
-
-    def _chunk(self, row: int) -> tuple[int, int]:
-        return self._source._chunk(row)
-
-    def _sampled_from(self, row: int) -> int:
-        return self._source._sampled_from(row)
+    def _changed(self, block: Block) -> Block:
+        rows = block.positions
+        y, weights = (None if c is None else c[rows] for c in (self._y, self._weights))
+        return replace(block, y=y, weights=weights)
 
 
 def is_open_array(X: Any) -> bool:
@@ -92,7 +66,7 @@ def is_open_group(X: Any) -> bool:
 
 def open_handle(
     X: Any, x: Any, y: Any, weights: Any, allow_sparse: bool, allow_external: bool
-) -> SeekableSource | None:
+) -> Source | None:
     """Return the rows of what is open; None of anything else, or what is in no file here.
 
     Parameters
@@ -101,6 +75,8 @@ def open_handle(
     allow_sparse, allow_external : as of `open_source`; a dataset that h5py has opened may be in
         files of any folder
     """
+    if isinstance(X, h5py.Dataset | h5py.Group) and not X:
+        raise ParameterError(f"X is {X!r}; open its file again, or give its path to open_source")
     path = _path_of(X)
     if is_open_group(X):
         if path is None:
@@ -137,7 +113,7 @@ def _is_zarr(X: Any, kind: str) -> bool:
 def _path_of(X: Any) -> str | None:
     """Return the path of the file, or folder, of what is open; None of what can be read by none."""
     if isinstance(X, h5py.Dataset | h5py.Group):
-        return _file_of(X) if X and X.name else None
+        return _file_of(X) if X and X.name else None  # if it is open, and has a name
     if _is_zarr(X, "Array") or _is_zarr(X, "Group"):
         root = getattr(X.store, "root", None)  # of a store in a folder
         return os.path.abspath(root / X.path) if isinstance(root, os.PathLike) else None
