@@ -1,6 +1,7 @@
 """The command line on clusters: processes started for it, and schedulers with and without TLS."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from clusters import by_hand
 from streamrf.cli import app
-from streamrf.engine import ClusterAddress
+from streamrf.engine import ClusterAddress, connected
 from streamrf.errors import ParameterError
 
 N, WIDTH = 2000, 6
@@ -186,3 +187,23 @@ def test_without_the_certificate_a_client_is_refused(path, tmp_path, scheduler, 
         done = streamrf(*fit, *options, status=1)
         assert "no scheduler that lets us in answers" in done.stderr
     assert not (tmp_path / "m.h5").exists()
+
+
+def test_what_is_told_by_an_error_is_not_logged_with_its_traceback(path, scheduler, certificates):
+    """A scheduler that was killed left thirty lines of Dask's before ours."""
+    logs, shown = logging.getLogger("distributed.client"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: shown.append(record.getMessage())
+    logs.addHandler(handler)
+    try:
+        files = [str(certificates / f"ours{end}") for end in ("-ca.pem", ".pem", ".key")]
+        with connected(ClusterAddress(scheduler, None, *files)):
+            logs.error("a traceback", exc_info=OSError("gone"))
+            logs.error("a line")
+        logs.error("one of another client", exc_info=OSError("gone"))
+    finally:
+        logs.removeHandler(handler)
+    assert [text for text in shown if text.startswith(("a ", "one "))] == [
+        "a line",
+        "one of another client",
+    ]

@@ -125,12 +125,28 @@ def connected(address: ClusterAddress, n_threads: int | None = None) -> Iterator
     if address.is_here:
         yield None
         return
-    if address.workers is not None:
-        with _processes(address.workers, n_threads) as client:
-            yield client
-        return
-    with _client(address) as client:
-        yield client
+    with _quiet():
+        if address.workers is None:
+            with _client(address) as client:
+                yield client
+        else:
+            with _processes(address.workers, n_threads) as client:
+                yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out what Dask's client logs of a scheduler that is gone: an error of ours says it."""
+
+    def is_told(record: logging.LogRecord) -> bool:
+        return not record.exc_info
+
+    logs = logging.getLogger("distributed.client")
+    logs.addFilter(is_told)
+    try:
+        yield
+    finally:
+        logs.removeFilter(is_told)
 
 
 @contextmanager

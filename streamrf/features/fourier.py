@@ -89,8 +89,8 @@ class RandomFourier(FourierMap):
     n_components : int, D
     paired : bool
         True: a cosine and a sine for each frequency, first all cosines, then all sines (for the
-        Gaussian less variance at every distance); of an odd D the last frequency has only the wave
-        that follows. False: D frequencies, each with a random offset,
+        Gaussian less variance at every distance); of an odd D the last frequency has, after the
+        cosines, one wave with a random offset. False: D frequencies with such waves alone,
         ``sqrt(2/D) cos(<omega, x> + b)``
     random_state : int, RandomState or None
 
