@@ -349,3 +349,12 @@ def test_a_constant_target_is_predicted_exactly(rng, value):
     fitted = srf.KernelRidgeRegressor().fit(X, y)
     assert (fitted.predict(X)[:, 0] == value).all()
     assert srf.KernelRidgeRegressor().fit(X, y[:, 0]).score(X, y[:, 0]) == 1.0
+
+
+def test_rows_left_out_by_the_default_are_told(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    monkeypatch.setattr("streamrf.estimators.kernel_ridge.N_ROWS", 50)
+    with pytest.warns(StreamrfWarning, match="X: 50 of 90 rows are fitted, .* n_rows= takes more"):
+        srf.KernelRidgeRegressor(n_rows=50).fit(X, X[:, 1])
+    srf.KernelRidgeRegressor(n_rows=51).fit(X, X[:, 1])
+    srf.KernelRidgeRegressor(n_rows=50).fit(X[:50], X[:50, 1])

@@ -91,6 +91,11 @@ class _KernelRidge(BaseEstimator):
             _check_weights(source)
         if not is_classifier(self):
             source = source.of_values()
+        if n_rows == N_ROWS < (source.n_rows or 0):
+            warn(
+                f"{source.where}: {n_rows:,} of {source.n_rows:,} rows are fitted, spread over all;"
+                " n_rows= takes more, with memory for its square, and random features take all"
+            )
         block = _weighing_sample(source, n_rows)
         if given is not None and is_classifier(self) and len(block.X) < len(given):
             _warn_of_lost(as_labels(given), as_labels(block.y))

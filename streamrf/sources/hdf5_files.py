@@ -23,11 +23,12 @@ from streamrf.sources.fingerprints import FINGERPRINT_ROWS, fingerprints
 from streamrf.sources.hdf5_chunks import Bands
 from streamrf.sources.hdf5_columns import Column, Picked, Plain, Turned, as_pixels
 from streamrf.sources.hdf5_filters import register
-from streamrf.sources.hdf5_groups import as_text, column_of
+from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.hdf5_layouts import is_of_numpy
 from streamrf.sources.hdf5_names import MAX_SHOWN, cell_named, entries_of, turned_of
 from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot
+from streamrf.sources.packing import as_text
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
 from streamrf.sources.validation import (
     as_matrix,

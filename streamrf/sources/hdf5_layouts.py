@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamrf.errors import CorruptFileError, ShapeError
-from streamrf.sources.hdf5_groups import as_text, column_of, encoding_of
+from streamrf.sources.hdf5_groups import column_of, encoding_of
+from streamrf.sources.packing import as_text
 from streamrf.sources.plain_pickles import unpickled
 
 MAX_COLUMNS = 100_000  # of a table; what claims more is damaged, or rows of numbers

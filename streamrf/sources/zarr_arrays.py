@@ -1,5 +1,6 @@
 """Zarr stores, of version 2 or 3, read by chunks."""
 
+import base64
 import math
 import os
 import re
@@ -26,6 +27,7 @@ from streamrf.sources.hdf5_trust import (
     not_stored,
     warn_of_lacking,
 )
+from streamrf.sources.packing import Attributes, Packing
 from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import LazyMatrix, MatrixSource
@@ -35,6 +37,8 @@ Name = str | None
 
 N_LOOKED_AT = 3  # chunks of targets or weights, whether these are in an order
 LOOKED_AT_ROWS = 4096  # of each
+_CHANGED_BYTES = 16  # that an entry takes while it is unpacked: its product, and the result
+_BOUNDS = {"valid_range", "valid_min", "valid_max"}
 _BLOSC_BYTES = 16  # of a header, whose last four are the length of all
 _CHUNK = re.compile(r"(c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
 
@@ -60,8 +64,13 @@ class ZarrMatrix(LazyMatrix):
                 where = name if role == "X" else f"{name}, array {array.path!r}"
                 told = _checked(array, os.path.join(self._path, array.path), where, role != "X")
                 self.lacking = self.lacking or told
+        self._packings = [
+            None if array is None else _packing(array, name, keeps_integers=role == "y")
+            for role, array in self._arrays._asdict().items()
+        ]
         self._chunk_rows = X.chunks[0]
-        self._row_bytes = X.dtype.itemsize * self.n_features
+        changed = 0 if self._packings[0] is None else _CHANGED_BYTES
+        self._row_bytes = (X.dtype.itemsize + changed) * self.n_features
 
     @property
     def files(self) -> list[str]:
@@ -84,13 +93,16 @@ class ZarrMatrix(LazyMatrix):
         return start, min(start + self._chunk_rows, self.n_rows)
 
     def read(self, start: int, stop: int) -> Arrays:
-        """Return some rows; ChangedFileError where the store is gone, which zarr reads as zeros."""
+        """Return some rows, numbers that are packed as what they are.
+
+        ChangedFileError where the store is gone, which zarr reads as zeros.
+        """
         for array in self._arrays:
             if array is not None:
                 _check_whole(array, os.path.join(self._path, array.path), start, stop, self.where)
         found = super().read(start, stop)
         check_there([self._path], self.where)
-        return found
+        return Arrays(*map(_unpacked, found, self._packings))
 
     def _open(self) -> Arrays:
         try:
@@ -125,6 +137,36 @@ class ZarrMatrix(LazyMatrix):
                 + how_to_name(role)
             )
         return store[name]
+
+
+def _packing(array: Any, where: str, keeps_integers: bool) -> Packing | None:
+    """Return what becomes of the numbers of an array; None where they are as they are stored.
+
+    xarray writes a `_FillValue` as that of the array in version 2, and floats as text in version 3.
+    """
+    told = dict(array.attrs)
+    fill = told.get("_FillValue")
+    if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in told:
+        told["_FillValue"] = fill if array.fill_value is None else array.fill_value
+    elif isinstance(fill, str) and array.dtype.kind == "f":
+        with decoding(where):
+            told["_FillValue"] = np.frombuffer(base64.standard_b64decode(fill), "<f8")
+    if array.dtype.kind == "i":
+        for name in _BOUNDS & told.keys():
+            told[name] = _of_dtype(told[name], array.dtype)
+    attributes = Attributes(array.dtype, told, array.fill_value)
+    return Packing(attributes, where, keeps_integers) if attributes.are_of_packed else None
+
+
+def _of_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return integers in a dtype, if it holds them, and other values as they are."""
+    found = np.ravel(value)
+    held = found.dtype.kind == "i" and (found == found.astype(dtype)).all()
+    return found.astype(dtype) if held else value
+
+
+def _unpacked(values: Any, packing: Packing | None) -> Any:
+    return values if packing is None else packing.decoded(np.asarray(values))
 
 
 def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> None:
