@@ -116,14 +116,14 @@ def _path_of(X: Any) -> str | None:
         return _file_of(X) if X and X.name else None  # if it is open, and has a name
     if _is_zarr(X, "Array") or _is_zarr(X, "Group"):
         root = getattr(X.store, "root", None)  # of a store in a folder
-        return os.path.abspath(root / X.path) if isinstance(root, os.PathLike) else None
+        return os.fspath(root / X.path) if isinstance(root, os.PathLike) else None
     return None
 
 
 def _file_of(X: Any) -> str | None:
     """Return the path of an HDF5 file, if it is the one that is open, and open to read alone."""
     file = X.file
-    path = os.path.abspath(os.fsdecode(file.filename))
+    path = os.fsdecode(file.filename)  # as it was given, for names in ledgers
     if file.driver != "sec2" or file.mode != "r" or file.swmr_mode or not os.path.isfile(path):
         return None
     return path if os.path.samestat(os.fstat(file.id.get_vfd_handle()), os.stat(path)) else None
