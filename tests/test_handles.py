@@ -2,6 +2,7 @@
 
 import pickle
 
+import dask.array
 import h5py
 import numpy as np
 import pytest
@@ -120,6 +121,50 @@ def test_a_file_that_was_replaced_is_not_read_by_its_path(tmp_path):
         (tmp_path / "b.h5").replace(tmp_path / "a.h5")
         source = srf.open_source(file["X"])
         np.testing.assert_array_equal(rows_of_first(source), ROWS[:5].reshape(5, 12))
+
+
+@pytest.mark.parametrize("kind", ["handle", "dask", "xarray"])
+def test_several_targets_keep_their_names(kind, handle):
+    """They were taken by their places by all but fit."""
+    pd, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
+    flat = ROWS.reshape(3000, 12)
+    X = {
+        "handle": handle["X"],
+        "dask": dask.array.from_array(flat, (500, 12)),
+        "xarray": xarray.DataArray(flat),
+    }[kind]
+    table = pd.DataFrame({"a": flat[:, 0], "b": flat[:, 1] - 5})
+    turned = table[["b", "a"]]
+    features = srf.RandomFourier(srf.Gaussian(0.01), n_components=64)
+    forest = srf.RandomFeatureRegressor(features, alpha=1e-6, random_state=0)
+    exact = srf.KernelRidgeRegressor(srf.Gaussian(0.01), alpha=1e-6, n_rows=500)
+    for regressor in forest.fit(X, table), exact.fit(X, table):
+        assert regressor.score(X, table) > 0.8
+        np.testing.assert_allclose(regressor.score(X, turned), regressor.score(X, table))
+    assert forest.evaluate(X, turned)["r2"] == forest.evaluate(X, table)["r2"]
+    begun = srf.RandomFeatureRegressor(features, alpha=1e-6, random_state=0)
+    begun.partial_fit(X, table).partial_fit(flat[::-1], turned[::-1])
+    assert begun.score(X, table) > 0.8
+    other = dask.array.from_array(flat[::-1], (500, 12))
+    assert begun.partial_fit(other, turned[::-1]).score(X, table) > 0.8
+
+
+def test_rows_of_several_places_have_one_target_each(handle):
+    features = srf.RandomFourier(srf.Gaussian(0.1), n_components=64)
+    fitted = srf.RandomFeatureClassifier(features, random_state=0).fit(ROWS[:, 0], LABELS)
+    with pytest.raises(ShapeError, match="has 12 features, but the model was trained on 3"):
+        fitted.evaluate(handle["X"], LABELS)
+
+
+def test_targets_of_a_group_are_named(handle):
+    for y in (LABELS, handle["y"]):
+        with pytest.raises(ParameterError, match="y of files is the name of a dataset"):
+            srf.open_source(handle, y=y)
+    with pytest.raises(ParameterError, match="weights of files is the name of a dataset"):
+        srf.RandomFeatureClassifier().fit(handle, "y", np.ones(3000))
+    features = srf.RandomFourier(srf.Gaussian(0.1), n_components=64)
+    fitted = srf.RandomFeatureClassifier(features, random_state=0).fit(handle, ["y"], "w")
+    assert fitted.score(handle, "y") == fitted.score(handle["X"], LABELS)
 
 
 def test_slips_are_told(handle, tmp_path):

@@ -1246,3 +1246,40 @@ def test_a_table_of_pandas_behind_a_link_keeps_its_categories(tmp_path, link):
     (expected,) = open_source(tmp_path / "other.h5", x="df", y="y").blocks()
     assert block.X.shape[1] == 4  # a, and three levels
     assert_same_bytes(block.X, expected.X)
+
+
+# --------------------------------------------------------------------- what is left out
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Return a file of a group of columns and of a dataset of several, and its arrays."""
+    columns = {"pt": RNG.normal(size=40), "eta": RNG.normal(size=40), "label": np.arange(40) % 2}
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        for name, values in columns.items():
+            file[f"ev/{name}"] = values
+        file["ev/p"] = RNG.normal(size=(40, 2))
+        file["ev/other"] = np.arange(7)
+    return tmp_path / "rows.h5"
+
+
+def test_a_group_of_columns_and_of_rows_is_no_table_but_has_columns(mixed):
+    with pytest.raises(ShapeError, match="'ev' is a group, not a dataset"):
+        open_source(mixed, x="ev", y="ev/label")
+    for x in (["ev/pt", "ev/p"], "ev/pt,ev/p"):
+        source = open_source(mixed, x=x, y="ev/label")
+        assert set(source.columns.outputs) == {"pt", "p_0", "p_1"}
+
+
+def test_columns_beside_the_dataset_that_is_x_are_told(mixed, caplog):
+    """They were left out without a word."""
+    with caplog.at_level("INFO", "streamrf"):
+        source = open_source(mixed, y="ev/label")
+    assert (source.n_features, source.columns) == (2, None)
+    told = "X is the dataset 'ev/p'; columns beside it are left out: ev/eta, ev/pt; name what is"
+    assert told in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO", "streamrf"):
+        open_source(mixed, x="ev/p", y="ev/label")
+        open_source(mixed)
+    assert "left out" not in caplog.text

@@ -209,7 +209,7 @@ class CodeOptions:
     codes: str | None = option_from(Settings, "codes", words=CODES)
     bits: int | None = option("Bits of error-correcting codes.", min=1)
     decode: str | None = option(
-        "How outputs name a class; euclidean. auto, in a pass alone: another where rows held out "
+        "How outputs name a class; euclidean. auto (of a pass): another where rows held out "
         "clearly err less by it, as of fit without codes.",
         words=DECODINGS,
     )

@@ -156,6 +156,7 @@ class RandomFeatureEstimator(BaseEstimator):
         batch: tuple[Any, Any, Any] | None = None
         is_given = self._is_source(X, y, reset=is_first)
         if is_given:
+            y = y if is_first else ordered(y, self._target_names)
             source = as_source(X, y, sample_weight)
             source = self._named(source) if is_first else source
             source = source if classes is None else Known(source, classes)

@@ -16,6 +16,7 @@ from streamrf.errors import (
     check_unmasked,
 )
 from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.derived import names_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.seekable import Ranges, SeekableSource, cut
 from streamrf.sources.validation import (
@@ -70,6 +71,7 @@ class DaskArraySource(SeekableSource):
             check_not_persisted(name, array)
             check_unmasked(array, name)
         check_rank(X.shape, "X")
+        self.target_names = names_of(y, "y")
         self.n_rows = X.shape[0]
         self.row_shape = X.shape[1:]
         self.n_features = int(np.prod(self.row_shape))

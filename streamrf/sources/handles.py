@@ -3,7 +3,7 @@
 import os
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import h5py
 import numpy as np
@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from streamrf.errors import ParameterError
 from streamrf.sources.base import Block, Source
-from streamrf.sources.derived import Derived
+from streamrf.sources.derived import Derived, names_of
 from streamrf.sources.fingerprints import column_fingerprint
 from streamrf.sources.hdf5 import HDF5Source
-from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.validation import check_no_grid, targets_and_weights
 from streamrf.sources.zarr_arrays import open_zarr
@@ -32,6 +31,7 @@ class WithTargets(Derived):
     def __init__(self, source: SeekableSource, y: Any, weights: Any) -> None:
         super().__init__(source)
         self.has_targets, self.has_weights = y is not None, weights is not None
+        self.target_names = source.target_names
         self._y, self._weights = targets_and_weights(y, weights, source.n_rows)
         check_no_grid((source.n_rows, *source.row_shape), self._y, source.where)
 
@@ -46,6 +46,9 @@ class WithTargets(Derived):
         """Those of the arrays."""
         return None if self._y is None else (self._y, self._weights)
 
+    def of_width(self, n_features: int) -> Self:
+        return self  # a row of several places has one target
+
     def _changed(self, block: Block) -> Block:
         rows = block.positions
         y, weights = (None if c is None else c[rows] for c in (self._y, self._weights))
@@ -54,6 +57,7 @@ class WithTargets(Derived):
 
 def is_open_array(X: Any) -> bool:
     """Return whether X is a matrix of numbers that h5py or zarr has open, in a file here."""
+    _check_open(X)
     if not (isinstance(X, h5py.Dataset) or _is_zarr(X, "Array")) or _path_of(X) is None:
         return False
     return X.ndim > 1 and X.dtype.kind in "biuf" and 0 not in X.shape
@@ -64,36 +68,29 @@ def is_open_group(X: Any) -> bool:
     return isinstance(X, h5py.Group) or _is_zarr(X, "Group")
 
 
-def open_handle(
-    X: Any, x: Any, y: Any, weights: Any, allow_sparse: bool, allow_external: bool
-) -> Source | None:
-    """Return the rows of what is open; None of anything else, or what is in no file here.
+def path_of_group(X: Any) -> str:
+    """Return the path of a file or group that is open; ParameterError if it cannot be opened so."""
+    _check_open(X)
+    path = _path_of(X)
+    if path is None:
+        raise ParameterError(f"X is {X!r}, in no file that can be opened again; give arrays")
+    if isinstance(X, h5py.Group) and X.name != "/":
+        raise ParameterError(
+            f"X is the group {X.name!r} of an HDF5 file; use open_source({path!r}, "
+            f"x={X.name[1:] + '/X'!r}, y=...)"
+        )
+    return path
+
+
+def open_handle(X: Any, y: Any, weights: Any, allow_sparse: bool) -> Source:
+    """Return the rows of an open array.
 
     Parameters
     ----------
-    x, y, weights : as of `open_source`; beside an array, y and weights are arrays, too
-    allow_sparse, allow_external : as of `open_source`; a dataset that h5py has opened may be in
-        files of any folder
+    y, weights : arrays, as of `open_source`, or None
+    allow_sparse : as of `open_source`. What h5py has opened may be in files of any folder
     """
-    if isinstance(X, h5py.Dataset | h5py.Group) and not X:
-        raise ParameterError(f"X is {X!r}; open its file again, or give its path to open_source")
-    path = _path_of(X)
-    if is_open_group(X):
-        if path is None:
-            raise ParameterError(f"X is {X!r}, in no file that can be opened again; give arrays")
-        if not isinstance(X, h5py.Group):
-            return open_zarr([path], x, y, weights, allow_sparse)
-        if X.name != "/":
-            raise ParameterError(
-                f"X is the group {X.name!r} of an HDF5 file; use open_source({path!r}, "
-                f"x={X.name[1:] + '/X'!r}, y=...)"
-            )
-        trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
-        return open_hdf5([path], x, y, weights, **trust)
-    if path is None or not is_open_array(X):
-        return None
-    if x is not None:
-        raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
+    path = str(_path_of(X))
     source: SeekableSource
     if isinstance(X, h5py.Dataset):
         source = HDF5Source(
@@ -101,7 +98,13 @@ def open_handle(
         )
     else:
         source = open_zarr([path], None, None, None, allow_sparse)
+    source.target_names = names_of(y, "y")
     return source if y is None and weights is None else WithTargets(source, y, weights)
+
+
+def _check_open(X: Any) -> None:
+    if isinstance(X, h5py.Dataset | h5py.Group) and not X:
+        raise ParameterError(f"X is {X!r}; open its file again, or give its path to open_source")
 
 
 def _is_zarr(X: Any, kind: str) -> bool:

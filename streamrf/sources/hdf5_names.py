@@ -1,6 +1,7 @@
 """What names in an HDF5 file mean: datasets, tables, and columns of these."""
 
 import fnmatch
+import logging
 import os
 from collections.abc import Container
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from streamrf.sources.hdf5_layouts import (
     told_cells,
     width_of,
 )
+
+logger = logging.getLogger("streamrf")
 
 MAX_SHOWN = 6  # names in a listing
 
@@ -85,6 +88,22 @@ def whole_cells(item: Any, path: str = "") -> Cells | None:
     if is_loose and any(width_of(child) > 1 for _, child in children(item)):
         return told_cells(item, path) or None
     return cells_of(item, path) or None
+
+
+def tell_columns_beside(file: h5py.File, rows: str, known: list[str], where: str) -> None:
+    """Log which columns are left out that a group has beside a dataset of rows, none of `known`."""
+    group = rows.strip("/").rpartition("/")[0]
+    paths = {f"{group}/{name}".strip("/"): item for name, item in children(item_of(file, group))}
+    shape = file[rows].shape[:1]
+    beside = [path for path, item in paths.items() if getattr(item, "shape", None) == shape]
+    left = [path for path in beside if path not in {name.strip("/") for name in known}]
+    if left:
+        shown = ", ".join(left[:MAX_SHOWN]) + (", ..." if len(left) > MAX_SHOWN else "")
+        logger.info(
+            "%s: X is the dataset %r; columns beside it are left out: %s; name what is to be X: x= "
+            "(--x)",
+            *(where, rows, shown),
+        )
 
 
 def cell_named(file: h5py.File, wanted: str) -> Cell | None:

@@ -34,6 +34,7 @@ from streamrf.sources.hdf5_names import (
     has_all,
     item_of,
     tables_of,
+    tell_columns_beside,
     turned_of,
     whole_cells,
 )
@@ -299,13 +300,16 @@ def _choice(path: str, x: Wanted, y: Wanted, weights: Wanted) -> tuple[str | Non
             if turned_of(file, name) is not None:
                 return None, name
             if x is None:
-                return _by_targets(file, _listed(y))
-        found = _table_of(file, [entry.removeprefix("-") for entry in entries])
-        if found is None:
+                found = _by_targets(file, _listed(y))
+                if _listed(y) and found[0] is None and found[1] in file:
+                    tell_columns_beside(file, found[1], [*_listed(y), *_listed(weights)], path)
+                return found
+        owner = _table_of(file, [entry.removeprefix("-") for entry in entries])
+        if owner is None:
             return None, entries[0]
-        names = _local(found, entries) or []
-        cells = _cells(file, found, f"{path}, table {found or '/'!r}")
-        return found, columns_named(item_of(file, found), cells, names) or None
+        names = _local(owner, entries) or []
+        cells = _cells(file, owner, f"{path}, table {owner or '/'!r}")
+        return owner, columns_named(item_of(file, owner), cells, names) or None
 
 
 def _table_of(file: h5py.File, entries: list[str]) -> str | None:

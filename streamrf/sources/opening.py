@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from glob import has_magic
 from typing import Any
 
+import h5py
+
 from streamrf.errors import DataError, EmptySourceError, ParameterError, SourceNotFoundError, warn
 from streamrf.sources.arrays import ArraySource
 from streamrf.sources.base import Source
@@ -20,7 +22,7 @@ from streamrf.sources.frames import (
     is_stream,
     open_frame,
 )
-from streamrf.sources.handles import is_open_array, is_open_group, open_handle
+from streamrf.sources.handles import is_open_array, is_open_group, open_handle, path_of_group
 from streamrf.sources.hdf5_files import has_signature
 from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
@@ -50,6 +52,7 @@ from streamrf.sources.xarray_arrays import is_xarray, open_xarray
 from streamrf.sources.zarr_arrays import open_zarr
 
 Opener = Callable[..., SeekableSource]  # of files, x, y and weights
+Trusted = Mapping[str, bool]  # what files may do, by name
 
 
 def _tables(open_table: Callable[[str], Table]) -> Opener:
@@ -155,9 +158,9 @@ def open_source(
     trust = {"allow_sparse": allow_sparse, "allow_external": allow_external}
     if is_paths(data):
         return open_files(data, x, y, weights, **trust)
-    opened = open_handle(data, x, y, weights, **trust)
-    if opened is not None:
-        return opened
+    if is_open_group(data):
+        opener = open_hdf5 if isinstance(data, h5py.Group) else open_zarr
+        return _opened(opener, [path_of_group(data)], x, y, weights, trust)
     if is_of_blocks(data):
         return open_stream(data, x, y, weights)
     data = as_frame(data)
@@ -165,6 +168,8 @@ def open_source(
         return open_frame(data, x, y, weights)
     if x is not None:
         raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
+    if is_open_array(data):
+        return open_handle(data, y, weights, allow_sparse)
     if is_scipy_sparse(data):
         return _of_sparse(data, y, weights)
     if is_xarray(data):
@@ -188,20 +193,28 @@ def open_files(
         shown = list(map(bare, openers.values()))
         raise ParameterError(f"{shown} are of several formats; give those of one")
     opener = next(iter(openers), open_hdf5)
-    if opener is not open_libsvm:
-        x, y, weights = map(_as_names, (x, y, weights), ("x", "y", "weights"))
     if opener in _LOCAL:
         check_no_urls(names)
-    if opener in (open_npy, open_npz, open_zarr):
-        where = names[0] if names else "X"
-        y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
-        check_roles(y, weights, where)
-    more: dict[str, Any] = {n: trust[n] for n in _TRUST.get(opener, ()) if n in trust}
+    more: dict[str, Any] = {}
     if opener in (open_npy, open_npz) and len(entries) == 1 and not os.path.isdir(entries[0]):
         more["pattern"] = os.fsdecode(entries[0])
     if opener not in (*_LOCAL, open_libsvm):
         more["folders"] = _folders(files)
-    return opener(names, x, y, weights, **more)
+    return _opened(opener, names, x, y, weights, trust, **more)
+
+
+def _opened(
+    opener: Opener, names: list[str], x: Any, y: Any, weights: Any, trust: Trusted, **more: Any
+) -> SeekableSource:
+    """Return the rows of files of one format."""
+    if opener is not open_libsvm:
+        x, y, weights = map(_as_names, (x, y, weights), ("x", "y", "weights"))
+    if opener in (open_npy, open_npz, open_zarr):
+        where = names[0] if names else "X"
+        y, weights = one_name(y, "y", where), one_name(weights, "weights", where)
+        check_roles(y, weights, where)
+    allowed = {name: trust[name] for name in _TRUST.get(opener, ()) if name in trust}
+    return opener(names, x, y, weights, **allowed, **more)
 
 
 def _as_names(wanted: Any, role: str) -> Any:
@@ -342,8 +355,8 @@ def is_for_source(X: Any, y: Any = None) -> bool:
 
 
 def are_names(X: Any, y: Any) -> bool:
-    """Return whether y names columns of X, a table in memory."""
-    return y is not None and is_frame(X) and is_named(X, y)
+    """Return whether y names columns of X, a table in memory, or arrays of an open file."""
+    return y is not None and (is_open_group(X) or (is_frame(X) and is_named(X, y)))
 
 
 def as_source(X: Any, y: Any = None, weights: Any = None) -> Source:

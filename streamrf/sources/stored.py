@@ -11,6 +11,7 @@ import numpy as np
 
 from streamrf.errors import EmptySourceError, ShapeError
 from streamrf.sources.base import Arrays, Block, Store
+from streamrf.sources.derived import names_of
 from streamrf.sources.fingerprints import FINGERPRINT_ROWS, column_fingerprint, fingerprints
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot, places_of_ones
 from streamrf.sources.paths import decoding, own_name, version
@@ -168,6 +169,7 @@ class GivenMatrix(LazyMatrix):
     def __init__(self, X: Any, y: Any, weights: Any) -> None:
         n = X.shape[0] if X.ndim else 0
         self._given = Arrays(X, *targets_and_weights(y, weights, n))
+        self._target_names = names_of(y, "y")
         super().__init__("X")
         self.name = "X"  # of no file
 
@@ -178,7 +180,9 @@ class GivenMatrix(LazyMatrix):
         """Return the source of its rows."""
         _, y, weights = self._given
         settings = {"y": column_fingerprint(y), "weights": column_fingerprint(weights)}
-        return MatrixSource([self], settings)
+        source = MatrixSource([self], settings)
+        source.target_names = self._target_names
+        return source
 
 
 S = TypeVar("S", bound=Stored)
