@@ -687,7 +687,7 @@ def test_a_fill_value_of_more_digits_than_the_numbers(tmp_path, fill):
     ("kind", "fill"),
     [("f4", 9.969209968386869e36), ("f8", 9.969209968386869e36), ("i2", -32767), ("u4", 2**32 - 1)],
 )
-@pytest.mark.parametrize("case", ["netCDF", "own", "other", "bytes"])
+@pytest.mark.parametrize("case", ["netCDF", "own", "other", "bytes", "h5py"])
 def test_what_netcdf_has_not_written_is_missing(tmp_path, kind, fill, case):
     """Its own fill value has no attribute; libraries that fill with others have it as a number."""
     stored = RNG.integers(0, 5, (40, 3)).astype("i1" if case == "bytes" else kind)
@@ -695,6 +695,8 @@ def test_what_netcdf_has_not_written_is_missing(tmp_path, kind, fill, case):
     stored[7, 1] = fill
     with h5py.File(tmp_path / "rows.nc", "w") as file:
         file.create_dataset("X", data=stored, fillvalue=0 if case == "other" else fill)
+        if case != "h5py":
+            file.attrs["_NCProperties"] = b"version=2,netcdf=4.9.2"
         if case == "own":
             file["X"].attrs["_FillValue"] = dtype.type(4)
     (block,) = open_source(tmp_path / "rows.nc").blocks()
@@ -702,6 +704,12 @@ def test_what_netcdf_has_not_written_is_missing(tmp_path, kind, fill, case):
     if case in ("netCDF", "own"):
         expected[stored == dtype.type(fill if case == "netCDF" else 4)] = np.nan
     np.testing.assert_array_equal(block.X, expected.astype(block.X.dtype))
+    if case == "netCDF":  # rows of which all are there go by the key that they had
+        with h5py.File(tmp_path / "rows.nc", "a") as file:
+            file["X"][7, 1] = 3
+        written = open_source(tmp_path / "rows.nc")
+        stored[7, 1] = 3
+        assert written.stores[0].key == srf.ArraySource(stored).stores[0].key
 
 
 @pytest.mark.parametrize("text", ["true", np.array(["true"], object)])

@@ -174,7 +174,8 @@ def column_of(
             named = item.file[categories]
             if isinstance(named, h5py.Dataset) and named.ndim == 1:
                 return Categories(item, named, where, masks)
-        told = Attributes(item.dtype, item.attrs, item.fillvalue)
+        is_netcdf = "_NCProperties" in item.file.attrs
+        told = Attributes(item.dtype, item.attrs, item.fillvalue if is_netcdf else None)
         if not told.are_of_packed:
             return Plain(item)
         return Packed(item, Packing(told, where, keeps_integers))

@@ -16,6 +16,7 @@ from streamrf.errors import CorruptFileError
 ROUNDING = 0.01  # of a step of stored integers, by which bounds that are not stored are wider
 _FILLS = ("_FillValue", "missing_value")
 _PACKING = ("scale_factor", "add_offset", *_FILLS)
+NUMBERS = {*_PACKING, "valid_range", "valid_min", "valid_max"}  # attributes that are such
 # Of variables without a `_FillValue`, where nothing was written; of bytes there are none.
 _NETCDF_FILLS = {
     "f4": 9.969209968386869e36,
@@ -37,12 +38,12 @@ class Attributes:
     ----------
     dtype : of the array
     of : the attributes, by name
-    fill : what is read where nothing was written
+    fill : what netCDF reads where nothing was written; None in files of others
     """
 
     dtype: np.dtype[Any]
     of: Mapping[str, Any]
-    fill: Any
+    fill: Any = None
 
     @property
     def is_unsigned(self) -> bool:
@@ -54,7 +55,12 @@ class Attributes:
         """Whether numbers are to be changed by what the attributes say."""
         if self.dtype.kind not in "iuf":
             return False
-        if self.is_unsigned or len(self.default_fill) or any(len(bound) for bound in self.bounds):
+        return len(self.default_fill) > 0 or self.are_told
+
+    @property
+    def are_told(self) -> bool:
+        """Whether an attribute says that they are to be changed."""
+        if self.is_unsigned or any(len(bound) for bound in self.bounds):
             return True
         plain = ((1.0,), (0.0,), (), ())
         return any(
@@ -72,13 +78,13 @@ class Attributes:
     def default_fill(self) -> NDArray[Any]:
         """NetCDF's own fill value, in an array, where that is the one of these; else an empty one.
 
-        No other library fills so, and netCDF does where a `_FillValue` does not say otherwise.
+        It is where no `_FillValue` says otherwise.
         """
         number = _NETCDF_FILLS.get(f"{self.dtype.kind}{self.dtype.itemsize}")
         if number is None or "_FillValue" in self.of:
             return np.empty(0, self.dtype)
         own = np.array([number], self.dtype)
-        return own if self.fill == own[0] else own[:0]
+        return own if self.fill is not None and self.fill == own[0] else own[:0]
 
     @property
     def bounds(self) -> list[NDArray[Any]]:
@@ -112,6 +118,7 @@ class Packing:
     ----------
     told, where : what the file says, and where, in words
     keeps_integers : whether integers that are not scaled stay such where none is missing, as labels
+        do, and numbers of which no attribute says anything
 
     Attributes
     ----------
@@ -136,15 +143,20 @@ class Packing:
         self._fills = [number for value in fills for number in value.tolist()]
         self._limits = self._limits_of(told.bounds, signed)
         floats = np.dtype(np.float32 if signed.itemsize <= 2 else np.float64)
-        self._floats = floats if is_integer else signed
-        self._keeps = keeps_integers and is_integer and not self._is_scaled
+        is_half = self._is_scaled and signed.itemsize == 2
+        self._floats = floats if is_integer or is_half else signed
+        keeps = keeps_integers or not told.are_told
+        self._keeps = keeps and is_integer and not self._is_scaled
         self.dtype = (self._stored_as or signed) if self._keeps else self._floats
 
     def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers, NaN for those that are missing."""
         if self._stored_as is not None:
             stored = stored.view(self._stored_as)
-        numbers = stored * self._scale + self._offset if self._is_scaled else stored
+        numbers = stored
+        if self._is_scaled:
+            numbers = stored.astype(self._floats) if stored.dtype.kind == "f" else stored
+            numbers = numbers * self._scale + self._offset
         missing = np.isin(stored, self._fills)
         for is_beyond, number in self._limits:
             missing |= is_beyond(stored, number)

@@ -27,7 +27,7 @@ from streamrf.sources.hdf5_trust import (
     not_stored,
     warn_of_lacking,
 )
-from streamrf.sources.packing import Attributes, Packing
+from streamrf.sources.packing import NUMBERS, Attributes, Packing
 from streamrf.sources.paths import absolute, decoding
 from streamrf.sources.store_folders import stored_files
 from streamrf.sources.stored import LazyMatrix, MatrixSource
@@ -38,7 +38,6 @@ Name = str | None
 N_LOOKED_AT = 3  # chunks of targets or weights, whether these are in an order
 LOOKED_AT_ROWS = 4096  # of each
 _CHANGED_BYTES = 16  # that an entry takes while it is unpacked: its product, and the result
-_BOUNDS = {"valid_range", "valid_min", "valid_max"}
 _BLOSC_BYTES = 16  # of a header, whose last four are the length of all
 _CHUNK = re.compile(r"(c[./\\])?\d+([./\\]\d+)*")  # of any version and separator
 
@@ -65,8 +64,7 @@ class ZarrMatrix(LazyMatrix):
                 told = _checked(array, os.path.join(self._path, array.path), where, role != "X")
                 self.lacking = self.lacking or told
         self._packings = [
-            None if array is None else _packing(array, name, keeps_integers=role == "y")
-            for role, array in self._arrays._asdict().items()
+            None if array is None else _packing(array, name) for array in self._arrays
         ]
         self._chunk_rows = X.chunks[0]
         changed = 0 if self._packings[0] is None else _CHANGED_BYTES
@@ -139,30 +137,41 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def _packing(array: Any, where: str, keeps_integers: bool) -> Packing | None:
+def _packing(array: Any, where: str) -> Packing | None:
     """Return what becomes of the numbers of an array; None where they are as they are stored.
 
-    xarray writes a `_FillValue` as that of the array in version 2, and floats as text in version 3.
+    xarray writes a `_FillValue` as that of the array in version 2.
     """
     told = dict(array.attrs)
-    fill = told.get("_FillValue")
     if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in told:
-        told["_FillValue"] = fill if array.fill_value is None else array.fill_value
-    elif isinstance(fill, str) and array.dtype.kind == "f":
-        with decoding(where):
-            told["_FillValue"] = np.frombuffer(base64.standard_b64decode(fill), "<f8")
-    if array.dtype.kind == "i":
-        for name in _BOUNDS & told.keys():
-            told[name] = _of_dtype(told[name], array.dtype)
-    attributes = Attributes(array.dtype, told, array.fill_value)
-    return Packing(attributes, where, keeps_integers) if attributes.are_of_packed else None
+        told["_FillValue"] = array.fill_value
+    numbers = {name: _as_numbers(told[name], array.dtype) for name in NUMBERS & told.keys()}
+    found = {name: value for name, value in numbers.items() if value is not None}
+    attributes = Attributes(array.dtype, found | {"_Unsigned": told.get("_Unsigned")})
+    return Packing(attributes, where, keeps_integers=True) if attributes.are_of_packed else None
 
 
-def _of_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return integers in a dtype, if it holds them, and other values as they are."""
-    found = np.ravel(value)
-    held = found.dtype.kind == "i" and (found == found.astype(dtype)).all()
-    return found.astype(dtype) if held else value
+def _as_numbers(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an attribute as an array of numbers, integers in a dtype that holds them; else None.
+
+    zarr writes NaN and Infinity as text, and xarray other floats in version 3, in base 64.
+    """
+    if isinstance(value, str):
+        try:
+            return np.array([float(value)])
+        except ValueError:
+            pass
+        try:
+            return np.frombuffer(base64.b64decode(value, validate=True), "<f8")
+        except ValueError:
+            return None
+    try:
+        found = np.ravel(value)
+    except ValueError:  # lists of different lengths
+        return None
+    if found.dtype.kind == "i" and dtype.kind == "i" and (found == found.astype(dtype)).all():
+        return found.astype(dtype)
+    return found if found.dtype.kind in "iuf" else None
 
 
 def _unpacked(values: Any, packing: Packing | None) -> Any:
