@@ -76,6 +76,18 @@ def table(**columns):
     return lambda: pyarrow.table(columns)
 
 
+def spoilt_parquet():
+    """One bit of a page is another, which its checksum tells."""
+    table = pyarrow.table({"a": np.arange(1000.0), "y": np.arange(1000.0)})
+    pyarrow.parquet.write_table(table, "s.parquet", write_page_checksum=True, compression="none")
+    with open("s.parquet", "r+b") as file:
+        file.seek(2000)
+        byte = file.read(1)[0]
+        file.seek(2000)
+        file.write(bytes([byte ^ 1]))
+    return "s.parquet"
+
+
 def repeated_parquet():
     columns = [range(3), range(3), [0, 1, 0]]
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "a", "y"]), "r.pq")
@@ -195,6 +207,7 @@ BAD = [
     (text("a.parquet", b"PAR1 and more"), {}, "a.parquet cannot be read"),
     (text("a.parquet", b""), {}, "a.parquet cannot be read"),
     (truncated_parquet, {}, "t.parquet cannot be read"),
+    (spoilt_parquet, {}, "could not verify page integrity"),
     (repeated_parquet, {}, "r.pq has several columns called ['a']; rename them"),
     (repeated_frame, {}, "DataFrame is no table (Duplicate column names found"),
     (

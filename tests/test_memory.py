@@ -261,6 +261,14 @@ def test_what_a_choice_of_features_takes_of_many_columns_is_planned():
     assert known < 2**30 < chosen  # 1.17 GiB were measured
 
 
+def test_what_the_maps_that_are_tried_leave_loaded_is_planned():
+    """369 MiB were measured where 361 were planned."""
+    known, chosen = (Sizes(512, 30, 3, peeked_rows=n).min_bytes for n in (0, 2000))
+    assert chosen - known >= memory.CHOICE_BYTES
+    with pytest.raises(MemoryBudgetError, match="as Python itself takes about 340 MiB"):
+        plan(Sizes(512, 30, 3, peeked_rows=2000), "330 MiB")
+
+
 def test_clusters_keep_to_their_limit():
     X = np.random.default_rng(0).normal(size=(5000, 20))
     clusters = srf.RandomFeatureKMeans(3, features(1024), memory_limit="340 MiB", random_state=0)

@@ -106,7 +106,7 @@ class _File:
         from pyarrow import parquet
 
         # which would keep the bytes of all row groups that are read until the last has been
-        self._file = parquet.ParquetFile(file, pre_buffer=False)
+        self._file = parquet.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
         self.schema = self._file.schema_arrow
 
     def lengths(self) -> list[int]:

@@ -37,6 +37,7 @@ MODELS = 14  # of penalties that are compared on rows held out, and copies of on
 SAMPLE_VALUE_BYTES = 16  # of the calibration rows: as they came, scaled, and once more meanwhile
 # Of a tournament and of a second look, besides the rows of each, and a value of these; measured.
 PEEK_BYTES, PEEK_VALUE_BYTES = 140 << 20, 40
+CHOICE_BYTES = 40 << 20  # of compiled loops of the maps that are tried, which stay
 PEEK_COLUMN_BYTES = 24 << 10  # of each column: maps of a tournament, where columns are many
 LOOK_BYTES, LOOK_VALUE_BYTES, LOOK_TARGET_BYTES = 120 << 20, 8, 32
 SAFE_SHARE = 0.6  # of a worker's memory, above which Dask may spill
@@ -121,12 +122,17 @@ class Sizes:
         total = np.dtype(self.gram.dtype).itemsize * self._n_products
         spare = total + 8 * self.n_components * self._n_sums
         return (
-            INTERPRETER_BYTES
+            self.python_bytes
             + self.spare_totals * max(self.n_folds, 1) * spare
             + max(BUFFER_BYTES, self.other_bytes)
             + self._sum_bytes
             + self.held_bytes
         )
+
+    @property
+    def python_bytes(self) -> int:
+        """Bytes of Python, of what it has loaded and of compiled loops."""
+        return INTERPRETER_BYTES + (CHOICE_BYTES if self.peeked_rows else 0)
 
     @property
     def row_bytes(self) -> int:
@@ -258,7 +264,7 @@ def _refusal(sizes: Sizes, limit: int) -> str:
         width = int(width * 0.98)
     fits = f"n_components={width} would fit"
     if not width:
-        fits = f"no width fits, as Python itself takes about {INTERPRETER_BYTES >> 20} MiB"
+        fits = f"no width fits, as Python itself takes about {sizes.python_bytes >> 20} MiB"
         if sizes.answer_bytes > BUFFER_BYTES:
             n_sums = max(sizes.n_outputs, sizes.n_classes)
             kind = "classes" if sizes.n_classes else "outputs"
