@@ -207,7 +207,7 @@ BAD = [
     (text("a.parquet", b"PAR1 and more"), {}, "a.parquet cannot be read"),
     (text("a.parquet", b""), {}, "a.parquet cannot be read"),
     (truncated_parquet, {}, "t.parquet cannot be read"),
-    (spoilt_parquet, {}, "could not verify page integrity"),
+    (spoilt_parquet, {}, "s.parquet cannot be read (could not verify page integrity"),
     (repeated_parquet, {}, "r.pq has several columns called ['a']; rename them"),
     (repeated_frame, {}, "DataFrame is no table (Duplicate column names found"),
     (

@@ -4,7 +4,7 @@ import base64
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 from itertools import product
 from operator import lt
@@ -200,16 +200,18 @@ def _check_whole(array: Any, folder: str, start: int, stop: int, where: str) -> 
 
 
 class _Head(NamedTuple):
-    """What the first bytes of the file of a chunk or shard tell of its length.
+    """What some bytes of the file of a chunk or shard tell of its length.
 
     Parameters
     ----------
     n_bytes : how many these are; 0 where they tell nothing
     length : returns what they say
+    is_last : whether they are the last ones, after as many bytes as they say
     """
 
     n_bytes: int
     length: Callable[[bytes], int]
+    is_last: bool = False
 
     @classmethod
     def of(cls, array: Any) -> "_Head":
@@ -217,16 +219,27 @@ class _Head(NamedTuple):
         shards = getattr(array, "shards", None)
         if shards is not None:
             (sharding,) = array.metadata.codecs
-            if sharding.index_location.value != "start":
-                return cls(0, len)  # whose index is damaged where the file ends early
             n_chunks = math.prod(s // c for s, c in zip(shards, array.chunks, strict=True))
-            order = sharding.index_codecs[0].endian
-            kind = np.dtype("u8").newbyteorder(">" if order and order.value == "big" else "<")
-            return cls(n_chunks * 2 * kind.itemsize, lambda index: _end_of(index, kind))
+            return cls._of_index(sharding, n_chunks)
         last = [*array.filters, *array.compressors][-1:]
-        if [type(codec).__name__ for codec in last] not in (["Blosc"], ["BloscCodec"]):
+        if _names(last) not in (["Blosc"], ["BloscCodec"]):
             return cls(0, len)
         return cls(_BLOSC_BYTES, lambda header: int.from_bytes(header[12:], "little"))
+
+    @classmethod
+    def _of_index(cls, sharding: Any, n_chunks: int) -> "_Head":
+        is_last = sharding.index_location.value == "end"
+        codecs = _names(sharding.index_codecs)
+        # A checksum tells of an index that is lost; others than these lay it out in other ways.
+        if codecs != ["BytesCodec"] and (is_last or codecs != ["BytesCodec", "Crc32cCodec"]):
+            return cls(0, len)
+        order = sharding.index_codecs[0].endian
+        kind = np.dtype("u8").newbyteorder(">" if order and order.value == "big" else "<")
+        return cls(n_chunks * 2 * kind.itemsize, lambda index: _end_of(index, kind), is_last)
+
+
+def _names(codecs: Iterable[Any]) -> list[str]:
+    return [type(codec).__name__ for codec in codecs]
 
 
 def _end_of(index: bytes, kind: np.dtype[Any]) -> int:
@@ -252,9 +265,11 @@ def _fault(path: str, head: _Head) -> str:
         return "ends early"
     if not head.n_bytes:
         return ""
+    left = status.st_size - head.n_bytes if head.is_last else status.st_size
     with open(path, "rb") as file:
+        file.seek(left if head.is_last else 0)
         n_bytes = head.length(file.read(head.n_bytes))
-    return "ends early" if status.st_size < n_bytes else ""
+    return "ends early" if left < n_bytes or (head.is_last and left > n_bytes) else ""
 
 
 def _checked(array: Any, folder: str, where: str, may_be_sorted: bool) -> str:
