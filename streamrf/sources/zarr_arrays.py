@@ -219,7 +219,10 @@ class _Head(NamedTuple):
         shards = getattr(array, "shards", None)
         if shards is not None:
             (sharding,) = array.metadata.codecs
-            n_chunks = math.prod(s // c for s, c in zip(shards, array.chunks, strict=True))
+            sizes = zip(
+                shards, sharding.chunk_shape, strict=True
+            )  # of shards in it, if it has such
+            n_chunks = math.prod(shard // chunk for shard, chunk in sizes)
             return cls._of_index(sharding, n_chunks)
         last = [*array.filters, *array.compressors][-1:]
         if _names(last) not in (["Blosc"], ["BloscCodec"]):
