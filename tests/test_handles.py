@@ -113,6 +113,28 @@ def rows_of_first(source):
     return next(iter(source.blocks(0, 5))).X
 
 
+@pytest.mark.parametrize("locking", [False, True, "best-effort", None])
+def test_files_are_read_whatever_the_locking_of_the_handle(locking, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y"] = ROWS, np.arange(3000) % 2
+    with h5py.File(tmp_path / "a.h5", locking=locking) as file:
+        for source in (
+            srf.open_source(file["X"], y=LABELS),
+            srf.open_source(file, y="y"),
+            srf.open_source(tmp_path / "a.h5", y="y"),
+        ):
+            np.testing.assert_array_equal(rows_of_first(source), ROWS[:5].reshape(5, 12))
+            assert source.files
+
+
+def test_classes_without_a_row_are_told(handle):
+    labels = LABELS.copy()
+    labels[100] = "rare"
+    features = {"kernel": srf.Gaussian(0.1), "alpha": 1.0, "n_rows": 500}
+    with pytest.warns(UserWarning, match="none of class 'rare'"):
+        srf.KernelRidgeClassifier(**features).fit(handle["X"], labels)
+
+
 def test_a_file_that_was_replaced_is_not_read_by_its_path(tmp_path):
     for name, rows in {"a": ROWS, "b": -ROWS}.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as file:

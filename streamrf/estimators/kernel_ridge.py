@@ -75,6 +75,9 @@ class _KernelRidge(BaseEstimator):
         if is_for_source(X, y):
             source = as_source(X, y, sample_weight)
             check_each_once(source)
+            if y is not None and not are_names(X, y) and source.known_targets is not None:
+                given, weights = source.known_targets
+                given = given if weights is None else given[weights > 0]
             keep_columns(self, source)
         else:
             self._target_names = names_of(y, "y")

@@ -26,7 +26,13 @@ from streamrf.sources.hdf5_filters import register
 from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.hdf5_layouts import is_of_numpy
 from streamrf.sources.hdf5_names import MAX_SHOWN, cell_named, entries_of, turned_of
-from streamrf.sources.hdf5_trust import check_complete, check_origins, check_sparse, origins
+from streamrf.sources.hdf5_trust import (
+    check_complete,
+    check_origins,
+    check_sparse,
+    open_to_read,
+    origins,
+)
 from streamrf.sources.labels import HEAD_ROWS, is_one_hot
 from streamrf.sources.packing import as_text
 from streamrf.sources.paths import check_unpacked, decoding, own_name, raise_missing
@@ -143,7 +149,7 @@ def opened(path: str, name: str, **cache: Any) -> h5py.File:
     register()
     with decoding(name, "cannot be opened as an HDF5 file"):
         try:
-            return h5py.File(path, "r", **cache)
+            return open_to_read(path, **cache)
         except FileNotFoundError:
             raise_missing(name, path)
         except OSError:

@@ -76,6 +76,23 @@ def _n_mapped(dataset: h5py.Dataset) -> int:
         return dataset.size
 
 
+def open_to_read(path: str, **options: Any) -> h5py.File:
+    """Open a file as `h5py.File` does; one that is open here already, with the locking it has.
+
+    The library opens no file twice with two kinds of locking.
+    """
+    try:
+        return h5py.File(path, "r", **options)
+    except OSError as error:
+        for locking in (False, True):
+            if "flag values don't match" in str(error):
+                try:
+                    return h5py.File(path, "r", locking=locking, **options)
+                except OSError as other:
+                    error = other
+        raise error from None
+
+
 def warn_of_lacking(sentences: Iterable[str]) -> None:
     """Warn by the first sentence that is not empty, with the number of the others."""
     told = [sentence for sentence in sentences if sentence]
@@ -212,7 +229,7 @@ def _inside(file: str, source: Any, depth: int, is_doubted: bool) -> Iterator[Or
     """Yield a file of a virtual dataset's source, and those of what that is made of in turn."""
     path = os.path.realpath(file)
     try:
-        with h5py.File(path, "r") as handle:
+        with open_to_read(path) as handle:
             dataset = handle.get(source.dset_name)
             if isinstance(dataset, h5py.Dataset):
                 yield Origin(path, _short(dataset, source))
