@@ -135,6 +135,28 @@ def test_classes_without_a_row_are_told(handle):
         srf.KernelRidgeClassifier(**features).fit(handle["X"], labels)
 
 
+def test_what_a_path_reads_otherwise_is_an_array_as_its_slices_are(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    stored = np.arange(6000, dtype="i2").reshape(2000, 3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["packed"], file["plain"] = stored, stored
+        file["packed"].attrs["scale_factor"] = 0.5
+        file.create_dataset("large", data=stored, chunks=(2000, 3), scaleoffset=0)
+    packed = zarr.create_array(tmp_path / "a.zarr", data=stored)
+    packed.attrs["_FillValue"] = -1
+    with h5py.File(tmp_path / "a.h5", rdcc_nbytes=1000) as file:
+        kinds = {"packed": True, "plain": False, "large": True}
+        for name, is_array in kinds.items():
+            source = srf.open_source(file[name])
+            assert isinstance(source, srf.ArraySource) == is_array
+            (block,) = source.blocks()
+            np.testing.assert_array_equal(block.X, stored)
+        assert next(srf.open_source(file, x="packed").blocks()).X[1, 0] == 1.5
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert not isinstance(srf.open_source(file["large"]), srf.ArraySource)
+    assert isinstance(srf.open_source(packed), srf.ArraySource)
+
+
 def test_a_file_that_was_replaced_is_not_read_by_its_path(tmp_path):
     for name, rows in {"a": ROWS, "b": -ROWS}.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as file:

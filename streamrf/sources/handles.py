@@ -14,9 +14,13 @@ from streamrf.sources.base import Block, Source
 from streamrf.sources.derived import Derived, names_of
 from streamrf.sources.fingerprints import column_fingerprint
 from streamrf.sources.hdf5 import HDF5Source
+from streamrf.sources.hdf5_chunks import Bands
+from streamrf.sources.hdf5_columns import Plain
+from streamrf.sources.hdf5_files import cache_of
+from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.validation import check_no_grid, targets_and_weights
-from streamrf.sources.zarr_arrays import open_zarr
+from streamrf.sources.zarr_arrays import open_zarr, packing_of
 
 
 class WithTargets(Derived):
@@ -56,11 +60,29 @@ class WithTargets(Derived):
 
 
 def is_open_array(X: Any) -> bool:
-    """Return whether X is a matrix of numbers that h5py or zarr has open, in a file here."""
+    """Return whether X is a matrix that h5py or zarr has open, and is read as well by its path.
+
+    That is one of numbers, in a file here, and as they are: slices of packed ones are those stored.
+    """
     _check_open(X)
     if not (isinstance(X, h5py.Dataset) or _is_zarr(X, "Array")) or _path_of(X) is None:
         return False
-    return X.ndim > 1 and X.dtype.kind in "biuf" and 0 not in X.shape
+    if X.ndim < 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+        return False
+    if not isinstance(X, h5py.Dataset):
+        return packing_of(X, "X") is None
+    return type(column_of(X, "X")) is Plain and _has_cache(X)
+
+
+def _has_cache(dataset: h5py.Dataset) -> bool:
+    """Return whether no chunk is read anew for each block: the cache is that of the first opening.
+
+    It is where threads of ours read the chunks, or the cache holds them.
+    """
+    if dataset.chunks is None or Bands.of(dataset, 1) is not None:
+        return True
+    held = dataset.id.get_access_plist().get_chunk_cache()[1]
+    return cache_of([Plain(dataset)])[0] <= held
 
 
 def is_open_group(X: Any) -> bool:

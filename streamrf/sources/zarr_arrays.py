@@ -64,7 +64,7 @@ class ZarrMatrix(LazyMatrix):
                 told = _checked(array, os.path.join(self._path, array.path), where, role != "X")
                 self.lacking = self.lacking or told
         self._packings = [
-            None if array is None else _packing(array, name) for array in self._arrays
+            None if array is None else packing_of(array, name) for array in self._arrays
         ]
         self._chunk_rows = X.chunks[0]
         changed = 0 if self._packings[0] is None else _CHANGED_BYTES
@@ -137,7 +137,7 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def _packing(array: Any, where: str) -> Packing | None:
+def packing_of(array: Any, where: str) -> Packing | None:
     """Return what becomes of the numbers of an array; None where they are as they are stored.
 
     xarray writes a `_FillValue` as that of the array in version 2.
