@@ -120,7 +120,7 @@ def open_handle(X: Any, y: Any, weights: Any, allow_sparse: bool) -> Source:
         )
     else:
         source = open_zarr([path], None, None, None, allow_sparse)
-    source.target_names = names_of(y, "y")
+    source.names, source.target_names = None, names_of(y, "y")  # as those of its slices
     return source if y is None and weights is None else WithTargets(source, y, weights)
 
 
