@@ -12,6 +12,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import streamrf as srf
 from streamrf.errors import FormatError, ParameterError
+from streamrf.jit.threads import computing
 from streamrf.models.codes import CodeBook, ErrorCorrectingCodes, OneVsRest
 from streamrf.models.decoders import Discriminant, Hamming, make_decoder
 from streamrf.training import Settings
@@ -399,3 +400,20 @@ DISCRIMINANT = {
 def test_a_tree_that_holds_no_book_is_refused(tree):
     with pytest.raises(FormatError):
         CodeBook.from_tree(tree)
+
+
+def test_discriminants_of_many_classes_have_the_bits_of_one_thread(rng):
+    """BLAS splits what it adds up by its threads: slopes of probabilities differed."""
+    n_classes = 500
+    outputs, coef = rng.normal(size=(3000, n_classes)), rng.normal(size=(n_classes, 333))
+    means, weights = rng.normal(size=(n_classes, n_classes)), np.full(n_classes, 6.0)
+    scatter = outputs.T @ outputs + 3000 * np.eye(n_classes)
+    found = []
+    for n_threads in 1, 2:
+        with computing(n_threads):
+            decoder = make_decoder("discriminant").learnt(means, scatter, weights)
+            book = CodeBook(2 * np.eye(n_classes) - 1, decoder)
+            learnt = (decoder.slope, decoder.offset)
+            found.append((*learnt, book.scores(outputs), *book.scoring(coef, coef[:, 0])))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)

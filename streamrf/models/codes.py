@@ -19,6 +19,7 @@ from streamrf.display import Parametrized
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
 from streamrf.jit.dense import inner_products
+from streamrf.jit.threads import single_blas_threads
 from streamrf.models import code_search
 from streamrf.models.decoders import AUTO, DECODERS, Decoder, Euclidean, make_decoder, read_only
 from streamrf.storage import Fields
@@ -131,7 +132,8 @@ class CodeBook:
         if own is not None:
             return np.ascontiguousarray(own.T), self.scores(intercept[np.newaxis])[0]
         slope, offset = linear
-        return slope @ coef, slope @ intercept + offset
+        with single_blas_threads():  # for bits that do not depend on the threads
+            return slope @ coef, slope @ intercept + offset
 
     def _own_scores(self, outputs: Floats) -> Floats | None:
         return self.decoder.own_scores(outputs) if self.is_one_vs_rest else None

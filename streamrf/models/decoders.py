@@ -11,11 +11,13 @@ import numpy as np
 
 from streamrf.errors import ParameterError
 from streamrf.jit.arrays import Array, Floats, Indices, Mask
+from streamrf.jit.threads import on_single_blas_threads, single_blas_threads
 from streamrf.models.probabilities import DEFAULT_SLOPE
 from streamrf.storage import Fields
 
 AUTO = "auto"  # the word for the best of them on rows held out of a pass
 ABSENT = -1e12  # offset of a class without rows, which is never the nearest
+PIECE_ROWS = 1024  # that a thread scores: shapes, and so bits, do not depend on how many there are
 FLAT = 1e-6  # of the widest spread of the outputs: directions in which they do not vary
 
 
@@ -57,7 +59,14 @@ class Decoder(ABC):
         linear = self.linear(matrix)
         assert linear is not None  # or the scores are a decoder's own
         slope, offset = linear
-        return outputs @ slope.T + offset
+        found = np.empty((len(outputs), len(slope)))
+
+        def score(start: int) -> None:
+            rows = slice(start, start + PIECE_ROWS)
+            found[rows] = outputs[rows] @ slope.T + offset
+
+        on_single_blas_threads(score, range(0, len(outputs), PIECE_ROWS))
+        return found
 
     @abstractmethod
     def margin(self, minimum_distance: int) -> float:
@@ -193,6 +202,11 @@ class Discriminant(Decoder):
         return Discriminant(self.slope[index], self.offset[index])
 
     def learnt(self, means: Floats, scatter: Floats, weights: Floats) -> "Discriminant":
+        with single_blas_threads():  # for bits that do not depend on the threads
+            return self._learnt(means, scatter, weights)
+
+    @staticmethod
+    def _learnt(means: Floats, scatter: Floats, weights: Floats) -> "Discriminant":
         total, seen = weights.sum(), weights > 0
         apart = means[seen] - weights[seen] @ means[seen] / total
         within = (scatter - apart.T @ (weights[seen, np.newaxis] * apart)) / total
