@@ -230,6 +230,8 @@ def test_words_for_labels_that_are_booleans_are_read_and_others_refused():
     assert not np.array_equal(by_label.coef, srf.accumulate(source, fourier(8)).solve().coef)
     with pytest.raises(ParameterError, match="class_weight names 'no', and labels are such as F"):
         srf.accumulate(source, fourier(8), class_weight={"no": 2.0})
+    with pytest.raises(ParameterError, match="class_weight names one label twice"):
+        srf.accumulate(source, fourier(8), class_weight={"True": 2.0, "true": 9.0})
 
 
 @pytest.mark.parametrize("alpha", ["auto", 0.1])

@@ -227,3 +227,13 @@ def test_slips_are_told(handle, tmp_path):
     for closed in file, group:
         with pytest.raises(ParameterError, match=r"Closed HDF5 .*; open its file again"):
             srf.open_source(closed)
+    with pytest.raises(ParameterError, match=r"Closed HDF5 .*; open its file again"):
+        srf.RandomFeatureClassifier().fit(file, "y")
+
+
+def test_the_array_of_an_older_version_beside_a_newer_one_is_read(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    old = zarr.create_array(tmp_path / "a.zarr", data=ROWS, zarr_format=2)
+    zarr.create_array(tmp_path / "b.zarr", data=-ROWS, zarr_format=3)
+    (tmp_path / "b.zarr" / "zarr.json").rename(tmp_path / "a.zarr" / "zarr.json")
+    np.testing.assert_array_equal(rows_of_first(srf.open_source(old)), ROWS[:5].reshape(5, 12))

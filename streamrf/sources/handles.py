@@ -64,13 +64,14 @@ def is_open_array(X: Any) -> bool:
 
     That is one of numbers, in a file here, and as they are: slices of packed ones are those stored.
     """
-    _check_open(X)
+    check_open(X)
     if not (isinstance(X, h5py.Dataset) or _is_zarr(X, "Array")) or _path_of(X) is None:
         return False
     if X.ndim < 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
         return False
     if not isinstance(X, h5py.Dataset):
-        return packing_of(X, "X") is None
+        has_newer = os.path.exists(f"{_path_of(X)}/zarr.json")  # which a path opens first
+        return packing_of(X, "X") is None and has_newer == (X.metadata.zarr_format == 3)
     return type(column_of(X, "X")) is Plain and _has_cache(X)
 
 
@@ -92,14 +93,15 @@ def is_open_group(X: Any) -> bool:
 
 def path_of_group(X: Any) -> str:
     """Return the path of a file or group that is open; ParameterError if it cannot be opened so."""
-    _check_open(X)
+    check_open(X)
     path = _path_of(X)
     if path is None:
         raise ParameterError(f"X is {X!r}, in no file that can be opened again; give arrays")
     if isinstance(X, h5py.Group) and X.name != "/":
+        name = X.name[1:] + ("/X" if "X" in X else "")
         raise ParameterError(
-            f"X is the group {X.name!r} of an HDF5 file; use open_source({path!r}, "
-            f"x={X.name[1:] + '/X'!r}, y=...)"
+            f"X is the group {X.name!r} of an HDF5 file; use open_source({path!r}, x={name!r}, "
+            "y=...)"
         )
     return path
 
@@ -124,7 +126,8 @@ def open_handle(X: Any, y: Any, weights: Any, allow_sparse: bool) -> Source:
     return source if y is None and weights is None else WithTargets(source, y, weights)
 
 
-def _check_open(X: Any) -> None:
+def check_open(X: Any) -> None:
+    """Raise ParameterError for what h5py had open and is closed."""
     if isinstance(X, h5py.Dataset | h5py.Group) and not X:
         raise ParameterError(f"X is {X!r}; open its file again, or give its path to open_source")
 

@@ -22,7 +22,13 @@ from streamrf.sources.frames import (
     is_stream,
     open_frame,
 )
-from streamrf.sources.handles import is_open_array, is_open_group, open_handle, path_of_group
+from streamrf.sources.handles import (
+    check_open,
+    is_open_array,
+    is_open_group,
+    open_handle,
+    path_of_group,
+)
 from streamrf.sources.hdf5_files import has_signature
 from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
@@ -350,6 +356,7 @@ def is_for_source(X: Any, y: Any = None) -> bool:
     So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
     columns y names some; and where X is an iterator or path, which `as_source` refuses with a cure.
     """
+    check_open(X)
     is_odd = isinstance(X, str | bytes | os.PathLike) or is_stream(X)
     return is_odd or is_lazy(X) or is_mixed(X) or are_names(X, y)
 

@@ -69,6 +69,8 @@ def named_factors(
                 f"class_weight names {names[0].item()!r}, and labels are such as "
                 f"{labels[0].item()!r}"
             ) from None
+    if len(np.unique(names)) < len(names):
+        raise ParameterError(f"class_weight names one label twice: {[*class_weight]}")
     order = np.argsort(names)
     return names[order], np.array(list(class_weight.values()), dtype=np.float64)[order]
 

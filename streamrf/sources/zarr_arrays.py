@@ -248,8 +248,8 @@ def _names(codecs: Iterable[Any]) -> list[str]:
 def _end_of(index: bytes, kind: np.dtype[Any]) -> int:
     """Return where the last chunk of a shard ends, by its index of offsets and lengths."""
     entries = np.frombuffer(index, kind).reshape(-1, 2)
-    stored = entries[(entries != np.iinfo("u8").max).all(axis=1)]
-    return max((int(offset) + int(length) for offset, length in stored), default=0)
+    stored = entries[(entries != np.iinfo("u8").max).all(axis=1)].astype(np.float64)
+    return int(stored.sum(axis=1).max(initial=0))  # exact up to 9 petabytes
 
 
 def _fault(path: str, head: _Head) -> str:
