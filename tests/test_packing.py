@@ -128,5 +128,6 @@ def test_a_scale_of_two_numbers_is_told(tmp_path):
     zarr = pytest.importorskip("zarr")
     array = zarr.create_array(tmp_path / "a.zarr", data=np.ones((60, 2)))
     array.attrs["scale_factor"] = [1.0, 2.0]
+    assert isinstance(srf.open_source(array), srf.ArraySource)
     with pytest.raises(CorruptFileError, match=r"'scale_factor' is \[1.0, 2.0\], not a number"):
         srf.open_source(tmp_path / "a.zarr")

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from streamrf.errors import ParameterError
+from streamrf.errors import CorruptFileError, ParameterError
 from streamrf.sources.base import Block, Source
 from streamrf.sources.derived import Derived, names_of
 from streamrf.sources.fingerprints import column_fingerprint
@@ -20,7 +20,7 @@ from streamrf.sources.hdf5_files import cache_of
 from streamrf.sources.hdf5_groups import column_of
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.validation import check_no_grid, targets_and_weights
-from streamrf.sources.zarr_arrays import open_zarr, packing_of
+from streamrf.sources.zarr_arrays import is_packed, open_zarr
 
 
 class WithTargets(Derived):
@@ -71,8 +71,12 @@ def is_open_array(X: Any) -> bool:
         return False
     if not isinstance(X, h5py.Dataset):
         has_newer = os.path.exists(f"{_path_of(X)}/zarr.json")  # which a path opens first
-        return packing_of(X, "X") is None and has_newer == (X.metadata.zarr_format == 3)
-    return type(column_of(X, "X")) is Plain and _has_cache(X)
+        return not is_packed(X) and has_newer == (X.metadata.zarr_format == 3)
+    try:
+        is_plain = type(column_of(X, "X")) is Plain
+    except CorruptFileError:  # of attributes that say nothing, which its slices have not
+        return False
+    return is_plain and _has_cache(X)
 
 
 def _has_cache(dataset: h5py.Dataset) -> bool:

@@ -64,7 +64,7 @@ class ZarrMatrix(LazyMatrix):
                 told = _checked(array, os.path.join(self._path, array.path), where, role != "X")
                 self.lacking = self.lacking or told
         self._packings = [
-            None if array is None else packing_of(array, name) for array in self._arrays
+            None if array is None else _packing(array, name) for array in self._arrays
         ]
         self._chunk_rows = X.chunks[0]
         changed = 0 if self._packings[0] is None else _CHANGED_BYTES
@@ -137,18 +137,25 @@ class ZarrMatrix(LazyMatrix):
         return store[name]
 
 
-def packing_of(array: Any, where: str) -> Packing | None:
-    """Return what becomes of the numbers of an array; None where they are as they are stored.
+def is_packed(array: Any) -> bool:
+    """Return whether attributes change the numbers of an array."""
+    return _attributes_of(array).are_of_packed
 
-    xarray writes a `_FillValue` as that of the array in version 2.
-    """
+
+def _packing(array: Any, where: str) -> Packing | None:
+    """Return what becomes of the numbers of an array; None where they are as they are stored."""
+    told = _attributes_of(array)
+    return Packing(told, where, keeps_integers=True) if told.are_of_packed else None
+
+
+def _attributes_of(array: Any) -> Attributes:
+    """Return what is told of an array; xarray writes its `_FillValue` as its own in version 2."""
     told = dict(array.attrs)
     if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in told:
         told["_FillValue"] = array.fill_value
     numbers = {name: _as_numbers(told[name], array.dtype) for name in NUMBERS & told.keys()}
     found = {name: value for name, value in numbers.items() if value is not None}
-    attributes = Attributes(array.dtype, found | {"_Unsigned": told.get("_Unsigned")})
-    return Packing(attributes, where, keeps_integers=True) if attributes.are_of_packed else None
+    return Attributes(array.dtype, found | {"_Unsigned": told.get("_Unsigned")})
 
 
 def _as_numbers(value: Any, dtype: np.dtype[Any]) -> Any:

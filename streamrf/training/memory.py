@@ -284,11 +284,13 @@ def _refusal(sizes: Sizes, limit: int) -> str:
     )
 
 
-def room_to_peek(n_features: int, memory_limit: int | str, buffer_bytes: int = 0) -> int:
+def room_to_peek(
+    n_features: int, memory_limit: int | str, buffer_bytes: int = 0, n_targets: int = 0
+) -> int:
     """Return how many rows a tournament has memory for, next to what the source holds."""
     room = parse_bytes(memory_limit) - INTERPRETER_BYTES - PEEK_BYTES
     room -= max(0, buffer_bytes - BUFFER_BYTES)
-    return max(0, room // (PEEK_VALUE_BYTES * n_features))
+    return max(0, room // (PEEK_VALUE_BYTES * n_features + LOOK_TARGET_BYTES * n_targets))
 
 
 def look_rows(

@@ -23,9 +23,15 @@ def peek(source: Source, memory_limit: int | str | None = None) -> Block:
     """
     n_rows, n_features = peek_rows(source.n_features), source.n_features
     if memory_limit is not None:
-        room = room_to_peek(n_features, memory_limit, source.buffer_bytes)
+        room = room_to_peek(n_features, memory_limit, source.buffer_bytes, _n_targets(source))
         n_rows = min(n_rows, max(FIRST_ROUND, room))
     return source.sample(n_rows)
+
+
+def _n_targets(source: Source) -> int:
+    """Return how many targets a row has, if several, as far as that can be seen before a peek."""
+    y = source.sample(1).y if source.seekable and source.has_targets else None
+    return 0 if y is None or y.ndim == 1 else y.shape[1]
 
 
 def peek_rows(n_features: int) -> int:
