@@ -168,7 +168,7 @@ def test_a_file_that_was_replaced_is_not_read_by_its_path(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["handle", "dask", "xarray"])
-def test_several_targets_keep_their_names(kind, handle):
+def test_several_targets_keep_their_names(kind, handle, tmp_path):
     """They were taken by their places by all but fit."""
     pd, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     flat = ROWS.reshape(3000, 12)
@@ -186,6 +186,9 @@ def test_several_targets_keep_their_names(kind, handle):
         assert regressor.score(X, table) > 0.8
         np.testing.assert_allclose(regressor.score(X, turned), regressor.score(X, table))
     assert forest.evaluate(X, turned)["r2"] == forest.evaluate(X, table)["r2"]
+    forest.save(tmp_path / "m.h5")
+    loaded = srf.load_model(tmp_path / "m.h5")
+    assert loaded.score(X, turned) == forest.score(X, table)
     begun = srf.RandomFeatureRegressor(features, alpha=1e-6, random_state=0)
     begun.partial_fit(X, table).partial_fit(flat[::-1], turned[::-1])
     assert begun.score(X, table) > 0.8

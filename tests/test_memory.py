@@ -291,9 +291,7 @@ def test_a_choice_of_features_has_room_for_what_its_source_holds():
     assert room_to_peek(100, "1 GiB", memory.BUFFER_BYTES) == alone
     held = memory.BUFFER_BYTES + 400_000 * memory.PEEK_VALUE_BYTES
     assert room_to_peek(100, "1 GiB", held) == alone - 4000
-    assert (
-        room_to_peek(100, "1 GiB", 0, 125) == alone // 2
-    )  # 125 targets are as large as its columns
+    assert room_to_peek(100, "1 GiB", 0, 125) == alone // 2  # as large as the columns
 
 
 def test_a_plan_counts_what_is_held():

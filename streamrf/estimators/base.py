@@ -266,6 +266,9 @@ class RandomFeatureEstimator(BaseEstimator):
             "n_features_in_": self.n_features_in_,
             "feature_names_in_": None if names is None else names.tolist(),
         }
+        targets = [*(self._target_names or ())]
+        if model.encoder.table is None and len(targets) > 1:
+            tree["target_names"] = targets
         replace(model, estimator=tree).save(path)
 
     @property

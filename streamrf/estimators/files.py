@@ -54,6 +54,8 @@ def _made(
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if model.encoder.table is not None:
         estimator._target_names = model.encoder.table.targets
+    elif "target_names" in fields.keys:
+        estimator._target_names = tuple(fields.texts("target_names", model.n_outputs))
     fields.end()
     estimator._solved = (model, None)
     estimator._pass = estimator._waiting = estimator._classes = estimator._holdout = None
