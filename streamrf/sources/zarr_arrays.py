@@ -226,9 +226,7 @@ class _Head(NamedTuple):
         shards = getattr(array, "shards", None)
         if shards is not None:
             (sharding,) = array.metadata.codecs
-            sizes = zip(
-                shards, sharding.chunk_shape, strict=True
-            )  # of shards in it, if it has such
+            sizes = zip(shards, sharding.chunk_shape, strict=True)  # of chunks or shards in it
             n_chunks = math.prod(shard // chunk for shard, chunk in sizes)
             return cls._of_index(sharding, n_chunks)
         last = [*array.filters, *array.compressors][-1:]
