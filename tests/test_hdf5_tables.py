@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from typer.testing import CliRunner
 
 import streamrf as srf
@@ -1291,3 +1292,15 @@ def test_columns_beside_the_dataset_that_is_x_are_told(mixed, caplog):
         open_source(mixed, x="ev/p", y="ev/label")
         open_source(mixed)
     assert "left out" not in caplog.text
+
+
+def test_sparse_rows_beside_their_targets_are_read(tmp_path):
+    """They are a group, which has no shape."""
+    rows = scipy.sparse.random(40, 6, 0.4, "csr", random_state=0)
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        group = file.create_group("counts")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", rows.shape
+        group["data"], group["indices"], group["indptr"] = rows.data, rows.indices, rows.indptr
+        file["y"] = np.arange(40) % 2
+    (block,) = open_source(tmp_path / "rows.h5", y="y").blocks()
+    np.testing.assert_array_equal(block.X, rows.toarray())

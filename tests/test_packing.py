@@ -85,6 +85,7 @@ def test_an_array_of_which_nothing_is_told_is_as_it_is(tmp_path):
         {"_FillValue": "NaN"},
         {"_FillValue": "-Infinity"},
         {"_FillValue": "not base64"},
+        {"scale_factor": "2", "add_offset": "5"},
         {"valid_range": [[1], [2, 3]]},
         {"missing_value": {"a": 1}, "scale_factor": "none"},
         {"valid_min": True},

@@ -94,8 +94,8 @@ def tell_columns_beside(file: h5py.File, rows: str, known: list[str], where: str
     """Log which columns are left out that a group has beside a dataset of rows, none of `known`."""
     group = rows.strip("/").rpartition("/")[0]
     paths = {f"{group}/{name}".strip("/"): item for name, item in children(item_of(file, group))}
-    shape = file[rows].shape[:1]
-    beside = [path for path, item in paths.items() if getattr(item, "shape", None) == shape]
+    shape = getattr(file[rows], "shape", ())[:1]  # of sparse rows, which are a group, none
+    beside = [path for path, item in paths.items() if shape and _shape(item) == shape]
     left = [path for path in beside if path not in {name.strip("/") for name in known}]
     if left:
         shown = ", ".join(left[:MAX_SHOWN]) + (", ..." if len(left) > MAX_SHOWN else "")
@@ -104,6 +104,10 @@ def tell_columns_beside(file: h5py.File, rows: str, known: list[str], where: str
             "(--x)",
             *(where, rows, shown),
         )
+
+
+def _shape(item: Any) -> tuple[int, ...] | None:
+    return item.shape if isinstance(item, h5py.Dataset) else None
 
 
 def cell_named(file: h5py.File, wanted: str) -> Cell | None:

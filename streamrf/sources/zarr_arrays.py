@@ -161,13 +161,11 @@ def _attributes_of(array: Any) -> Attributes:
 def _as_numbers(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return an attribute as an array of numbers, integers in a dtype that holds them; else None.
 
-    zarr writes NaN and Infinity as text, and xarray other floats in version 3, in base 64.
+    zarr writes NaN and Infinity as text, and xarray floats in base 64 in version 3.
     """
+    if value in ("NaN", "Infinity", "-Infinity"):
+        return np.array([float(value)])
     if isinstance(value, str):
-        try:
-            return np.array([float(value)])
-        except ValueError:
-            pass
         try:
             return np.frombuffer(base64.b64decode(value, validate=True), "<f8")
         except ValueError:
