@@ -224,10 +224,10 @@ def test_slips_are_told(handle, tmp_path):
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["a/X"] = ROWS
     with h5py.File(tmp_path / "b.h5") as file:
-        group = file["a"]
+        group, dataset = file["a"], file["a/X"]
         with pytest.raises(ParameterError, match="x='a/X'"):
             srf.open_source(group, y="y")
-    for closed in file, group:
+    for closed in file, group, dataset:
         with pytest.raises(ParameterError, match=r"Closed HDF5 .*; open its file again"):
             srf.open_source(closed)
     with pytest.raises(ParameterError, match=r"Closed HDF5 .*; open its file again"):

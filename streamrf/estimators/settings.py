@@ -43,8 +43,7 @@ def of_sums(estimator: Any) -> dict[str, str]:
 def keep_columns(estimator: Any, source: Source) -> None:
     """Let an estimator keep the number of a source's columns, and their names and those of y."""
     vars(estimator).pop("feature_names_in_", None)
-    estimator.n_features_in_ = source.n_features
-    estimator._target_names = getattr(source, "target_names", None)  # beside X without names
+    estimator.n_features_in_, estimator._target_names = source.n_features, source.target_names
     if source.columns is not None:
         estimator._target_names = source.columns.targets
         names = [column.name for column in source.columns.columns]

@@ -126,6 +126,7 @@ class Source(Card, ABC):
     has_targets: bool
     has_weights: bool
     row_shape: tuple[int, ...] = ()  # as it is stored, before it is flattened; () where unknown
+    target_names: tuple[str, ...] | None = None  # of y, where it is a table beside X
 
     def card(self) -> dict[str, str]:
         """Return what a prompt shows; nothing is read for it."""

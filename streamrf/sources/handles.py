@@ -64,7 +64,7 @@ def is_open_array(X: Any) -> bool:
 
     That is one of numbers, in a file here, and as they are: slices of packed ones are those stored.
     """
-    check_open(X)
+    _check_open(X)
     if not (isinstance(X, h5py.Dataset) or _is_zarr(X, "Array")) or _path_of(X) is None:
         return False
     if X.ndim < 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
@@ -97,7 +97,7 @@ def is_open_group(X: Any) -> bool:
 
 def path_of_group(X: Any) -> str:
     """Return the path of a file or group that is open; ParameterError if it cannot be opened so."""
-    check_open(X)
+    _check_open(X)
     path = _path_of(X)
     if path is None:
         raise ParameterError(f"X is {X!r}, in no file that can be opened again; give arrays")
@@ -130,7 +130,7 @@ def open_handle(X: Any, y: Any, weights: Any, allow_sparse: bool) -> Source:
     return source if y is None and weights is None else WithTargets(source, y, weights)
 
 
-def check_open(X: Any) -> None:
+def _check_open(X: Any) -> None:
     """Raise ParameterError for what h5py had open and is closed."""
     if isinstance(X, h5py.Dataset | h5py.Group) and not X:
         raise ParameterError(f"X is {X!r}; open its file again, or give its path to open_source")

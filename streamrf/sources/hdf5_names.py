@@ -94,8 +94,8 @@ def tell_columns_beside(file: h5py.File, rows: str, known: list[str], where: str
     """Log which columns are left out that a group has beside a dataset of rows, none of `known`."""
     group = rows.strip("/").rpartition("/")[0]
     paths = {f"{group}/{name}".strip("/"): item for name, item in children(item_of(file, group))}
-    shape = getattr(file[rows], "shape", ())[:1]  # of sparse rows, which are a group, none
-    beside = [path for path, item in paths.items() if shape and _shape(item) == shape]
+    shape = _shape(file[rows]) or ()  # of sparse rows, which are a group, none
+    beside = [path for path, item in paths.items() if shape and _shape(item) == shape[:1]]
     left = [path for path in beside if path not in {name.strip("/") for name in known}]
     if left:
         shown = ", ".join(left[:MAX_SHOWN]) + (", ..." if len(left) > MAX_SHOWN else "")

@@ -23,7 +23,6 @@ from streamrf.sources.frames import (
     open_frame,
 )
 from streamrf.sources.handles import (
-    check_open,
     is_open_array,
     is_open_group,
     open_handle,
@@ -167,6 +166,8 @@ def open_source(
     if is_open_group(data):
         opener = open_hdf5 if isinstance(data, h5py.Group) else open_zarr
         return _opened(opener, [path_of_group(data)], x, y, weights, trust)
+    if is_open_array(data) and x is None:
+        return open_handle(data, y, weights, allow_sparse)
     if is_of_blocks(data):
         return open_stream(data, x, y, weights)
     data = as_frame(data)
@@ -174,8 +175,6 @@ def open_source(
         return open_frame(data, x, y, weights)
     if x is not None:
         raise ParameterError("x= names a dataset or columns, and an array has none; targets: y=")
-    if is_open_array(data):
-        return open_handle(data, y, weights, allow_sparse)
     if is_scipy_sparse(data):
         return _of_sparse(data, y, weights)
     if is_xarray(data):
@@ -356,7 +355,6 @@ def is_for_source(X: Any, y: Any = None) -> bool:
     So it is where X is lazy, or a table with holes or other columns than numbers, or one of whose
     columns y names some; and where X is an iterator or path, which `as_source` refuses with a cure.
     """
-    check_open(X)
     is_odd = isinstance(X, str | bytes | os.PathLike) or is_stream(X)
     return is_odd or is_lazy(X) or is_mixed(X) or are_names(X, y)
 

@@ -26,13 +26,12 @@ class SeekableSource(Source):
 
     Attributes
     ----------
-    names, target_names : of the columns and of y, None where they have none
+    names : of the columns, None where they have none
     """
 
     seekable = True
     n_rows: int
     names: tuple[str, ...] | None = None
-    target_names: tuple[str, ...] | None = None
     _is_one_hot = False
 
     @property
