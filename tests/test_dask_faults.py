@@ -205,6 +205,7 @@ def test_workers_none_of_which_can_read_are_told():
 
 def test_tasks_are_lost_where_all_workers_are_idle_for_a_while():
     idle, busy = Situation(False, None), Situation(True, None)
+    paused = Situation(False, None, paused=True)
     situations = {"a": idle, "b": idle}
     _, look = watched(situations)
 
@@ -216,7 +217,10 @@ def test_tasks_are_lost_where_all_workers_are_idle_for_a_while():
 
     assert n_looks() == failures.IDLE - 1
     assert n_looks(b=busy) is None
-    assert n_looks(b=idle) == failures.IDLE - 1
+    assert n_looks(b=paused) == failures.IDLE - 1
+    assert n_looks(a=paused) is None  # which nobody else can do
+    assert n_looks(a=busy) is None
+    assert n_looks(a=idle) == failures.IDLE - 1
     assert [look([f"{i}"]) for i in range(9)] == [{}] * 9  # others are wanted: it goes on
     del situations["b"]  # does not answer
     assert n_looks() is None
@@ -251,6 +255,19 @@ def test_tasks_that_dask_loses_are_sent_anew(client, caplog):
     found = [next(rows).tolist()]
     assert max(client.run(lose_tasks).values()) > 0
     assert found + [row.tolist() for row in rows] == [[1]] * 20
+
+
+@pytest.mark.usefixtures("looking_often")
+def test_tasks_that_dask_loses_beside_a_paused_worker_are_sent_anew(client, caplog):
+    client.wait_for_workers(2, timeout=30)
+    paused = next(iter(workers(client)))
+    shards = [(i, i + 1) for i in range(20)]
+    with resumed_after(client):
+        pause(client, paused)
+        total = map_reduce(client, _Sums(), shards, after(5, lambda: client.run(lose_tasks)))
+        assert client.run(_status, workers=[paused]) == {paused: "paused"}
+    assert total.tolist() == [20]
+    assert "they are sent anew" in caplog.text
 
 
 def put_to_sleep(*streams):

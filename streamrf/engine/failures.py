@@ -67,8 +67,9 @@ class Watch:
     def look(self, addresses: Iterable[str], wanted: Iterable) -> dict[str, list] | None:
         """Return the keys of tasks that wait in vain, by address; ask again.
 
-        None once all workers have been idle for `IDLE` looks, though the keys `wanted` are not
-        done: then Dask has lost them, which it does where workers starve, and waits for ever.
+        None once all workers have been idle for `IDLE` looks, not all of them paused, though the
+        keys `wanted` are not done: then Dask has lost them, which it does where workers starve,
+        and waits for ever.
 
         A worker that leaves may fail to read once; one that fails again is shunned, and
         ClusterError is raised where all `addresses` are.
@@ -76,7 +77,9 @@ class Watch:
         if self._thread is not None and self._thread.is_alive():
             return {}
         found, self._found = self._found, {}
-        idle = found.keys() >= set(addresses) and not any(one.busy for one in found.values())
+        here = found.values()
+        idle = found.keys() >= set(addresses) and not any(one.busy for one in here)
+        idle = idle and not all(one.paused for one in here)
         before, self._wanted = self._wanted, set(wanted)
         self._n_idle = self._n_idle + 1 if idle and before == self._wanted else 0
         unread = {name: one.undelivered for name, one in found.items() if one.undelivered}

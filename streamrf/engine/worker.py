@@ -120,8 +120,9 @@ def executing(dask_worker: Any) -> list:
 class Situation:
     """How far a worker is with a run."""
 
-    busy: bool  # it computes for the run, is about to, reads what it needs, or must not now
+    busy: bool  # it computes for the run, is about to, or reads what it needs
     undelivered: tuple[str, list] | None  # why it could not read what keys of tasks wait for
+    paused: bool = False  # it must begin nothing
 
 
 def situation(run: str, dask_worker: Any) -> Situation:
@@ -129,7 +130,7 @@ def situation(run: str, dask_worker: Any) -> Situation:
     wake([getattr(dask_worker, "batched_stream", None)])
     states = {task.state for task in dask_worker.state.tasks.values() if run in str(task.key)}
     paused = dask_worker.status.name == "paused"
-    return Situation(paused or not BUSY.isdisjoint(states), _undelivered(run, dask_worker))
+    return Situation(not BUSY.isdisjoint(states), _undelivered(run, dask_worker), paused)
 
 
 def _undelivered(run: str, dask_worker: Any) -> tuple[str, list] | None:

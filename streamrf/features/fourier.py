@@ -158,7 +158,7 @@ class StructuredFourier(FourierMap):
     Attributes
     ----------
     kernel_ : the kernel, gamma as a number
-    signs_ : (blocks, 3, p) float32 of +-1
+    signs_ : (blocks, 3, p) float32 of +-1, of D_3, D_2 and D_1: in the order of their use
     offsets_ : (n_frequencies,) float32, b; zero for pairs
 
     Notes
