@@ -252,6 +252,8 @@ def formats(folder):
         pyarrow.parquet.write_table(part, folder / f"parts/{number}.parquet", row_group_size=170)
     pyarrow.parquet.write_table(ROWS, folder / "rows.parquet", row_group_size=700)
     pyarrow.feather.write_feather(ROWS, str(folder / "rows.arrow"), chunksize=450)
+    with pyarrow.ipc.new_stream(folder / "stream.arrow", ROWS.schema) as stream:
+        stream.write_table(ROWS, max_chunksize=450)
     frame = ROWS.to_pandas()
     return {
         "csv": folder / "rows.csv",
@@ -260,6 +262,7 @@ def formats(folder):
         "csv, named .csv.gz": folder / "named/plain.csv.gz",
         "parquet": folder / "rows.parquet",
         "arrow": folder / "rows.arrow",
+        "arrow stream": folder / "stream.arrow",
         "table": ROWS,
         "pandas": frame,
         "categories": frame.astype({"city": pandas.CategoricalDtype(CITIES[::-1])}),

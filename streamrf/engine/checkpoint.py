@@ -23,6 +23,7 @@ from streamrf.engine.samples import Samples, are_known
 from streamrf.errors import (
     ChangedFileError,
     CheckpointError,
+    FormatError,
     Interruption,
     StorageError,
 )
@@ -110,7 +111,10 @@ class Checkpoint(StateStore[S]):
             _check_folder(self.path)
             return None
         self._found = storage.identity(self.path)
-        fields = Fields(storage.read(self.path, KIND), self.path)
+        try:
+            fields = Fields(storage.read(self.path, KIND), self.path)
+        except FormatError as error:
+            raise FormatError(f"{error}; without it the run starts from its beginning") from error
         with loading(self.path):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")
             self.n_done = self.n_resumed = fields.integer("n_done", minimum=0)

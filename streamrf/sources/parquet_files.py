@@ -1,5 +1,6 @@
-"""Parquet and Arrow (Feather) files, read by row groups or record batches."""
+"""Parquet and Arrow (Feather) files and streams, read by row groups or record batches."""
 
+import io
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +8,8 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any
 
-from streamrf.errors import ChangedFileError
+from streamrf.errors import ChangedFileError, CorruptFileError
+from streamrf.sources.arrow_streams import Parts, batches_of, is_stream
 from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, decoding, open_bytes, own_name
@@ -36,7 +38,13 @@ class ChunkedTable(Table):
             check_names(file.schema.names, name)
             self.types = dict(zip(file.schema.names, file.schema.types, strict=True))
             self.index = _index_of(file.schema)
-            self._borders = [0, *accumulate(file.lengths())]
+            lengths = file.lengths()
+            if min(lengths, default=0) < 0:
+                raise CorruptFileError(
+                    f"{self.where} is damaged: it tells of a part of {min(lengths):,} rows; copy or"
+                    " write it again"
+                )
+            self._borders = [0, *accumulate(lengths)]
             self._chunk_bytes = file.chunk_bytes()
         self.n_rows = self._borders[-1]
 
@@ -137,11 +145,11 @@ class _ArrowFile(_File):
     """An Arrow IPC file that is open."""
 
     yields_chunks = True
+    _last: tuple[int, Any] = (-1, None)  # ranges that share a batch share its memory
 
     def __init__(self, file: Any) -> None:
         self._file = arrow().ipc.open_file(file)
         self.schema = self._file.schema
-        self._last: tuple[int, Any] = (-1, None)  # ranges that share a batch share its memory
 
     def lengths(self) -> list[int]:
         return [n_rows for n_rows, _ in self._sizes]
@@ -164,10 +172,58 @@ class _ArrowFile(_File):
         for index in range(first, last + 1):
             if index != self._last[0]:
                 self._last = (-1, None)  # so that only one is there at a time
-                self._last = (index, self._file.get_batch(index))
+                self._last = (index, self._batch(index))
             batch = self._last[1].select(names)
             batch.validate(full=True)  # its offsets are used as they are
             yield pa.Table.from_batches([batch])
+
+    def _batch(self, index: int) -> Any:
+        return self._file.get_batch(index)
+
+
+class _ArrowStream(_ArrowFile):
+    """An Arrow IPC stream in a file, as Hugging Face's datasets are, that is open."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._schema_at, self._batches = batches_of(file)
+        self._stop = max((batch.place[1] for batch in self._batches), default=self._schema_at[1])
+        self._next, self._reader = 0, self._read_from(0)
+        self.schema = self._reader.schema
+
+    def lengths(self) -> list[int]:
+        return [batch.n_rows for batch in self._batches]
+
+    def chunk_bytes(self) -> int:
+        """Return the bytes of the largest batch with its dictionaries, twice, as of files."""
+        sizes = [0]
+        for i, batch in enumerate(self._batches):
+            places = [batch.place, *batch.before]
+            stored = sum(stop - start for start, stop in places)
+            sizes.append(max(stored, self._batch(i).nbytes) if batch.compressed else stored)
+        return 2 * max(sizes)
+
+    def has_chunks(self, borders: list[int]) -> bool:
+        return [0, *accumulate(self.lengths())] == borders
+
+    def _batch(self, index: int) -> Any:
+        if index != self._next:
+            self._reader = self._read_from(index)
+        self._next = index + 1
+        return self._reader.read_next_batch()
+
+    def _read_from(self, index: int) -> Any:
+        """Return a reader of the batches from one on; what lies between them are dictionaries."""
+        places = [self._schema_at]
+        if index < len(self._batches):
+            batch = self._batches[index]
+            places += [*batch.before, (batch.place[0], self._stop)]
+        return arrow().ipc.open_stream(io.BufferedReader(Parts(self._file, places)))
+
+
+def _open_ipc(file: Any) -> _ArrowFile:
+    """Return an Arrow file or stream, as its first bytes tell."""
+    return (_ArrowStream if is_stream(file) else _ArrowFile)(file)
 
 
 def _index_of(schema: Any) -> tuple[str, ...]:
@@ -178,4 +234,4 @@ def _index_of(schema: Any) -> tuple[str, ...]:
 
 
 open_parquet = partial(ChunkedTable, open_file=_File)
-open_arrow = partial(ChunkedTable, open_file=_ArrowFile)  # also called Feather
+open_arrow = partial(ChunkedTable, open_file=_open_ipc)  # also called Feather

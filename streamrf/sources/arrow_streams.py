@@ -1,0 +1,163 @@
+"""The messages of an Arrow IPC stream: where record batches lie, so that any can be read.
+
+Sources: Arrow Columnar Format 1.5, "Encapsulated message format" and "IPC Streaming Format"; its
+``Message.fbs`` and ``Schema.fbs``, tables of FlatBuffers.
+"""
+
+import io
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streamrf.sources.arrow_types import arrow
+
+MARK = b"\xff\xff\xff\xff"  # of every message since version 0.15, and of nothing else here
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3  # MessageHeader
+KIND, HEADER, BODY_BYTES = 1, 2, 3  # fields of Message
+N_ROWS, COMPRESSION = 0, 3  # fields of RecordBatch
+ID, IS_DELTA = 0, 2  # fields of DictionaryBatch
+
+Place = tuple[int, int]  # the first byte of a message, and the one after it
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A record batch.
+
+    Parameters
+    ----------
+    place : of its message
+    before : the messages of the dictionaries that it refers to, in their order
+    n_rows : of the batch
+    compressed : whether its values are
+    """
+
+    place: Place
+    before: tuple[Place, ...]
+    n_rows: int
+    compressed: bool
+
+
+def is_stream(file: Any) -> bool:
+    """Return whether a file begins as a stream does."""
+    file.seek(0)
+    return bool(file.read(len(MARK)) == MARK)
+
+
+def batches_of(file: Any) -> tuple[Place, list[Batch]]:
+    """Return the place of the schema and the record batches of a stream.
+
+    Only the heads of messages are read. ArrowInvalid if the stream does not end where the file
+    does, with the mark of its end: a writer has not closed it, or it is truncated.
+    """
+    messages = _messages(file)
+    kind, _, schema = next(messages, (0, None, (0, 0)))
+    if kind != SCHEMA:
+        raise _invalid("it does not begin with a schema")
+    live: dict[int, list[Place]] = {}  # dictionaries, by their numbers
+    before: tuple[Place, ...] = ()
+    found = []
+    for kind, header, place in messages:
+        if kind == DICTIONARY:
+            number = header.number("<q", ID)
+            earlier = live.get(number, []) if header.number("<b", IS_DELTA) else []
+            live[number] = [*earlier, place]
+            before = tuple(sorted(part for parts in live.values() for part in parts))
+        elif kind == BATCH:
+            compressed = header.field(COMPRESSION) is not None
+            found.append(Batch(place, before, header.number("<q", N_ROWS), compressed))
+        else:
+            raise _invalid("it holds messages that are neither batches nor dictionaries")
+    return schema, found
+
+
+class Parts(io.RawIOBase):
+    """Some parts of a file as one, to be read through."""
+
+    def __init__(self, file: Any, places: list[Place]) -> None:
+        self._file = file
+        self._places = places[::-1]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, out: Any) -> int:
+        while self._places:
+            start, stop = self._places.pop()
+            self._file.seek(start)
+            data = self._file.read(min(len(out), stop - start))
+            if data:
+                out[: len(data)] = data
+                self._places.append((start + len(data), stop))
+                return len(data)
+        return 0
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of FlatBuffers, by the place of its first byte."""
+
+    data: bytes
+    start: int
+
+    def field(self, index: int) -> int | None:
+        """Return the place of a field, or None where it is left to its default."""
+        fields = self.start - _at("<i", self.data, self.start)
+        place = 4 + 2 * index
+        if place >= _at("<H", self.data, fields):
+            return None
+        offset = _at("<H", self.data, fields + place)
+        return self.start + offset if offset else None
+
+    def number(self, form: str, index: int) -> int:
+        """Return a number; 0 is the default of all that are read here."""
+        place = self.field(index)
+        return 0 if place is None else _at(form, self.data, place)
+
+    def table(self, index: int) -> "_Table":
+        """Return the table that a field refers to."""
+        place = self.field(index)
+        if place is None:
+            raise _invalid("a message has no header")
+        return _Table(self.data, place + _at("<I", self.data, place))
+
+
+def _messages(file: Any) -> Iterator[tuple[int, _Table, Place]]:
+    """Yield kind, header and place of each message."""
+    file.seek(0, os.SEEK_END)
+    size = file.tell()
+    start = 0
+    while True:
+        file.seek(start)
+        head = file.read(8)
+        if len(head) < 8 or not head.startswith(MARK):
+            raise _invalid("it ends before the mark that closes a stream, or within a message")
+        n_bytes = _at("<i", head, 4)
+        if n_bytes == 0:
+            break
+        if not 0 < n_bytes <= size - start - 8:
+            raise _invalid("it ends within a message")
+        data = file.read(n_bytes)
+        message = _Table(data, _at("<I", data, 0))
+        n_body = message.number("<q", BODY_BYTES)
+        stop = start + 8 + n_bytes + n_body
+        if n_body < 0 or stop > size:
+            raise _invalid("it ends within a message")
+        yield message.number("<B", KIND), message.table(HEADER), (start, stop)
+        start = stop
+    if start + 8 != size:
+        raise _invalid(f"it has {size - start - 8:,} bytes after the end of its stream")
+
+
+def _at(form: str, data: bytes, place: int) -> int:
+    """Return a number; ArrowInvalid where it would lie outside."""
+    if not 0 <= place <= len(data) - struct.calcsize(form):
+        raise _invalid("a message refers to what is not there")
+    return int(struct.unpack_from(form, data, place)[0])
+
+
+def _invalid(why: str) -> Exception:
+    error: Exception = arrow().ArrowInvalid(why)
+    return error

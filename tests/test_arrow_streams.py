@@ -1,0 +1,124 @@
+"""Arrow files of the stream format."""
+
+import contextlib
+import shutil
+
+import numpy as np
+import pyarrow
+import pyarrow.ipc
+import pytest
+
+import streamrf as srf
+from streamrf.errors import CorruptFileError, StreamrfError
+from streamrf.sources.parquet_files import open_arrow
+
+RNG = np.random.default_rng(0)
+NAMES = {"number": None, "city": None, "label": None}
+ENDED = "ends before the mark that closes a stream|ends within a message"
+
+
+def rows(n_rows, cities):
+    return pyarrow.table(
+        {
+            "number": RNG.normal(size=n_rows),
+            "city": pyarrow.array(RNG.choice(cities, n_rows)).dictionary_encode(),
+            "label": RNG.integers(0, 2, n_rows),
+        }
+    )
+
+
+TABLES = [rows(50, ["u", "v"]), rows(70, ["v", "w", "u"]), rows(1, ["z"]), rows(80, ["u", "z"])]
+
+
+def plain(tables):
+    """Tables one below the other, with cities as text."""
+    cities = pyarrow.string()
+    columns = [
+        t.set_column(t.column_names.index("city"), "city", t["city"].cast(cities)) for t in tables
+    ]
+    return pyarrow.concat_tables(columns).combine_chunks()
+
+
+def stream(path, tables=TABLES, **options):
+    written = pyarrow.ipc.IpcWriteOptions(**options)
+    with pyarrow.ipc.new_stream(path, tables[0].schema, options=written) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return path
+
+
+def nested():
+    """Dictionaries of lists of dictionaries, which come before those that refer to them."""
+    inner = pyarrow.array(["p", "q", "p"]).dictionary_encode()
+    lists = pyarrow.ListArray.from_arrays([0, 1, 3], inner)
+    outer = pyarrow.DictionaryArray.from_arrays(pyarrow.array([1, 0, 1], pyarrow.int8()), lists)
+    return pyarrow.table({"outer": outer})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"emit_dictionary_deltas": True}, {"compression": "lz4"}, {"compression": "zstd"}],
+    ids=str,
+)
+def test_any_rows_are_read_with_the_dictionaries_before_them(tmp_path, options):
+    table = open_arrow(str(stream(tmp_path / "s.arrow", **options)))
+    assert (table.n_rows, table.chunk(60), table.chunk(200)) == (201, (50, 120), (121, 201))
+    assert table.buffer_bytes >= 80 * 17  # two numbers of 8 bytes and an index
+    expected = plain(TABLES)
+    for ranges in (
+        [(0, 201)],
+        [(60, 61), (130, 140)],
+        [(120, 121)],
+        [(49, 51), (55, 60), (119, 122), (200, 201)],
+    ):
+        found = plain(part for _, part in table.read(ranges, NAMES, 1000))
+        assert found == plain(expected.slice(a, b - a) for a, b in ranges)
+
+
+def test_dictionaries_of_dictionaries_are_read(tmp_path):
+    table = open_arrow(str(stream(tmp_path / "s.arrow", [nested()] * 3)))
+    ((_, found),) = table.read([(6, 9)], {"outer": None}, 1000)
+    assert found["outer"].to_pylist() == nested()["outer"].to_pylist()
+
+
+def test_no_part_of_a_stream_is_taken_for_all(tmp_path):
+    whole = stream(tmp_path / "s.arrow").read_bytes()
+    for length in range(4, len(whole)):
+        (tmp_path / "part.arrow").write_bytes(whole[:length])
+        with pytest.raises(CorruptFileError, match=ENDED):
+            open_arrow(str(tmp_path / "part.arrow"))
+    (tmp_path / "two.arrow").write_bytes(whole * 2)
+    with pytest.raises(CorruptFileError, match="bytes after the end of its stream"):
+        open_arrow(str(tmp_path / "two.arrow"))
+    (tmp_path / "end.arrow").write_bytes(whole[-8:])
+    with pytest.raises(CorruptFileError, match="does not begin with a schema"):
+        open_arrow(str(tmp_path / "end.arrow"))
+
+
+def test_bytes_changed_anywhere_are_rows_or_one_sentence(tmp_path):
+    whole = bytearray(stream(tmp_path / "s.arrow").read_bytes())
+    n_refused = 0
+    for place in range(0, len(whole), 3):
+        spoilt = whole.copy()
+        spoilt[place] ^= 1 << place % 8
+        (tmp_path / "spoilt.arrow").write_bytes(spoilt)
+        with contextlib.suppress(StreamrfError):
+            source = srf.open_source(tmp_path / "spoilt.arrow", y="label")
+            assert sum(len(block.X) for block in source.blocks(block_rows=100)) == source.n_rows
+            continue
+        n_refused += 1
+    assert n_refused > len(whole) // 30
+
+
+def test_a_stream_that_grows_after_it_was_opened_is_told(tmp_path):
+    path = stream(tmp_path / "s.arrow")
+    table = open_arrow(str(path))
+    shutil.copy(stream(tmp_path / "longer.arrow", [*TABLES, *TABLES]), path)
+    with pytest.raises(StreamrfError, match="was written to after it was opened"):
+        list(table.read([(0, 201)], NAMES, 1000))
+
+
+def test_a_stream_of_no_rows_is_told(tmp_path):
+    stream(tmp_path / "s.arrow", [TABLES[0].slice(0, 0)])
+    with pytest.raises(StreamrfError, match="0 rows; expected at least 1"):
+        srf.open_source(tmp_path / "s.arrow", y="label")
