@@ -619,7 +619,11 @@ def coded(path, labels, n=300, head=""):
     return path
 
 
-@pytest.mark.parametrize("labels", [["01234", "00501", "20001"], ["01", "02"], ['"00"', '"10"']])
+@pytest.mark.parametrize(
+    "labels",
+    [["01234", "00501", "20001"], ["01", "02"], ['"00"', '"10"'], ["0x1F", "0X1f", "12"]],
+    ids=" ".join,
+)
 def test_labels_of_a_csv_with_leading_zeros_are_text(labels, tmp_path):
     source = srf.open_source(coded(tmp_path / "a.csv", labels), y="zip")
     wanted = [label.strip('"') for label in labels]
@@ -627,6 +631,18 @@ def test_labels_of_a_csv_with_leading_zeros_are_text(labels, tmp_path):
     clf = srf.RandomFeatureClassifier(srf.TreeSketch(n_components=8), alpha=1.0).fit(source)
     assert clf.classes_.tolist() == sorted(wanted)
     assert clf.score(source) > 0
+    beside = srf.open_source(tmp_path / "a.csv")  # labels are columns of X, too
+    assert [*clf.predict(beside)] == [*clf.predict(source)]
+
+
+def test_hexadecimal_codes_of_a_csv_are_levels_of_text(tmp_path):
+    """They were refused as numbers, which Arrow takes them for."""
+    rows = "".join(f"{k % 7},0x{k % 3:02X},{k % 2},1e{k % 2}\n" for k in range(60))
+    (tmp_path / "a.csv").write_text(f"a,code,y,0xb\n{rows}")
+    source = srf.open_source(tmp_path / "a.csv", x=["code", "0xb"], y="y")
+    X, _ = everything(source)
+    levels = np.eye(3)[np.arange(60) % 3]
+    np.testing.assert_array_equal(X, np.c_[levels, 10.0 ** (np.arange(60) % 2)])
 
 
 def test_numbers_without_leading_zeros_stay_numbers(tmp_path):
@@ -673,18 +689,22 @@ def test_values_with_leading_zeros_are_numbers(tmp_path):
     srf.select(source, regression=True, budget=1.0)
 
 
-def test_a_leading_zero_beyond_the_rows_looked_at_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("text", "number"), [("01", 1), ("0x1F", 31)])
+def test_a_leading_zero_beyond_the_rows_looked_at_is_refused(tmp_path, monkeypatch, text, number):
     path = coded(tmp_path / "a.csv", ["1", "2"], 4000)
     late = path.read_text().splitlines(keepends=True)
-    late[3100] = "0.5,01\n"
+    late[3100] = f"0.5,{text}\n"
     path.write_text("".join(late))
     monkeypatch.setattr(csv_files, "MAX_SEEN", 2)
     source = opened(path, y="zip")
-    told = "row 3099: the label '01' of column 'zip' begins with 0, .* would be the label 1"
+    told = rf"row 3099: the label '{text}' of column 'zip' begins .* would be the label {number};"
     with pytest.raises(DataError, match=told):
         everything(source)
-    values = everything(source.of_values())[1]
-    assert values[3099] == 1
+    if text == "01":
+        assert everything(source.of_values())[1][3099] == number
+    else:
+        with pytest.raises(DataError, match="row 3099: .* invalid value '0x1F'"):
+            everything(source.of_values())
 
 
 def test_files_with_and_without_leading_zeros_have_labels_of_text(tmp_path):

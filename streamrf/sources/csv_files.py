@@ -13,7 +13,7 @@ from streamrf.display import brief
 from streamrf.errors import BadRowError, CorruptFileError, DataError, EmptySourceError
 from streamrf.sources.arrow_types import arrow, kind_of
 from streamrf.sources.csv_bytes import Decompressed, Lines
-from streamrf.sources.csv_labels import check_labels, codes_of
+from streamrf.sources.csv_labels import check_labels, codes_of, hexadecimal
 from streamrf.sources.derived import check_names
 from streamrf.sources.doubts import is_number
 from streamrf.sources.paths import (
@@ -269,7 +269,9 @@ class CSVTable(Table):
         for name, type_ in found.items():
             if arrow().types.is_binary(type_):
                 raise DataError(f"{self.where}: column {name!r} is {NOT_UTF8}")
-        return {name: self._coarser(table.column(name), name, text) for name in found}
+        codes = hexadecimal(self._parsed, text, found)
+        found |= {name: self._coarser(table.column(name), name, text) for name in found}
+        return found | dict.fromkeys(codes, arrow().string())
 
     def _coarser(self, values: Any, name: str, text: bytes) -> Any:
         """Return a type of microseconds for times read as others, if rows in `text` have no more.

@@ -1,4 +1,4 @@
-"""Labels in CSV files that are written as integers with leading zeros, such as 01."""
+"""Labels in CSV files that Arrow takes for integers, and that begin with 0: 01 and 0x1F."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +12,7 @@ Parse = Callable[[bytes, dict[str, Any]], Any]  # lines, as a table of columns o
 
 CACHED = 1 << 16  # bytes looked at together
 BOM = 0xBF  # the last byte of a byte order mark
-_CODE = r"^\s*0\d+\s*$"  # which no integer is written like
+_CODE = r"^\s*0(\d+\s*$|[xX])"  # which no integer is written like
 
 
 def codes_of(
@@ -26,6 +26,11 @@ def codes_of(
     return found
 
 
+def hexadecimal(parse: Parse, data: bytes, types: dict[str, Any]) -> list[str]:
+    """Return the columns of integers where lines hold some such as 0x1F, which are codes."""
+    return list(_coded(parse, data, types, "^0[xX]"))
+
+
 def check_labels(parse: Parse, data: bytes, first: int, types: dict[str, Any], where: str) -> None:
     """Raise DataError for a leading zero in a column read as integers, as labels alone are.
 
@@ -33,16 +38,19 @@ def check_labels(parse: Parse, data: bytes, first: int, types: dict[str, Any], w
     first row of the lines.
     """
     for name, (text, row) in _coded(parse, data, types).items():
+        number = int(text, 16 if text[1] in "xX" else 10)
         raise DataError(
             f"{where}, row {first + row}: the label {text!r} of column {name!r} begins with 0, as "
-            f"none did in the rows that types were guessed from, and would be the label {int(text)}"
+            f"none did in the rows that types were guessed from, and would be the label {number}"
             "; write all labels in one way, or as text in a Parquet file, say task='regression' "
             "(--task regression) if they are values, or leave y out where it is not needed"
         )
 
 
-def _coded(parse: Parse, data: bytes, types: dict[str, Any]) -> dict[str, tuple[str, int]]:
-    """Return the first text with a leading zero in lines, and its row, of columns of integers."""
+def _coded(
+    parse: Parse, data: bytes, types: dict[str, Any], code: str = _CODE
+) -> dict[str, tuple[str, int]]:
+    """Return the first text that is a code in lines, and its row, of columns of integers."""
     pa = arrow()
     found: dict[str, tuple[str, int]] = {}
     names = [name for name, type_ in types.items() if pa.types.is_integer(type_)]
@@ -50,19 +58,21 @@ def _coded(parse: Parse, data: bytes, types: dict[str, Any]) -> dict[str, tuple[
         table = parse(data, dict.fromkeys(names, pa.string()))
         for name in names:
             texts = table.column(name)
-            row = pa.compute.index(pa.compute.match_substring_regex(texts, _CODE), True).as_py()
+            row = pa.compute.index(pa.compute.match_substring_regex(texts, code), True).as_py()
             if row >= 0:
                 found[name] = texts[row].as_py().strip(), row
     return found
 
 
 def _may_have_code(data: bytes) -> bool:
-    """Return whether a field of lines may begin with 0 and another digit."""
+    """Return whether a field of lines may begin with 0 and another digit, or x."""
     bytes_ = np.frombuffer(b"\n" + data, dtype=np.uint8)
     for start in range(0, len(bytes_), CACHED):
         part = bytes_[start : start + CACHED + 2]
         before, first, second = part[:-2], part[1:-1], part[2:]
-        found = (first == ord("0")) & (second - ord("0") < 10)  # above 0, as bytes are
+        found = second - ord("0") < 10  # above 0, as bytes are
+        found |= (second == ord("x")) | (second == ord("X"))
+        found &= first == ord("0")
         found &= (
             (before <= ord(",")) | (before == ord(";")) | (before == ord("|")) | (before == BOM)
         )
