@@ -697,13 +697,13 @@ def test_a_leading_zero_beyond_the_rows_looked_at_is_refused(tmp_path, monkeypat
     path.write_text("".join(late))
     monkeypatch.setattr(csv_files, "MAX_SEEN", 2)
     source = opened(path, y="zip")
-    told = rf"row 3099: the label '{text}' of column 'zip' begins .* would be the label {number};"
+    told = f"row 3099: the label '{text}' of column 'zip' begins .* would be the label {number};"
     with pytest.raises(DataError, match=told):
         everything(source)
     if text == "01":
         assert everything(source.of_values())[1][3099] == number
     else:
-        with pytest.raises(DataError, match="row 3099: .* invalid value '0x1F'"):
+        with pytest.raises(DataError, match=r"row 3099: .* invalid value '0x1F'"):
             everything(source.of_values())
 
 
