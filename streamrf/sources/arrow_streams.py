@@ -87,11 +87,10 @@ class Parts(io.RawIOBase):
         while self._places:
             start, stop = self._places.pop()
             self._file.seek(start)
-            data = self._file.read(min(len(out), stop - start))
-            if data:
-                out[: len(data)] = data
-                self._places.append((start + len(data), stop))
-                return len(data)
+            n_bytes = self._file.readinto(memoryview(out)[: stop - start])
+            if n_bytes:
+                self._places.append((start + n_bytes, stop))
+                return int(n_bytes)
         return 0
 
 
