@@ -232,7 +232,7 @@ def test_in_words():
         (("values.h5", "--classes", "1"), "--classes is for classes; these statistics hold target"),
         (("values.h5", "--codes", "one-vs-rest"), "codes are for classes; these statistics hold"),
         (("classes.h5", "--components", "41"), "--components must be an integer from 1 to 40"),
-        (("classes.h5", "--memory-limit", "1 KiB"), "a solve of 40 features takes about"),
+        (("classes.h5", "--memory-limit", "1 KiB"), "holding statistics of "),
         (("classes.h5", "--model", "classes.h5"), "is read from too; choose another name"),
     ],
 )
@@ -241,6 +241,21 @@ def test_what_cannot_be_is_refused(arguments, message):
     line = refused("solve", "--model", "m.h5", *arguments)
     assert message in line, line
     assert Path("m.h5").read_text() == "earlier"
+
+
+@pytest.mark.parametrize("option", [(), ("--alpha", "1"), ("--path",)])
+def test_a_memory_limit_counts_what_is_held(monkeypatch, option):
+    """It took 748 MiB at a limit of 500 MiB."""
+    from streamrf.cli import solving
+
+    held = [0]
+    monkeypatch.setattr(solving, "resident_bytes", lambda: held[-1])
+    command = ("solve", "classes.h5", "--model", "m.h5", *option, "--memory-limit", "64 MiB")
+    told(*command)
+    held.append(1 << 30)
+    monkeypatch.setattr(solving, "_loaded", lambda path, limit: srf.load_statistics(path))
+    line = refused(*command)
+    assert "a solve of 40 features takes about 1.02 GiB, above the memory limit of 64" in line, line
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`streamrf solve`: models out of a statistics file, without the data."""
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from streamrf.cli.groups import (
     words_of,
 )
 from streamrf.cli.options import option, wrong
-from streamrf.display import format_time
+from streamrf.display import format_bytes, format_time, resident_bytes
 from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
 from streamrf.models import Model
@@ -39,7 +40,7 @@ CRITERIA = {
 }
 BEST = {"gcv": min, "log_evidence": max, "mse": min}  # by columns of the table
 FOLDS_BYTES = 30  # of `Statistics.cross_validate`, for each entry of a full matrix: measured
-FIXED_BYTES = 16 << 20  # likewise, of any width
+FIXED_BYTES = 16 << 20  # of any width: measured
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def solve(
     codes = options.made()
     began = time.perf_counter()
     with writing({"--model": model}, [statistics]), computing(threads):
-        sums = load_statistics(statistics)
+        sums = _loaded(statistics, memory_limit)
         criterion = _criterion(penalty.criterion, sums, statistics)
         several = penalty.is_choice or penalty.path or isinstance(options.block_weights, str)
         _check_memory(sums, several, options.uncertainty, memory_limit)
@@ -222,6 +223,19 @@ def _criterion(word: str | None, sums: Statistics, where: str) -> str:
     return word or ("folds" if sums.n_folds else "gcv")
 
 
+def _loaded(path: str, memory_limit: str | None) -> Statistics:
+    """Return the statistics in a file, if it fits."""
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    what = f"holding statistics of {format_bytes(size)}"
+    check_memory(what, _held(memory_limit) + size, memory_limit)
+    return load_statistics(path)
+
+
+def _held(memory_limit: str | None) -> int:
+    """Return the bytes held by now, which a limit that is given counts, and free memory has not."""
+    return 0 if memory_limit is None else resident_bytes()
+
+
 def _check_memory(
     sums: Statistics, several: bool, uncertainty: bool, memory_limit: str | None
 ) -> None:
@@ -232,7 +246,8 @@ def _check_memory(
     if several:  # full matrices next to packed ones
         n_bytes = max(n_bytes, packed + 8 * width**2)
         if sums.n_folds:
-            n_bytes = FOLDS_BYTES * width**2 + FIXED_BYTES
+            n_bytes = FOLDS_BYTES * width**2
+    n_bytes += FIXED_BYTES + _held(memory_limit)
     check_memory(f"a solve of {width:,} features", n_bytes, memory_limit)
 
 
