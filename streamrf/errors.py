@@ -147,7 +147,12 @@ def check_options(options: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check_unmasked(values: Any, where: str) -> None:
-    """Raise DataError for a masked array that hides entries, whose mask NumPy would drop."""
+    """Raise DataError for a masked array that hides entries, whose mask NumPy would drop.
+
+    Also for a dataset that h5py had open and is closed.
+    """
+    if type(values).__module__.startswith("h5py.") and not values:
+        raise DataError(f"{where} is {values!r}; open its file again")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
             f"{where} is an array with {np.ma.count_masked(values):,} masked entries; leave"

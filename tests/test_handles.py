@@ -234,6 +234,20 @@ def test_slips_are_told(handle, tmp_path):
         srf.RandomFeatureClassifier().fit(file, "y")
 
 
+@pytest.mark.parametrize("given", ["y", "weights"])
+def test_what_h5py_has_closed_is_told_beside_rows(given, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        closed = file.create_dataset("y", data=[0, 1, 1, 0])
+    others = {"y": [0, 1, 1, 0]} | {given: closed}
+    X, told = np.eye(4), r"is <Closed HDF5 dataset>; open its file again"
+    with pytest.raises(srf.errors.StreamrfError, match=told):
+        srf.open_source(X, **others)
+    others["sample_weight"] = others.pop("weights", None)
+    for kind in (srf.RandomFeatureClassifier(), srf.KernelRidgeRegressor()):
+        with pytest.raises(srf.errors.StreamrfError, match=told):
+            kind.fit(X, **others)
+
+
 def test_the_array_of_an_older_version_beside_a_newer_one_is_read(tmp_path):
     zarr = pytest.importorskip("zarr")
     old = zarr.create_array(tmp_path / "a.zarr", data=ROWS, zarr_format=2)

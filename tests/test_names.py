@@ -7,9 +7,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import xarray
+from sklearn.base import clone
 
 import streamrf as srf
 from commands import answer, refused
+from streamrf import report
 from streamrf.errors import MergeError, ParameterError, ShapeError, StreamrfWarning
 
 FRAME = pd.DataFrame(
@@ -288,6 +290,48 @@ def test_scores_take_names_and_targets_by_name():
     exact = srf.KernelRidgeClassifier(srf.Gaussian(0.3)).fit(table[[*"abcy"]], "y")
     assert exact.score(table[[*"abcy"]], "y") == exact.score(FRAME, LABELS)
     assert exact.score(srf.open_source(TURNED, y=LABELS)) == exact.score(FRAME, LABELS)
+
+
+def plain(y, first=0):
+    """Rows from one on, without names, beside targets with them, as an array and as a stream."""
+    X, y = FRAME.to_numpy()[first:], y[first:]
+    blocks = [(X[i : i + 40], y[i : i + 40]) for i in range(0, len(X), 40)]
+    return [srf.open_source(X, y=y), srf.IteratorSource(blocks)]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(
+    "kind",
+    [srf.RandomFeatureRegressor(MAP, alpha=0.1), srf.KernelRidgeRegressor(srf.Gaussian(0.3))],
+)
+def test_targets_of_sources_without_other_names_are_taken_by_name(kind, place, tmp_path):
+    """They were taken by place, in silence."""
+    X = FRAME.to_numpy()
+    kind = clone(kind).fit(plain(TARGETS)[place])
+    right = kind.score(X, TARGETS)
+    assert right > 0.5
+    for source in (*plain(SWAPPED), srf.open_source(FRAME, y=SWAPPED)):
+        assert kind.score(source) == pytest.approx(right)
+    renamed = TARGETS.rename(columns={"q": "r"})
+    for source in plain(renamed):
+        with pytest.raises(ShapeError, match=r"has the targets \['p', 'r'\], and learnt from were"):
+            kind.score(source)
+    if isinstance(kind, srf.RandomFeatureRegressor):
+        rows = plain(SWAPPED)[place]
+        assert kind.evaluate(rows)["r2"] == pytest.approx(right)
+        pytest.importorskip("matplotlib")
+        told = report.write(tmp_path / "r.html", model=kind, data=plain(SWAPPED)[place])
+        assert told["error"]["r2"] == pytest.approx(right)
+
+
+def test_targets_of_sources_are_added_by_name():
+    found = []
+    for y in (TARGETS, SWAPPED):
+        kind = srf.RandomFeatureRegressor(MAP, alpha=0.1).partial_fit(plain(TARGETS)[0])
+        for source in (plain(y, 100)[1], plain(y, 50)[0]):
+            kind.partial_fit(source)
+        found.append(kind.coef_)
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from streamrf.errors import ParameterError, check_flag
 from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
 from streamrf.estimators.settings import (
     OF_SUMS,
+    as_learnt,
     check_unchanged,
     checked_labels,
     checked_rows,
@@ -158,7 +159,7 @@ class RandomFeatureEstimator(BaseEstimator):
         if is_given:
             y = y if is_first else ordered(y, self._target_names)
             source = as_source(X, y, sample_weight)
-            source = self._named(source) if is_first else source
+            source = self._named(source) if is_first else as_learnt(self, source)
             source = source if classes is None else Known(source, classes)
         else:
             batch = self._checked(X, y, sample_weight, reset=is_first)
@@ -254,7 +255,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def evaluate(self, X: Rows, y: Values = None, **options: Any) -> dict[str, Any]:
         """Return all figures of `Model.evaluate` on a source, a table, or on arrays X and y."""
-        rows = X if is_for_source(X, y) else self._rows(X)
+        rows = as_learnt(self, X) if is_for_source(X, y) else self._rows(X)
         return self.model_.evaluate(rows, ordered(y, self._target_names), **options)
 
     def save(self, path: str | os.PathLike) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamrf.errors import DataError, ParameterError, check_undated, check_unmasked, warn
 from streamrf.estimators.batches import whole
 from streamrf.estimators.settings import (
+    as_learnt,
     checked_labels,
     checked_rows,
     checked_weights,
@@ -153,7 +154,7 @@ class _KernelRidge(BaseEstimator):
             X = as_source(X, y, sample_weight)
             if not X.has_targets:
                 raise DataError(f"{X.where} has no targets to compare with; name the dataset: y=")
-            X = X.adapted(self.model_.encoder.table, self.model_.labels)
+            X = as_learnt(self, X).adapted(self.model_.encoder.table, self.model_.labels)
             y, weights = zip(*((block.y, block.weights) for block in X.blocks()), strict=True)
             return X, np.concatenate(y), np.concatenate(weights) if X.has_weights else None
         return X, *compared(X, y, sample_weight, self._target_names)

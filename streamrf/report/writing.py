@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf.errors import check_kind
+from streamrf.estimators import as_learnt
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.report.base import Findings, Table, number, shown
@@ -76,13 +77,13 @@ def write(
         If the page cannot be written. What was at `path` is then unchanged.
     """
     check_drawing()
-    model = getattr(model, "model_", model)
+    estimator, model = model, getattr(model, "model_", model)
     statistics = getattr(statistics, "statistics_", statistics)
     if model is not None:
         kinds = "a model, RandomFeatureClassifier or RandomFeatureRegressor, fitted"
         check_kind("model", model, Model, kinds)
     check_kind("statistics", statistics, Statistics | None, "Statistics or None")
-    source = None if data is None else as_source(data, y, weights)
+    source = None if data is None else as_learnt(estimator, as_source(data, y, weights))
     found = measure(model, statistics, source, stage=stage, **options)
     stage("drawing")
     where = "" if source is None else source.where

@@ -226,6 +226,23 @@ def named(
     return Named(source, Columns.named(tuple(names), targets or ()))
 
 
+class InOrder(Derived):
+    """A source with its targets in another order.
+
+    Parameters
+    ----------
+    source : the other, with several targets
+    places : of the targets in it
+    """
+
+    def __init__(self, source: Source, places: list[int]) -> None:
+        super().__init__(source)
+        self._places = places
+
+    def _changed(self, block: Block) -> Block:
+        return block if block.y is None else replace(block, y=block.y[:, self._places])
+
+
 def named_as(source: Source, columns: Columns | None) -> Source:
     """Return a source of named columns with those that others had; itself where either has none.
 

@@ -146,6 +146,11 @@ class IteratorSource(Source):
         form = self._known_form()
         return columns_named(form.names, form.target_names)
 
+    @property
+    def target_names(self) -> tuple[str, ...] | None:  # type: ignore[override]  # an attribute of others
+        """The names of targets of the first block, if any; reads it, and keeps it."""
+        return self._known_form().target_names
+
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Source:
         """Return the source with the columns that others had, by their names."""
         return named_as(self, columns)
