@@ -7,6 +7,7 @@ Sources: Arrow Columnar Format 1.5, "Encapsulated message format" and "IPC Strea
 import io
 import os
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,15 +30,54 @@ class Batch:
     Parameters
     ----------
     place : of its message
-    before : the messages of the dictionaries that it refers to, in their order
+    n_before : messages of dictionaries before it
+    n_bytes : of its message and of those of the dictionaries that it refers to
     n_rows : of the batch
     compressed : whether its values are
     """
 
     place: Place
-    before: tuple[Place, ...]
+    n_before: int
+    n_bytes: int
     n_rows: int
     compressed: bool
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """A message of a dictionary: a new one, or what is added to the one of its number."""
+
+    place: Place
+    number: int
+    is_delta: bool
+
+
+@dataclass(frozen=True)
+class Messages:
+    """All messages of a stream, by their places.
+
+    Parameters
+    ----------
+    schema : its place
+    dictionaries, batches : in their order
+    """
+
+    schema: Place
+    dictionaries: list[Dictionary]
+    batches: list[Batch]
+
+    def from_batch(self, index: int) -> list[Place]:
+        """Return the parts of the file that are a stream of the batches from one on."""
+        if index >= len(self.batches):
+            return [self.schema]
+        first, last = self.batches[index], self.batches[-1]
+        live: dict[int, list[Place]] = {}
+        for one in self.dictionaries[: first.n_before]:
+            if not one.is_delta:
+                live[one.number] = []
+            live.setdefault(one.number, []).append(one.place)
+        before = sorted(place for places in live.values() for place in places)
+        return [self.schema, *before, (first.place[0], last.place[1])]
 
 
 def is_stream(file: Any) -> bool:
@@ -46,31 +86,33 @@ def is_stream(file: Any) -> bool:
     return bool(file.read(len(MARK)) == MARK)
 
 
-def batches_of(file: Any) -> tuple[Place, list[Batch]]:
-    """Return the place of the schema and the record batches of a stream.
+def messages_of(file: Any) -> Messages:
+    """Return the messages of a stream, of which only the heads are read.
 
-    Only the heads of messages are read. ArrowInvalid if the stream does not end where the file
-    does, with the mark of its end: a writer has not closed it, or it is truncated.
+    ArrowInvalid if the stream does not end where the file does, with the mark of its end: a writer
+    has not closed it, or it is truncated.
     """
     messages = _messages(file)
     kind, _, schema = next(messages, (0, None, (0, 0)))
     if kind != SCHEMA:
         raise _invalid("it does not begin with a schema")
-    live: dict[int, list[Place]] = {}  # dictionaries, by their numbers
-    before: tuple[Place, ...] = ()
-    found = []
+    found = Messages(schema, [], [])
+    live: Counter[int] = Counter()  # bytes of dictionaries, by their numbers
+    n_live = 0
     for kind, header, place in messages:
+        n_bytes = place[1] - place[0]
         if kind == DICTIONARY:
-            number = header.number("<q", ID)
-            earlier = live.get(number, []) if header.number("<b", IS_DELTA) else []
-            live[number] = [*earlier, place]
-            before = tuple(sorted(part for parts in live.values() for part in parts))
+            number, is_delta = header.number("<q", ID), bool(header.number("<b", IS_DELTA))
+            n_live += n_bytes - (0 if is_delta else live[number])
+            live[number] = n_bytes + (live[number] if is_delta else 0)
+            found.dictionaries.append(Dictionary(place, number, is_delta))
         elif kind == BATCH:
             compressed = header.field(COMPRESSION) is not None
-            found.append(Batch(place, before, header.number("<q", N_ROWS), compressed))
+            n_rows, n_before = header.number("<q", N_ROWS), len(found.dictionaries)
+            found.batches.append(Batch(place, n_before, n_bytes + n_live, n_rows, compressed))
         else:
             raise _invalid("it holds messages that are neither batches nor dictionaries")
-    return schema, found
+    return found
 
 
 class Parts(io.RawIOBase):

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any
 
 from streamrf.errors import ChangedFileError, CorruptFileError
-from streamrf.sources.arrow_streams import Parts, batches_of, is_stream
+from streamrf.sources.arrow_streams import Parts, is_stream, messages_of
 from streamrf.sources.arrow_types import INDEX, arrow
 from streamrf.sources.derived import check_names
 from streamrf.sources.paths import absolute, decoding, open_bytes, own_name
@@ -186,21 +186,19 @@ class _ArrowStream(_ArrowFile):
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self._schema_at, self._batches = batches_of(file)
-        self._stop = max((batch.place[1] for batch in self._batches), default=self._schema_at[1])
+        self._messages = messages_of(file)
         self._next, self._reader = 0, self._read_from(0)
         self.schema = self._reader.schema
 
     def lengths(self) -> list[int]:
-        return [batch.n_rows for batch in self._batches]
+        return [batch.n_rows for batch in self._messages.batches]
 
     def chunk_bytes(self) -> int:
         """Return the bytes of the largest batch with its dictionaries, twice, as of files."""
         sizes = [0]
-        for i, batch in enumerate(self._batches):
-            places = [batch.place, *batch.before]
-            stored = sum(stop - start for start, stop in places)
-            sizes.append(max(stored, self._batch(i).nbytes) if batch.compressed else stored)
+        for i, batch in enumerate(self._messages.batches):
+            unpacked = self._batch(i).nbytes if batch.compressed else 0
+            sizes.append(max(batch.n_bytes, unpacked))
         return 2 * max(sizes)
 
     def has_chunks(self, borders: list[int]) -> bool:
@@ -213,12 +211,9 @@ class _ArrowStream(_ArrowFile):
         return self._reader.read_next_batch()
 
     def _read_from(self, index: int) -> Any:
-        """Return a reader of the batches from one on; what lies between them are dictionaries."""
-        places = [self._schema_at]
-        if index < len(self._batches):
-            batch = self._batches[index]
-            places += [*batch.before, (batch.place[0], self._stop)]
-        return arrow().ipc.open_stream(io.BufferedReader(Parts(self._file, places)))
+        """Return a reader of the batches from one on."""
+        parts = Parts(self._file, self._messages.from_batch(index))
+        return arrow().ipc.open_stream(io.BufferedReader(parts))
 
 
 def _open_ipc(file: Any) -> _ArrowFile:
