@@ -24,7 +24,7 @@ from streamrf.sources import (
     check_rows,
     open_source,
 )
-from streamrf.sources.derived import Reread, RowsAlone
+from streamrf.sources.derived import InOrder, Reread, RowsAlone
 from streamrf.sources.fingerprints import fingerprint
 from streamrf.sources.seekable import even_stretches
 from streamrf.sources.weighted import Known, Renamed, Unlabelled
@@ -70,7 +70,7 @@ def final_classes(kind):
 
 def test_every_source_has_a_row():
     # Those which check targets, have others or none, or other keys.
-    others = {Known, RowsAlone, Unlabelled, Renamed, Reread}
+    others = {Known, RowsAlone, Unlabelled, Renamed, Reread, InOrder}
     assert {case.kind for case in SOURCES} == final_classes(Source) - others
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamrf.errors import check_kind
-from streamrf.estimators import as_learnt
 from streamrf.models import Model
 from streamrf.report import facts
 from streamrf.report.base import Findings, Table, number, shown
@@ -76,6 +75,8 @@ def write(
     StorageError
         If the page cannot be written. What was at `path` is then unchanged.
     """
+    from streamrf.estimators import as_learnt  # not at the start of every command
+
     check_drawing()
     estimator, model = model, getattr(model, "model_", model)
     statistics = getattr(statistics, "statistics_", statistics)
