@@ -5,7 +5,6 @@ from streamrf.estimators.crossvalidation import cross_val_score
 from streamrf.estimators.files import as_saved
 from streamrf.estimators.kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
 from streamrf.estimators.regressor import RandomFeatureRegressor
-from streamrf.estimators.settings import as_learnt
 from streamrf.estimators.unsupervised import RandomFeatureKMeans, RandomFeaturePCA
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "RandomFeatureKMeans",
     "RandomFeaturePCA",
     "RandomFeatureRegressor",
-    "as_learnt",
     "as_saved",
     "cross_val_score",
 ]

@@ -17,7 +17,6 @@ from streamrf.errors import ParameterError, check_flag
 from streamrf.estimators.batches import check_alike, check_batch, lock_of, reopened, whole
 from streamrf.estimators.settings import (
     OF_SUMS,
-    as_learnt,
     check_unchanged,
     checked_labels,
     checked_rows,
@@ -36,6 +35,7 @@ from streamrf.sources import (
     IteratorSource,
     Known,
     Source,
+    as_learnt,
     as_source,
     as_targets,
     check_known,

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamrf.errors import DataError, ParameterError, check_undated, check_unmasked, warn
 from streamrf.estimators.batches import whole
 from streamrf.estimators.settings import (
-    as_learnt,
     checked_labels,
     checked_rows,
     checked_weights,
@@ -35,6 +34,7 @@ from streamrf.sources import (
     are_names,
     as_known,
     as_labels,
+    as_learnt,
     as_source,
     check_each_once,
     check_rows,

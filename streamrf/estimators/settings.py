@@ -16,7 +16,6 @@ from streamrf.jit.arrays import Array, Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
 from streamrf.preprocessing import Moments, Warp
 from streamrf.sources import (
-    InOrder,
     Source,
     as_known,
     as_targets,
@@ -50,20 +49,6 @@ def keep_columns(estimator: Any, source: Source) -> None:
         names = [column.name for column in source.columns.columns]
         estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator.n_features_in_ = len(names)
-
-
-def as_learnt(estimator: Any, X: Any) -> Any:
-    """Return a source with several targets in the order learnt, where both sides name them.
-
-    Itself where they are read by the names of its columns, and where X is no source.
-    """
-    is_read_by_names = hasattr(estimator, "feature_names_in_")
-    if not isinstance(X, Source) or (X.columns is not None and is_read_by_names):
-        return X
-    wanted = getattr(estimator, "_target_names", None)
-    names = X.target_names if X.columns is None else X.columns.targets
-    places = target_places(wanted or (), names or (), X.where)
-    return X if places is None else InOrder(X, places)
 
 
 def check_unchanged(estimator: Any, has_weights: bool) -> None:

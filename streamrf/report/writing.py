@@ -21,7 +21,7 @@ from streamrf.report.lead import in_words, lead
 from streamrf.report.measuring import measure
 from streamrf.report.pictures import check_drawing
 from streamrf.report.sections import sections
-from streamrf.sources import Source, as_source
+from streamrf.sources import Source, as_learnt, as_source
 from streamrf.statistics import Statistics
 from streamrf.storage import replacing
 
@@ -75,8 +75,6 @@ def write(
     StorageError
         If the page cannot be written. What was at `path` is then unchanged.
     """
-    from streamrf.estimators import as_learnt  # not at the start of every command
-
     check_drawing()
     estimator, model = model, getattr(model, "model_", model)
     statistics = getattr(statistics, "statistics_", statistics)

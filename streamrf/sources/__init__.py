@@ -6,7 +6,7 @@ from streamrf.sources.checksums import checksum
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
-from streamrf.sources.derived import InOrder, RowsAlone, named, names_of, reread, target_places
+from streamrf.sources.derived import RowsAlone, as_learnt, named, names_of, reread, target_places
 from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
@@ -74,7 +74,6 @@ __all__ = [
     "Deformation",
     "Entry",
     "HDF5Source",
-    "InOrder",
     "IteratorSource",
     "Known",
     "Ledger",
@@ -91,6 +90,7 @@ __all__ = [
     "are_names",
     "as_known",
     "as_labels",
+    "as_learnt",
     "as_matrix",
     "as_rows",
     "as_source",

@@ -321,3 +321,17 @@ def target_places(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -
             " any order: y= (--y)"
         )
     return [names.index(name) for name in wanted]
+
+
+def as_learnt(estimator: Any, X: Any) -> Any:
+    """Return a source with several targets in the order learnt, where both sides name them.
+
+    Itself where they are read by the names of its columns, and where X is no source.
+    """
+    is_read_by_names = hasattr(estimator, "feature_names_in_")
+    if not isinstance(X, Source) or (X.columns is not None and is_read_by_names):
+        return X
+    wanted = getattr(estimator, "_target_names", None)
+    names = X.target_names if X.columns is None else X.columns.targets
+    places = target_places(wanted or (), names or (), X.where)
+    return X if places is None else InOrder(X, places)
