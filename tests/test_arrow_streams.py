@@ -10,7 +10,8 @@ import pytest
 
 import streamrf as srf
 from streamrf.errors import CorruptFileError, StreamrfError
-from streamrf.sources.parquet_files import open_arrow
+from streamrf.sources.arrow_streams import messages_of
+from streamrf.sources.parquet_files import _ArrowStream, open_arrow
 
 RNG = np.random.default_rng(0)
 NAMES = {"number": None, "city": None, "label": None}
@@ -122,3 +123,14 @@ def test_a_stream_of_no_rows_is_told(tmp_path):
     stream(tmp_path / "s.arrow", [TABLES[0].slice(0, 0)])
     with pytest.raises(StreamrfError, match="0 rows; expected at least 1"):
         srf.open_source(tmp_path / "s.arrow", y="label")
+
+
+def test_a_stream_cut_between_two_messages_while_it_is_read_is_told(tmp_path):
+    path = stream(tmp_path / "s.arrow", [table.slice(0, 50) for table in TABLES])
+    with open(path, "rb") as file:
+        borders = [batch.place[1] for batch in messages_of(file).batches]
+    with open(path, "rb+") as file:
+        reader = _ArrowStream(file)
+        file.truncate(borders[0])
+        with pytest.raises(pyarrow.ArrowInvalid, match="before the mark"):
+            [reader._batch(place) for place in range(len(borders))]

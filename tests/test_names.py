@@ -1,5 +1,7 @@
 """Columns and targets with names are read by them, whatever holds the rows."""
 
+from dataclasses import replace
+
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -316,18 +318,28 @@ def test_targets_of_sources_without_other_names_are_taken_by_name(kind, place, t
     for source in plain(renamed):
         with pytest.raises(ShapeError, match=r"has the targets \['p', 'r'\], and learnt from were"):
             kind.score(source)
+    named = clone(kind).fit(FRAME, TARGETS)  # also where columns have names, in frames
+    for source in (*plain(SWAPPED), srf.open_source(FRAME, y=SWAPPED)):
+        assert named.score(source) == pytest.approx(right)
     if isinstance(kind, srf.RandomFeatureRegressor):
         rows = plain(SWAPPED)[place]
         assert kind.evaluate(rows)["r2"] == pytest.approx(right)
         pytest.importorskip("matplotlib")
         told = report.write(tmp_path / "r.html", model=kind, data=plain(SWAPPED)[place])
         assert told["error"]["r2"] == pytest.approx(right)
+        told = report.write(tmp_path / "r.html", model=kind.model_, data=plain(SWAPPED)[place])
+        assert told["error"]["r2"] == pytest.approx(right)
 
 
-def test_targets_of_sources_are_added_by_name():
+@pytest.mark.parametrize(
+    "first",
+    [plain(TARGETS)[0], srf.open_source(FRAME.assign(p=TARGETS.p, q=TARGETS.q), y=["p", "q"])],
+    ids=["plain", "table"],
+)
+def test_targets_of_sources_are_added_by_name(first):
     found = []
     for y in (TARGETS, SWAPPED):
-        kind = srf.RandomFeatureRegressor(MAP, alpha=0.1).partial_fit(plain(TARGETS)[0])
+        kind = srf.RandomFeatureRegressor(MAP, alpha=0.1).partial_fit(first)
         for source in (plain(y, 100)[1], plain(y, 50)[0]):
             kind.partial_fit(source)
         found.append(kind.coef_)
@@ -507,3 +519,52 @@ def test_brackets_in_a_pattern_stand_for_the_characters_in_them(tmp_path):
         source = srf.open_source(tmp_path, x=x, y=x.replace("X", "y"))
         assert sorted({int(label) for block in source.blocks() for label in block.y}) == numbers
         assert source.n_rows == 5 * len(numbers)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_sums_know_the_names_of_targets_beside_rows_without(place, is_saved, tmp_path):
+    """They were taken by place, in silence, by `like=` and by models."""
+    first = srf.accumulate(plain(TARGETS)[place], MAP)
+    if is_saved:
+        first.save(tmp_path / "s.h5")
+        first = srf.load_statistics(tmp_path / "s.h5")
+    assert first.encoder.target_names == ("p", "q")
+    X = FRAME.to_numpy()[:100] + 0.1
+    right, turned, by_place = (
+        (first + srf.accumulate(srf.open_source(X, y=y[:100]), like=first)).solve(0.1).coef
+        for y in (TARGETS, SWAPPED, SWAPPED.to_numpy())
+    )
+    assert np.array_equal(right, turned)
+    assert not np.array_equal(right, by_place)
+    with pytest.raises(ShapeError, match=r"has the targets \['p', 'r'\]"):
+        srf.accumulate(plain(TARGETS.rename(columns={"q": "r"}))[place], like=first)
+    model = first.solve(0.1)
+    if is_saved:
+        model.save(tmp_path / "m.h5")
+        model = srf.load_model(tmp_path / "m.h5")
+    figures = [model.evaluate(source)["r2"] for y in (TARGETS, SWAPPED) for source in plain(y)]
+    assert figures == pytest.approx([figures[0]] * 4)
+
+
+def test_sums_of_targets_in_another_order_are_not_merged():
+    first = srf.accumulate(plain(TARGETS)[0], MAP)
+    second = srf.accumulate(plain(TARGETS, 100)[0], like=first)
+    second = replace(second, encoder=replace(second.encoder, targets=("q", "p")))
+    with pytest.raises(MergeError, match="other targets, or in another order"):
+        first + second
+
+
+@pytest.mark.parametrize("is_source", [False, True])
+def test_estimators_keep_names_of_targets_in_their_sums(is_source, tmp_path):
+    X = FRAME.to_numpy()
+    rows = (srf.open_source(X, y=TARGETS),) if is_source else (X, TARGETS)
+    for kind in (
+        srf.RandomFeatureRegressor(MAP, alpha=0.1).fit(*rows),
+        srf.RandomFeatureRegressor(MAP, alpha=0.1).partial_fit(*rows),
+    ):
+        assert kind.statistics_.encoder.target_names == ("p", "q")
+        kind.save(tmp_path / "m.h5")
+        kept = srf.load_model(tmp_path / "m.h5")
+        assert kept.score(plain(SWAPPED)[0]) == pytest.approx(kind.score(X, TARGETS))
+        assert kept.score(X, SWAPPED) == pytest.approx(kind.score(X, TARGETS))

@@ -165,9 +165,9 @@ def _fields(model: Model, where: str, wanted: PredictOutput) -> dict[Field, Made
 
 def _value_names(model: Model) -> tuple[str, ...]:
     """Return names of the columns of values: those learnt from, or y, or y0, y1 and so on."""
-    n_values, table = len(model.intercept), model.encoder.table
-    if table is not None and len(table.targets) == n_values > 1:
-        return table.targets
+    n_values, names = len(model.intercept), model.encoder.target_names
+    if len(names) == n_values > 1:
+        return names
     return ("y",) if n_values == 1 else tuple(f"y{place}" for place in range(n_values))
 
 

@@ -35,7 +35,6 @@ from streamrf.sources import (
     IteratorSource,
     Known,
     Source,
-    as_learnt,
     as_source,
     as_targets,
     check_known,
@@ -159,7 +158,7 @@ class RandomFeatureEstimator(BaseEstimator):
         if is_given:
             y = y if is_first else ordered(y, self._target_names)
             source = as_source(X, y, sample_weight)
-            source = self._named(source) if is_first else as_learnt(self, source)
+            source = self._named(source) if is_first else source
             source = source if classes is None else Known(source, classes)
         else:
             batch = self._checked(X, y, sample_weight, reset=is_first)
@@ -255,7 +254,7 @@ class RandomFeatureEstimator(BaseEstimator):
 
     def evaluate(self, X: Rows, y: Values = None, **options: Any) -> dict[str, Any]:
         """Return all figures of `Model.evaluate` on a source, a table, or on arrays X and y."""
-        rows = as_learnt(self, X) if is_for_source(X, y) else self._rows(X)
+        rows = X if is_for_source(X, y) else self._rows(X)
         return self.model_.evaluate(rows, ordered(y, self._target_names), **options)
 
     def save(self, path: str | os.PathLike) -> None:
@@ -267,9 +266,6 @@ class RandomFeatureEstimator(BaseEstimator):
             "n_features_in_": self.n_features_in_,
             "feature_names_in_": None if names is None else names.tolist(),
         }
-        targets = [*(self._target_names or ())]
-        if model.encoder.table is None and len(targets) > 1:
-            tree["target_names"] = targets
         replace(model, estimator=tree).save(path)
 
     @property

@@ -1,6 +1,7 @@
 """An estimator from the file that it was saved to."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,10 @@ def _made(
         if not isinstance(names, list) or len(names) != estimator.n_features_in_:
             raise fields.wrong("feature_names_in_", "are not as many as the columns")
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    if model.encoder.table is not None:
-        estimator._target_names = model.encoder.table.targets
-    elif "target_names" in fields.keys:
-        estimator._target_names = tuple(fields.texts("target_names", model.n_outputs))
+    if "target_names" in fields.keys:  # files of earlier versions have them here
+        names = tuple(fields.texts("target_names", model.n_outputs))
+        model = replace(model, encoder=replace(model.encoder, targets=names))
+    estimator._target_names = model.encoder.target_names
     fields.end()
     estimator._solved = (model, None)
     estimator._pass = estimator._waiting = estimator._classes = estimator._holdout = None

@@ -34,7 +34,6 @@ from streamrf.sources import (
     are_names,
     as_known,
     as_labels,
-    as_learnt,
     as_source,
     check_each_once,
     check_rows,
@@ -68,8 +67,8 @@ class _KernelRidge(BaseEstimator):
         self.n_rows = n_rows
         self.normalize = normalize
 
-    def _sample(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Block, Any]:
-        """Return the rows to fit, and what the columns of a table became."""
+    def _sample(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Block, Source]:
+        """Return the rows to fit, and where they are from."""
         n_rows, given = self.n_rows, None
         if not isinstance(n_rows, int | np.integer) or n_rows is True or n_rows < 1:
             raise ParameterError(f"n_rows must be an integer above 0, got {n_rows!r}")
@@ -88,7 +87,7 @@ class _KernelRidge(BaseEstimator):
                 sample_weight = checked_weights(sample_weight, len(X))
                 given = y[sample_weight > 0]
             names = getattr(self, "feature_names_in_", None)
-            source = named(ArraySource(X, y, sample_weight), names)
+            source = named(ArraySource(X, y, sample_weight), names, self._target_names)
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
         if isinstance(source, ArraySource) or not is_lazy(X):
@@ -105,7 +104,7 @@ class _KernelRidge(BaseEstimator):
             _warn_of_lost(as_labels(given), as_labels(block.y))
         if not len(block.X):
             raise DataError(f"{source.where} has no rows to fit, or all their weights are zero")
-        return block, source.columns
+        return block, source
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
         check_unmasked(y, "y")
@@ -115,7 +114,7 @@ class _KernelRidge(BaseEstimator):
         )
 
     def _solve(
-        self, block: Block, table: Any, targets: Floats, labels: Any, book: CodeBook | None
+        self, block: Block, source: Source, targets: Floats, labels: Any, book: CodeBook | None
     ) -> Self:
         """Learn scales, kernel, penalty and coefficients."""
         kernel = Gaussian("median") if self.kernel is None else self.kernel
@@ -144,7 +143,7 @@ class _KernelRidge(BaseEstimator):
         self.intercept_ = intercept + constant
         self.X_fit_ = rows
         function = self.kernel_.expansion(rows, self.dual_coef_)
-        encoder = replace(encoder, table=table)
+        encoder = encoder.of_source(source)
         self.model_ = KernelExpansion(encoder, function, self.intercept_, labels, book)
         return self
 
@@ -154,7 +153,7 @@ class _KernelRidge(BaseEstimator):
             X = as_source(X, y, sample_weight)
             if not X.has_targets:
                 raise DataError(f"{X.where} has no targets to compare with; name the dataset: y=")
-            X = as_learnt(self, X).adapted(self.model_.encoder.table, self.model_.labels)
+            X = self.model_.encoder.adapted(X, self.model_.labels)
             y, weights = zip(*((block.y, block.weights) for block in X.blocks()), strict=True)
             return X, np.concatenate(y), np.concatenate(weights) if X.has_weights else None
         return X, *compared(X, y, sample_weight, self._target_names)
@@ -294,9 +293,9 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
     @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, n_features), y (n,) or (n, n_targets); or a Source or table with both."""
-        block, table = self._sample(X, y, sample_weight)
+        block, source = self._sample(X, y, sample_weight)
         self._is_flat = np.ndim(block.y) == 1
-        return self._solve(block, table, as_columns(block.y), None, None)
+        return self._solve(block, source, as_columns(block.y), None, None)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination R2 on a source, a table, or arrays X and y."""
@@ -361,10 +360,10 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
                 f"codes: decode={codes.decode!r} is learnt from sums of features, which an exact "
                 "kernel has not; use decode='euclidean'"
             )
-        block, table = self._sample(X, y, sample_weight)
+        block, source = self._sample(X, y, sample_weight)
         self.classes_, index = np.unique(as_labels(block.y), return_inverse=True)
         book = codes.book(len(self.classes_))
-        return self._solve(block, table, book.matrix[index], self.classes_, book)
+        return self._solve(block, source, book.matrix[index], self.classes_, book)
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
         X = checked_rows(self, X, y, ensure_min_samples=2)

@@ -63,7 +63,7 @@ class Scorer(ABC):
     ) -> tuple[Reading, RunOptions]:
         """Return which rows to read and how; raise ShapeError for rows of another width."""
         labels = getattr(self, "labels", None)  # of what tells classes
-        source = as_source(source).of_width(self.n_features).adapted(self.encoder.table, labels)
+        source = self.encoder.adapted(as_source(source).of_width(self.n_features), labels)
         if source.n_features != self.n_features:
             cure = "; leave out columns that are none of its features, such as targets (x=, --x)"
             raise ShapeError(

@@ -27,8 +27,9 @@ from streamrf.jit.threads import featurising
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
+from streamrf.preprocessing.tried import read_tried
 from streamrf.preprocessing.warp import Warp
-from streamrf.sources import Block, Columns, Rows, as_matrix, check_no_frame
+from streamrf.sources import Block, Columns, Rows, Source, as_matrix, check_no_frame, in_order
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
 
 DRAW_BYTES = 64 << 20  # of the calibration rows that a map is drawn from
@@ -48,6 +49,7 @@ class Encoder:
         equal length by their names, "candidate", "n_components", "n_rows" and "error"; "decode"
         too, "discriminant", where errors were counted by it
     table : what the columns of a table became to be a raw row, or None for rows of numbers
+    targets : names of several targets beside rows whose columns have none
     """
 
     preprocessing: Preprocessing
@@ -56,6 +58,7 @@ class Encoder:
     selected: I64 | None = None
     tried: dict[str, Any] | None = None
     table: Columns | None = None
+    targets: tuple[str, ...] = ()
 
     @classmethod
     def calibrate(
@@ -109,6 +112,12 @@ class Encoder:
             pre = replace(pre, warp=replace(pre.warp, names=table.outputs))
         return replace(self, preprocessing=pre, table=table)
 
+    def of_source(self, source: Source) -> "Encoder":
+        """Return the encoder of the columns and targets of a source, by their names."""
+        names = source.target_names if source.columns is None else None
+        several = names if names is not None and len(names) > 1 else ()
+        return replace(self.of_table(source.columns), targets=several)
+
     def card(self) -> dict[str, str]:
         """Return what a prompt shows of it: width and map, columns and their scaling."""
         warp = self.preprocessing.warp
@@ -127,6 +136,18 @@ class Encoder:
     def n_columns(self) -> int:
         """Columns that a user gives: those of a table, or of a raw row."""
         return self.n_features if self.table is None else len(self.table.columns)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the targets that were learnt from; none where they had none."""
+        return self.targets if self.table is None else self.table.targets
+
+    def adapted(self, source: Source, labels: NDArray[Any] | None = None) -> Source:
+        """Return a source read as that learnt from: columns and several targets by their names.
+
+        `labels` are those known; see `Source.adapted`, also for errors.
+        """
+        return in_order(source.adapted(self.table, labels), self.target_names)
 
     @property
     def is_of_table(self) -> bool:
@@ -335,6 +356,8 @@ class Encoder:
             tree["picks"] = self.selected
         if self.tried is not None:
             tree["tried"] = self.tried
+        if self.targets:
+            tree["targets"] = list(self.targets)
         return tree if self.table is None else tree | {"columns": self.table.to_tree()}
 
     @classmethod
@@ -358,24 +381,14 @@ class Encoder:
             raise fields.wrong(
                 "calibration", f"is for {width} features; the map has {features.n_components}"
             )
-        tried = _read_tried(fields.tree("tried")) if fields.is_tree("tried") else None
+        tried = read_tried(fields.tree("tried")) if fields.is_tree("tried") else None
         table = Columns.from_tree(fields.tree("columns")) if fields.is_tree("columns") else None
         if table is not None and len(table.outputs) != preprocessing.n_features:
             raise fields.wrong("columns", f"are not the {preprocessing.n_features} of a raw row")
+        targets = tuple(fields.texts("targets")) if "targets" in fields.keys else ()
         fields.end()
-        return cls(preprocessing, features, calibration, selected, tried).of_table(table)
-
-
-def _read_tried(fields: Fields) -> dict[str, Any]:
-    names = fields.texts("candidate")
-    tried: dict[str, Any] = {"candidate": names}
-    for key in ("n_components", "n_rows"):
-        tried[key] = fields.counts(key, len(names))
-    tried["error"] = fields.totals("error", len(names), exact=False)
-    if "decode" in fields.keys:
-        tried["decode"] = fields.text("decode", ("discriminant",))
-    fields.end()
-    return tried
+        encoder = cls(preprocessing, features, calibration, selected, tried, targets=targets)
+        return encoder.of_table(table)
 
 
 def as_columns(y: ArrayLike) -> F64:

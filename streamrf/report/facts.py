@@ -162,6 +162,7 @@ def _encoder(encoder: Encoder) -> dict[str, Any]:
         "precision": precision_of(encoder.calibration),
         "tried": encoder.tried,
         "columns": None if encoder.table is None else of_columns(encoder.table),
+        "target_names": list(encoder.target_names),
     }
 
 
@@ -251,7 +252,8 @@ def summary(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if figures["columns"] is not None:
         yield from columns_lines(figures["columns"])
     name, text = targets_line(figures)
-    yield name, text + (f": {_few(map(str, figures['labels']))}" if figures["labels"] else "")
+    known = figures["labels"] or figures["target_names"]
+    yield name, text + (f": {_few(map(str, known))}" if known else "")
     if "alpha" in figures:
         if figures["codes"] is not None:
             shown = "{n_bits:,} bits, {minimum_distance} apart at least, {decode}"

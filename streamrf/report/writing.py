@@ -21,7 +21,7 @@ from streamrf.report.lead import in_words, lead
 from streamrf.report.measuring import measure
 from streamrf.report.pictures import check_drawing
 from streamrf.report.sections import sections
-from streamrf.sources import Source, as_learnt, as_source
+from streamrf.sources import Source, as_source
 from streamrf.statistics import Statistics
 from streamrf.storage import replacing
 
@@ -76,13 +76,13 @@ def write(
         If the page cannot be written. What was at `path` is then unchanged.
     """
     check_drawing()
-    estimator, model = model, getattr(model, "model_", model)
+    model = getattr(model, "model_", model)
     statistics = getattr(statistics, "statistics_", statistics)
     if model is not None:
         kinds = "a model, RandomFeatureClassifier or RandomFeatureRegressor, fitted"
         check_kind("model", model, Model, kinds)
     check_kind("statistics", statistics, Statistics | None, "Statistics or None")
-    source = None if data is None else as_learnt(estimator, as_source(data, y, weights))
+    source = None if data is None else as_source(data, y, weights)
     found = measure(model, statistics, source, stage=stage, **options)
     stage("drawing")
     where = "" if source is None else source.where

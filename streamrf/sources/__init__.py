@@ -6,7 +6,7 @@ from streamrf.sources.checksums import checksum
 from streamrf.sources.columns import Columns
 from streamrf.sources.dask_array import DaskArraySource
 from streamrf.sources.deformed import Deformation, deformed_mnist
-from streamrf.sources.derived import RowsAlone, as_learnt, named, names_of, reread, target_places
+from streamrf.sources.derived import RowsAlone, in_order, named, names_of, reread, target_places
 from streamrf.sources.doubts import is_number
 from streamrf.sources.frames import as_known, check_no_frame
 from streamrf.sources.hashing import hashed, uniform
@@ -90,7 +90,6 @@ __all__ = [
     "are_names",
     "as_known",
     "as_labels",
-    "as_learnt",
     "as_matrix",
     "as_rows",
     "as_source",
@@ -112,6 +111,7 @@ __all__ = [
     "entries_of",
     "find_labels",
     "hashed",
+    "in_order",
     "is_file_of",
     "is_for_source",
     "is_known",

@@ -28,7 +28,7 @@ def codes_of(
 
 def hexadecimal(parse: Parse, data: bytes, types: dict[str, Any]) -> list[str]:
     """Return the columns of integers where lines hold some such as 0x1F, which are codes."""
-    return list(_coded(parse, data, types, "^0[xX]"))
+    return list(_coded(parse, data, types, r"^\s*0[xX]"))
 
 
 def check_labels(parse: Parse, data: bytes, first: int, types: dict[str, Any], where: str) -> None:
@@ -38,12 +38,14 @@ def check_labels(parse: Parse, data: bytes, first: int, types: dict[str, Any], w
     first row of the lines.
     """
     for name, (text, row) in _coded(parse, data, types).items():
-        number = int(text, 16 if text[1] in "xX" else 10)
+        is_decimal = text.strip().isdecimal()
+        would = f", and would be the label {int(text)}" if is_decimal else ""
+        values = ", say task='regression' (--task regression) if they are values"
         raise DataError(
             f"{where}, row {first + row}: the label {text!r} of column {name!r} begins with 0, as "
-            f"none did in the rows that types were guessed from, and would be the label {number}"
-            "; write all labels in one way, or as text in a Parquet file, say task='regression' "
-            "(--task regression) if they are values, or leave y out where it is not needed"
+            f"none did in the rows that types were guessed from{would}; write all labels in one "
+            f"way, or as text in a Parquet file{values if is_decimal else ''}, or leave y out where"
+            " it is not needed"
         )
 
 

@@ -73,6 +73,10 @@ class Derived(Source):
     def columns(self) -> Columns | None:
         return self._source.columns
 
+    @property
+    def target_names(self) -> tuple[str, ...] | None:  # type: ignore[override]  # an attribute of others
+        return self._source.target_names
+
     def adapted(self, columns: Columns | None, labels: NDArray[Any] | None = None) -> Self:
         adapted = copy.copy(self)
         adapted._source = self._source.adapted(columns, labels)
@@ -220,27 +224,56 @@ class Named(Derived):
 def named(
     source: Source, names: Iterable[str] | None, targets: tuple[str, ...] | None = None
 ) -> Source:
-    """Return the source with names for its columns, itself if it has some or there are none."""
-    if names is None or source.columns is not None:
+    """Return the source with names for its columns, if it has none, and for targets without."""
+    if source.columns is not None:
         return source
-    return Named(source, Columns.named(tuple(names), targets or ()))
+    if names is not None:
+        return Named(source, Columns.named(tuple(names), source.target_names or targets or ()))
+    return InOrder(source, targets, None) if targets and not source.target_names else source
 
 
 class InOrder(Derived):
-    """A source with its targets in another order.
+    """A source with several targets by their names, which may be in another order.
 
     Parameters
     ----------
-    source : the other, with several targets
-    places : of the targets in it
+    source : the other
+    names : of its targets, as they are here
+    places : of the targets in it; None means all in order
     """
 
-    def __init__(self, source: Source, places: list[int]) -> None:
+    def __init__(self, source: Source, names: tuple[str, ...], places: list[int] | None) -> None:
         super().__init__(source)
-        self._places = places
+        self._names, self._places = names, places
+
+    @property
+    def columns(self) -> Columns | None:
+        known = self._source.columns
+        return None if known is None else replace(known, targets=self._names)
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:  # type: ignore[override]  # an attribute of others
+        return self._names
+
+    @property
+    def known_targets(self) -> tuple[NDArray[Any], NDArray[np.float64] | None] | None:
+        """Those of the source, unless their order is another."""
+        return self._source.known_targets if self._places is None else None
 
     def _changed(self, block: Block) -> Block:
-        return block if block.y is None else replace(block, y=block.y[:, self._places])
+        if block.y is None or self._places is None:
+            return block
+        return replace(block, y=np.ascontiguousarray(block.y[:, self._places]))
+
+
+def in_order(source: Source, wanted: tuple[str, ...]) -> Source:
+    """Return a source with several targets in an order, itself where either side has no names.
+
+    ShapeError for targets of other names.
+    """
+    names = source.target_names if source.columns is None else source.columns.targets
+    places = target_places(wanted, names or (), source.where)
+    return source if places is None else InOrder(source, wanted, places)
 
 
 def named_as(source: Source, columns: Columns | None) -> Source:
@@ -321,17 +354,3 @@ def target_places(wanted: tuple[str, ...], names: tuple[str, ...], where: str) -
             " any order: y= (--y)"
         )
     return [names.index(name) for name in wanted]
-
-
-def as_learnt(estimator: Any, X: Any) -> Any:
-    """Return a source with several targets in the order learnt, where both sides name them.
-
-    Itself where they are read by the names of its columns, and where X is no source.
-    """
-    is_read_by_names = hasattr(estimator, "feature_names_in_")
-    if not isinstance(X, Source) or (X.columns is not None and is_read_by_names):
-        return X
-    wanted = getattr(estimator, "_target_names", None)
-    names = X.target_names if X.columns is None else X.columns.targets
-    places = target_places(wanted or (), names or (), X.where)
-    return X if places is None else InOrder(X, places)

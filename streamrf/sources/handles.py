@@ -35,7 +35,6 @@ class WithTargets(Derived):
     def __init__(self, source: SeekableSource, y: Any, weights: Any) -> None:
         super().__init__(source)
         self.has_targets, self.has_weights = y is not None, weights is not None
-        self.target_names = source.target_names
         self._y, self._weights = targets_and_weights(y, weights, source.n_rows)
         check_no_grid((source.n_rows, *source.row_shape), self._y, source.where)
 

@@ -208,7 +208,10 @@ class _ArrowStream(_ArrowFile):
         if index != self._next:
             self._reader = self._read_from(index)
         self._next = index + 1
-        return self._reader.read_next_batch()
+        batch = next(self._reader, None)
+        if batch is None:  # it was not so short when its messages were found
+            raise arrow().ArrowInvalid("it ends before the mark that closes a stream")
+        return batch
 
     def _read_from(self, index: int) -> Any:
         """Return a reader of the batches from one on."""

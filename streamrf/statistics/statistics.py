@@ -73,6 +73,12 @@ class Statistics(Card, Questions):
 
     def _combined(self, other: "Statistics", sign: int, in_place: bool = False) -> "Statistics":
         self.check_alike(other)
+        names, theirs = self.encoder.target_names, other.encoder.target_names
+        if min(len(names), len(theirs)) > 1 and names != theirs:
+            raise MergeError(
+                f"the two sides are of other targets, or in another order: {[*names]} and "
+                f"{[*theirs]}; start the second run from the first one's file: like= or --like"
+            )
         if sign < 0 and (self.is_scaled or other.is_scaled):
             raise MergeError(
                 f"{'the left' if self.is_scaled else 'the right'} side was scaled, so the share of "
@@ -197,7 +203,9 @@ class Statistics(Card, Questions):
         )
         table = self.encoder.table
         table = None if table is None else table.with_targets(other.encoder.table)
-        encoder = replace(self.encoder, calibration=both, table=table)
+        first, second = self.encoder.targets, other.encoder.targets
+        names = first + second if first and second else ()
+        encoder = replace(self.encoder, calibration=both, table=table, targets=names)
         sums, ledger = self.sums.stack_targets(other.sums), self.ledger.without_checksums()
         return replace(self, encoder=encoder, sums=sums, ledger=ledger)
 

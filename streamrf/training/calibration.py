@@ -121,7 +121,7 @@ def calibrate(job: Job, rows: Block | None = None) -> Pass:
         if chosen is not None and chosen.trials:
             by = {"decode": chosen.decode} if chosen.decode == "discriminant" else {}
             encoder = replace(encoder, tried=chosen.table() | by)
-        encoder = encoder.of_table(source.columns)
+        encoder = encoder.of_source(source)
         targets = _empty_targets(job, encoder)
     sums = Sums(job.gram(encoder.n_components), targets)
     in_folds = KFoldSums.zero(sums, job.n_folds) if job.n_folds else sums

@@ -149,7 +149,7 @@ class Job:
             given = self.settings if self.like is None else self.like.encoder
             encoder.attach(given.features)
         statistics = pass_.statistics
-        checkpoint.check_rows(self.source.adapted(statistics.encoder.table, statistics.labels))
+        checkpoint.check_rows(statistics.encoder.adapted(self.source, statistics.labels))
         if self.stop is not None and checkpoint.stop > self.stop:
             raise CheckpointError(
                 f"the checkpoint {checkpoint.path} has counted the rows up to {checkpoint.stop:,}, "
@@ -267,7 +267,7 @@ class Job:
         planned = self.plan(pass_, prune, searched)
         assert planned is not None
         statistics = pass_.statistics  # which a restart has read
-        source = self.source.adapted(statistics.encoder.table, statistics.labels)
+        source = statistics.encoder.adapted(self.source, statistics.labels)
         store, first = StateStore[Pass](), self.start
         if self.run.engine is not None:
             if self.checkpoint is not None and self.run.spill is not None:

@@ -11,9 +11,10 @@ from streamrf.training.holdout import Holdout
 
 @dataclass(frozen=True)
 class EncoderName:
-    """Stands for the encoder in sums that travel: its fingerprints."""
+    """Stands for the encoder in sums that travel: its fingerprints and the names of its targets."""
 
     digests: dict[str, str]
+    target_names: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -289,7 +289,8 @@ class Pass(State):
     def sealed(self) -> "Part":
         """Return what this pass has added up, without the map; it is then used up."""
         statistics = self.finished()
-        name = EncoderName(statistics.encoder.digests)
+        encoder = statistics.encoder
+        name = EncoderName(encoder.digests, encoder.target_names)
         held = () if self.holdout is None else (self.holdout,)
         named = replace(statistics, encoder=cast(Encoder, name))
         return Part(named, held, self._faint, self._clipping)

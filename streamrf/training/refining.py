@@ -231,7 +231,7 @@ def _refined(
     kind, model = _checked(model, source, loss), _by_outputs(model)
     _check_passes(max_passes)
     run = run or RunOptions()
-    source = reread(source).adapted(model.encoder.table, model.labels)
+    source = model.encoder.adapted(reread(source), model.labels)
     sampled = check_rows(source.sample(CALIBRATION_ROWS), on_bad_rows)[0]
     encoder, n_outputs, holds_out = model.encoder, len(model.coef), bool(held.rows)
     planned = encoder_plan(encoder, n_outputs, source, run, holds_out, model.labels)

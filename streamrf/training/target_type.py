@@ -58,7 +58,7 @@ def settled(source: Source, settings: Settings, like: Statistics | None) -> tupl
     """
     if like is not None:
         check_continues(settings, like)
-        given, source = source, source.adapted(like.encoder.table, like.labels)
+        given, source = source, like.encoder.adapted(source, like.labels)
         _warn_of_other_target(given, like.encoder.table)
         _warn_of_other_labels(source, like.labels)
     task = settings.task
