@@ -146,13 +146,19 @@ def check_options(options: Iterable[str], known: Iterable[str]) -> None:
             raise ParameterError(f"there is no option {name!r}; the options are {', '.join(names)}")
 
 
-def check_unmasked(values: Any, where: str) -> None:
-    """Raise DataError for a masked array that hides entries, whose mask NumPy would drop.
+def check_readable(values: Any, where: str) -> None:
+    """Raise DataError for entries that NumPy would not see.
 
-    Also for a dataset that h5py had open and is closed.
+    Those of a masked array, whose mask it would drop, of what h5py had open and is closed, and of a
+    dataset without a shape.
     """
-    if type(values).__module__.startswith("h5py.") and not values:
-        raise DataError(f"{where} is {values!r}; open its file again")
+    if type(values).__module__.startswith("h5py."):
+        try:
+            shape = getattr(values, "shape", ())
+        except RuntimeError as error:
+            raise DataError(f"{where} is of an HDF5 file that is closed; open it again") from error
+        if shape is None:
+            raise DataError(f"{where} is an empty HDF5 dataset, which has no shape")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
             f"{where} is an array with {np.ma.count_masked(values):,} masked entries; leave"

@@ -96,8 +96,18 @@ def test_no_part_of_a_stream_is_taken_for_all(tmp_path):
         open_arrow(str(tmp_path / "end.arrow"))
 
 
-def test_bytes_changed_anywhere_are_rows_or_one_sentence(tmp_path):
-    whole = bytearray(stream(tmp_path / "s.arrow").read_bytes())
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+@pytest.mark.parametrize("opened", [pyarrow.ipc.new_stream, pyarrow.ipc.new_file])
+def test_bytes_changed_anywhere_are_rows_or_one_sentence(opened, compression, tmp_path):
+    """Some ended the process: Arrow was asked for the size of what nothing had checked."""
+    path, options = tmp_path / "s.arrow", pyarrow.ipc.IpcWriteOptions(compression=compression)
+    tables = [table.append_column("text", table["city"].cast("string")) for table in TABLES[:2]]
+    if opened is pyarrow.ipc.new_file:  # which has one dictionary of each column
+        tables = [pyarrow.concat_tables(tables).unify_dictionaries()]
+    with opened(path, tables[0].schema, options=options) as writer:
+        for table in tables:
+            writer.write_table(table)
+    whole = bytearray(path.read_bytes())
     n_refused = 0
     for place in range(0, len(whole), 3):
         spoilt = whole.copy()

@@ -255,7 +255,33 @@ def test_a_memory_limit_counts_what_is_held(monkeypatch, option):
     held.append(1 << 30)
     monkeypatch.setattr(solving, "_loaded", lambda path, limit: srf.load_statistics(path))
     line = refused(*command)
-    assert "a solve of 40 features takes about 1.02 GiB, above the memory limit of 64" in line, line
+    assert (
+        "4 outputs beside 1.00 GiB of sums and Python takes about 1.02 GiB, above the memory limit of 64"
+        in line
+    ), line
+
+
+@pytest.mark.parametrize(
+    ("option", "least"),
+    [
+        (("--alpha", "1"), 10 * 400**2 + 8 * 400 * 64),
+        (("--alpha", "1", "--decode", "discriminant"), 80 * 400**2),
+        ((), 20 * 8 * 400 * 64),  # coefficients of each penalty
+    ],
+)
+def test_a_memory_limit_counts_classes(option, least, monkeypatch, tmp_path):
+    """It had the features alone, and took some times as much with thousands of classes."""
+    from streamrf.cli import solving
+
+    X = np.random.default_rng(0).normal(size=(4000, 3))
+    features = srf.StructuredFourier(srf.Gaussian(0.1), 64, random_state=0)
+    source = srf.ArraySource(X, np.arange(4000) % 400)
+    srf.accumulate(source, features, folds=4, task="classification").save(tmp_path / "s.h5")
+    asked = []
+    monkeypatch.setattr(solving, "_held", lambda limit: 0)
+    monkeypatch.setattr(solving, "check_memory", lambda what, n_bytes, limit: asked.append(n_bytes))
+    told("solve", str(tmp_path / "s.h5"), "--model", "m.h5", *option)
+    assert least + solving.FIXED_BYTES < asked[-1] < 3 * least + solving.FIXED_BYTES
 
 
 @pytest.mark.parametrize(

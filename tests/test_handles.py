@@ -235,17 +235,33 @@ def test_slips_are_told(handle, tmp_path):
 
 
 @pytest.mark.parametrize("given", ["y", "weights"])
-def test_what_h5py_has_closed_is_told_beside_rows(given, tmp_path):
+@pytest.mark.parametrize("as_view", [False, True])
+def test_what_h5py_has_closed_is_told_beside_rows(given, as_view, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         closed = file.create_dataset("y", data=[0, 1, 1, 0])
+        closed = closed.astype("f4") if as_view else closed
     others = {"y": [0, 1, 1, 0]} | {given: closed}
-    X, told = np.eye(4), r"is <Closed HDF5 dataset>; open its file again"
+    X, told = np.eye(4), r"(y|weights?) is of an HDF5 file that is closed; open it again"
     with pytest.raises(srf.errors.StreamrfError, match=told):
         srf.open_source(X, **others)
     others["sample_weight"] = others.pop("weights", None)
     for kind in (srf.RandomFeatureClassifier(), srf.KernelRidgeRegressor()):
         with pytest.raises(srf.errors.StreamrfError, match=told):
             kind.fit(X, **others)
+
+
+@pytest.mark.parametrize("given", ["y", "weights"])
+def test_datasets_of_no_rows_or_shape_are_told_beside_rows(given, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        none = file.create_dataset("none", shape=(0,), maxshape=(4,), dtype="f8").astype("f4")
+        empty = file.create_dataset("empty", data=h5py.Empty("f4"))
+        for odd, told in (
+            (none, "0"),
+            (empty, "is an empty HDF5 dataset"),
+            (h5py.Empty("f4"), "no shape"),
+        ):
+            with pytest.raises(srf.errors.StreamrfError, match=told):
+                srf.open_source(np.eye(4), **({"y": [0, 1, 1, 0]} | {given: odd}))
 
 
 def test_the_array_of_an_older_version_beside_a_newer_one_is_read(tmp_path):

@@ -28,10 +28,11 @@ from streamrf.cli.options import option, wrong
 from streamrf.display import format_bytes, format_time, resident_bytes
 from streamrf.errors import ParameterError, warn
 from streamrf.jit.threads import computing
-from streamrf.models import Model
+from streamrf.models import Codes, Model
 from streamrf.report import facts
 from streamrf.solving import CrossValidation, Path
 from streamrf.statistics import RidgeProblem, Statistics, load_statistics, rounding_note
+from streamrf.training import bit_bytes
 
 CRITERIA = {
     "folds": "cross-validation",
@@ -39,8 +40,12 @@ CRITERIA = {
     "evidence": "log evidence",
 }
 BEST = {"gcv": min, "log_evidence": max, "mse": min}  # by columns of the table
-FOLDS_BYTES = 30  # of `Statistics.cross_validate`, for each entry of a full matrix: measured
-FIXED_BYTES = 16 << 20  # of any width: measured
+# Measured, of a solve: of any width; of each output's coefficients, on the way and for each penalty
+# that folds are left out with; of each entry of a full matrix, for folds
+FIXED_BYTES = 16 << 20
+COEF_COPIES, FOLD_COPIES = 4, 2
+FOLDS_BYTES = 30
+N_ALPHAS = 17  # of `Normal.alpha_grid`
 
 
 @dataclass(frozen=True)
@@ -165,8 +170,7 @@ def solve(
     with writing({"--model": model}, [statistics]), computing(threads):
         sums = _loaded(statistics, memory_limit)
         criterion = _criterion(penalty.criterion, sums, statistics)
-        several = penalty.is_choice or penalty.path or isinstance(options.block_weights, str)
-        _check_memory(sums, several, options.uncertainty, memory_limit)
+        _check_memory(sums, width.components, penalty, options, codes, memory_limit)
         if width.components is not None:
             sums = sums.prune(width.components, penalty.fixed, codes, random_state=seed)
         table = trained = None
@@ -226,8 +230,10 @@ def _criterion(word: str | None, sums: Statistics, where: str) -> str:
 def _loaded(path: str, memory_limit: str | None) -> Statistics:
     """Return the statistics in a file, if it fits."""
     size = os.path.getsize(path) if os.path.isfile(path) else 0
-    what = f"holding statistics of {format_bytes(size)}"
-    check_memory(what, _held(memory_limit) + size, memory_limit)
+    held = _held(memory_limit)
+    python = f" beside {format_bytes(held)} of Python" if held else ""
+    what = f"holding statistics of {format_bytes(size)}{python}"
+    check_memory(what, held + size, memory_limit)
     return load_statistics(path)
 
 
@@ -237,18 +243,36 @@ def _held(memory_limit: str | None) -> int:
 
 
 def _check_memory(
-    sums: Statistics, several: bool, uncertainty: bool, memory_limit: str | None
+    sums: Statistics,
+    kept: int | None,
+    penalty: PenaltyOptions,
+    options: ModelOptions,
+    codes: Codes,
+    memory_limit: str | None,
 ) -> None:
     """Raise MemoryBudgetError if a solve outgrows the memory next to the sums, loaded by now."""
-    width = sums.sums.n_components
+    width, copies = sums.sums.n_components, COEF_COPIES
     packed = 4 * width * (width + 1)
-    n_bytes = packed * (2 if uncertainty else 1)
-    if several:  # full matrices next to packed ones
-        n_bytes = max(n_bytes, packed + 8 * width**2)
+    n_bytes = packed * (2 if options.uncertainty else 1)
+    if kept is not None:  # a factor, and the sums of the features kept, in folds too, or a factor
+        n_bytes = max(2 * packed, packed + 4 * kept**2 * max(2, sums.n_folds))
+    if sums.n_folds:  # joined
+        n_bytes += packed
+    if penalty.is_choice or penalty.path or isinstance(options.block_weights, str):
+        n_bytes = max(n_bytes, packed + 8 * width**2)  # full matrices next to packed ones
         if sums.n_folds:
-            n_bytes = FOLDS_BYTES * width**2
-    n_bytes += FIXED_BYTES + _held(memory_limit)
-    check_memory(f"a solve of {width:,} features", n_bytes, memory_limit)
+            n_bytes = max(n_bytes, FOLDS_BYTES * width**2)
+            n_alphas = N_ALPHAS if penalty.alpha is None else len(penalty.alpha)
+            copies = 3 * COEF_COPIES + FOLD_COPIES * n_alphas
+    n_outputs = len(sums.sums.targets.sums)
+    if sums.labels is not None:
+        n_outputs = getattr(codes, "n_bits", n_outputs)
+        n_bytes += bit_bytes(codes, True) * n_outputs * len(sums.labels)
+    n_bytes += 8 * copies * n_outputs * width + FIXED_BYTES
+    held = _held(memory_limit)
+    beside = f" beside {format_bytes(held)} of sums and Python" if held else ""
+    what = f"a solve of {width:,} features and {n_outputs:,} outputs{beside}"
+    check_memory(what, n_bytes + held, memory_limit)
 
 
 def _weighted(problem: RidgeProblem, options: ModelOptions, alpha: float | None) -> RidgeProblem:

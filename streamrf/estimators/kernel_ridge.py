@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_clas
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamrf.errors import DataError, ParameterError, check_undated, check_unmasked, warn
+from streamrf.errors import DataError, ParameterError, check_readable, check_undated, warn
 from streamrf.estimators.batches import whole
 from streamrf.estimators.settings import (
     checked_labels,
@@ -107,7 +107,7 @@ class _KernelRidge(BaseEstimator):
         return block, source
 
     def _checked(self, X: Any, y: Any) -> tuple[Array, Array]:
-        check_unmasked(y, "y")
+        check_readable(y, "y")
         check_undated(y, "y")
         return validate_data(
             self, as_known(X), y, dtype=RAW_DTYPES, multi_output=True, y_numeric=True

@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from streamrf import storage
 from streamrf.display import Parametrized, clone
-from streamrf.errors import DataError, ParameterError, check_unmasked
+from streamrf.errors import DataError, ParameterError, check_readable
 from streamrf.features import DESCRIBED, RAW_DTYPES
 from streamrf.jit.arrays import Array, Floats
 from streamrf.models import ErrorCorrectingCodes, OneVsRest
@@ -136,7 +136,7 @@ def compared(
         raise DataError(
             "score needs y, the labels or values of rows: score(X, y), or a source that has them"
         )
-    check_unmasked(sample_weight, "sample_weight")
+    check_readable(sample_weight, "sample_weight")
     y = ordered(y, wanted)
     n_rows = _known_length(X)
     y = as_targets(y, len(np.atleast_1d(np.asarray(y))) if n_rows is None else n_rows, "y")
@@ -166,7 +166,7 @@ def checked_labels(y: Any, n_rows: int) -> Array:
 
     Nullable ones of pandas become integers, booleans or strings, as `accumulate` has them.
     """
-    check_unmasked(y, "y")
+    check_readable(y, "y")
     if np.asarray(y).ndim == 2:
         column_or_1d(y, warn=True)
     labels = as_targets(y, n_rows, "y")

@@ -10,7 +10,7 @@ from numpy.random import Generator, RandomState
 from numpy.typing import ArrayLike
 
 from streamrf.display import Card, Parametrized, clone
-from streamrf.errors import BadRowError, ParameterError, ShapeError, check_undated, check_unmasked
+from streamrf.errors import BadRowError, ParameterError, ShapeError, check_readable, check_undated
 from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, Unlocked, unlocked
 from streamrf.jit.threads import featurising
@@ -284,7 +284,7 @@ def _check_array(X: Any) -> None:
             "give them a block at a time, block.X of each block of X.blocks(), or fit to "
             "X.sample(n_rows).X"
         )
-    check_unmasked(X, "X")
+    check_readable(X, "X")
     check_undated(X, "X")
 
 

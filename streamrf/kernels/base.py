@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamrf.display import Parametrized
-from streamrf.errors import ParameterError, ShapeError, check_undated, check_unmasked
+from streamrf.errors import ParameterError, ShapeError, check_readable, check_undated
 
 BLOCK_BYTES = 64 << 20  # of kernel values at once
 DISTANCE_ROWS = 1000  # half a million distances say enough about their mean
@@ -78,7 +78,7 @@ class Expansion:
 
 def rows_of(X: ArrayLike) -> NDArray[np.float64]:
     """Return rows as float64; raise DataError for masks, dates and complex numbers."""
-    check_unmasked(X, "X")
+    check_readable(X, "X")
     check_undated(X, "X")
     rows = np.asarray(X)
     if rows.dtype.kind == "c":

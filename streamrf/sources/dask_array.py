@@ -13,7 +13,7 @@ from streamrf.errors import (
     EmptySourceError,
     ParameterError,
     ShapeError,
-    check_unmasked,
+    check_readable,
 )
 from streamrf.sources.base import Arrays, Block, Store
 from streamrf.sources.derived import names_of
@@ -69,7 +69,7 @@ class DaskArraySource(SeekableSource):
         for name, array in (("X", X), ("y", y), ("weights", weights)):
             _check_known(name, array)
             check_not_persisted(name, array)
-            check_unmasked(array, name)
+            check_readable(array, name)
         check_rank(X.shape, "X")
         self.target_names = names_of(y, "y")
         self.n_rows = X.shape[0]
@@ -138,7 +138,7 @@ def _computed(array: Any, name: str) -> Any:
     """Compute an array in this thread; None of None. Raise DataError for masked entries."""
     if is_dask_array(array):
         array = computed(array, name)
-    check_unmasked(array, name)
+    check_readable(array, name)
     return None if array is None else np.asarray(array)
 
 

@@ -16,8 +16,8 @@ from streamrf.errors import (
     MissingPackageError,
     ParameterError,
     ShapeError,
+    check_readable,
     check_undated,
-    check_unmasked,
 )
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
 from streamrf.sources.dask_array import check_not_persisted, computed
@@ -284,7 +284,7 @@ def as_known(X: Any) -> Any:
     are told.
     """
     check_at_hand(X)
-    check_unmasked(X, "X")
+    check_readable(X, "X")
     check_undated(X, "X")
     if isinstance(X, np.ndarray):
         warn_of_rounded(X, "X")

@@ -162,7 +162,7 @@ class _ArrowFile(_File):
     def _sizes(self) -> list[tuple[int, int]]:
         """Rows and bytes of each batch, which only its unpacking tells."""
         batches = map(self._file.get_batch, range(self._file.num_record_batches))
-        return [(batch.num_rows, batch.nbytes) for batch in batches]
+        return [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
 
     def has_chunks(self, borders: list[int]) -> bool:
         return bool(self._file.num_record_batches == len(borders) - 1)
@@ -197,7 +197,7 @@ class _ArrowStream(_ArrowFile):
         """Return the bytes of the largest batch with its dictionaries, twice, as of files."""
         sizes = [0]
         for i, batch in enumerate(self._messages.batches):
-            unpacked = self._batch(i).nbytes if batch.compressed else 0
+            unpacked = self._batch(i).get_total_buffer_size() if batch.compressed else 0
             sizes.append(max(batch.n_bytes, unpacked))
         return 2 * max(sizes)
 

@@ -12,8 +12,8 @@ from streamrf.errors import (
     ParameterError,
     ShapeError,
     check_no_text,
+    check_readable,
     check_undated,
-    check_unmasked,
     warn,
 )
 from streamrf.sources.labels import check_listed, check_text, no_text
@@ -108,7 +108,7 @@ def as_numbers(X: Any, where: str) -> NDArray[Any]:
             " it dense a block of rows at a time, with IteratorSource((X[i:i + 4096].toarray(),"
             " y[i:i + 4096]) for i in range(0, n_rows, 4096))"
         )
-    check_unmasked(X, where)
+    check_readable(X, where)
     if not isinstance(X, np.ndarray | list | tuple):
         check_undated(X, where)
         check_no_text(X, where)
@@ -171,7 +171,7 @@ def as_targets(y: Any, n_rows: int, where: str) -> NDArray[Any]:
             f"{where} is a sparse matrix; sparse data is not supported: use y.toarray()"
         )
     check_listed(y, where)
-    check_unmasked(y, where)
+    check_readable(y, where)
     if not isinstance(y, np.ndarray | list | tuple):
         check_undated(y, where)
     try:

@@ -11,7 +11,7 @@ from streamrf.training.foresight import READING, SOLVING
 from streamrf.training.holdout import Holdout
 from streamrf.training.job import Job
 from streamrf.training.loss_pass import HeldRows
-from streamrf.training.memory import INTERPRETER_BYTES, parse_bytes
+from streamrf.training.memory import INTERPRETER_BYTES, bit_bytes, parse_bytes
 from streamrf.training.odd_columns import warn_of_far_columns
 from streamrf.training.passes import Pass
 from streamrf.training.peeking import peek_rows
@@ -37,6 +37,7 @@ __all__ = [
     "accumulate",
     "begin",
     "benchmark",
+    "bit_bytes",
     "check_job",
     "cluster",
     "finish",
