@@ -412,11 +412,15 @@ def test_other_files_are_not_overwritten(path):
     statistics = whole(arrays())
     statistics.save(path)
     before = path.read_bytes()
-    with pytest.raises(FormatError, match="holds statistics, not a checkpoint; load it with"):
+    with pytest.raises(
+        FormatError, match="holds statistics, not a checkpoint; load it with"
+    ) as told:
         accumulate(arrays(), path)
+    assert "without it the run starts" not in str(told.value)
     path.write_bytes(b"notes")
-    with pytest.raises(FormatError, match="is no file of streamrf"):
+    with pytest.raises(FormatError, match="is no file of streamrf") as told:
         accumulate(arrays(), path)
+    assert "without it the run starts" not in str(told.value)
     assert path.read_bytes() == b"notes" != before
 
 
@@ -425,7 +429,8 @@ def test_a_damaged_checkpoint_is_not_overwritten(path):
     data = bytearray(path.read_bytes())
     data[-100] ^= 1
     path.write_bytes(data)
-    with pytest.raises(FormatError, match="is damaged or was changed by another program"):
+    told = r"is damaged or was changed by another .* without it the run starts from its beginning"
+    with pytest.raises(FormatError, match=told):
         accumulate(arrays(), path)
     assert path.read_bytes() == bytes(data)
 

@@ -339,7 +339,7 @@ def test_great_nullable_labels_are_kept_and_missing_ones_refused(rng):
             classifier(alpha=1.0).fit(X, pandas.Series(missing, dtype=dtype))
     skipping = classifier(alpha=1.0, on_bad_rows="skip")
     assert skipping.fit(X, pandas.Series(missing, dtype="Int64")).statistics_.n_rows == 40
-    with pytest.raises(DataError, match="row 2: <NA> is not a number"):
+    with pytest.raises(DataError, match="row 2 is missing .<NA>.; take such rows out"):
         skipping.fit(X, pandas.Series(missing, dtype="boolean"))
 
 

@@ -424,7 +424,7 @@ def test_the_command_reads_files_and_refuses_others(tmp_path, digits, sums, monk
 
     assert "is read from too" in run("m.h5", "-o", "m.h5").stderr
     assert "second file of model" in run("m.h5", "m.h5", "-o", "x.html").stderr
-    assert "data are read by HDF5Source" in run("data.h5", "-o", "x.html").stderr
+    assert "if it has rows, give it in the place of data" in run("data.h5", "-o", "x.html").stderr
     assert "has no dataset 'y'" in run("m.h5", "--data", "data.h5", "-o", "x.html").stderr
     assert not Path("x.html").exists()
 

@@ -114,6 +114,8 @@ class Checkpoint(StateStore[S]):
         try:
             fields = Fields(storage.read(self.path, KIND), self.path)
         except FormatError as error:
+            if not storage.is_saved(self.path, KIND):  # but another file, which must not be lost
+                raise
             raise FormatError(f"{error}; without it the run starts from its beginning") from error
         with loading(self.path):
             job, stores, state = fields.tree("job"), fields.tree("stores"), fields.tree("state")

@@ -30,7 +30,7 @@ class AdditiveSampler(FeatureMap):
     Parameters
     ----------
     kernel : `Intersection`, `Chi2`, `JensenShannon` or `Hellinger`; None means ``Chi2()``
-    sample_steps : int, samples of the spectrum; `Hellinger` needs one
+    sample_steps : int, samples of the spectrum; of `Hellinger` it is 1, whatever is given
     sample_interval : float, L; None means the one with the least mean squared error over pairs of
         entries uniform on the unit square
 

@@ -20,6 +20,7 @@ from streamrf.sources.labels import check_listed, check_text, no_text
 from streamrf.sources.sparse import SparseRows, is_scipy_sparse
 
 MAX_EXACT = 2**53  # up to which every integer is a float
+MISSING = ("None", "nan", "<NA>", "NaT")  # as they are shown
 
 
 def matrix_dtype(dtype: Any, where: str) -> np.dtype[Any]:
@@ -286,8 +287,12 @@ def _from_objects(y: NDArray[Any], where: str) -> NDArray[Any]:
     if all(numbers):
         return np.array(values).reshape(y.shape)
     claims = text if text[0] else numbers
-    odd = claims.index(False)
+    missing = [repr(value) in MISSING for value in values]
+    odd = missing.index(True) if any(missing) else claims.index(False)
+    row = f"{where}, row {odd // max(1, y.size // len(y))}"
+    if missing[odd]:
+        raise DataError(f"{row} is missing ({values[odd]!r}); take such rows out")
     raise DataError(
-        f"{where}, row {odd // max(1, y.size // len(y))}: {values[odd]!r} is"
-        f" {'not a string' if text[0] else 'not a number'}; expected all strings or all numbers"
+        f"{row}: {values[odd]!r} is {'not a string' if text[0] else 'not a number'}; expected all"
+        " strings or all numbers"
     )

@@ -44,10 +44,11 @@ def render(lines: bytes, sha256: str) -> bytes:
     return block.ljust(USER_BLOCK - 1) + b"\n"
 
 
-def is_saved(path: str) -> bool:
-    """Return whether a file begins as those that are saved do, whole or not."""
+def is_saved(path: str, kind: str = "") -> bool:
+    """Return whether a file begins as those that are saved do, of a kind or any, whole or not."""
+    start = _START + (f"{kind}\n".encode() if kind else b"")
     with open(path, "rb") as file:
-        return re.match(_START, file.read(USER_BLOCK)) is not None
+        return re.match(start, file.read(USER_BLOCK)) is not None
 
 
 def parse(file: io.BufferedReader, name: str) -> Header:
@@ -57,8 +58,9 @@ def parse(file: io.BufferedReader, name: str) -> Header:
     if not match:
         if block.startswith(HDF5_SIGNATURE):
             raise FormatError(
-                f"{name} is an HDF5 file but not one of streamrf; data are read by HDF5Source, and "
-                "a copy made by another HDF5 program has lost the header that loading needs"
+                f"{name} is an HDF5 file but not one of streamrf; if it has rows, give it in the "
+                "place of data (HDF5Source), and a copy made by another HDF5 program has lost the "
+                "header that loading needs"
             )
         found = "is empty" if not block else "is no file of streamrf, or its start is damaged"
         raise FormatError(f"{name} {found}; give a file that streamrf has saved")
