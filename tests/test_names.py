@@ -547,6 +547,22 @@ def test_sums_know_the_names_of_targets_beside_rows_without(place, is_saved, tmp
     assert figures == pytest.approx([figures[0]] * 4)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [srf.RandomFeatureRegressor(MAP, alpha=0.1), srf.KernelRidgeRegressor(srf.Gaussian(0.3))],
+)
+def test_labels_of_a_data_array_are_names_of_targets(kind):
+    X, (y, swapped) = FRAME.to_numpy(), map(labelled, (TARGETS, SWAPPED))
+    kind = clone(kind).fit(X, y)
+    assert kind.score(X, swapped) == pytest.approx(kind.score(X, TARGETS))
+    assert kind.score(srf.open_source(X, y=swapped)) == pytest.approx(kind.score(X, TARGETS))
+
+
+def labelled(frame):
+    coordinates = {"target": list(frame.columns)}
+    return xarray.DataArray(frame.to_numpy(), dims=("row", "target"), coords=coordinates)
+
+
 def test_sums_of_targets_in_another_order_are_not_merged():
     first = srf.accumulate(plain(TARGETS)[0], MAP)
     second = srf.accumulate(plain(TARGETS, 100)[0], like=first)

@@ -313,8 +313,14 @@ def columns_named(
 def names_of(X: Any, where: str) -> tuple[str, ...] | None:
     """Return the names of the columns of a table of any library; None where it has none.
 
-    DataError if columns share a name.
+    Also the labels of a DataArray of xarray that are all texts, none twice. DataError if columns
+    share a name.
     """
+    dims = getattr(X, "dims", ())
+    if isinstance(dims, tuple) and len(dims) == 2:
+        labels = X.coords[dims[1]].values.tolist() if dims[1] in X.coords else []
+        are_names = all(isinstance(label, str) for label in labels)
+        return tuple(labels) if labels and are_names and len({*labels}) == len(labels) else None
     found = getattr(X, "column_names", getattr(X, "columns", ()))
     names = tuple(found) if isinstance(found, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):

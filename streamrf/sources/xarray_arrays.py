@@ -8,6 +8,7 @@ import numpy as np
 from streamrf.errors import EmptySourceError
 from streamrf.sources.base import Arrays
 from streamrf.sources.dask_array import DaskArraySource
+from streamrf.sources.derived import names_of
 from streamrf.sources.seekable import SeekableSource
 from streamrf.sources.stored import GivenMatrix
 
@@ -50,8 +51,5 @@ def open_xarray(X: Any, y: Any, weights: Any) -> SeekableSource:
     source = (
         XarrayMatrix(X, y, weights).source() if is_here else DaskArraySource(X.data, y, weights)
     )
-    if X.ndim == 2 and X.dims[1] in X.coords:
-        labels = X.coords[X.dims[1]].values.tolist()
-        if all(isinstance(label, str) for label in labels) and len({*labels}) == len(labels):
-            source.names = tuple(labels)
+    source.names = names_of(X, "X")
     return source
