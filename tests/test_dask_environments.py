@@ -55,6 +55,13 @@ def test_workers_started_here_cannot_be_reached_from_elsewhere():
     assert hosts == {"127.0.0.1"}
 
 
+def test_workers_leave_interruptions_to_the_command_that_began_them():
+    """Ctrl-C, which a terminal sends to all processes, left a traceback of each."""
+    with connected(ClusterAddress(workers=1)) as client:
+        found = client.run(lambda: signal.getsignal(signal.SIGINT))
+        assert [*found.values()] == [signal.SIG_IGN]
+
+
 def test_workers_that_do_not_start_are_told(monkeypatch):
     def fails(self, **options):
         raise RuntimeError("Nanny failed to start.")

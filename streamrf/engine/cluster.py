@@ -20,6 +20,12 @@ logger = logging.getLogger("streamrf")
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 256 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 PATIENCE = 20.0  # seconds for a scheduler to answer
 
+# A terminal sends Ctrl-C to all processes of a command, and the one that began the workers ends them.
+DEAF = """import signal
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+"""
+
 
 @dataclass(frozen=True)
 class ClusterAddress:
@@ -157,6 +163,7 @@ def _processes(n_workers: int, n_threads: int | None) -> Iterator["Client"]:
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | MALLOC
     settings = {
         "distributed.nanny.pre-spawn-environ": environment,
+        "distributed.worker.preload": [*dask.config.get("distributed.worker.preload"), DEAF],
         # What looks at a worker's stacks every 10 ms, at each event loop every 20 ms and for tasks
         # to steal every 100 ms takes several per cent of a core, and our tasks take seconds.
         "distributed.worker.profile.enabled": False,
