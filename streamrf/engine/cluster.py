@@ -20,7 +20,7 @@ logger = logging.getLogger("streamrf")
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": 256 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 PATIENCE = 20.0  # seconds for a scheduler to answer
 
-# A terminal sends Ctrl-C to all processes of a command, and the one that began the workers ends them.
+# A terminal sends Ctrl-C to all processes of a command; what began the workers ends them.
 DEAF = """import signal
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)
