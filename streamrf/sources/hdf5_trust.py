@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import h5py
+import numpy as np
 
 from streamrf.errors import ChangedFileError, CorruptFileError, warn
 
@@ -15,6 +16,7 @@ SMALL_BYTES = 1 << 30  # read in seconds, whatever of it is stored
 MIN_STORED = 1e-3  # share
 MISSING = "is not there"
 MAX_DEPTH = 8  # of datasets made of others
+MAX_CELLS = 1 << 20  # of a grid of boxes, to count what is in any
 READ_BYTES = 1e9  # a second, to say how long it would take
 
 
@@ -68,12 +70,31 @@ def lacking(dataset: h5py.Dataset, where: str) -> str:
 def _n_mapped(dataset: h5py.Dataset) -> int:
     """Return how many numbers of a virtual dataset are those of others, all where none tells.
 
-    Those of two of them count twice.
+    Those of two of them count twice, unless all are boxes, in a grid that is not too fine.
     """
+    spaces = [source.vspace for source in dataset.virtual_sources()]
     try:
-        return sum(source.vspace.get_select_npoints() for source in dataset.virtual_sources())
+        counts = [space.get_select_npoints() for space in spaces]
+        bounds = [space.get_select_bounds() for space in spaces if space.get_select_npoints()]
     except (RuntimeError, ValueError):  # a selection without an end
         return dataset.size
+    if not bounds:
+        return 0
+    starts, lasts = np.array(bounds).transpose(1, 2, 0)  # (n_axes, n_boxes) each
+    stops = lasts + 1
+    edges = [np.unique(both) for both in np.hstack((starts, stops))]
+    shape = [len(axis) - 1 for axis in edges]
+    if math.prod(shape) > MAX_CELLS or np.prod(stops - starts, axis=0).sum() != sum(counts):
+        return sum(counts)
+    is_mapped = np.zeros(shape, bool)
+    pairs = zip(edges, starts, stops, strict=True)
+    cells = [np.searchsorted(axis, [low, high]).T.tolist() for axis, low, high in pairs]
+    for box in zip(*cells, strict=True):
+        is_mapped[tuple(slice(*ends) for ends in box)] = True
+    n_mapped = is_mapped.astype(np.int64)
+    for axis in reversed(edges):
+        n_mapped = n_mapped @ np.diff(axis)
+    return int(n_mapped)
 
 
 def open_to_read(path: str, **options: Any) -> h5py.File:
