@@ -4,6 +4,7 @@ import pickle
 from contextlib import nullcontext, suppress
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
@@ -272,6 +273,24 @@ def test_scores_weigh_rows_as_their_source_does(rng):
     assert regressor.score(source) == pytest.approx(regressor.score(X, y, weights))
     with pytest.raises(ParameterError, match="a source gives its own targets and weights"):
         clf.score(source, sample_weight=weights)
+
+
+def test_scores_read_a_source_once(rng):
+    """An iterator that comes once was "read already" by the score itself."""
+    X = rng.normal(size=(300, 3))
+    frame = pd.DataFrame(X, columns=[*"abc"]).assign(y=np.where(X[:, 0] > 0, "u", "v"))
+    rows = [frame[i : i + 40] for i in range(0, 300, 40)]
+    clf = srf.KernelRidgeClassifier().fit(frame, "y")
+    assert clf.score(srf.open_source(iter(rows), y="y")) == clf.score(frame, "y") > 0.9
+    targets = np.c_[X[:, 0], X[:, 1] ** 2]
+    model = srf.KernelRidgeRegressor().fit(X, targets)
+    stream = srf.IteratorSource(iter([(X[:100], targets[:100]), (X[100:], targets[100:])]))
+    assert model.score(stream) == pytest.approx(model.score(X, targets))
+    with pytest.raises(ShapeError, match="rows have 1 targets, the model 2"):
+        model.score(srf.open_source(X, y=X[:, 0]))
+    X[7] = np.nan
+    with pytest.raises(BadRowError, match="row 7"):
+        model.score(srf.open_source(X, y=targets))
 
 
 @pytest.mark.parametrize("n_weighing", [20, 300])

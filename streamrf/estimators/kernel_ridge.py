@@ -1,17 +1,26 @@
 """Exact kernel ridge regression of few rows."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from streamrf.errors import DataError, ParameterError, check_readable, check_undated, warn
+from streamrf.errors import (
+    DataError,
+    ParameterError,
+    ShapeError,
+    check_readable,
+    check_undated,
+    warn,
+)
 from streamrf.estimators.batches import whole
+from streamrf.estimators.fitted_rows import check_weights, merged, warn_of_lost, weighing_sample
 from streamrf.estimators.settings import (
     checked_labels,
     checked_rows,
@@ -21,13 +30,12 @@ from streamrf.estimators.settings import (
     rows_alone,
 )
 from streamrf.features import RAW_DTYPES, Identity
-from streamrf.jit.arrays import F32, Array, Floats
+from streamrf.jit.arrays import Array, Floats
 from streamrf.kernels import Gaussian, Kernel
 from streamrf.models import CodeBook, KernelExpansion, OneVsRest, check_codes
 from streamrf.preprocessing import Encoder, as_columns, check_spread
 from streamrf.solving import Dual, check_alpha
 from streamrf.sources import (
-    Arrays,
     ArraySource,
     Block,
     Source,
@@ -39,7 +47,6 @@ from streamrf.sources import (
     check_rows,
     is_for_source,
     is_lazy,
-    joined,
     named,
     names_of,
 )
@@ -52,6 +59,7 @@ class _KernelRidge(BaseEstimator):
     """What both share."""
 
     model_: KernelExpansion
+    _metric: Callable[..., float]  # of targets, predictions and weights
     _target_names: tuple[str, ...] | None = None  # of y, where it was a table
 
     def __init__(
@@ -91,7 +99,7 @@ class _KernelRidge(BaseEstimator):
         if not source.has_targets:
             raise DataError(f"{source.where} has no targets to fit to; name the dataset: y=")
         if isinstance(source, ArraySource) or not is_lazy(X):
-            _check_weights(source)
+            check_weights(source)
         if not is_classifier(self):
             source = source.of_values()
         if n_rows == N_ROWS < (source.n_rows or 0):
@@ -99,9 +107,9 @@ class _KernelRidge(BaseEstimator):
                 f"{source.where}: {n_rows:,} of {source.n_rows:,} rows are fitted, spread over all;"
                 " n_rows= takes more, with memory for its square, and random features take all"
             )
-        block = _weighing_sample(source, n_rows)
+        block = weighing_sample(source, n_rows)
         if given is not None and is_classifier(self) and len(block.X) < len(given):
-            _warn_of_lost(as_labels(given), as_labels(block.y))
+            warn_of_lost(as_labels(given), as_labels(block.y))
         if not len(block.X):
             raise DataError(f"{source.where} has no rows to fit, or all their weights are zero")
         return block, source
@@ -130,7 +138,7 @@ class _KernelRidge(BaseEstimator):
         self.kernel_.check_settings()
         weights = np.ones(len(rows)) if block.weights is None else block.weights
         constant = np.where(targets.min(axis=0) == targets.max(axis=0), targets[0], 0.0)
-        rows, targets, weights = _merged(rows, targets - constant, weights)  # a mean is rounded
+        rows, targets, weights = merged(rows, targets - constant, weights)  # a mean is rounded
         chosen = isinstance(self.alpha, str)
         if chosen and len(rows) == 1 < len(block.X):
             raise DataError(
@@ -147,105 +155,42 @@ class _KernelRidge(BaseEstimator):
         self.model_ = KernelExpansion(encoder, function, self.intercept_, labels, book)
         return self
 
-    def _to_score(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Return rows, targets in the order fitted, and weights, as scikit-learn scores them."""
-        if isinstance(X, Source) or are_names(X, y):
-            X = as_source(X, y, sample_weight)
-            if not X.has_targets:
-                raise DataError(f"{X.where} has no targets to compare with; name the dataset: y=")
-            X = self.model_.encoder.adapted(X, self.model_.labels)
-            y, weights = zip(*((block.y, block.weights) for block in X.blocks()), strict=True)
-            return X, np.concatenate(y), np.concatenate(weights) if X.has_weights else None
-        return X, *compared(X, y, sample_weight, self._target_names)
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of classes, R2 of values, on a source, a table, or arrays X and y.
+
+        A source is read once. DataError if it has no targets, ShapeError for others than fitted.
+        """
+        check_is_fitted(self)
+        if not (isinstance(X, Source) or are_names(X, y)):
+            y, weights = compared(X, y, sample_weight, self._target_names)
+            return float(self._metric(y, self.predict(X), sample_weight=weights))
+        source = as_source(X, y, sample_weight)
+        if not source.has_targets:
+            raise DataError(f"{source.where} has no targets to compare with; name the dataset: y=")
+        found = []
+        for block in self.model_.reading(source)[0].source.blocks():
+            check_rows(block, "raise")
+            found.append((block.y, self._answer(self.model_.scores(block.X)), block.weights))
+        n = slice(None if source.has_weights else 2)
+        y, predicted, *given = map(np.concatenate, [*zip(*found, strict=True)][n])
+        if y.size != predicted.size:
+            n_given, n_known = (array.size // len(y) for array in (y, predicted))
+            raise ShapeError(f"rows have {n_given} targets, the model {n_known}")
+        return float(self._metric(y, predicted, sample_weight=given[0] if given else None))
+
+    def predict(self, X: Any) -> Array:
+        """Return the labels (n,) or values (n,) or (n, n_targets) of rows of an array or Source."""
+        return self._answer(self._scores(X))
+
+    @abstractmethod
+    def _answer(self, scores: Floats) -> Array:
+        """Return what is predicted of rows by their scores."""
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         if not (is_lazy(X) or self.model_.encoder.is_of_table):
             X = rows_alone(self, X)
         return self.model_.all_scores(X)
-
-
-def _check_weights(source: Source) -> None:
-    """Raise BadRowError for a bad weight of any row in memory, be it fitted or not."""
-    for block in source.blocks() if source.has_weights else ():
-        check_rows(replace(block, X=np.empty((len(block.X), 0)), y=None), "raise")
-
-
-def _weighing_sample(source: Source, n_rows: int) -> Block:
-    """Return at most `n_rows` rows that weigh, spread over all; the first ones of an iterator."""
-    block = check_rows(source.sample(n_rows), "raise")[0]
-    if block.weights is None or (block.weights > 0).all():
-        return _thinned(block, n_rows)
-    parts = map(_weighing, source.blocks())
-    none = _taken(block, slice(0)).arrays
-    X, y, weights = (_spread if source.seekable else _first)(none, parts, n_rows)
-    return _thinned(replace(block, X=X, y=y, weights=weights, kept=None), n_rows)
-
-
-def _weighing(block: Block) -> Arrays:
-    """Return the rows of a block that weigh; raise BadRowError if one is bad."""
-    rows = check_rows(block, "raise")[0].arrays
-    return rows.take(np.flatnonzero(rows.weights))
-
-
-def _first(held: Arrays, parts: Iterable[Arrays], n_rows: int) -> Arrays:
-    """Return the rows held and those of the first parts, until there are `n_rows`."""
-    for part in parts:
-        held = joined([held, part])
-        if len(held.X) >= n_rows:
-            break
-    return held.take(slice(n_rows))
-
-
-def _spread(held: Arrays, parts: Iterable[Arrays], n_rows: int) -> Arrays:
-    """Return every 2^k-th row of all parts, twice `n_rows` at most."""
-    every, n_seen = 1, 0
-    for part in parts:
-        which = np.arange(-n_seen % every, len(part.X), every)
-        n_seen += len(part.X)
-        if len(which):
-            held = joined([held, part.take(which)])
-        while len(held.X) > 2 * n_rows:
-            every *= 2
-            held = held.take(slice(None, None, 2))
-    return held
-
-
-def _thinned(block: Block, n_rows: int) -> Block:
-    """Return at most `n_rows` rows of a block: samples are of about as many as asked for."""
-    n = len(block.X)
-    return block if n <= n_rows else _taken(block, np.arange(n_rows) * n // n_rows)
-
-
-def _taken(block: Block, rows: Any) -> Block:
-    """Return some rows of a block."""
-    X, y, weights = block.arrays.take(rows)
-    return replace(block, X=X, y=y, weights=weights, kept=None)
-
-
-def _warn_of_lost(given: Array, kept: Array) -> None:
-    """Warn of classes that have no row among those fitted."""
-    lost = np.setdiff1d(given, kept)
-    if len(lost):
-        warn(
-            f"the n_rows={len(kept)} rows fitted have none of class {lost[0].item()!r}, which is "
-            "never predicted; give more n_rows, or take RandomFeatureClassifier"
-        )
-
-
-def _merged(rows: F32, targets: Floats, weights: Floats) -> tuple[F32, Floats, Floats]:
-    """Return rows without those that are equal, their mean targets and summed weights.
-
-    The model is the same. But the rows that a penalty is chosen by would have their own targets
-    among the others: on spambase, of whose rows a tenth are repeated, the error was 11 to 18 % by
-    an `Intersection` kernel, in place of 5.6.
-    """
-    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    sums = np.zeros((len(first), targets.shape[1]))
-    np.add.at(sums, place.ravel(), weights[:, np.newaxis] * targets)
-    total = np.bincount(place.ravel(), weights).astype(np.float64)
-    order = np.argsort(first)
-    return rows[first[order]], (sums / total[:, np.newaxis])[order], total[order]
 
 
 class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
@@ -290,6 +235,9 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
     array([0.479, 0.997])
     """
 
+    _metric = staticmethod(r2_score)
+    score = _KernelRidge.score  # the mixin's reads a source twice
+
     @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, n_features), y (n,) or (n, n_targets); or a Source or table with both."""
@@ -297,14 +245,7 @@ class KernelRidgeRegressor(RegressorMixin, _KernelRidge):
         self._is_flat = np.ndim(block.y) == 1
         return self._solve(block, source, as_columns(block.y), None, None)
 
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the coefficient of determination R2 on a source, a table, or arrays X and y."""
-        check_is_fitted(self)
-        return float(super().score(*self._to_score(X, y, sample_weight)))
-
-    def predict(self, X: Any) -> Floats:
-        """Return values of the rows of an array or Source, (n,) or (n, n_targets) as fitted."""
-        scores = self._scores(X)
+    def _answer(self, scores: Floats) -> Floats:
         return scores[:, 0] if self._is_flat else scores
 
     def __sklearn_tags__(self) -> Any:
@@ -337,6 +278,9 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
     >>> clf.fit(counts, ["a", "a", "b", "b"]).predict([[9, 2], [1, 3]]).tolist()
     ['a', 'b']
     """
+
+    _metric = staticmethod(accuracy_score)
+    score = _KernelRidge.score  # see above
 
     def __init__(
         self,
@@ -371,15 +315,9 @@ class KernelRidgeClassifier(ClassifierMixin, _KernelRidge):
         assert_all_finite(labels, input_name="y")
         return X, labels
 
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy on a source, a table, or arrays X and y."""
-        check_is_fitted(self)
-        return float(super().score(*self._to_score(X, y, sample_weight)))
-
-    def predict(self, X: Any) -> Array:
-        """Return the label of each row of an array or Source, (n,)."""
-        scores = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
+    def _answer(self, scores: Floats) -> Array:
+        labels: Array = self.classes_[scores.argmax(axis=1)]
+        return labels
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores by class, (n, n_classes); of two classes (n,), above 0 for the second."""
