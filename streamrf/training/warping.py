@@ -249,7 +249,7 @@ def learning_bytes(n_features: int, kind: str) -> int:
     """
     least = LEARNING_BYTES if kind in WARPS else 0
     if n_features <= MAX_FULL:
-        return least + 32 * n_features**2
+        return least + (64 if kind in WARPS else 32) * n_features**2  # measured
     return least + 24 * MAX_WIDTH * n_features if kind == "diagonal" else least
 
 
