@@ -233,6 +233,7 @@ def test_in_words():
         (("values.h5", "--codes", "one-vs-rest"), "codes are for classes; these statistics hold"),
         (("classes.h5", "--components", "41"), "--components must be an integer from 1 to 40"),
         (("classes.h5", "--memory-limit", "1 KiB"), "holding statistics of "),
+        (("nowhere.h5", "--memory-limit", "1 KiB"), "nowhere.h5"),
         (("classes.h5", "--model", "classes.h5"), "is read from too; choose another name"),
     ],
 )

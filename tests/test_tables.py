@@ -825,6 +825,21 @@ def test_all_levels_of_a_partition_are_known_without_a_look(hive, monkeypatch):
     assert (city.levels, city.has_indicator) == (("Oslo", "São Paulo"), True)
 
 
+def test_a_column_that_some_files_have_beside_that_of_their_folder_is_refused(tmp_path):
+    """It was that of the file or of the folder, as it came, in silence."""
+    frame = pytest.importorskip("pandas").DataFrame({"a": np.zeros(60), "y": np.arange(60) % 2})
+    for year in (2021, 2023):
+        (tmp_path / f"year={year}").mkdir()
+        frame.to_parquet(tmp_path / f"year={year}" / "p.parquet")
+    frame.assign(year=5).to_parquet(tmp_path / "year=2021" / "p.parquet")
+    told = r"year=2021.* has a column 'year' beside .*year=2023.* has none"
+    with pytest.raises(DataError, match=told):
+        srf.open_source(tmp_path, y="y")
+    frame.assign(year=7).to_parquet(tmp_path / "year=2023" / "p.parquet")
+    X, _ = everything(srf.open_source(tmp_path, y="y"))
+    assert {*X[:, 1].tolist()} == {5, 7}
+
+
 def test_levels_of_folders_are_all_texts_also_empty_ones():
     files = [{"year": "2024", "city": "b"}, {"year": None, "city": ""}, {"year": "-1", "city": "b"}]
     assert levels_of(dict(enumerate(files))) == {"year": None, "city": ["", "b"]}

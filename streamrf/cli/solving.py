@@ -229,11 +229,11 @@ def _criterion(word: str | None, sums: Statistics, where: str) -> str:
 
 def _loaded(path: str, memory_limit: str | None) -> Statistics:
     """Return the statistics in a file, if it fits."""
-    size = os.path.getsize(path) if os.path.isfile(path) else 0
-    held = _held(memory_limit)
-    python = f" beside {format_bytes(held)} of Python" if held else ""
-    what = f"holding statistics of {format_bytes(size)}{python}"
-    check_memory(what, held + size, memory_limit)
+    if os.path.isfile(path):  # else loading tells
+        size, held = os.path.getsize(path), _held(memory_limit)
+        python = f" beside {format_bytes(held)} of Python" if held else ""
+        what = f"holding statistics of {format_bytes(size)}{python}"
+        check_memory(what, held + size, memory_limit)
     return load_statistics(path)
 
 

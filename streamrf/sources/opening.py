@@ -33,7 +33,7 @@ from streamrf.sources.hdf5_tables import open_hdf5
 from streamrf.sources.libsvm_files import open_libsvm
 from streamrf.sources.npy_files import open_npy, open_npz
 from streamrf.sources.parquet_files import open_arrow, open_parquet
-from streamrf.sources.partitions import Folders, PartitionedTable, folders_of, levels_of
+from streamrf.sources.partitions import Folders, folders_of, partitioned
 from streamrf.sources.paths import (
     PACKED_ENDINGS,
     check_unpacked,
@@ -77,8 +77,7 @@ def _tables(open_table: Callable[[str], Table]) -> Opener:
             raise alone[0]
         tables = [table for _, table in found]
         if folders:
-            levels = levels_of(folders)
-            tables = [PartitionedTable(table, folders[name], levels) for name, table in found]
+            tables = partitioned(found, folders)
         for told in alone:
             wanted = {name for names in roles(tables[0], x, y, weights) for name in names}
             if not wanted.intersection(found[0][1].types) <= told.names:

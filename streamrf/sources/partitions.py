@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from streamrf.errors import DataError
 from streamrf.sources.arrow_types import arrow
 from streamrf.sources.seekable import Ranges
 from streamrf.sources.tables import Table
@@ -77,6 +78,24 @@ class PartitionedTable(Table):
                 value = pa.scalar(self._constants[name], self.types[name])
                 table = table.append_column(name, pa.repeat(value, len(table)))
             yield row, table.select(list(types))
+
+
+def partitioned(found: list[tuple[str, Table]], folders: Folders) -> list[Table]:
+    """Return the tables of files, by their names, with the columns of their folders.
+
+    DataError if some files have a column of their own called so, and others have none.
+    """
+    levels = levels_of(folders)
+    for key in levels:
+        own = [table.where for name, table in found if key in table.types and key in folders[name]]
+        others = [table.where for name, table in found if key not in table.types]
+        if own and others:
+            raise DataError(
+                f"{own[0]} has a column {key!r} beside the one that its folder is named by, and "
+                f"{others[0]} has none, so that it is not told which is meant; write all files "
+                "with it, or without"
+            )
+    return [PartitionedTable(table, folders[name], levels) for name, table in found]
 
 
 def levels_of(folders: Folders) -> dict[str, Levels]:
