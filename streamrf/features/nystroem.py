@@ -132,15 +132,19 @@ def _leverage(K: F64, n_landmarks: int) -> F64:
 def _centres(sample: F32, first: F32) -> F32:
     """Return centres of `sample` by Lloyd's rounds from `first`; one without rows stays."""
     rows, centres = np.asarray(sample, np.float64), np.array(first, np.float64)
+    distances, sums = np.empty((len(rows), len(centres))), np.empty_like(centres)
     nearest: I64 | None = None
     for _ in range(KMEANS_ROUNDS):
         before = nearest
-        nearest = np.argmin(np.square(centres).sum(axis=1) - 2 * (rows @ centres.T), axis=1)
+        np.matmul(rows, centres.T, out=distances)
+        distances *= -2
+        distances += np.square(centres, out=sums).sum(axis=1)  # squared, but for that of the row
+        nearest = np.argmin(distances, axis=1)
         if before is not None and (nearest == before).all():
             break
         counts = np.bincount(nearest, minlength=len(centres))
-        sums = np.zeros_like(centres)
+        sums.fill(0.0)
         np.add.at(sums, nearest, rows)
-        has_rows = counts > 0
-        centres[has_rows] = sums[has_rows] / counts[has_rows, np.newaxis]
+        sums /= np.maximum(counts, 1)[:, np.newaxis]
+        np.copyto(centres, sums, where=counts[:, np.newaxis] > 0)
     return centres.astype(np.float32)
