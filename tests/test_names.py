@@ -558,6 +558,28 @@ def test_labels_of_a_data_array_are_names_of_targets(kind):
     assert kind.score(srf.open_source(X, y=swapped)) == pytest.approx(kind.score(X, TARGETS))
 
 
+@pytest.mark.parametrize(
+    "convert",
+    [
+        FRAME.copy,
+        lambda: pl.from_pandas(FRAME),
+        lambda: FRAME.assign(k=pd.Categorical(["u", "v"] * 200)),
+    ],
+)
+def test_a_data_array_stands_beside_a_table(convert):
+    rows = convert()
+    for y in (labelled(TARGETS), labelled(TARGETS).chunk()):
+        source = srf.open_source(rows, y=y)
+        assert source.columns.targets == ("p", "q")
+        right = srf.accumulate(srf.open_source(rows, y=TARGETS), MAP).solve(0.1).coef
+        np.testing.assert_array_equal(srf.accumulate(source, MAP).solve(0.1).coef, right)
+        kind = srf.RandomFeatureRegressor(MAP, alpha=0.1).fit(rows, y)
+        assert kind.score(rows, labelled(SWAPPED)) == pytest.approx(kind.score(rows, TARGETS))
+    one = labelled(TARGETS)[:, 0]
+    y = next(iter(srf.open_source(rows, y=one).blocks())).y
+    np.testing.assert_array_equal(y, TARGETS.p)
+
+
 def labelled(frame):
     coordinates = {"target": list(frame.columns)}
     return xarray.DataArray(frame.to_numpy(), dims=("row", "target"), coords=coordinates)

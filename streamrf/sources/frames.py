@@ -309,12 +309,19 @@ def check_column(values: Any, where: str) -> None:
 
 def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
     """Return targets or weights as an Arrow table, and whether they have names of their own."""
+    names: tuple[str, ...] | None = None
+    is_labelled = _library(values) == "xarray"  # whose arrays Arrow does not know
     if isinstance(values, Frame) and len(values.shape) == 2:
-        if names_of(values, role):
+        names = names_of(values, role)
+        if names and not is_labelled:
             return _table(values, role), True
+        values = np.asarray(values)
+    elif is_labelled:
         values = np.asarray(values)
     if getattr(values, "ndim", 1) != 2:
         columns = {role: values}
+    elif names:
+        columns = dict(zip(names, values.T, strict=True))
     elif values.shape[1] == 1:
         columns = {role: values[:, 0]}
     else:
@@ -322,7 +329,7 @@ def _columns_of(role: str, values: Any) -> tuple[Any, bool]:
     for name, column in columns.items():
         if isinstance(column, np.ndarray):
             columns[name] = column_of(column, role)
-    return _table(columns, role), False
+    return _table(columns, role), names is not None
 
 
 def _table(frame: Any, where: str) -> Any:
