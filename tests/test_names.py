@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -606,3 +607,19 @@ def test_estimators_keep_names_of_targets_in_their_sums(is_source, tmp_path):
         kept = srf.load_model(tmp_path / "m.h5")
         assert kept.score(plain(SWAPPED)[0]) == pytest.approx(kind.score(X, TARGETS))
         assert kept.score(X, SWAPPED) == pytest.approx(kind.score(X, TARGETS))
+
+
+@pytest.mark.parametrize("beside", ["array of Dask", "frame"])
+@pytest.mark.parametrize("kind", ["frame", "series", "array", "labelled"])
+def test_targets_of_dask_stand_beside_other_rows(kind, beside):
+    """They ended in errors of Dask, pandas and Arrow."""
+    rows = {"array of Dask": da.from_array(FRAME.to_numpy(), chunks=(100, 3)), "frame": FRAME}
+    y = {
+        "frame": dd.from_pandas(TARGETS, npartitions=3),
+        "series": dd.from_pandas(TARGETS.p, npartitions=3),
+        "array": da.from_array(TARGETS.to_numpy(), chunks=(130, 2)),
+        "labelled": labelled(TARGETS).chunk(),
+    }[kind]
+    source = srf.open_source(rows[beside], y=y)
+    found = np.concatenate([block.y for block in source.blocks()])
+    np.testing.assert_array_equal(found, TARGETS.p if kind == "series" else TARGETS)

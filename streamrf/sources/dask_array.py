@@ -70,6 +70,10 @@ class DaskArraySource(SeekableSource):
             _check_known(name, array)
             check_not_persisted(name, array)
             check_readable(array, name)
+        y, weights = (
+            array if is_dask_array(array) else in_memory(array, name)
+            for name, array in (("y", y), ("weights", weights))
+        )
         check_rank(X.shape, "X")
         self.target_names = names_of(y, "y")
         self.n_rows = X.shape[0]
@@ -170,6 +174,14 @@ def check_not_persisted(name: str, data: Any) -> None:
         f"{name} is persisted on a cluster, or made of results there; give it as it was before "
         "persist(), map() or submit(): for example made of dask.delayed(load)(path)"
     )
+
+
+def in_memory(values: Any, name: str) -> Any:
+    """Return targets or weights computed, if Dask has them, frames too; others as they are."""
+    if not hasattr(values, "__dask_graph__") or values.__dask_graph__() is None:  # as of xarray
+        return values
+    check_not_persisted(name, values)
+    return computed(values, name)
 
 
 def computed(data: Any, name: str) -> Any:

@@ -20,7 +20,7 @@ from streamrf.errors import (
     check_undated,
 )
 from streamrf.sources.arrow_types import INDEX, arrow, kind_of
-from streamrf.sources.dask_array import check_not_persisted, computed
+from streamrf.sources.dask_array import check_not_persisted, computed, in_memory
 from streamrf.sources.derived import check_names, names_of, target_places
 from streamrf.sources.paths import is_paths
 from streamrf.sources.plain_tables import column_of, is_of_rows, is_plain
@@ -90,7 +90,7 @@ class FrameTable(Table):
             check_column(values, told)
             if len(values) != len(table):
                 raise ShapeError(f"{told} has {len(values)} rows but X has {len(table)}")
-            more, is_named = _columns_of(role, values)
+            more, is_named = _columns_of(role, in_memory(values, role))
             self.given[role] = (*more.schema.names,) if is_named else ()
             if first is not None:
                 if len(more.schema.names) != len(first.names[role]):
