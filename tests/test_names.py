@@ -15,7 +15,7 @@ from sklearn.base import clone
 import streamrf as srf
 from commands import answer, refused
 from streamrf import report
-from streamrf.errors import MergeError, ParameterError, ShapeError, StreamrfWarning
+from streamrf.errors import FormatError, MergeError, ParameterError, ShapeError, StreamrfWarning
 
 FRAME = pd.DataFrame(
     np.random.default_rng(0).normal(size=(400, 3)) * [1, 3, 0.1] + [0, 5, 0], columns=[*"abc"]
@@ -129,6 +129,25 @@ def test_targets_of_two_passes_side_by_side_have_both_names():
     model = both.solve(0.1)
     found = [model.evaluate(srf.open_source(table, x=[*"abc"], y=y)) for y in ("p,q", "q,p")]
     assert found[0]["r2"] == found[1]["r2"]
+
+
+def test_targets_of_one_name_side_by_side_have_none():
+    one = srf.accumulate(plain(TARGETS)[0], MAP)
+    assert one.with_targets(one).encoder.target_names == ()
+    rows = srf.open_source(FRAME, y=TARGETS)
+    assert (
+        srf.accumulate(rows, MAP).with_targets(srf.accumulate(rows, MAP)).encoder.target_names == ()
+    )
+    others = srf.accumulate(plain(TARGETS.set_axis(["r", "s"], axis=1))[0], MAP)
+    assert one.with_targets(others).encoder.target_names == (*"pqrs",)
+
+
+@pytest.mark.parametrize("names", [("p",), (*"pqr",), ("p", "p")])
+def test_files_of_other_names_than_targets_are_refused(names, tmp_path):
+    sums = srf.accumulate(plain(TARGETS)[0], MAP)
+    replace(sums, encoder=replace(sums.encoder, targets=names)).save(tmp_path / "s.h5")
+    with pytest.raises(FormatError, match="targets"):
+        srf.load_statistics(tmp_path / "s.h5")
 
 
 def test_targets_of_files_are_taken_by_name(tmp_path, monkeypatch):

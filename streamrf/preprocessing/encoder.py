@@ -24,10 +24,10 @@ from streamrf.jit import lanes
 from streamrf.jit.arrays import F32, F64, I64, unlocked
 from streamrf.jit.lapack import MAX_COLUMNS
 from streamrf.jit.threads import featurising
+from streamrf.preprocessing.encoder_fields import read_targets, read_tried
 from streamrf.preprocessing.moments import Moments
 from streamrf.preprocessing.rounding import Calibration, Cut, calibration_class
 from streamrf.preprocessing.scaling import Preprocessing
-from streamrf.preprocessing.tried import read_tried
 from streamrf.preprocessing.warp import Warp
 from streamrf.sources import Block, Columns, Rows, Source, as_matrix, check_no_frame, in_order
 from streamrf.storage import Fields, digest, from_tree, to_tree, tree_bytes
@@ -385,7 +385,7 @@ class Encoder:
         table = Columns.from_tree(fields.tree("columns")) if fields.is_tree("columns") else None
         if table is not None and len(table.outputs) != preprocessing.n_features:
             raise fields.wrong("columns", f"are not the {preprocessing.n_features} of a raw row")
-        targets = tuple(fields.texts("targets")) if "targets" in fields.keys else ()
+        targets = read_targets(fields, len(calibration.target_shift))
         fields.end()
         encoder = cls(preprocessing, features, calibration, selected, tried, targets=targets)
         return encoder.of_table(table)

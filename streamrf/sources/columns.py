@@ -270,9 +270,13 @@ class Columns:
         return Columns(columns, self.targets, self.weights)
 
     def with_targets(self, other: "Columns | None") -> "Columns":
-        """Return the columns with our targets and then those of `other`; no names if one lacks."""
+        """Return the columns with our targets and then those of `other`.
+
+        No names if one side lacks them, or both have one.
+        """
         theirs = () if other is None else other.targets
-        return replace(self, targets=self.targets + theirs if self.targets and theirs else ())
+        are_names = self.targets and theirs and not {*self.targets} & {*theirs}
+        return replace(self, targets=self.targets + theirs if are_names else ())
 
     def encode(self, table: Any) -> tuple[NDArray[np.float64], int]:
         """Return X of an Arrow table, float64 (n, n_features), and the values unlike the peek's.

@@ -204,7 +204,7 @@ class Statistics(Card, Questions):
         table = self.encoder.table
         table = None if table is None else table.with_targets(other.encoder.table)
         first, second = self.encoder.targets, other.encoder.targets
-        names = first + second if first and second else ()
+        names = first + second if first and second and not {*first} & {*second} else ()
         encoder = replace(self.encoder, calibration=both, table=table, targets=names)
         sums, ledger = self.sums.stack_targets(other.sums), self.ledger.without_checksums()
         return replace(self, encoder=encoder, sums=sums, ledger=ledger)

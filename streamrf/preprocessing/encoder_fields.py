@@ -1,4 +1,4 @@
-"""The table of what a selection of features tried, as files have it."""
+"""Parts of an encoder as files have them."""
 
 from typing import Any
 
@@ -16,3 +16,13 @@ def read_tried(fields: Fields) -> dict[str, Any]:
         tried["decode"] = fields.text("decode", ("discriminant",))
     fields.end()
     return tried
+
+
+def read_targets(fields: Fields, n_targets: int) -> tuple[str, ...]:
+    """Return the names of several targets from a file, see `Encoder`."""
+    if "targets" not in fields.keys:
+        return ()
+    names = tuple(fields.texts("targets", n_targets))
+    if n_targets < 2 or len({*names}) < n_targets:
+        raise fields.wrong("targets", "are not names of several targets, each once")
+    return names
